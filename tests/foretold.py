@@ -8,6 +8,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tests.story.foreign_acts import PlayedCluster
+
 from penstock.app.inspect.dry_run import DryRun
 from penstock.app.inspect.plan.forecast import Plan, TablePlan
 from penstock.app.inspect.plan.plan import planned
@@ -40,6 +42,7 @@ class Place(InMemory):
 
     def __init__(self, text: str, topics: Sequence[str]) -> None:
         super().__init__(loads(text, base=Path("/nowhere")))
+        self.cluster: PlayedCluster = PlayedCluster()
         for topic in topics:
             self.cluster.create(topic, 2)
 
@@ -52,7 +55,8 @@ class Place(InMemory):
     def plan(self, *accept: Consent, takeover: bool = False) -> Plan | PenstockError:
         """Plan a run."""
         trial = DryRun()
-        world, given = self.world(trial.engine), replace(self.settings, accept=frozenset(accept))
+        world = self.environment(trial.engine)
+        given = replace(self.settings, accept=frozenset(accept))
         try:
             view = look(given, world, trial, self.reader())
             former = nullcontext((given, world.log))

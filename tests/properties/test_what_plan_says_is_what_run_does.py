@@ -18,7 +18,7 @@ from tests.foretold import Place, differences
 
 from penstock.app.inspect.plan import sample_outcome
 from penstock.app.inspect.plan.forecast import Plan
-from penstock.app.inspect.plan.sample_outcome import Sheet
+from penstock.app.inspect.plan.sample_outcome import SampleOutcome
 from penstock.app.inspect.sample import trial
 from penstock.core.schema import Field, Kind, Struct
 from penstock.ports.tables import TableDefinition
@@ -216,7 +216,7 @@ def test_a_table_that_is_not_there_yet_gets_wider_types_as_one_that_is() -> None
     [
         (sample_outcome, "would_trip", lambda *_: False),
         (trial, "widen", lambda *_: False),
-        (Sheet, "_columns", lambda *_: ()),
+        (SampleOutcome, "_columns", lambda *_: ()),
         (trial, "_granted", lambda *given: given[2]),
     ],
 )

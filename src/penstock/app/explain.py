@@ -69,13 +69,9 @@ def manual() -> Mapping[str, ManualPage]:
     """Return all pages by code, in order."""
     folder = files("penstock.app") / "manual"
     facts: dict[str, Any] = json.loads((folder / "facts.json").read_text("utf-8"))
-    told = [
-        each
-        for name in sorted(entry.name for entry in folder.iterdir())
-        if name.endswith(".md")
-        for each in read_subject((folder / name).read_text("utf-8")).items()
-    ]
-    written = dict(told)
+    written: dict[str, tuple[str, str, str, str]] = {}
+    for name in sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".md")):
+        written |= read_subject((folder / name).read_text("utf-8"))
     return {
         code: _page(code, fact, written.get(code, ("", "", "", ""))) for code, fact in facts.items()
     }

@@ -42,16 +42,18 @@ def run(
 ) -> RunResult:
     """Run a pipeline to its end. Raises any PenstockError that concerns it as a whole."""
     with ExitStack() as stack:
-        world = assembly.open_world(pipeline, stack, observer=observer, engine=engine)
+        environment = assembly.open_environment(pipeline, stack, observer=observer, engine=engine)
         settings = assembly.settings_of(pipeline, accept=options.accept, faults=options.faults)
         if options.takeover:  # who takes a live owner's place must be able to do its work
             observer(WaitBegan(ENGINE))
-            while not world.engine.is_ready(TICK_SECONDS):
+            while not environment.engine.is_ready(TICK_SECONDS):
                 if stop.is_set():
                     return RunResult({}, "asked to stop")
-            world.engine.capacity()
+            environment.engine.capacity()
         former = assembly.former_of(pipeline, accept=options.accept, faults=options.faults)
-        return land(settings, world, stop, options.until, takeover=options.takeover, former=former)
+        return land(
+            settings, environment, stop, options.until, takeover=options.takeover, former=former
+        )
 
 
 def exit_code(ended: RunResult, until: Until, *, asked_to_stop: bool) -> int:

@@ -13,7 +13,7 @@ from penstock.cli.output import print_json, result_console, say, tell
 from penstock.cli.parameters import Json
 
 if TYPE_CHECKING:
-    from penstock.app.demo.story import Told
+    from penstock.app.demo.story import DemoResult
 
 HOME = Path(".penstock/demo")
 ICEBERG_JAR = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
@@ -58,7 +58,7 @@ def demo(
     return told.audit.exit_code
 
 
-def _show(told: Told, seconds: float) -> None:
+def _show(told: DemoResult, seconds: float) -> None:
     from penstock.app.assembly.process import SystemClock
     from penstock.observe.render import render_status
 

@@ -25,7 +25,7 @@ from penstock.core.errors import InvalidError
 from penstock.observe.formatting import one_line
 
 if TYPE_CHECKING:
-    from penstock.app.inspect.peek import Fate, Peeked
+    from penstock.app.inspect.peek import Peeked, TableOutcome
     from penstock.core.offsets import TopicPartition
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -107,7 +107,7 @@ def _date(timestamp_ms: int) -> str:
         return f"{timestamp_ms} ms since 1970"
 
 
-def _fate_lines(fate: Fate) -> Iterator[Text]:
+def _fate_lines(fate: TableOutcome) -> Iterator[Text]:
     name = f"{fate.table}{' (to be created)' if fate.unborn else ''}"
     detail = f"{fate.code} {one_line(fate.detail)}".strip()
     if fate.outcome == "quarantine":

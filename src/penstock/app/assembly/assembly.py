@@ -228,7 +228,7 @@ def _spark(pipeline: Pipeline, observer: Observer | None, token: CancellationTok
     return engine
 
 
-def open_world(
+def open_environment(
     pipeline: Pipeline,
     stack: ExitStack,
     *,

@@ -41,7 +41,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DemoResult:
     """What the demo found at its end."""
 
     status: Status
@@ -61,7 +61,7 @@ class Demo:
     _stack: ExitStack = field(default_factory=ExitStack)
     _sent: int = 0
 
-    def run(self) -> Told:
+    def run(self) -> DemoResult:
         """Run the story. Raises UnavailableError, InvalidError; stops what it started."""
         with self._stack:
             spec = self._prepare()
@@ -75,7 +75,7 @@ class Demo:
             self.say("")
             now = status(pipeline, SystemClock())
             self.say("auditing: every record of Kafka against every row of the tables")
-            return Told(now, audit(pipeline, rows=True), self._sent, recovery, spec)
+            return DemoResult(now, audit(pipeline, rows=True), self._sent, recovery, spec)
 
     def _prepare(self) -> Path:
         broker.down(self.directory / "kafka")
@@ -134,12 +134,10 @@ class Demo:
         finally:
             store.close()
         names = sorted({f"{c.chain.table} (epoch {c.epoch})" for c in waiting})
-        told = (
-            f"pending, written and not yet visible: {', '.join(names)}"
-            if names
-            else ("one epoch was open: its files are leftovers, its records are read again")
-        )
-        self.say(f"  {told}")
+        if names:
+            self.say(f"  pending, written and not yet visible: {', '.join(names)}")
+        else:
+            self.say("  one epoch was open: its files are leftovers, its records are read again")
 
     def _until_caught_up(self, spec: Path, brokers: str) -> float:
         self.say("starting it again, while the last flights are being produced")

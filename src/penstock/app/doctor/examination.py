@@ -21,7 +21,6 @@ from penstock.core.errors import PenstockError, gravest
 from penstock.observe.fanout import UNHEARD
 from penstock.observe.formatting import seconds_text
 from penstock.ports.checks import CheckResult, failed, passed, unknown, warning
-from penstock.ports.log import Log
 from penstock.ports.runtime import Clock
 from penstock.ports.tables import TableFormat
 from penstock.spec.model import Pipeline
@@ -81,15 +80,16 @@ def _outside(
             catalogs[name] = catalog
             yield from _catalog(pipeline, name, catalog, clock, touch=touch)
         if any(each.exit_code for each in brokers):
-            subject = "all"
-            yield unknown(
-                "tables", subject, "which there are, the topics tell", "mend the brokers first"
-            )
+            why = "which there are, the topics tell"
+            yield unknown("tables", "all", why, "mend the brokers first")
             return
         log = assembly.open_log(pipeline)
         stack.callback(log.close)
         progressed("looking at the tables")
-        yield from _tables(pipeline, log, catalogs)
+        try:
+            yield from tables.findings(pipeline, log, catalogs)
+        except PenstockError as error:
+            yield failed("tables", "all", error)
 
 
 def _brokers(pipeline: Pipeline, clock: Clock) -> Iterator[CheckResult]:
@@ -165,12 +165,3 @@ def _namespace(pipeline: Pipeline, catalog: str) -> str | None:
         if first == catalog and namespace and "{" not in namespace:
             return namespace
     return None
-
-
-def _tables(
-    pipeline: Pipeline, log: Log, catalogs: Mapping[str, TableFormat]
-) -> Iterator[CheckResult]:
-    try:
-        yield from tables.findings(pipeline, log, catalogs)
-    except PenstockError as error:
-        yield failed("tables", "all", error)

@@ -27,6 +27,7 @@ WORKER_BYTES = 400_000_000
 DISK_BYTES_MIN = 2_000_000_000
 DRIVER_BYTES = 1 << 30
 LOOPBACK = "127.0.0.1"
+HERE = "this machine"
 
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)b?", re.IGNORECASE)
@@ -52,31 +53,31 @@ def findings(pipeline: Pipeline | None, environment: Mapping[str, str]) -> Itera
 
 def python(environment: Mapping[str, str]) -> CheckResult:
     """Return the Python, and whether Spark's workers are to use another one."""
-    told = f"{platform.python_version()} at {sys.executable}"
+    text = f"{platform.python_version()} at {sys.executable}"
     workers = environment.get("PYSPARK_PYTHON", "")
     if workers and Path(workers).resolve() != Path(sys.executable).resolve():
         return warning(
             "python",
-            "this machine",
-            f"{told}; workers use {workers} (PYSPARK_PYTHON)",
+            HERE,
+            f"{text}; workers use {workers} (PYSPARK_PYTHON)",
             "unset PYSPARK_PYTHON, unless the cluster needs it",
         )
-    return passed("python", "this machine", told)
+    return passed("python", HERE, text)
 
 
 def libraries() -> CheckResult:
     """Compare the libraries that are installed with those that Penstock was tried with."""
-    wrong = [told for each in metadata.requires("penstock") or [] if (told := _unfit(each))]
+    wrong = [text for each in metadata.requires("penstock") or [] if (text := _unsupported(each))]
     if wrong:
         error = InvalidError(
             f"libraries of unsupported versions: {'; '.join(sorted(wrong))}",
             code="P611",
             hint="pip install --upgrade penstock, in an environment of its own",
         )
-        return failed("libraries", "this machine", error)
+        return failed("libraries", HERE, error)
     named = ("pyspark", "pyiceberg", "deltalake", "pyarrow", "confluent-kafka")
-    told = ", ".join(f"{name} {metadata.version(name)}" for name in named)
-    return passed("libraries", "this machine", told)
+    text = ", ".join(f"{name} {metadata.version(name)}" for name in named)
+    return passed("libraries", HERE, text)
 
 
 def java(environment: Mapping[str, str]) -> CheckResult:
@@ -87,11 +88,11 @@ def java(environment: Mapping[str, str]) -> CheckResult:
     try:
         found = find_java(SPARK_JAVA_MAJORS, environment=environment)
     except PenstockError as error:
-        return failed("java", "this machine", error)
+        return failed("java", HERE, error)
     quick = archive_for(found, environment).exists()
     later = "the first run archives its classes, later ones start in half the time"
     start = "starts from an archive of classes" if quick else later
-    return passed("java", "this machine", f"Java {found.version} at {found.path}; {start}")
+    return passed("java", HERE, f"Java {found.version} at {found.path}; {start}")
 
 
 def jars(conf: Mapping[str, str]) -> CheckResult:
@@ -113,8 +114,8 @@ def jars(conf: Mapping[str, str]) -> CheckResult:
             code="P612",
             hint="correct spark.conf, or install PySpark again",
         )
-        return failed("jars", "this machine", error)
-    return passed("jars", "this machine", f"{len(list((home / 'jars').glob('*.jar')))} in {home}")
+        return failed("jars", HERE, error)
+    return passed("jars", HERE, f"{len(list((home / 'jars').glob('*.jar')))} in {home}")
 
 
 def ports(environment: Mapping[str, str], conf: Mapping[str, str]) -> Iterator[CheckResult]:
@@ -166,15 +167,15 @@ def memory(master: str, conf: Mapping[str, str]) -> CheckResult:
     driver = 0 if master == assembly.INLINE else _bytes(conf.get("spark.driver.memory", "1g"))
     workers = _workers(master) if local else 0
     needed = driver + workers * WORKER_BYTES
-    told = f"{size_text(free)} free; a run takes about {size_text(needed)}"
+    text = f"{size_text(free)} free; a run takes about {size_text(needed)}"
     if free < needed:
         return warning(
             "memory",
-            "this machine",
-            f"{told} ({workers} workers)",
+            HERE,
+            f"{text} ({workers} workers)",
             "spark: { master: local[1] }, or a machine with more memory",
         )
-    return passed("memory", "this machine", told)
+    return passed("memory", HERE, text)
 
 
 def disk(directory: Path) -> CheckResult:
@@ -183,13 +184,13 @@ def disk(directory: Path) -> CheckResult:
         free = psutil.disk_usage(str(directory)).free
     except OSError as error:
         return unknown("disk", str(directory), error.strerror or str(error), "df -h .")
-    told = f"{size_text(free)} free"
+    text = f"{size_text(free)} free"
     if free < DISK_BYTES_MIN:
-        return warning("disk", str(directory), told, "free some space:  df -h .")
-    return passed("disk", str(directory), told)
+        return warning("disk", str(directory), text, "free some space:  df -h .")
+    return passed("disk", str(directory), text)
 
 
-def _unfit(requirement: str) -> str:
+def _unsupported(requirement: str) -> str:
     """Return how an installed library does not fit a requirement, or ""."""
     parts = _REQUIREMENT.fullmatch(requirement)
     if parts is None or parts["only"]:

@@ -99,13 +99,14 @@ def look(
     for at, found in bounds.items():
         partitions[at.topic][at] = found
     looked = names[:TOPICS_MAX]
-    told = _Told(len(looked), progress)
+    counter = _ProgressCounter(len(looked), progress)
 
     def look_at(share: Sequence[str]) -> list[tuple[str, T]]:
         reader = assembly.open_reader(pipeline)
         try:
             return [
-                (name, told.once(make(topic_of(reader, name, partitions[name])))) for name in share
+                (name, counter.count(make(topic_of(reader, name, partitions[name]))))
+                for name in share
             ]
         finally:
             reader.close()
@@ -159,13 +160,13 @@ def _how_to_choose(topics: str) -> str:
     return "--topics orders,payments or --topics '/^shop/'"
 
 
-class _Told:
+class _ProgressCounter:
     """Counts the topics that were looked at, for all lookers."""
 
     def __init__(self, of: int, progress: Progress) -> None:
         self._guard, self._done, self._of, self._progress = threading.Lock(), 0, of, progress
 
-    def once(self, made: T) -> T:
+    def count(self, made: T) -> T:
         with self._guard:
             self._done += 1
             self._progress(self._done, self._of)

@@ -238,8 +238,9 @@ def not_there(message: str, hint: str) -> InvalidError:
 
 
 def _not_landed(table: str, waiting: int | None) -> InvalidError:
+    held = number_of(waiting, "record")
     return not_there(
-        f"nothing has landed in {table}; {number_of(waiting, 'record')} of its topics wait in Kafka",
+        f"nothing has landed in {table}; {held} of its topics wait in Kafka",
         "land it first:  penstock run --until-caught-up",
     )
 

@@ -9,7 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -17,6 +17,7 @@ from enum import StrEnum
 import pyarrow as pa
 
 from penstock.app.assembly import assembly
+from penstock.app.inspect.audit import Progressed, not_there
 from penstock.core.errors import (
     DecisionNeededError,
     InvalidError,
@@ -43,7 +44,6 @@ from penstock.spec.language.notation import PLACEHOLDER
 from penstock.spec.model import Pipeline
 from penstock.spec.routing.names import is_led_to, no_table
 
-Progressed = Callable[[str], None]
 FOUND_MAX = 1000
 """How many findings of one table are kept; the rest is counted."""
 _TOLD_EVERY_FILES = 100
@@ -184,11 +184,8 @@ def values_of(
     """
     table = catalog.load(name)
     if table is None:
-        raise InvalidError(
-            f"table {name} does not exist",
-            code="P461",
-            hint="nothing has landed in it yet, or it was dropped; see  penstock status",
-        )
+        hint = "nothing has landed in it yet, or it was dropped; see  penstock status"
+        raise not_there(f"table {name} does not exist", hint)
     files = rows = further = 0
     columns: set[Leaf] = set()
     found: list[Mismatch] = []

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock.app.inspect.plan.sample_outcome import sampled_for
-from penstock.app.inspect.plan.starts import Draft
+from penstock.app.inspect.plan.starts import TableStart
 from penstock.app.inspect.read_only_world import QUARANTINE, ReadOnlyWorld, open_view
 from penstock.app.inspect.sample.backlog import Piece
 from penstock.app.inspect.sample.sampling import read_range
-from penstock.app.inspect.sample.trial import Tried, bear, widen
+from penstock.app.inspect.sample.trial import TrialResult, create_tables, widen
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.core.events import WaitBegan
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition, span
@@ -42,7 +42,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class TableOutcome:
     """What a run would do with one record for one table.
 
     `outcome` is row, quarantine, left out, waits, or asks for a table; `detail` is the reason, the
@@ -70,7 +70,7 @@ class Peeked:
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     decoded: Any = None
-    fates: tuple[Fate, ...] = ()
+    fates: tuple[TableOutcome, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +115,9 @@ def peek(
         partitions = [each for each in view.listing if each.topic == topic]
         if not partitions:
             known = {at.topic for at in view.listing}
-            raise no_topic(topic, known, {*view.fleet.progress, *view.fleet.parked})
+            raise no_topic(topic, known, {*view.table_set.progress, *view.table_set.parked})
         observer(WaitBegan(f"records of {topic}"))
-        deadline = view.world.clock.monotonic() + READ_SECONDS
+        deadline = view.environment.clock.monotonic() + READ_SECONDS
         if at is None:
             found = _heard(_newest(view, partitions, count, deadline), unheard)
         else:
@@ -138,7 +138,7 @@ def _newest(
     asked = {at: each for at, each in ranges.items() if each.count}
     found = {}
     for left, (at, each) in zip(range(len(asked), 0, -1), asked.items(), strict=True):
-        now = view.world.clock.monotonic()
+        now = view.environment.clock.monotonic()
         share = (deadline - now) / left  # a silent one takes no more, and others theirs
         read = read_range(view.reader, at, each, now + share)
         found[at] = None if read is None else read.batch
@@ -200,7 +200,7 @@ def _silent(at: TopicPartition) -> UnavailableError:
 
 
 def _followed(view: ReadOnlyWorld, found: Mapping[TopicPartition, pa.RecordBatch]) -> list[Peeked]:
-    tables = view.fleet
+    tables = view.table_set
     concerned = {
         n for n in (*tables.progress, *tables.parked) if {*tables.partitions_of(n)} & {*found}
     }
@@ -211,7 +211,7 @@ def _followed(view: ReadOnlyWorld, found: Mapping[TopicPartition, pa.RecordBatch
     follower = _Follower(
         view, {**active, **created.active}, frozenset(absent), {**parked, **created.failed}
     )
-    view.trial.reader.batches = found
+    view.dry_run.reader.batches = found
     records = ((at, record) for at, batch in found.items() for record in records_of(batch))
     return [follower.follow(at, record) for at, record in records]
 
@@ -220,23 +220,25 @@ def _as_created(
     view: ReadOnlyWorld,
     absent: Mapping[str, TableProgress],
     found: Mapping[TopicPartition, pa.RecordBatch],
-) -> Tried:
+) -> TrialResult:
     """Think of tables as a run would create them: for its first epoch, as `plan` does."""
-    created = Tried(dict(absent))
+    created = TrialResult(dict(absent))
     if not absent:
         return created
-    drafts = {n: Draft(each, view.fleet.partitions_of(n), view) for n, each in absent.items()}
-    for draft in drafts.values():
-        draft.begin()
-    backlog, sample = sampled_for(view, {n: d for n, d in drafts.items() if not d.stops})
+    starts = {
+        n: TableStart(each, view.table_set.partitions_of(n), view) for n, each in absent.items()
+    }
+    for start in starts.values():
+        start.begin()
+    backlog, sample = sampled_for(view, {n: d for n, d in starts.items() if not d.stops})
     for at, batch in found.items():
         if batch.num_rows:
             offsets, names = batch.column("offset"), tuple(absent)
             covered = span(offsets[0].as_py(), offsets[-1].as_py() + 1)
             first = frozenset(n for n in names if backlog.covers_first(n, at, covered))
             sample.add(Piece(at, covered, covered, names, first), batch)
-    view.trial.reader.batches = sample.batches
-    bear(view, created, sample.pieces)
+    view.dry_run.reader.batches = sample.batches
+    create_tables(view, created, sample.pieces)
     return created
 
 
@@ -277,17 +279,17 @@ class _Follower:
             tuple(sorted(outcomes, key=lambda each: each.table)),
         )
 
-    def _outcomes(self, lane: Lane) -> Iterator[Fate]:
-        result, rows = self._attempt(lane), self.view.trial.rows
+    def _outcomes(self, lane: Lane) -> Iterator[TableOutcome]:
+        result, rows = self._attempt(lane), self.view.dry_run.rows
         rejects = {row["table"]: row for row in rows.pop(QUARANTINE, [])}
         for name in self.tables:
-            found = partial(Fate, name, unborn=name in self.absent)
+            found = partial(TableOutcome, name, unborn=name in self.absent)
             tally = result.tallies.get(name, {}).get(lane.at)
             if name in result.failed:
                 yield _waits(name, result.failed[name])
             elif name in result.requested:
                 asked = ", ".join(sorted(result.requested[name]))
-                yield Fate(name, "asks for a table", detail=asked, unborn=True)
+                yield TableOutcome(name, "asks for a table", detail=asked, unborn=True)
             elif reject := rejects.get(name):
                 yield found("quarantine", code=reject["code"], detail=reject["message"])
             elif rows.get(name):
@@ -298,17 +300,17 @@ class _Follower:
 
     def _attempt(self, lane: Lane) -> TaskResult:
         """Do the work of a record, again if a table gets new columns for it."""
-        self.view.trial.rows.clear()
+        self.view.dry_run.rows.clear()
         (result,) = self.view.attempt((lane,), self.tables)
-        wide = Tried({name: replace(each) for name, each in self.tables.items()})
+        wide = TrialResult({name: replace(each) for name, each in self.tables.items()})
         if widen(wide, [result]):
-            self.view.trial.rows.clear()
+            self.view.dry_run.rows.clear()
             (result,) = self.view.attempt((lane,), wide.active)
         return result
 
 
-def _waits(name: str, error: PenstockError) -> Fate:
-    return Fate(name, "waits", code=error.code, detail=error.message)
+def _waits(name: str, error: PenstockError) -> TableOutcome:
+    return TableOutcome(name, "waits", code=error.code, detail=error.message)
 
 
 def decoded(value: bytes | None) -> Any:

@@ -1,4 +1,4 @@
-"""Open a pipeline's world to look at it: what a run would find, without changing anything.
+"""Open a pipeline to look at it: what a run would find, without changing anything.
 
 Invariants: no catalog, table, store or directory is created or written, not even a missing one;
 where the quarantine table does not exist yet, an empty one in memory stands for it.
@@ -42,16 +42,16 @@ TRIAL_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlyWorld:
-    """A pipeline's world, looked at once: `fleet` holds where every table stands.
+    """A pipeline, looked at once: `table_set` holds where every table stands.
 
-    `trial` is the world's engine, over records that `reader` has read. `quarantine_missing` tells
+    `dry_run` is the world's engine, over records that `reader` has read. `quarantine_missing` tells
     that a run would create the quarantine table.
     """
 
     settings: Settings
-    world: Environment
-    fleet: TableSet
-    trial: DryRun
+    environment: Environment
+    table_set: TableSet
+    dry_run: DryRun
     reader: RangeReader
     listing: opening.Listing
     bounds: Mapping[TopicPartition, Bounds]
@@ -59,33 +59,33 @@ class ReadOnlyWorld:
 
     def progress_of(self, table: str) -> TableProgress:
         """Return where a table stands. Raises its error if it is parked, InvalidError (P185)."""
-        parked, tables = self.fleet.parked, self.fleet.progress
+        parked, tables = self.table_set.parked, self.table_set.progress
         if table in parked:
             raise parked[table].error
         if table not in tables:
-            raise no_table(table, {*tables, *parked}, self.fleet.topics)
+            raise no_table(table, {*tables, *parked}, self.table_set.topics)
         return tables[table]
 
     def survey(
-        self, lanes: Sequence[Lane], tracks: Mapping[str, TableProgress]
+        self, lanes: Sequence[Lane], progress: Mapping[str, TableProgress]
     ) -> dict[str, Schema]:
         """Return what columns the records of lanes show, by table, for tables there are or not."""
-        absent = {name: replace(track, position=None) for name, track in tracks.items()}
+        absent = {name: replace(each, position=None) for name, each in progress.items()}
         # A failure is reported by `attempt`, which reads the same.
         return self._runner.infer_schemas(_epoch(lanes), absent)[0]
 
     def attempt(
-        self, lanes: Sequence[Lane], tracks: Mapping[str, TableProgress]
+        self, lanes: Sequence[Lane], progress: Mapping[str, TableProgress]
     ) -> list[TaskResult]:
-        """Do the work of lanes as a run would, a result for each; rows are in `trial.rows`."""
-        named = {name: _named(track) for name, track in tracks.items()}
+        """Do the work of lanes as a run would, a result for each; rows are in `dry_run.rows`."""
+        named = {name: _named(each) for name, each in progress.items()}
         return self._runner.run(_epoch(lanes), named)
 
     @property
     def _runner(self) -> EpochRunner:
         quarantine = WriteTarget(self.settings.quarantine.connector, QUARANTINE)
-        isolation = PoisonIsolation(self.world)
-        return EpochRunner(self.settings, self.world, quarantine, isolation)
+        isolation = PoisonIsolation(self.environment)
+        return EpochRunner(self.settings, self.environment, quarantine, isolation)
 
 
 def open_view(
@@ -97,9 +97,9 @@ def open_view(
 ) -> ReadOnlyWorld:
     """Look at everything; `stack` closes it again. `accept` is what a human consents to.
 
-    Tables that cannot be read are parked in the fleet with their errors. Raises UnavailableError
-    when brokers or store are gone, InvalidError for topics that are missing or may not be read,
-    DecisionNeededError for a topic that was made again.
+    Tables that cannot be read are parked with their errors. Raises UnavailableError when brokers or
+    store are gone, InvalidError for topics that are missing or may not be read, DecisionNeededError
+    for a topic that was made again.
     """
     settings = assembly.settings_of(pipeline, accept=accept)
     log = assembly.open_log(pipeline)
@@ -111,34 +111,36 @@ def open_view(
     catalogs.open()  # what is wrong with their settings ends a run
     store = assembly.open_store(pipeline)
     stack.callback(store.close)
-    trial, reader = DryRun(), assembly.open_reader(pipeline)
+    dry_run, reader = DryRun(), assembly.open_reader(pipeline)
     stack.callback(reader.close)
-    world = Environment(
+    environment = Environment(
         log=log,
         cluster_id=cluster_id,
         catalogs=catalogs,
         store=store,
-        engine=trial.engine,
+        engine=dry_run.engine,
         observer=observer,
         clock=SystemClock(),
         owner=this_owner(),
         jitter=jitter,
         token=token,
     )
-    return look(settings, world, trial, reader)
+    return look(settings, environment, dry_run, reader)
 
 
 def look(
-    settings: Settings, world: Environment, trial: DryRun, reader: RangeReader
+    settings: Settings, environment: Environment, dry_run: DryRun, reader: RangeReader
 ) -> ReadOnlyWorld:
-    """Look at everything in a world whose engine is a trial. Raises what `open_view` raises."""
+    """Look at everything where the engine is a dry run. Raises what `open_view` raises."""
     settings = replace(settings, timeout_seconds=TRIAL_SECONDS)
-    quarantine, missing = _quarantine_of(settings, world.catalogs)
-    fleet = TableSet(settings, world, quarantine)
-    listing = world.log.partitions()
-    fleet.list_topics(listing)
-    bounds = world.log.bounds(listing)
-    return ReadOnlyWorld(settings, world, fleet, trial, reader, listing, bounds, missing)
+    quarantine, missing = _quarantine_of(settings, environment.catalogs)
+    table_set = TableSet(settings, environment, quarantine)
+    listing = environment.log.partitions()
+    table_set.list_topics(listing)
+    bounds = environment.log.bounds(listing)
+    return ReadOnlyWorld(
+        settings, environment, table_set, dry_run, reader, listing, bounds, missing
+    )
 
 
 def new_columns(shown: Schema, schema: Schema, prefix: str = "") -> list[tuple[str, str]]:
@@ -158,11 +160,11 @@ def _epoch(lanes: Sequence[Lane]) -> Epoch:
     return Epoch(EpochNumber(0), tuple(Slice(n, (lane,)) for n, lane in enumerate(lanes)))
 
 
-def _named(track: TableProgress) -> TableProgress:
+def _named(progress: TableProgress) -> TableProgress:
     """Let a table's writers be told apart by the table's name."""
-    if track.state is None:
-        return track
-    return replace(track, state=replace(track.state, target=track.name))
+    if progress.state is None:
+        return progress
+    return replace(progress, state=replace(progress.state, target=progress.name))
 
 
 def _quarantine_of(settings: Settings, catalogs: Mapping[str, TableFormat]) -> tuple[Table, bool]:

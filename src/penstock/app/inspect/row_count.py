@@ -149,7 +149,7 @@ def _made_again(offsets: Collection[TopicPartition]) -> set[str]:
 
 
 def _apart(topic: str, rows: Mapping[tuple[str, int], Offsets]) -> RowCount:
-    """Return a census that cannot tell rows of a recreated topic apart: they hold its name only."""
+    """Count rows of a recreated topic, which cannot be told apart: they hold its name only."""
     size = sum(each.size for (name, _), each in rows.items() if name == topic)
     told = f"{topic}: the topic was made again, and rows do not tell which of the two is theirs"
     return RowCount(0, size, 0, 0, size, (), (told,))
@@ -182,7 +182,7 @@ def _start_of(
 
 
 def _beyond(at: TopicPartition, end: Offset, stop: Offset) -> RowCount:
-    """Return the census, with a break where the ledger is past the end of the log."""
+    """Return a break where the ledger is past the end of the log."""
     told = f"{at}: the ledger says {stop}, the log ends at {end}"
     return RowCount(0, 0, 0, 0, 0, (Break("ledger", str(at), told),) if stop > end else ())
 
@@ -297,12 +297,12 @@ def _refused_under(subject: Subject, name: str) -> pa.Table:
         return status_of(())
     chain = Chain(f"{subject.pipeline}/{name}", subject.quarantine.name)
     followed = subject.landed.offsets.get(resolutions_of(name), Offset(0))
-    fates = status_of(subject.quarantine.read_quarantine(chain, READ))
+    statuses = status_of(subject.quarantine.read_quarantine(chain, READ))
     others = pc.fill_null(
-        pc.not_equal(fates["into"], subject.target.location.table), fill_value=False
+        pc.not_equal(statuses["into"], subject.target.location.table), fill_value=False
     )
     return pa.concat_tables(
-        [not_yet_landed(fates.filter(pc.invert(others)), followed), fates.filter(others)]
+        [not_yet_landed(statuses.filter(pc.invert(others)), followed), statuses.filter(others)]
     )
 
 
@@ -322,12 +322,9 @@ def _sorted_out(rows: pa.Table, topic: str) -> dict[tuple[str, int], Offsets]:
 
 
 def _total(parts: list[RowCount]) -> RowCount:
+    names = ("records", "rows", "quarantined", "skipped", "unchecked")
     return RowCount(
-        sum(part.records for part in parts),
-        sum(part.rows for part in parts),
-        sum(part.quarantined for part in parts),
-        sum(part.skipped for part in parts),
-        sum(part.unchecked for part in parts),
-        tuple(each for part in parts for each in part.breaks),
-        tuple(each for part in parts for each in part.untold),
+        **{name: sum(getattr(part, name) for part in parts) for name in names},
+        breaks=tuple(each for part in parts for each in part.breaks),
+        untold=tuple(each for part in parts for each in part.untold),
     )

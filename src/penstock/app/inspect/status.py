@@ -90,10 +90,7 @@ def status_file(pipeline: Pipeline) -> Path:
 
 
 def status(pipeline: Pipeline, clock: Clock, observer: Observer = UNHEARD) -> Status:
-    """Read how a pipeline stands; `observer` is told what is waited for.
-
-    Raises UnavailableError when brokers or store are gone.
-    """
+    """Read how a pipeline stands. Raises UnavailableError when brokers or store are gone."""
     now_ms = clock.now_ms()
     told = read_status(status_file(pipeline))
     with ExitStack() as stack:

@@ -161,7 +161,7 @@ def _left_behind(
     waiting = by_table(pipeline.name, store.pending(pipeline.name))
     told = {}
     for name in sorted({*store.examined(pipeline.name), *waiting} - set(tables)):
-        if _may_be_led_to(pipeline, name):
+        if any(leads_to(rule.into, name) for rule in pipeline.tables if rule.route):
             continue
         count = len(waiting.get(name, []))
         commits = f", with {count} prepared commits" if count else ""
@@ -170,7 +170,3 @@ def _left_behind(
             " and goes on from there when a rule leads to it again"
         )
     return told
-
-
-def _may_be_led_to(pipeline: Pipeline, name: str) -> bool:
-    return any(leads_to(rule.into, name) for rule in pipeline.tables if rule.route)

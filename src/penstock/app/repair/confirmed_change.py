@@ -71,6 +71,8 @@ def exclusive_change(
     """
     listener = Observers(*([observer] if observer else []), observer_for(faults))
     with ExitStack() as stack:
-        world = assembly.open_world(pipeline, stack, observer=listener, engine=InlineEngine)
+        environment = assembly.open_environment(
+            pipeline, stack, observer=listener, engine=InlineEngine
+        )
         settings = assembly.settings_of(pipeline, faults=faults)
-        yield stack.enter_context(exclusive_access(settings, world))
+        yield stack.enter_context(exclusive_access(settings, environment))

@@ -6,6 +6,7 @@ hold of the pipeline (app/repair/confirmed_change.py), and is landed as `landing
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -45,13 +46,14 @@ if TYPE_CHECKING:
     from penstock.ports.tables import Table, TableFormat
 
 UNFINISHED = "unfinished"
+_CODE = re.compile(r"P\d{3}")
 _GROUPED = ("table", "code", "stage", "status")
 _OF_STATUS = (*_GROUPED, "topic", "partition", "offset", "timestamp", "message")
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Records of one table, refused for one reason, with one fate.
+    """Records of one table, refused for one reason, with one status.
 
     `status` is open, retried, dropped, or unfinished: a retry closed it and died before its row
     landed, which the next one makes good. `oldest` and `newest` are when they were refused.
@@ -86,21 +88,20 @@ class Refused:
 
 
 def groups(pipeline: Pipeline, table: str = "") -> tuple[Group, ...]:
-    """Count what was refused, by table, reason and fate; of one table when it is named.
+    """Count what was refused, by table, reason and status; of one table when it is named.
 
     Raises UnavailableError when a catalog does not answer.
     """
     with _looking(pipeline) as (quarantine, catalogs):
-        fates = _fates(pipeline, quarantine, table)
-        if fates is None:
+        statuses = _statuses(pipeline, quarantine, table)
+        if statuses is None:
             return ()
-        told = fates.set_column(
-            fates.schema.get_field_index("status"),
-            "status",
-            _told_status(fates, _followed(pipeline, catalogs, fates)),
-        )
-    counted = told.group_by(list(_GROUPED)).aggregate(
-        [("offset", "count"), ("quarantined_at", "min"), ("quarantined_at", "max")]
+        column = _status_column(statuses, _followed(pipeline, catalogs, statuses))
+    at = statuses.schema.get_field_index("status")
+    counted = (
+        statuses.set_column(at, "status", column)
+        .group_by(list(_GROUPED))
+        .aggregate([("offset", "count"), ("quarantined_at", "min"), ("quarantined_at", "max")])
     )
     found = [
         Group(
@@ -117,14 +118,14 @@ def groups(pipeline: Pipeline, table: str = "") -> tuple[Group, ...]:
 def records(pipeline: Pipeline, table: str, choice: Selection, count: int) -> tuple[Refused, ...]:
     """Return open records of a table with their bytes, the first `count` by topic and offset.
 
-    A record named by its spot is given whatever its fate. Raises UnavailableError.
+    A record named by its spot is given whatever its status. Raises UnavailableError.
     """
     with _looking(pipeline) as (quarantine, _):
-        fates = _fates(pipeline, quarantine, table, choice)
-        if quarantine is None or fates is None:
+        statuses = _statuses(pipeline, quarantine, table, choice)
+        if quarantine is None or statuses is None:
             return ()
         chain = _chain(pipeline, table)
-        found = _named(fates, choice) if choice.spot else selected(fates, choice)
+        found = _named(statuses, choice) if choice.spot else selected(statuses, choice)
         rows = found.slice(0, max(count, 0)).to_pylist()
         wanted: dict[TopicPartition, list[int]] = {}
         for row in rows:
@@ -155,23 +156,27 @@ def retry_forecast(
     """
     with ExitStack() as stack:
         view = open_view(pipeline, stack, observer=observer)
-        track = view.progress_of(table)
-        fates = read_quarantine_status(view.fleet.quarantine, track)
-        followers = [track]
-        if track.target.is_route:
-            followers = [view.fleet.progress[name] for name in sorted(track.route_tables or ())]
-        unfinished = _unfinished_count(fates, followers)
+        progress = view.progress_of(table)
+        statuses = read_quarantine_status(view.table_set.quarantine, progress)
+        followers = [progress]
+        if progress.target.is_route:
+            followers = [
+                view.table_set.progress[name] for name in sorted(progress.route_tables or ())
+            ]
+        unfinished = _unfinished_count(statuses, followers)
         steps = [Step(f"{unfinished:,} records that an earlier retry closed are landed")]
         steps = steps if unfinished else []
-        found = retryable(fates, choice)
-        for lot in batches(found):
-            judged = reconverted(view.fleet.quarantine, track, followers, lot, means_of(pipeline))
+        found = retryable(statuses, choice)
+        for batch in batches(found):
+            judged = reconverted(
+                view.table_set.quarantine, progress, followers, batch, means_of(pipeline)
+            )
             for name, rows in judged.rows.items():
-                count = sum(batch.num_rows for batch in rows)
+                count = sum(each.num_rows for each in rows)
                 steps.append(Step(f"{count:,} records are landed in {name}, once, and closed"))
             codes = Counter(reject.code for reject in judged.rejects.values())
             steps += [Step(_still_refused(count, code)) for code, count in sorted(codes.items())]
-            left = found.num_rows - len(lot)
+            left = found.num_rows - len(batch)
             if left:
                 steps.append(Step(f"{left:,} more records are tried"))
             break
@@ -181,18 +186,16 @@ def retry_forecast(
 def drop_forecast(pipeline: Pipeline, table: str, choice: Selection) -> Change:
     """Return what a drop would give up. Writes nothing. Raises UnavailableError."""
     with _looking(pipeline) as (quarantine, _):
-        fates = _fates(pipeline, quarantine, table, choice)
-        if fates is None:
+        statuses = _statuses(pipeline, quarantine, table, choice)
+        if statuses is None:
             return Change(pipeline.name, ())
-        found = selected(fates, choice)
+        found = selected(statuses, choice)
     codes = Counter(found["code"].to_pylist())
-    return Change(
-        pipeline.name,
-        tuple(
-            Step(f"{number_of(count, 'record')} of {table} to give up: {code}", destructive=True)
-            for code, count in sorted(codes.items())
-        ),
+    steps = (
+        Step(f"{number_of(count, 'record')} of {table} to give up: {code}", destructive=True)
+        for code, count in sorted(codes.items())
     )
+    return Change(pipeline.name, tuple(steps))
 
 
 def retry(
@@ -234,7 +237,7 @@ def _looking(pipeline: Pipeline) -> Iterator[tuple[Table | None, Mapping[str, Ta
         yield catalogs[place.catalog].load(place.name), catalogs
 
 
-def _fates(
+def _statuses(
     pipeline: Pipeline, quarantine: Table | None, table: str, choice: Selection | None = None
 ) -> pa.Table | None:
     """Return what became of the refused records of a table, or of all; None where none ever was.
@@ -242,40 +245,40 @@ def _fates(
     Raises InvalidError for a table (P185), or a topic in the choice (P161), that neither the spec
     nor the quarantine knows.
     """
-    fates = None
+    statuses = None
     if quarantine is not None:
-        fates = status_of(quarantine.read_quarantine(_chain(pipeline, table or "*"), READ))
-    if table and not is_led_to(pipeline, table) and not (fates and fates.num_rows):
+        statuses = status_of(quarantine.read_quarantine(_chain(pipeline, table or "*"), READ))
+    if table and not is_led_to(pipeline, table) and not (statuses and statuses.num_rows):
         known = {rule.table for rule in pipeline.tables}
         if quarantine is not None:
             everyone = status_of(quarantine.read_quarantine(_chain(pipeline, "*"), READ))
             known |= {*everyone["table"].to_pylist()}
         raise no_table(table, known, pipeline.kafka.names)
     topic = choice.spot[0] if choice is not None and choice.spot else ""
-    held = {*fates["topic"].to_pylist()} if fates is not None else set()
+    held = {*statuses["topic"].to_pylist()} if statuses is not None else set()
     if topic and topic not in held and not is_read(topic, pipeline.kafka):
         raise no_topic(topic, {*pipeline.kafka.names, *held})
-    return fates
+    return statuses
 
 
 def _chain(pipeline: Pipeline, table: str) -> Chain:
     return Chain(f"{pipeline.name}/{table}", pipeline.quarantine.into)
 
 
-def _named(fates: pa.Table, choice: Selection) -> pa.Table:
+def _named(statuses: pa.Table, choice: Selection) -> pa.Table:
     assert choice.spot is not None, "a spot names a record"
-    wanted = pa.array([True] * fates.num_rows)
+    wanted = pa.array([True] * statuses.num_rows)
     for name, value in zip(("topic", "partition", "offset"), choice.spot, strict=True):
-        wanted = pc.and_(wanted, pc.equal(fates[name], value))
-    return fates.filter(wanted)
+        wanted = pc.and_(wanted, pc.equal(statuses[name], value))
+    return statuses.filter(wanted)
 
 
 def _followed(
-    pipeline: Pipeline, catalogs: Mapping[str, TableFormat], fates: pa.Table
+    pipeline: Pipeline, catalogs: Mapping[str, TableFormat], statuses: pa.Table
 ) -> dict[tuple[str, str], int]:
     """Return how many resolutions were followed, by rejecting table or route and by table."""
     found: dict[tuple[str, str], int] = {}
-    retried = fates.filter(pc.is_valid(fates["into"]))
+    retried = statuses.filter(pc.is_valid(statuses["into"]))
     for pair in retried.group_by(["table", "into"]).aggregate([]).to_pylist():
         place = assembly.place_of(pipeline, pair["into"])
         table = catalogs[place.catalog].load(place.name) if place.catalog in catalogs else None
@@ -285,10 +288,10 @@ def _followed(
     return found
 
 
-def _told_status(fates: pa.Table, followed: Mapping[tuple[str, str], int]) -> pa.Array:
+def _status_column(statuses: pa.Table, followed: Mapping[tuple[str, str], int]) -> pa.Array:
     if not followed:
-        return fates["status"].combine_chunks()
-    columns = (fates[name].to_pylist() for name in ("status", "table", "into", "closing"))
+        return statuses["status"].combine_chunks()
+    columns = (statuses[name].to_pylist() for name in ("status", "table", "into", "closing"))
     told = [
         UNFINISHED
         if status == str(Resolution.RETRIED) and closing >= followed[table, into]
@@ -298,14 +301,14 @@ def _told_status(fates: pa.Table, followed: Mapping[tuple[str, str], int]) -> pa
     return pa.array(told, pa.string())
 
 
-def _unfinished_count(fates: pa.Table, followers: Sequence[TableProgress]) -> int:
+def _unfinished_count(statuses: pa.Table, followers: Sequence[TableProgress]) -> int:
     count = 0
     for each in followers:
         landed = each.state.landed if each.state else None
-        for name in {*fates["table"].to_pylist()}:
+        for name in {*statuses["table"].to_pylist()}:
             reached = 0 if landed is None else landed.offsets.get(resolutions_of(name), 0)
-            mine = pc.and_(pc.equal(fates["into"], each.name), pc.equal(fates["table"], name))
-            open_yet = pc.and_(mine, pc.greater_equal(fates["closing"], int(reached)))
+            mine = pc.and_(pc.equal(statuses["into"], each.name), pc.equal(statuses["table"], name))
+            open_yet = pc.and_(mine, pc.greater_equal(statuses["closing"], int(reached)))
             count += int(pc.sum(pc.fill_null(open_yet, fill_value=False)).as_py() or 0)
     return count
 
@@ -337,13 +340,10 @@ def _refused(row: Mapping[str, Any], record: Mapping[str, Any]) -> Refused:
 def spot_choice(codes: Sequence[str], at: tuple[str, int, int] | None) -> Selection:
     """Return the choice that a command's words make. Raises InvalidError (P174) for no code."""
     for code in codes:
-        if not (len(code) == _CODE_LENGTH and code[0] == "P" and code[1:].isdecimal()):
+        if _CODE.fullmatch(code) is None:
             raise InvalidError(
                 f"{code[:40]!r} is not a code of a rejected record",
                 code="P174",
                 hint="see the codes there are:  penstock quarantine list",
             )
     return Selection(tuple(codes), at)
-
-
-_CODE_LENGTH = 4

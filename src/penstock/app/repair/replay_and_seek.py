@@ -90,14 +90,14 @@ def replay(
     Raises UnavailableError (P510) while a run is alive, and as `landing.repair.replay`.
     """
     with exclusive_change(pipeline, observer=observer, faults=faults) as held, ExitStack() as stack:
-        track = held.settle_pending(table)
+        progress = held.settle_pending(table)
         bounds = held.environment.log.bounds(held.environment.log.partitions())
-        planned = replaying.plan_replay(track, ranges_of(places), bounds)
+        planned = replaying.plan_replay(progress, ranges_of(places), bounds)
         if planned.positions > HERE_MAX:
             engine = assembly.open_engine(pipeline)
             stack.callback(engine.close)
             held = held.with_engine(engine)  # noqa: PLW2901
-        return replaying.execute_replay(held, track, planned, new_rows=new_rows)
+        return replaying.execute_replay(held, progress, planned, new_rows=new_rows)
 
 
 def plan_seek(
@@ -106,7 +106,7 @@ def plan_seek(
     """Return what a seek would do. Writes nothing. Raises as `landing.repair.seek`."""
     with ExitStack() as stack:
         view = open_view(pipeline, stack, observer=observer)
-        planned = seeking.plan_seek(view.settings, view.world, table, positions_of(places))
+        planned = seeking.plan_seek(view.settings, view.environment, table, positions_of(places))
     steps = []
     for move in planned.moves:
         steps.append(Step(f"{table}: {move.at} is put back from {move.start} to {move.stop}"))

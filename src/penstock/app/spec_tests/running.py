@@ -63,7 +63,7 @@ def run_case(pipeline: Pipeline, case: Case, tables: Mapping[str, Schema]) -> Ca
 
 
 class InMemory:
-    """A pipeline's world in this process: a broker, a catalog for each of the spec's, a store."""
+    """What a pipeline needs, in memory: a broker, a catalog for each of the spec's, a store."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.cluster = MemoryCluster()
@@ -72,7 +72,7 @@ class InMemory:
         self.store = MemoryStore()
         self.settings = _settings(pipeline)
 
-    def world(self, engine: Engine | None = None) -> Environment:
+    def environment(self, engine: Engine | None = None) -> Environment:
         """Return what a run is given; jobs run in this process where no engine is."""
         return Environment(
             log=MemoryLog(self.cluster, self.settings.log),
@@ -97,14 +97,14 @@ class InMemory:
 
     def land(self, settings: Settings) -> RunResult:
         """Run until caught up. Raises what a run raises."""
-        world = self.world()
+        environment = self.environment()
         return run(
             settings,
-            world,
+            environment,
             threading.Event(),
             "caught-up",
             takeover=False,
-            former=lambda _: nullcontext((settings, world.log)),
+            former=lambda _: nullcontext((settings, environment.log)),
         )
 
 

@@ -54,22 +54,18 @@ def translated(text: str) -> Translated | None:
     try:
         reading = _Reading(_tokens(text))
         sql = reading.expression(TEXT)
-        reading.require_end()
+        if reading.at < len(reading.tokens):
+            return None
     except (_UnknownError, ValueError, RecursionError):
         return None  # not translated, malformed, or deeper than this process reads
     return Translated(sql, reading.hints)
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    found, at = [], 0
-    while text[at:].strip():
-        token = _TOKEN.match(text, at)
-        if token is None:
-            raise _UnknownError
-        kind = str(token.lastgroup)
-        found.append((kind, token[kind]))
-        at = token.end()
-    return found
+    tokens = [*_TOKEN.finditer(text)]
+    if _TOKEN.sub("", text).strip():
+        raise _UnknownError
+    return [(str(each.lastgroup), each[str(each.lastgroup)]) for each in tokens]
 
 
 @dataclass(slots=True)
@@ -92,11 +88,6 @@ class _Reading:
                 return self._path(text, wanted)
             case _:
                 raise _UnknownError
-
-    def require_end(self) -> None:
-        """Raise _UnknownError where something is left."""
-        if self.at < len(self.tokens):
-            raise _UnknownError
 
     def _path(self, first: str, wanted: str) -> str:
         names = [_name(first)]

@@ -31,7 +31,7 @@ class Beginning:
 
 
 @dataclass(frozen=True, slots=True)
-class Misfits:
+class RejectGroup:
     """Sampled records that do not fit for one reason, with one of them as an example.
 
     `field` is the path of the column, "" where the reason is not one field's. `topic`, `partition`
@@ -60,7 +60,7 @@ class Sampled:
     landed: int = 0
     filtered: Mapping[str, int] = field(default_factory=dict)
     quarantined: Mapping[str, int] = field(default_factory=dict)
-    misfits: tuple[Misfits, ...] = ()
+    misfits: tuple[RejectGroup, ...] = ()
     whole: bool = False
     trips: bool = False
 

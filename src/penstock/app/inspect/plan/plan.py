@@ -14,8 +14,8 @@ from contextlib import ExitStack
 
 from penstock.app.assembly import assembly
 from penstock.app.inspect.plan.forecast import Plan, TablePlan
-from penstock.app.inspect.plan.sample_outcome import Sheet
-from penstock.app.inspect.plan.starts import Draft
+from penstock.app.inspect.plan.sample_outcome import SampleOutcome
+from penstock.app.inspect.plan.starts import TableStart
 from penstock.app.inspect.read_only_world import ReadOnlyWorld, open_view
 from penstock.app.inspect.status import status_file
 from penstock.core.errors import PenstockError
@@ -67,29 +67,29 @@ def planned(
     stops: Sequence[PenstockError] = (),
 ) -> Plan:
     """Plan what was looked at; `stops` is what is known to keep a run from starting."""
-    settings, world, fleet = view.settings, view.world, view.fleet
+    settings, environment, table_set = view.settings, view.environment, view.table_set
     _, _, unrouted = opening.route_topics(settings, view.listing)
-    pending = by_table(settings.pipeline, world.store.pending(settings.pipeline))
-    drafts = {
-        name: Draft(track, fleet.partitions_of(name), view, pending.get(name, ()))
-        for name, track in fleet.active.items()
+    pending = by_table(settings.pipeline, environment.store.pending(settings.pipeline))
+    starts = {
+        name: TableStart(progress, table_set.partitions_of(name), view, pending.get(name, ()))
+        for name, progress in table_set.active.items()
     }
-    for draft in drafts.values():
-        draft.begin()
-    world.observer(WaitBegan("records of a sample"))
-    leveling = catch_up_needed(list(fleet.progress.values()), settings, world.store)
-    waiting = _waiting(fleet)
-    read = {n: each for n, each in drafts.items() if not each.stops and n not in waiting}
-    sheet = Sheet.filled(view, read, leveling)
-    tables = [sheet.planned(draft) for draft in drafts.values()]
+    for start in starts.values():
+        start.begin()
+    environment.observer(WaitBegan("records of a sample"))
+    leveling = catch_up_needed(list(table_set.progress.values()), settings, environment.store)
+    waiting = _waiting(table_set)
+    read = {n: each for n, each in starts.items() if not each.stops and n not in waiting}
+    outcome = SampleOutcome.of(view, read, leveling)
+    tables = [outcome.planned(start) for start in starts.values()]
     tables += [
-        TablePlan(name, pending=len(pending.get(name, ())), problem=aside.error)
-        for name, aside in fleet.parked.items()
-        if not aside.internal
+        TablePlan(name, pending=len(pending.get(name, ())), problem=parked.error)
+        for name, parked in table_set.parked.items()
+        if not parked.internal
     ]
-    tables += [sheet.asked_for(name) for name in sheet.granted]
-    held = world.store.holding(settings.pipeline)
-    alive = held is not None and held.alive_until_ms > world.clock.now_ms()
+    tables += [outcome.asked_for(name) for name in outcome.granted]
+    held = environment.store.holding(settings.pipeline)
+    alive = held is not None and held.alive_until_ms > environment.clock.now_ms()
     return Plan(
         settings.pipeline,
         tuple(sorted(tables, key=lambda each: each.table)),
@@ -101,15 +101,15 @@ def planned(
         stops=(
             *stops,
             *_refusals(view, leveling, former, takeover=takeover),
-            *_unreadable(drafts.values(), sheet),
+            *_unreadable(starts.values(), outcome),
         ),
     )
 
 
-def _waiting(fleet: TableSet) -> set[str]:
+def _waiting(table_set: TableSet) -> set[str]:
     """Name the routes that nothing is read for: a table of theirs is parked before it began."""
-    parked = (name for name, aside in fleet.parked.items() if not aside.internal)
-    routes = (fleet.route_of(name) for name in parked if not fleet.has_begun(name))
+    parked = (name for name, parked in table_set.parked.items() if not parked.internal)
+    routes = (table_set.route_of(name) for name in parked if not table_set.has_begun(name))
     return {route.name for route in routes if route is not None}
 
 
@@ -119,36 +119,38 @@ def _refusals(
     """Return what ends a run before it reads: a quarantine that cannot be created, another owner,
     former rules that are not to be had.
     """
-    settings, world = view.settings, view.world
+    settings, environment = view.settings, view.environment
     found = []
     try:
         if view.quarantine_missing:
             place, columns = settings.quarantine, settings.quarantine_schema
-            catalog = world.catalogs[place.catalog]
+            catalog = environment.catalogs[place.catalog]
             catalog.preview(place.name, TableDefinition(columns))
     except PenstockError as error:
         found.append(error)
     try:
         if not takeover:
-            world.store.require_free(settings.pipeline, world.owner, now_ms=world.clock.now_ms())
+            environment.store.require_free(
+                settings.pipeline, environment.owner, now_ms=environment.clock.now_ms()
+            )
     except PenstockError as error:
         found.append(error)
     try:
         if leveling is not None:
-            with former_rules(settings, world, leveling, former):
+            with former_rules(settings, environment, leveling, former):
                 pass
     except PenstockError as error:
         found.append(error)
     return found
 
 
-def _unreadable(drafts: Iterable[Draft], sheet: Sheet) -> list[PenstockError]:
+def _unreadable(starts: Iterable[TableStart], outcome: SampleOutcome) -> list[PenstockError]:
     """Return what a run gives up waiting for, when all else has landed."""
-    absent = {at for draft in drafts for at in draft.absent}
+    absent = {at for start in starts for at in start.absent}
     mute = {
         at
-        for at, tables in sheet.sample.silent.items()
-        if any(sheet.tried.tracks[name].position is not None for name in tables)
+        for at, tables in outcome.sample.silent.items()
+        if any(outcome.trial.progress[name].position is not None for name in tables)
     }
     return [
         *([no_leader(absent)] if absent else []),

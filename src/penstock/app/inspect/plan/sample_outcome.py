@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
-from penstock.app.inspect.plan.forecast import Misfits, Sampled, TablePlan
-from penstock.app.inspect.plan.starts import Draft
+from penstock.app.inspect.plan.forecast import RejectGroup, Sampled, TablePlan
+from penstock.app.inspect.plan.starts import TableStart
 from penstock.app.inspect.read_only_world import ReadOnlyWorld, new_columns
 from penstock.app.inspect.sample.backlog import Backlog, would_trip
 from penstock.app.inspect.sample.sampling import Sample, sampled
-from penstock.app.inspect.sample.trial import Row, Tried, tried
+from penstock.app.inspect.sample.trial import Row, TrialResult, try_sample
 from penstock.core.accounting import total
 from penstock.core.errors import DecisionNeededError, PenstockError
 from penstock.core.names import folded
@@ -30,71 +30,71 @@ from penstock.spec.problems import nearest
 
 
 def sampled_for(
-    view: ReadOnlyWorld, drafts: Mapping[str, Draft], leveling: CatchUp | None = None
+    view: ReadOnlyWorld, starts: Mapping[str, TableStart], leveling: CatchUp | None = None
 ) -> tuple[Backlog, Sample]:
     """Read a sample of what a run would read for tables, and judge by the present rules."""
     level = leveling.ends if leveling else {}
     trailing = leveling.ranges if leveling else {}
     positions = {
-        name: draft.reads_from(level if name in trailing else {}) for name, draft in drafts.items()
+        name: start.reads_from(level if name in trailing else {}) for name, start in starts.items()
     }
     ends = {at: bounds.stop for at, bounds in view.bounds.items()}
-    tracks = {name: draft.track for name, draft in drafts.items()}
-    clock, surveying = view.world.clock, any(t.position is None for t in tracks.values())
+    progress = {name: start.progress for name, start in starts.items()}
+    clock, surveying = view.environment.clock, any(t.position is None for t in progress.values())
     backlog = Backlog.of(view.settings, clock, positions, ends, surveying=surveying)
-    return backlog, sampled(backlog, tracks, view.reader, clock)
+    return backlog, sampled(backlog, progress, view.reader, clock)
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class SampleOutcome:
     """What a sample of the backlog showed of tables."""
 
     view: ReadOnlyWorld
     backlog: Backlog
     sample: Sample
-    tried: Tried
+    trial: TrialResult
 
     @classmethod
-    def filled(
-        cls, view: ReadOnlyWorld, drafts: Mapping[str, Draft], leveling: CatchUp | None
-    ) -> Sheet:
+    def of(
+        cls, view: ReadOnlyWorld, starts: Mapping[str, TableStart], leveling: CatchUp | None
+    ) -> SampleOutcome:
         """Read a sample for tables, and do with it what a run would do."""
-        backlog, sample = sampled_for(view, drafts, leveling)
-        tracks = {name: draft.track for name, draft in drafts.items()}
-        return cls(view, backlog, sample, tried(view, sample, tracks))
+        backlog, sample = sampled_for(view, starts, leveling)
+        progress = {name: start.progress for name, start in starts.items()}
+        return cls(view, backlog, sample, try_sample(view, sample, progress))
 
-    def planned(self, draft: Draft) -> TablePlan:
+    def planned(self, start: TableStart) -> TablePlan:
         """Return the plan of a table that was looked at."""
-        track, name = draft.track, draft.track.name
+        progress, name = start.progress, start.progress.name
         own = self._told(name, name)
-        beginnings = draft.beginnings
+        beginnings = start.beginnings
         records = sum(each.records for each in beginnings)
-        shown = name in self.tried.shown
+        shown = name in self.trial.shown
         return TablePlan(
             name,
-            create=track.position is None and bool(records) and (shown or not own.whole),
-            columns=self._columns(name) if track.position is None and shown else (),
-            missing=self._missing(draft),
-            unmatched=self._unmatched(track),
-            fate=str(track.target.options.columns),
+            create=progress.position is None and bool(records) and (shown or not own.whole),
+            columns=self._columns(name) if progress.position is None and shown else (),
+            missing=self._missing(start),
+            unmatched=self._unmatched(progress),
+            fate=str(progress.target.options.columns),
             beginnings=beginnings,
-            size_bytes=self._bytes_of(draft),
+            size_bytes=self._bytes_of(start),
             sampled=own,
-            pending=len(draft.pending),
-            destructive=tuple(draft.destructive),
-            problem=draft.problem or self._problem(name, own),
+            pending=len(start.pending),
+            destructive=tuple(start.destructive),
+            problem=start.problem or self._problem(name, own),
         )
 
-    def _unmatched(self, track: TableProgress) -> tuple[tuple[str, str], ...]:
+    def _unmatched(self, progress: TableProgress) -> tuple[tuple[str, str], ...]:
         """Find the hints of a table to create for which no sampled record has a field."""
-        shown = self.tried.shown.get(track.name)
-        if shown is None or track.position is not None or track.target.is_route:
+        shown = self.trial.shown.get(progress.name)
+        if shown is None or progress.position is not None or progress.target.is_route:
             return ()
-        options = track.target.options
+        options = progress.target.options
         beside = {*options.header_columns, *options.source_columns.values()}
         fold = str if options.case_sensitive else folded
         seen = {fold(path): path for path in paths_in(shown)}
-        own = [each for each in track.target.hints if each.partition(".")[0] not in beside]
+        own = [each for each in progress.target.hints if each.partition(".")[0] not in beside]
         return tuple((each, nearest(each, seen.values())) for each in own if fold(each) not in seen)
 
     def asked_for(self, name: str) -> TablePlan:
@@ -114,18 +114,18 @@ class Sheet:
 
         A route that is flooded gets none, for it is parked before.
         """
-        routes = {name: self._route_of(name) for name in self.tried.granted}
+        routes = {name: self._route_of(name) for name in self.trial.granted}
         flooded = {route for route in routes.values() if self._told(route, route).trips}
         return [name for name, route in routes.items() if route not in flooded]
 
     def _route_of(self, name: str) -> str:
-        chain = self.tried.tracks[name].quarantine.chain
-        found = (n for n, t in self.tried.tracks.items() if t.target.is_route)
-        return next(n for n in found if self.tried.tracks[n].quarantine.chain == chain)
+        chain = self.trial.progress[name].quarantine.chain
+        found = (n for n, t in self.trial.progress.items() if t.target.is_route)
+        return next(n for n in found if self.trial.progress[n].quarantine.chain == chain)
 
     def _told(self, name: str, source: str) -> Sampled:
-        books = self.tried.books.get(name, {})
-        if name in self.tried.failed or not books:
+        books = self.trial.books.get(name, {})
+        if name in self.trial.failed or not books:
             return Sampled()
         found = total(books.values())
         share = self.view.settings.stop_above_share
@@ -135,38 +135,38 @@ class Sheet:
             found.landed,
             found.filtered,
             found.quarantined,
-            misfits_of(self.tried.rejects.get(name, ())),
+            group_rejects(self.trial.rejects.get(name, ())),
             whole=read >= self.backlog.records(source),
             trips=would_trip(source, books, self.backlog, share),
         )
 
     def _problem(self, name: str, own: Sampled) -> PenstockError | None:
         """Return what a run would park the table for, by what became of its sample."""
-        if name in self.tried.failed:
-            return self.tried.failed[name]
+        if name in self.trial.failed:
+            return self.trial.failed[name]
         silent = [at for at, tables in self.sample.silent.items() if name in tables]
-        if silent and self.tried.tracks[name].position is None:
+        if silent and self.trial.progress[name].position is None:
             return not_surveyed(name, silent[0])
         if not own.trips:
             return None
-        there = self.tried.tracks[name].position is not None
+        there = self.trial.progress[name].position is not None
         return _tripped(name, own, self.view.settings.stop_above_share, there=there)
 
     def _columns(self, name: str) -> tuple[tuple[str, str], ...]:
-        state = self.tried.tracks[name].state
+        state = self.trial.progress[name].state
         return tuple((each.name, str(each.type)) for each in state.schema.fields) if state else ()
 
-    def _missing(self, draft: Draft) -> tuple[tuple[str, str], ...]:
+    def _missing(self, start: TableStart) -> tuple[tuple[str, str], ...]:
         """List the fields of sampled records that an existing table has no column for."""
-        state, target = draft.track.state, draft.track.target
-        if state is None or draft.track.position is None or target.is_route:
+        state, target = start.progress.state, start.progress.target
+        if state is None or start.progress.position is None or target.is_route:
             return ()
-        shown = self.tried.shown.get(draft.track.name, Struct(()))
+        shown = self.trial.shown.get(start.progress.name, Struct(()))
         return tuple(new_columns(spelled_as(shown, state.schema, target.options), state.schema))
 
-    def _bytes_of(self, draft: Draft) -> int | None:
+    def _bytes_of(self, start: TableStart) -> int | None:
         """Estimate the bytes to read from the sizes of sampled records; None when none is known."""
-        sizes = self.tried.record_bytes
+        sizes = self.trial.record_bytes
         if not sizes:
             return None
         mean = sum(sizes.values()) / len(sizes)
@@ -174,13 +174,13 @@ class Sheet:
         return int(
             sum(
                 max(bounds[at].stop - start, 0) * sizes.get(at, mean)
-                for at, start in draft.positions.items()
+                for at, start in start.positions.items()
                 if at in bounds
             )
         )
 
 
-def misfits_of(rejects: Iterable[Row]) -> tuple[Misfits, ...]:
+def group_rejects(rejects: Iterable[Row]) -> tuple[RejectGroup, ...]:
     """Sort rows of the quarantine by code and field, the most frequent first."""
 
     def reason(row: Row) -> tuple[str, str]:
@@ -190,7 +190,7 @@ def misfits_of(rejects: Iterable[Row]) -> tuple[Misfits, ...]:
     for (code, path), rows in groupby(sorted(rejects, key=reason), reason):
         first, *others = rows
         place = (first["topic"], first["partition"], first["offset"])
-        told = Misfits(code, path, 1 + len(others), first["message"], *place, first["value"])
+        told = RejectGroup(code, path, 1 + len(others), first["message"], *place, first["value"])
         found.append(told)
     return tuple(sorted(found, key=lambda each: (-each.count, each.code, each.field)))
 

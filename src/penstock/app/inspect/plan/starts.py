@@ -17,10 +17,10 @@ from penstock.landing.tables.progress import TableProgress
 
 
 @dataclass(slots=True)
-class Draft:
+class TableStart:
     """One table of a plan while it is made. `pending` are its commits of an earlier run."""
 
-    track: TableProgress
+    progress: TableProgress
     wanted: opening.Listing
     view: ReadOnlyWorld
     pending: Sequence[Committable] = ()
@@ -38,7 +38,7 @@ class Draft:
         """Return where records are judged by the present rules: behind what is pending, and behind
         `level`, up to where the table is brought by former ones.
         """
-        own = [each.progress for each in self.pending if each.chain == self.track.chain]
+        own = [each.progress for each in self.pending if each.chain == self.progress.chain]
         ahead = [level, *map(stops, own)]
         return {
             at: max(offset, *(each.get(at, offset) for each in ahead))
@@ -52,29 +52,33 @@ class Draft:
 
     def begin(self) -> None:
         """Find where the table would begin in every partition; note what stands in the way."""
-        track, settings, world = self.track, self.view.settings, self.view.world
-        self.positions = {at: track.examined[at] for at in self.wanted if at in track.examined}
+        progress, settings, environment = self.progress, self.view.settings, self.view.environment
+        self.positions = {
+            at: progress.examined[at] for at in self.wanted if at in progress.examined
+        }
         self.whys = {at: self._why_there(at) for at in self.positions}
-        fresh = [at for at in self.wanted if at not in track.expected]
+        fresh = [at for at in self.wanted if at not in progress.expected]
         try:
             if fresh:
-                start_positions.require_known_ledger(track.name, track.expected, self.wanted)
+                start_positions.require_known_ledger(progress.name, progress.expected, self.wanted)
             if fresh and "topic" not in settings.accept:
-                log_checks.check_recreated([track], fresh)
-            chosen = start_positions.start_positions(settings, world, track.expected, fresh)
+                log_checks.check_recreated([progress], fresh)
+            chosen = start_positions.start_positions(
+                settings, environment, progress.expected, fresh
+            )
         except DecisionNeededError as error:
             self.destructive.append(error)
             return
         except PenstockError as error:
             self.problem = error
             return
-        topics = {at.topic_id for at in track.expected}
+        topics = {at.topic_id for at in progress.expected}
         others = self._others()
         for at, offset in chosen.items():
             self.positions[at] = offset
             self.whys[at] = _why_new(at, topics, settings.start) + _twice(at, offset, others)
-        if track.position is None and not all(each.chain.is_quarantine for each in self.pending):
-            self.problem = table_missing(track.target.location)
+        if progress.position is None and not all(each.chain.is_quarantine for each in self.pending):
+            self.problem = table_missing(progress.target.location)
             return
         self._mind_bounds()
 
@@ -82,18 +86,18 @@ class Draft:
         """List the ledgers of other pipelines in the table; a run does not mind those that cannot
         be read.
         """
-        track = self.track
-        if track.position is None or track.state is None:
+        progress = self.progress
+        if progress.position is None or progress.state is None:
             return []
         try:
-            found = track.position.table.ledgers(track.state)
+            found = progress.position.table.ledgers(progress.state)
         except PenstockError:
             return []
-        return of_others(track.position.chain, found)
+        return of_others(progress.position.chain, found)
 
     def _mind_bounds(self) -> None:
         """See whether the log still reaches back to where the table stands."""
-        overtaken = log_checks.check_truncated(self.track, self.view.bounds)
+        overtaken = log_checks.check_truncated(self.progress, self.view.bounds)
         if overtaken is None:
             return
         if overtaken.code != log_checks.RETENTION:
@@ -119,9 +123,9 @@ class Draft:
         return Beginning(at.topic, at.partition, start, stop, why)
 
     def _why_there(self, at: TopicPartition) -> str:
-        if self.track.position is None:
+        if self.progress.position is None:
             return "where its quarantine stands"
-        if self.track.examined[at] > self.track.position.expected.get(at, Offset(0)):
+        if self.progress.examined[at] > self.progress.position.expected.get(at, Offset(0)):
             return "where it was looked at last; nothing before is for this table"
         return "where the table stands"
 

@@ -56,7 +56,7 @@ class Sample:
 
 def sampled(
     backlog: Backlog,
-    tracks: Mapping[str, TableProgress],
+    progress: Mapping[str, TableProgress],
     reader: RangeReader,
     clock: Clock,
     *,
@@ -64,12 +64,12 @@ def sampled(
 ) -> Sample:
     """Read records of a backlog, from every partition where there is time.
 
-    `tracks` are those of its tables, as far as there are any; `at_once` is how many samples share
+    `progress` are those of its tables, as far as there are any; `at_once` is how many samples share
     the bytes.
     """
     lanes = list(_by_turns(lanes_of(backlog.positions, backlog.ends)))[:LANES_MAX]
     share = max(RECORDS_MAX // max(len(lanes), 1), RECORDS_OF_A_LANE_MIN)
-    epochs = leader_epochs(lanes, tracks) if tracks else {}
+    epochs = leader_epochs(lanes, progress) if progress else {}
     window_bytes = BYTES_MAX // at_once // WINDOWS_MAX // max(len(lanes), 1)
     deadline = clock.monotonic() + SECONDS_MAX
     found = Sample()

@@ -1,7 +1,7 @@
 """What would become of a sample: the workers' own code is run on it, and nothing is written.
 
 Invariants:
-- tables are created, widened and asked for as a run does it, but in thought: their tracks are
+- tables are created, widened and asked for as a run does it, but in thought: their progress are
   copies, and their definitions are judged by the catalog that would create them;
 - what is told of a record is what its last trial said, when all tables were as they will be.
 """
@@ -35,15 +35,15 @@ Row = Mapping[str, Any]
 
 
 @dataclass(slots=True)
-class Tried:
+class TrialResult:
     """What came of a sample.
 
-    `tracks` stand as a run would leave them; `granted` are the tables that routes were asked for.
-    `shown` are the columns that records show, also of tables that are there. `books` are by table
-    and piece; `rejects` are rows of the quarantine, by table.
+    `progress` is that of each table as a run would leave it; `granted` are the tables that routes
+    were asked for. `shown` are the columns that records show, also of tables that are there.
+    `books` are by table and piece; `rejects` are rows of the quarantine, by table.
     """
 
-    tracks: dict[str, TableProgress]
+    progress: dict[str, TableProgress]
     shown: dict[str, Schema] = field(default_factory=dict)
     granted: list[str] = field(default_factory=list)
     books: dict[str, dict[Piece, Tally]] = field(default_factory=dict)
@@ -54,22 +54,24 @@ class Tried:
     @property
     def active(self) -> dict[str, TableProgress]:
         """The tables that nothing stands in the way of."""
-        return {name: track for name, track in self.tracks.items() if name not in self.failed}
+        return {name: each for name, each in self.progress.items() if name not in self.failed}
 
 
-def tried(view: ReadOnlyWorld, sample: Sample, tracks: Mapping[str, TableProgress]) -> Tried:
+def try_sample(
+    view: ReadOnlyWorld, sample: Sample, progress: Mapping[str, TableProgress]
+) -> TrialResult:
     """Try a sample on tables, as often as what comes of it changes them."""
-    found = Tried({name: replace(track) for name, track in tracks.items()})
-    found.failed.update({name: sample.failed[name] for name in tracks if name in sample.failed})
-    view.trial.reader.batches = sample.batches
+    found = TrialResult({name: replace(each) for name, each in progress.items()})
+    found.failed.update({name: sample.failed[name] for name in progress if name in sample.failed})
+    view.dry_run.reader.batches = sample.batches
     pieces = sample.pieces
     try:
-        bear(view, found, pieces)
+        create_tables(view, found, pieces)
         for _ in range(ROUNDS_MAX):
             lanes = _lanes(pieces, found.active)
             if not lanes:
                 break
-            view.trial.rows.clear()
+            view.dry_run.rows.clear()
             results = view.attempt([lane for _, lane in lanes], found.active)
             found.failed.update(failures(results))
             widened = widen(found, results)
@@ -85,38 +87,38 @@ def tried(view: ReadOnlyWorld, sample: Sample, tracks: Mapping[str, TableProgres
     return found
 
 
-def bear(view: ReadOnlyWorld, found: Tried, pieces: Sequence[Piece]) -> None:
+def create_tables(view: ReadOnlyWorld, found: TrialResult, pieces: Sequence[Piece]) -> None:
     """Survey pieces, and think of the tables that a run would create for them as created.
 
     A table is created for its first epoch, where that shows columns; else for what comes later.
     """
-    tracks = found.active
+    progress = found.active
     first = [replace(each, tables=tuple(sorted(each.first))) for each in pieces]
-    found.shown = _surveyed(view, first, tracks)
-    unborn = {n: t for n, t in tracks.items() if t.position is None and n not in found.shown}
-    found.shown |= _surveyed(view, pieces, unborn)
+    found.shown = _surveyed(view, first, progress)
+    absent = {n: t for n, t in progress.items() if t.position is None and n not in found.shown}
+    found.shown |= _surveyed(view, pieces, absent)
     for name, schema in found.shown.items():
-        if tracks[name].position is None:
-            _bear(view, found, name, schema)
+        if progress[name].position is None:
+            _create(view, found, name, schema)
 
 
-def _bear(view: ReadOnlyWorld, found: Tried, name: str, shown: Schema) -> None:
-    track = found.tracks[name]
-    place = track.target.location
+def _create(view: ReadOnlyWorld, found: TrialResult, name: str, shown: Schema) -> None:
+    progress = found.progress[name]
+    place = progress.target.location
     try:
-        catalog = view.world.catalogs[place.catalog]
-        state = catalog.preview(place.name, definition_of(track.target, shown))
+        catalog = view.environment.catalogs[place.catalog]
+        state = catalog.preview(place.name, definition_of(progress.target, shown))
     except (UnavailableError, InvalidError) as error:
         found.failed[name] = error
         return
-    found.tracks[name] = replace(track, state=state)
+    found.progress[name] = replace(progress, state=state)
 
 
 def _surveyed(
-    view: ReadOnlyWorld, pieces: Iterable[Piece], tracks: Mapping[str, TableProgress]
+    view: ReadOnlyWorld, pieces: Iterable[Piece], progress: Mapping[str, TableProgress]
 ) -> dict[str, Schema]:
-    lanes = [lane for _, lane in _lanes(pieces, tracks)]
-    return view.survey(lanes, tracks) if lanes else {}
+    lanes = [lane for _, lane in _lanes(pieces, progress)]
+    return view.survey(lanes, progress) if lanes else {}
 
 
 def _lanes(pieces: Iterable[Piece], tables: Collection[str]) -> list[tuple[Piece, Lane]]:
@@ -128,53 +130,55 @@ def _lanes(pieces: Iterable[Piece], tables: Collection[str]) -> list[tuple[Piece
     return [each for each in lanes if each[1].tables]
 
 
-def widen(found: Tried, results: Sequence[TaskResult]) -> bool:
+def widen(found: TrialResult, results: Sequence[TaskResult]) -> bool:
     """Add the columns and types that rejected records ask for; return whether there were any.
 
     `room` is for those that may still be added within the hour.
     """
     changed = False
     for name, wide in schema_evolution.requested_schemas(found.active, results).items():
-        track = found.tracks[name]
-        assert track.state is not None, "a table that wishes exists"
-        before = track.state.schema
-        room = max(track.capacity_left - (columns_in(wide) - columns_in(before)), 0)
-        state = replace(track.state, schema=wide)
-        found.tracks[name] = replace(track, state=state, capacity_left=room)
+        progress = found.progress[name]
+        assert progress.state is not None, "a table that wishes exists"
+        before = progress.state.schema
+        room = max(progress.capacity_left - (columns_in(wide) - columns_in(before)), 0)
+        state = replace(progress.state, schema=wide)
+        found.progress[name] = replace(progress, state=state, capacity_left=room)
         changed = changed or wide != before
     return changed
 
 
 def _granted(
-    view: ReadOnlyWorld, found: Tried, pieces: list[Piece], results: Sequence[TaskResult]
+    view: ReadOnlyWorld, found: TrialResult, pieces: list[Piece], results: Sequence[TaskResult]
 ) -> list[Piece]:
     """Add the tables that records ask for to routes, within their limits; they read it again."""
     for route, asked in route_creation.requested_tables(results).items():
         if route in found.failed:
             continue
-        track = found.tracks[route]
+        progress = found.progress[route]
         granted = [
-            name for name in sorted(asked)[: track.capacity_left] if name not in found.tracks
+            name for name in sorted(asked)[: progress.capacity_left] if name not in found.progress
         ]
         for name in granted:
-            target = track.target.route_table(name)
+            target = progress.target.route_table(name)
             chain = Chain(view.settings.pipeline, name)
-            found.tracks[name] = TableProgress(target, chain, track.quarantine)
-            _bear(view, found, name, asked[name])
+            found.progress[name] = TableProgress(target, chain, progress.quarantine)
+            _create(view, found, name, asked[name])
             if name in found.failed:  # the route cannot go on without it
                 found.failed[route] = found.failed[name]
         found.granted += granted
-        known = (track.route_tables or frozenset()) | frozenset(granted)
-        found.tracks[route] = replace(track, route_tables=known)
+        known = (progress.route_tables or frozenset()) | frozenset(granted)
+        found.progress[route] = replace(progress, route_tables=known)
         _take_room(found, len(granted))
         pieces = [_led(piece, route, granted) for piece in pieces] if granted else pieces
     return pieces
 
 
-def _take_room(found: Tried, tables: int) -> None:
-    for name, track in found.tracks.items():
-        if track.target.is_route:
-            found.tracks[name] = replace(track, capacity_left=max(track.capacity_left - tables, 0))
+def _take_room(found: TrialResult, tables: int) -> None:
+    for name, progress in found.progress.items():
+        if progress.target.is_route:
+            found.progress[name] = replace(
+                progress, capacity_left=max(progress.capacity_left - tables, 0)
+            )
 
 
 def _led(piece: Piece, route: str, granted: Sequence[str]) -> Piece:
@@ -187,7 +191,7 @@ def _led(piece: Piece, route: str, granted: Sequence[str]) -> Piece:
 
 def _keep(
     view: ReadOnlyWorld,
-    found: Tried,
+    found: TrialResult,
     lanes: Sequence[tuple[Piece, Lane]],
     results: Sequence[TaskResult],
 ) -> None:
@@ -200,6 +204,6 @@ def _keep(
         for lane in result.lanes:
             if lane.records:
                 found.record_bytes[lane.lane.at] = lane.size_bytes / lane.records
-    for row in view.trial.rows.pop(QUARANTINE, []):
+    for row in view.dry_run.rows.pop(QUARANTINE, []):
         if row["table"] not in found.failed:
             found.rejects.setdefault(row["table"], []).append(row)

@@ -10,8 +10,8 @@ import pytest
 import yaml
 from tests.foretold import Place
 
-from penstock.app.inspect.plan.forecast import Beginning, Misfits, Plan, TablePlan
-from penstock.app.inspect.plan.sample_outcome import misfits_of
+from penstock.app.inspect.plan.forecast import Beginning, Plan, RejectGroup, TablePlan
+from penstock.app.inspect.plan.sample_outcome import group_rejects
 from penstock.cli import main
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.core.claims import Generation
@@ -184,10 +184,10 @@ def test_misfits_are_sorted_by_code_and_field_the_most_frequent_first() -> None:
     ]
 
     assert (
-        Misfits("P366", "amount", 2, "amount: no decimal", "orders", 0, 2, b"{}"),
-        Misfits("P302", "", 1, "not JSON: at byte 3", "orders", 0, 1, b"{}"),
-        Misfits("P366", "at", 1, "at: no time", "orders", 0, 3, b"{}"),
-    ) == misfits_of(rows)
+        RejectGroup("P366", "amount", 2, "amount: no decimal", "orders", 0, 2, b"{}"),
+        RejectGroup("P302", "", 1, "not JSON: at byte 3", "orders", 0, 1, b"{}"),
+        RejectGroup("P366", "at", 1, "at: no time", "orders", 0, 3, b"{}"),
+    ) == group_rejects(rows)
 
 
 @pytest.fixture

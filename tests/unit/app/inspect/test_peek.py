@@ -80,7 +80,9 @@ class Slow:
 def newest(partitions, unheard=str):
     slow = Slow()
     bounds = {part(n): Bounds(0, 3, 3) for n in partitions}
-    view = SimpleNamespace(bounds=bounds, reader=slow, environment=SimpleNamespace(clock=slow.clock))
+    view = SimpleNamespace(
+        bounds=bounds, reader=slow, environment=SimpleNamespace(clock=slow.clock)
+    )
     return peek._heard(peek._newest(view, [*bounds], 2, 10.0), unheard)
 
 

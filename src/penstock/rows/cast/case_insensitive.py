@@ -19,6 +19,7 @@ import pyarrow as pa
 from penstock.core.errors import InvalidError
 from penstock.core.names import folded
 from penstock.core.schema import Field, List, Map, Schema, Struct, Type
+from penstock.core.schema_walk import walk
 from penstock.rows.column_paths import joined_path
 from penstock.rows.decode.json.parser import parse_object
 from penstock.rows.options import RowOptions
@@ -29,9 +30,9 @@ _SAMPLE = 64
 
 def require_distinct(schema: Schema, table: str) -> None:
     """Raise InvalidError (P435) when columns of a table differ in case only."""
-    for path, names in _structs(schema, ""):
+    for path, each in walk(schema):
         seen: dict[str, str] = {}
-        for name in names:
+        for name in each.names if isinstance(each, Struct) else ():
             other = seen.setdefault(folded(name), name)
             if other is not name:
                 raise InvalidError(
@@ -78,19 +79,6 @@ def _named_as(shown: Struct, schema: Struct) -> Struct:
             type_ = _named_as(type_, column.type)
         fields.append(Field(column.name, type_, field.required))
     return Struct(tuple(fields))
-
-
-def _structs(type_: Type, path: str) -> list[tuple[str, tuple[str, ...]]]:
-    match type_:
-        case Struct(fields):
-            below = [_structs(f.type, joined_path(path, f.name)) for f in fields]
-            return [(path, type_.names), *(each for found in below for each in found)]
-        case List(element):
-            return _structs(element, f"{path}[]")
-        case Map(_, value):
-            return _structs(value, f"{path}{{}}")
-        case _:
-            return []
 
 
 def _object(value: dict[str, Any], type_: Struct, path: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.schema import PRECISION_MAX, Decimal, Fixed, Kind, List, Struct, Type
-from penstock.rows.arrow_arrays import bounds_of, mask_of
+from penstock.rows.arrow_arrays import Mask, bounds_of, mask_of
 from penstock.rows.arrow_types import arrow_type
 from penstock.rows.cast import iso8601
 from penstock.rows.cast.scalars import READABLE, scalar_cast
@@ -95,7 +95,7 @@ def _struct(array: pa.StructArray, type_: Struct, options: RowOptions) -> CastRe
         marks = either(marks, member.uncertain)
         if field.required and member.array.null_count:
             absent = mask_of(pc.and_(array.is_valid(), member.array.is_null()))
-            marks = either(marks, absent.astype(np.uint8) * np.uint8(UNCERTAIN))
+            marks = either(marks, _marked(absent))
     for index in range(len(type_.fields), array.type.num_fields):
         marks = either(marks, not_numbers(array.field(index)))
     done = pa.Array.from_buffers(
@@ -109,7 +109,7 @@ def _list(array: pa.ListArray, type_: List, options: RowOptions) -> CastResult:
     inner = cast_column(array.values, type_.element, options)
     marks = inner.uncertain
     if type_.element_required and inner.array.null_count:
-        marks = either(marks, mask_of(inner.array.is_null()).astype(np.uint8) * np.uint8(UNCERTAIN))
+        marks = either(marks, _marked(mask_of(inner.array.is_null())))
     done = pa.Array.from_buffers(
         arrow_type(type_), len(array), array.buffers()[:2], children=[inner.array]
     )
@@ -125,7 +125,7 @@ def not_numbers(array: pa.Array) -> Uncertain | None:
     if pa.types.is_float32(array.type):
         valid = mask_of(array.is_valid())
         odd = valid & ~np.isfinite(_numbers(array, np.float32))
-        return odd.astype(np.uint8) * np.uint8(UNCERTAIN) if odd.any() else None
+        return _marked(odd) if odd.any() else None
     if pa.types.is_struct(array.type):
         for index in range(array.type.num_fields):
             marks = either(marks, not_numbers(array.field(index)))
@@ -135,7 +135,7 @@ def not_numbers(array: pa.Array) -> Uncertain | None:
     return None if marks is None else of_lists(array, marks)
 
 
-def without_text(array: pa.Array) -> npt.NDArray[np.bool_]:
+def without_text(array: pa.Array) -> Mask:
     """Return which texts or bytes of a column are empty; null is not."""
     return mask_of(pc.equal(pc.binary_length(array), 0).fill_null(False))
 
@@ -164,7 +164,7 @@ def _doubles(array: pa.Array) -> Uncertain | None:
 def _floats(array: pa.Array) -> Uncertain | None:
     suspicious = ~(np.abs(_numbers(array, np.float32)) < _FLOAT_INTEGERS)
     suspicious &= mask_of(array.is_valid())
-    return suspicious.astype(np.uint8) * np.uint8(UNCERTAIN) if suspicious.any() else None
+    return _marked(suspicious) if suspicious.any() else None
 
 
 def narrowed(
@@ -182,7 +182,7 @@ def narrowed(
         fits = pc.and_(fits, uncut)
         kept = pc.if_else(fits, cut, pa.scalar(None, cut.type)).cast(target)
         errors = mask_of(pc.invert(fits).fill_null(False))
-        return CastResult(kept, errors.astype(np.uint8) * np.uint8(UNCERTAIN))
+        return CastResult(kept, _marked(errors))
 
 
 def _has_room(array: pa.Array, scale: int) -> bool:
@@ -300,6 +300,10 @@ def either(first: Uncertain | None, second: Uncertain | None) -> Uncertain | Non
     if first is None or second is None:
         return second if first is None else first
     return first | second
+
+
+def _marked(uncertain: Mask) -> Uncertain:
+    return uncertain.astype(np.uint8) * np.uint8(UNCERTAIN)
 
 
 def resolve_large(marks: Uncertain, values: pa.BinaryArray) -> Uncertain:

@@ -33,10 +33,9 @@ from penstock.rows.cast.json_columns import (
 from penstock.rows.column_paths import joined_path
 from penstock.rows.decode.envelope.json_envelopes import WITH_PLACEHOLDERS
 from penstock.rows.decode.envelope.toast_placeholder import placeholder
+from penstock.rows.decode.logical_types import PER_SECOND, US
 from penstock.rows.options import RowOptions
 
-_TIME_UNITS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
-_US = 1_000_000
 _UUID_BYTES = 16
 _DOUBLE_INTEGERS, _FLOAT_INTEGERS = 1 << 53, 1 << 24
 _DIGITS_MAX = 38
@@ -248,13 +247,13 @@ def _from_time(array: pa.Array, type_: Type, options: RowOptions) -> CastResult:
 
 def _in_micros(plain: pa.Array, unit: str, low: int, high: int, target: pa.DataType) -> CastResult:
     """Count in microseconds what has another unit; mark what is finer or out of bounds."""
-    per_second = _TIME_UNITS[unit]
+    per_second = PER_SECOND[unit]
     counts = plain.cast(pa.int64())
-    if per_second <= _US:
-        factor = _US // per_second
+    if per_second <= US:
+        factor = US // per_second
         bounded = _bounded(counts, -(-low // factor), high // factor, pa.int64())
         return CastResult(pc.multiply(bounded.array, factor).view(target), bounded.uncertain)
-    factor = per_second // _US
+    factor = per_second // US
     whole = pc.divide(counts, factor)
     right = pc.equal(pc.multiply(whole, factor), counts).fill_null(True)
     bounded = _bounded(whole, low, high, target)

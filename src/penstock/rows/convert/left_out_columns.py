@@ -23,7 +23,7 @@ from penstock.rows.block_result import Positions
 from penstock.rows.cast.rescued_column import as_json, path_wrapping
 from penstock.rows.column_paths import path_of
 from penstock.rows.decode.json.parser import parse_value
-from penstock.rows.decode.logical_types import MS, NS, US, DateValue, TimestampValue, TimeValue
+from penstock.rows.decode.logical_types import PER_SECOND, DateValue, TimestampValue, TimeValue
 
 Mask = npt.NDArray[np.bool_]
 
@@ -34,7 +34,6 @@ _BETWEEN = b"\0"
 _RESPELT = re.compile(rb"[\\\[{]")
 """What a text has, if anything, that `as_json` may spell otherwise: escapes, blanks."""
 _BLANK = re.compile(rb"[ \t\n\r]")
-_UNITS = {"s": 1, "ms": MS, "us": US, "ns": NS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,7 @@ def values_at(array: pa.Array, places: Positions) -> list[Any]:
     counts = taken.view(pa.int64() if kind.bit_width == pa.int64().bit_width else pa.int32())
     if pa.types.is_date(kind):
         return [DateValue(count) for count in counts.to_pylist()]
-    per_second = _UNITS[kind.unit]
+    per_second = PER_SECOND[kind.unit]
     if pa.types.is_time(kind):
         return [TimeValue(count, per_second) for count in counts.to_pylist()]
     zoned = kind.tz is not None

@@ -16,10 +16,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import pyarrow as pa
+
 from penstock.core.schema import PRECISION_MAX, Decimal, Kind, Type
 from penstock.rows.reject_codes import RejectCode, RejectError
 
 MS, US, NS = 1000, 1_000_000, 1_000_000_000
+PER_SECOND: Mapping[str, int] = MappingProxyType({"s": 1, "ms": MS, "us": US, "ns": NS})
+"""By Arrow's units."""
 DECIMAL_BYTES_MAX = 256
 DECIMAL_SCALE_MAX = 1000
 
@@ -126,6 +130,21 @@ class JsonText:
 
 
 LogicalType = EpochCount | UnscaledDecimal | IsoText | VariableScaleDecimal | JsonText
+
+ARROW_TYPES: Mapping[EpochCount, pa.DataType] = MappingProxyType(
+    {
+        EpochCount(Kind.DATE): pa.date32(),
+        EpochCount(Kind.TIME, MS): pa.time32("ms"),
+        EpochCount(Kind.TIME, US): pa.time64("us"),
+        EpochCount(Kind.TIME, NS): pa.time64("ns"),
+        **{
+            EpochCount(kind, PER_SECOND[unit]): pa.timestamp(unit, zone)
+            for kind, zone in ((Kind.TIMESTAMPTZ, "UTC"), (Kind.TIMESTAMP, None))
+            for unit in ("ms", "us", "ns")
+        },
+    }
+)
+"""What counts are in columns: as wide as the numbers that they are made of."""
 
 CONNECT_PRECISION = PRECISION_MAX
 """Connect's Decimal names a scale only, unless `connect.decimal.precision` is among its parameters.

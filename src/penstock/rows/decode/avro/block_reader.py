@@ -28,9 +28,7 @@ from penstock.rows.arrow_arrays import Mask, bounds_of, list_array, offsets_of, 
 from penstock.rows.decode.avro.datum_reader import CERTAIN, VARINT_BYTES_MAX, DatumError, trailing
 from penstock.rows.decode.format_reader import DecodedBlock
 from penstock.rows.decode.logical_types import (
-    MS,
-    NS,
-    US,
+    ARROW_TYPES,
     EpochCount,
     UnscaledDecimal,
     VariableScaleDecimal,
@@ -57,17 +55,6 @@ _DECIMAL_BYTES = 16
 _DECIMAL_DIGITS = 38
 _MORE = 0x80
 _ASCII_MAX = 0x7F
-_COUNTED: dict[tuple[Kind, EpochCount], pa.DataType] = {
-    (Kind.INT, EpochCount(Kind.DATE)): pa.date32(),
-    (Kind.INT, EpochCount(Kind.TIME, MS)): pa.time32("ms"),
-    (Kind.LONG, EpochCount(Kind.TIME, US)): pa.time64("us"),
-    (Kind.LONG, EpochCount(Kind.TIME, NS)): pa.time64("ns"),
-    **{
-        (Kind.LONG, EpochCount(kind, per_second)): pa.timestamp(unit, zone)
-        for kind, zone in ((Kind.TIMESTAMPTZ, "UTC"), (Kind.TIMESTAMP, None))
-        for per_second, unit in ((MS, "ms"), (US, "us"), (NS, "ns"))
-    },
-}
 
 
 def read_block(node: Record, values: pa.BinaryArray) -> DecodedBlock:
@@ -175,8 +162,9 @@ class _Block:
         array = self._plain(kind, rows)
         if not isinstance(meaning, EpochCount):
             return array
-        target = _COUNTED.get((kind, meaning))
-        return self._doubt(rows) if target is None else array.view(target)
+        target = ARROW_TYPES[meaning]
+        fits = target.bit_width == array.type.bit_width
+        return array.view(target) if fits else self._doubt(rows)
 
     def _plain(self, kind: Kind, rows: Rows) -> pa.Array:
         match kind:

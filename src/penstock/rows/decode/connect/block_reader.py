@@ -21,17 +21,17 @@ import pyarrow.compute as pc
 
 from penstock.core.schema import Field, Kind, List, Map, Struct, Type
 from penstock.rows.arrow_arrays import list_array, mask_of, struct_array
+from penstock.rows.arrow_types import arrow_type
 from penstock.rows.decode.format_reader import DecodedBlock
 from penstock.rows.decode.json.block_parser import ParseFailure, can_parse, parse_block, parsed_type
 from penstock.rows.decode.json.exact_text import base64_bytes
-from penstock.rows.decode.logical_types import MS, NS, US, EpochCount, LogicalType, UnscaledDecimal
+from penstock.rows.decode.logical_types import ARROW_TYPES, EpochCount, UnscaledDecimal
 from penstock.rows.decode.schema_tree import Listed, Mapped, Node, Record, Scalar
 from penstock.rows.reject_codes import RejectError
 
 _PARTS, _PART_ROWS_MIN = 8, 64
 _INEXACT = {Kind.FLOAT: float(1 << 24), Kind.DOUBLE: float(1 << 53)}
 _DIGITS = 38
-_SECONDS = {MS: "ms", US: "us", NS: "ns"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +118,16 @@ class _LogicalValues:
                 return array
 
     def _integers(self, node: Scalar, array: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
-        bits = min(node.bits, pa.int32().bit_width) if _is_narrow(node.logical_type) else node.bits
+        kind = node.logical_type
+        target = ARROW_TYPES[kind] if isinstance(kind, EpochCount) else arrow_type(node.kind)
+        bits = min(node.bits, target.bit_width)
         if bits < pa.int64().bit_width:
             bound = 1 << (bits - 1)
             sure = pc.and_(pc.less(array, bound), pc.greater_equal(array, -bound)).fill_null(True)
             array = self._keep(array, sure, rows)
-        if not isinstance(node.logical_type, EpochCount):
-            return array.cast(pa.int32()) if node.kind is Kind.INT else array
-        return _counted(array, node.logical_type)
+        if target.bit_width < array.type.bit_width:
+            array = array.cast(pa.int32())
+        return array.view(target)
 
     def _bytes(self, node: Scalar, array: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
         decoded = [_decoded(each) for each in array.to_pylist()]
@@ -148,26 +150,6 @@ class _LogicalValues:
             return array
         self.uncertain[rows[~mask_of(sure)]] = True
         return pc.if_else(sure, array, pa.scalar(None, array.type))
-
-
-def _is_narrow(meaning: LogicalType | None) -> bool:
-    """Return whether Arrow has no more than 32 bits for what a number counts."""
-    if not isinstance(meaning, EpochCount):
-        return False
-    return meaning.kind is Kind.DATE or meaning == EpochCount(Kind.TIME, MS)
-
-
-def _counted(array: pa.Array, meaning: EpochCount) -> pa.Array:
-    match meaning.kind:
-        case Kind.DATE:
-            return array.cast(pa.int32()).view(pa.date32())
-        case Kind.TIME if meaning.per_second == MS:
-            return array.cast(pa.int32()).view(pa.time32("ms"))
-        case Kind.TIME:
-            return array.view(pa.time64(_SECONDS[meaning.per_second]))
-        case kind:
-            zone = "UTC" if kind is Kind.TIMESTAMPTZ else None
-            return array.view(pa.timestamp(_SECONDS[meaning.per_second], zone))
 
 
 def _decoded(text: str | None) -> bytes | None:

@@ -162,7 +162,9 @@ def existing_session() -> Any:
     Raises InvalidError: there is none (P604), Spark refused its settings (P603); UnavailableError:
     the cluster does not answer (P610).
     """
+    from py4j.protocol import Py4JError
     from pyspark import SparkContext
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     running = SparkContext._active_spark_context is not None  # noqa: SLF001
@@ -172,21 +174,12 @@ def existing_session() -> Any:
             code="P604",
             hint="start it with spark-submit (docs/how-to/run-on-a-cluster.md), or name a master",
         )
-    with _sigint_kept(), _submitted_failures():
-        return SparkSession.builder.getOrCreate()
-
-
-@contextlib.contextmanager
-def _submitted_failures() -> Iterator[None]:
-    """Translate errors where Java belongs to spark-submit and prints on its own."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except (Py4JError, PySparkException, OSError) as error:
-        text = _text(error)
-        raise start_failed(text, "", output=text) from error
+    with _sigint_kept():
+        try:
+            return SparkSession.builder.getOrCreate()
+        except (Py4JError, PySparkException, OSError) as error:
+            text = _text(error)  # Java belongs to spark-submit and prints on its own
+            raise start_failed(text, "", output=text) from error
 
 
 def require_same_spark(environment: Mapping[str, str]) -> None:
@@ -221,9 +214,7 @@ def _start(
     )
     gateway, output = _launch(for_command_line(chosen))
     launched(gateway.proc.kill)
-    conf = SparkConf(loadDefaults=False)
-    for name, value in chosen.items():
-        conf.set(name, value)
+    conf = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
     with _start_failures(output, gateway.proc):
         context = SparkContext(conf=conf, gateway=gateway)
         spark = SparkSession(context)
@@ -244,9 +235,7 @@ def _launch(conf: dict[str, str]) -> tuple[Any, OutputTail]:
     from pyspark import SparkConf
     from pyspark.java_gateway import launch_gateway
 
-    given = SparkConf(loadDefaults=False)
-    for name, value in conf.items():
-        given.set(name, value)
+    given = SparkConf(loadDefaults=False).setAll(list(conf.items()))
     reading, writing = os.pipe()
     output = OutputTail(os.fdopen(reading, "rb"))
     try:

@@ -93,8 +93,7 @@ def retry(
 ) -> int:
     """Land rejected records that fit by now, each once, and mark them as retried.
 
-    Refused while a run is alive. Without --yes and without a terminal it only shows what it would
-    do.
+    Refused while a run is alive. With neither --yes nor a terminal it only shows the change.
 
     Example: penstock quarantine retry lake.bronze.orders --code P361 --yes shop
     """
@@ -129,7 +128,7 @@ def drop(
 ) -> int:
     """Mark rejected records as dropped: they stay in the quarantine table, and no retry takes them.
 
-    Without --yes and without a terminal it only shows what it would do.
+    With neither --yes nor a terminal it only shows the change.
 
     Example: penstock quarantine drop lake.bronze.orders --code P302 --yes shop
     """

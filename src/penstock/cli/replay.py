@@ -23,8 +23,7 @@ def replay(
     """Re-ingest an offset range: its files are replaced by new ones, in one commit.
 
     Refused while a run is alive, and where a file also holds other rows: the error names the file
-    and the range that covers it. Without --yes and without a terminal it only shows what it would
-    do.
+    and the range that covers it. With neither --yes nor a terminal it only shows the change.
 
     Example: penstock replay lake.bronze.orders shop.orders:0:100-200 --yes shop
 

@@ -19,7 +19,7 @@ def seek(
 
     Use it after a rollback (P455), or when rows at the end of a table were deleted. What has landed
     is read from the table's rows. Refused while a run is alive, and where a row would land twice.
-    Without --yes and without a terminal it only shows what it would do.
+    With neither --yes nor a terminal it only shows the change.
 
     Example: penstock seek lake.bronze.orders --yes shop
 

@@ -88,7 +88,7 @@ def land(
                 raise ledger_gone(commit)
             case Gap():
                 observer(GapFound(*names_of(commit)))
-                return _aborted(commit, observer, "the table stands before its start")
+                return _aborted(commit, observer, "the table's position is before its start")
             case Superseded():
                 return _aborted(commit, observer, "another run landed an overlapping range")
             case _:

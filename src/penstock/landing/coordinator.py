@@ -239,7 +239,7 @@ class Coordinator:
         One that cannot be created, or surveyed, is parked.
         """
         run, tables = self.run, self.run.tables
-        self.waits.begin(f"a sample of epoch {epoch.number}, which tells the columns of new tables")
+        self.waits.begin(f"a sample of epoch {epoch.number}, for the columns of new tables")
         shown, results = engine.infer_schemas(epoch, tables.active)
         for name, schema in shown.items():
             progress, table = tables.progress[name], None

@@ -58,7 +58,7 @@ def run(
     before: CatchUp | None = None
     while ended.catch_up_first is not None and not stop.is_set():
         if before is not None and before.ranges == ended.catch_up_first.ranges:
-            raise _undecided(before, "these stretches can be read no more")
+            raise _undecided(before, "these ranges can no longer be read")
         before = ended.catch_up_first
         _catch_up(settings, environment, stop, before, former)
         if not stop.is_set():

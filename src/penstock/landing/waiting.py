@@ -15,7 +15,7 @@ from penstock.ports.runtime import Observer
 ENGINE = "Java and Spark to start"
 SETTLED = "commits of an earlier run to be settled"
 KAFKA = "Kafka to answer"
-LISTED = "Kafka to tell where topics end"
+LISTED = "Kafka to return the ends of topics"
 
 
 @dataclass(slots=True)

@@ -78,7 +78,7 @@ class SpecError(InvalidError):
         super().__init__(
             f"{name} has {count}",
             code=errors[0].code,
-            hint="mend the lines named, then  penstock validate",
+            hint="fix these lines, then  penstock validate",
         )
 
     def __str__(self) -> str:

@@ -252,7 +252,7 @@ def test_an_entry_that_the_storage_says_is_there_is_ours_when_it_has_our_bytes(l
     lake.table._require_there(before, body, created=False)
     with pytest.raises(ConflictError, match="version 3 is another commit"):
         lake.table._require_there(before, body + b" ", created=False)
-    with pytest.raises(OutcomeUnknownError, match="the log does not tell"):
+    with pytest.raises(OutcomeUnknownError, match="the log does not say"):
         lake.table._require_there(lake.state().handle.view, body, created=True)
 
 

@@ -238,7 +238,7 @@ def test_columns_that_delta_cannot_tell_apart_are_refused_at_creation(lake):
     [
         (["day(ts)"], "Delta partitions by plain columns, not by transforms"),
         (["nope"], "there is no such column"),
-        (["id", "id"], "a column stands twice"),
+        (["id", "id"], "a column appears twice"),
         (list(ORDERS.names), "one column at least must be left"),
     ],
 )

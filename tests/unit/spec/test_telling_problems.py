@@ -260,7 +260,7 @@ def test_the_error_survives_a_journey_between_processes(spec: Changed) -> None:
     copy = pickle.loads(pickle.dumps(caught.value))
     assert str(caught.value) == str(copy)
     assert isinstance(copy, InvalidError)
-    assert ("P106", "mend the lines named, then  penstock validate") == (copy.code, copy.hint)
+    assert ("P106", "fix these lines, then  penstock validate") == (copy.code, copy.hint)
 
 
 @pytest.mark.parametrize(

@@ -80,8 +80,8 @@ def _outside(
             catalogs[name] = catalog
             yield from _catalog(pipeline, name, catalog, clock, touch=touch)
         if any(each.exit_code for each in brokers):
-            why = "which there are, the topics tell"
-            yield unknown("tables", "all", why, "mend the brokers first")
+            why = "tables depend on topics, which could not be listed"
+            yield unknown("tables", "all", why, "fix the broker connection first")
             return
         log = assembly.open_log(pipeline)
         stack.callback(log.close)
@@ -145,7 +145,7 @@ def skew(name: str, measured: ProbeResult) -> CheckResult:
     """Judge the storage's clock against ours."""
     ahead = measured.ahead_seconds
     if ahead is None:
-        return unknown("clock", f"storage of {name}", "it tells no times", "")
+        return unknown("clock", f"storage of {name}", "it returns no times", "")
     if abs(ahead) <= SKEW_SECONDS_MAX:
         return passed("clock", f"storage of {name}", "agrees with this machine's")
     side = "ahead of" if ahead > 0 else "behind"

@@ -156,7 +156,7 @@ def _how_to_choose(topics: str) -> str:
     if _PATTERN.search(meant):
         with suppress(MalformedError):
             compiled(pattern(meant))
-            return f"a pattern stands between slashes:  --topics {quote(f'/{meant[:80]}/')}"
+            return f"a pattern is written between slashes:  --topics {quote(f'/{meant[:80]}/')}"
     return "--topics orders,payments or --topics '/^shop/'"
 
 

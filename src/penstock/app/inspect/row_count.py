@@ -118,7 +118,7 @@ def _counted(
     refused = accounts.refused.get((at.topic_id, at.partition), _NOTHING)
     refused = refused[refused < stop]
     if found is None:
-        told = f"{at}: Kafka has this topic no more, and the rows are only checked for doubles"
+        told = f"{at}: Kafka no longer has this topic; the rows are only checked for duplicates"
         gone = _compare(at, stop, _Coordinates(mine, refused, _NOTHING, _NOTHING))
         return replace(gone, untold=(told,))
     end = Offset(min(found.stop, stop))
@@ -151,7 +151,7 @@ def _made_again(offsets: Collection[TopicPartition]) -> set[str]:
 def _apart(topic: str, rows: Mapping[tuple[str, int], Offsets]) -> RowCount:
     """Count rows of a recreated topic, which cannot be told apart: they hold its name only."""
     size = sum(each.size for (name, _), each in rows.items() if name == topic)
-    told = f"{topic}: the topic was made again, and rows do not tell which of the two is theirs"
+    told = f"{topic}: the topic was created again, and rows do not say which one they are from"
     return RowCount(0, size, 0, 0, size, (), (told,))
 
 

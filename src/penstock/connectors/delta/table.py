@@ -313,7 +313,7 @@ class DeltaTable:
             if found is None or checkpointed >= version:
                 made = "was made" if created else "was there"
                 raise table_errors.in_doubt(
-                    self.name, f"version {version} {made}, and the log does not tell"
+                    self.name, f"version {version} {made}, and the log does not say"
                 )
             storage = Storage(self.root.filesystem())
             storage.sync(log.path(version))

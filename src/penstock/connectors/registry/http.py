@@ -99,7 +99,7 @@ class HttpRegistry:
             raise InvalidError(
                 "the schema registry's address contains a user",
                 code="P152",
-                hint="write username and password beside the url under  records.registry",
+                hint="write username and password next to the url under  records.registry",
             )
         tls = _context(given) if url.startswith("https:") else None
         return cls(url, headers, tls, float(given.get("timeout", 10.0)))

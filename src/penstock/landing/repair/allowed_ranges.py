@@ -31,7 +31,7 @@ def require_single_pipeline(
         if shared:
             raise InvalidError(
                 f"{chain.table}: pipeline {landed.chain} lands {shared[0]} in it too, and rows do"
-                " not tell whose they are",
+                " not say whose they are",
                 code="P482",
                 hint="let each pipeline land in a table of its own",
             )

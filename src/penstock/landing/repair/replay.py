@@ -164,14 +164,14 @@ def require_all_seen(
     silent = seen.positions - tally.examined
     if silent and (tally.landed < seen.rows or (new_rows and tally.landed > seen.rows)):
         raise InvalidError(
-            f"{table}: {seen.rows} rows of {at} stand in the files, {tally.landed} would come"
+            f"{table}: {seen.rows} rows of {at} are in the files, {tally.landed} would come"
             f", and Kafka has no record at {silent} positions: nothing was changed",
             code="P478",
             hint="the topic is compacted, or records were deleted: replay what Kafka has whole",
         )
     if tally.landed > seen.rows and not new_rows:
         raise InvalidError(
-            f"{table}: {seen.rows} rows of {at} stand in the files, and {tally.landed} would come:"
+            f"{table}: {seen.rows} rows of {at} are in the files, and {tally.landed} would come:"
             " nothing was changed",
             code="P475",
             hint="filtered out by an earlier rule, or deleted since; to get all:  --new-rows",

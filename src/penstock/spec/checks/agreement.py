@@ -152,7 +152,7 @@ def _check_lists(at: KeyPath, table: Table) -> Iterator[Problem]:
         seen: set[str] = set()
         for index, value in enumerate(values):
             if value in seen:
-                fact = f"{shown(value)} stands twice"
+                fact = f"{shown(value)} appears twice"
                 yield Problem((*at, name, index), "P118", fact, "keep one of them")
             seen.add(value)
     for name in table.header_columns:

@@ -306,4 +306,4 @@ def _first_line(error: Exception) -> str:
 
 def _clipped(text: str) -> str:
     line = " ".join(text.split())
-    return shown(line).strip("'\"") if line else "nothing stands there"
+    return shown(line).strip("'\"") if line else "nothing is there"

@@ -125,7 +125,7 @@ class Table(Setting):
         default_factory=dict, description="Properties of the table when it is created, as text."
     )
     freshness: Annotated[
-        None, never("'penstock status' and metrics tell how far each table is valid")
+        None, never("'penstock status' and metrics show how far each table is valid")
     ] = Field(None, description=f"This setting {NOT_YET}: a promise to be watched.")
     where: Annotated[str, reading(expression_text)] | None = Field(
         None,

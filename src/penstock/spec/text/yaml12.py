@@ -320,5 +320,5 @@ def _syntax_hint(line: str, message: str) -> str:
     if "mapping values are not allowed" in message:
         return "put quotes around a text that holds ': '"
     if "block mapping" in message or "block collection" in message:
-        return "settings of one block stand in the same column"
+        return "settings of one block are in the same column"
     return ""

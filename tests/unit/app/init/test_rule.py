@@ -207,9 +207,9 @@ def test_topics_are_chosen_by_name_or_pattern(topics: str | None, found: list[st
         ("/(/", ""),
         (",", "orders"),
         ("a b", "--topics"),
-        ("^ord", "a pattern stands between slashes:  --topics '/^ord/'"),
-        ("ord.*,pay.*", "a pattern stands between slashes:  --topics '/ord.*,pay.*/'"),
-        ("/ord.*", "a pattern stands between slashes:  --topics '/ord.*/'"),
+        ("^ord", "a pattern is written between slashes:  --topics '/^ord/'"),
+        ("ord.*,pay.*", "a pattern is written between slashes:  --topics '/ord.*,pay.*/'"),
+        ("/ord.*", "a pattern is written between slashes:  --topics '/ord.*/'"),
         ("(", "--topics orders,payments or --topics '/^shop/'"),
     ],
 )

@@ -359,7 +359,7 @@ def test_rows_of_a_topic_that_was_made_again_cannot_be_told_apart() -> None:
     assert () == found.breaks
     assert found.census is not None
     (told,) = found.census.untold
-    assert told.startswith("orders: the topic was made again")
+    assert told.startswith("orders: the topic was created again")
     assert (0, 5, 0, 0, 5) == sums(found)
 
 

@@ -50,7 +50,7 @@ def _type(found: Migrated, key: str, value: str) -> None:
     elif value == "iceberg":
         found.leave(key, "Flink says so of every catalog of Iceberg")
     else:
-        why = f"PyIceberg has no catalog of this kind; {OWN_FILE} stands in its place"
+        why = f"PyIceberg has no catalog of this kind; {OWN_FILE} takes its place"
         found.ask(key, value, why)
 
 
@@ -59,7 +59,7 @@ def _default_type(found: Migrated) -> None:
     if found.spec.get("uri", "").startswith("thrift://"):
         found.spec["type"] = "hive"
     else:
-        found.ask("type", "(not set)", f"which catalog it is; {OWN_FILE} stands in its place")
+        found.ask("type", "(not set)", f"which catalog it is; {OWN_FILE} takes its place")
 
 
 def _secret(found: Migrated, key: str) -> None:
@@ -86,7 +86,7 @@ def _unknown(found: Migrated, key: str, value: str) -> None:
 
 _RULES: Rules = {
     " ".join(_KINDS): _type,
-    "io-impl": "a class of Java; addresses tell how files are reached",
+    "io-impl": "a class of Java; addresses say how files are reached",
     "property-version clients jdbc.schema-version": "not needed",
     "default-database": "a table's name in the spec has its namespace",
     "cache-enabled cache.expiration-interval-ms": (

@@ -25,7 +25,7 @@ def transforms(found: Migrated, options: Options) -> None:
     """Account for `transforms`, `predicates` and what stands below them."""
     names = [name.strip() for name in options.get("transforms", "").split(",") if name.strip()]
     if "transforms" in options:
-        found.leave("transforms", "each one is told of by itself" if names else "there is none")
+        found.leave("transforms", "each one is listed by itself" if names else "there is none")
     for name in names:
         _transform(found, f"transforms.{name}", options)
     for key, value in options.items():

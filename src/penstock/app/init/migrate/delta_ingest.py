@@ -145,7 +145,7 @@ def _transform(found: Migrated, option: str, text: str) -> None:
     if sql is None:
         found.ask(told, expression, "write it as SQL under transform.columns")
     elif not _COLUMN.fullmatch(column):
-        found.ask(told, expression, "computed columns stand at the top level: transform.columns")
+        found.ask(told, expression, "computed columns are at the top level: transform.columns")
     elif column in {name.partition(".")[0] for name in sql.hints}:
         why = "a computed column has another name than the fields it looks at: transform.columns"
         found.ask(told, expression, why)

@@ -29,7 +29,7 @@ _COMPUTED = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _DECIDE = {
-    "watermark": "rows land in no order of time; metrics tell how far a table is valid",
+    "watermark": "rows land in no order of time; metrics show how far a table is valid",
     "key": "rows are appended, none is replaced: tables[].identifier_fields",
     "computed": "write it as SQL under transform.columns",
     "metadata": "write it as SQL under transform.columns, over _kafka_timestamp and others of"
@@ -199,7 +199,7 @@ def _catalog(found: Migrated, name: str, options: Options) -> str:
     if named not in known:
         found.include(catalog, "", f"catalogs.{named}.")
         if named != name:
-            why = f"here the catalog is {named}; SQL catalogs tell names apart by every letter"
+            why = f"here the catalog is {named}; SQL catalogs are case-sensitive"
             found.leave(name, why)
     return named
 

@@ -71,7 +71,7 @@ def additions(files: Sequence[DataFile], shape: Shape) -> list[Addition]:
     }
     found = [_addition(file, shape, known, required) for file in files]
     if len({each.path for each in found}) != len(found):
-        raise unfit(files[0].path, shape.table, "a file of its commit stands twice")
+        raise unfit(files[0].path, shape.table, "a file of its commit appears twice")
     return found
 
 

@@ -63,7 +63,7 @@ def _identifier(schema: IcebergSchema, path: str) -> int:
     except ValueError as error:
         raise _unusable(path, "there is no such column") from error
     if not isinstance(kind, iceberg.PrimitiveType):
-        raise _unusable(path, f"a {kind} tells no rows apart")
+        raise _unusable(path, f"a {kind} cannot identify rows")
     if isinstance(kind, (iceberg.FloatType, iceberg.DoubleType)):
         raise _unusable(path, f"values of the type {kind} are not exact")
     return schema.find_field(path).field_id

@@ -139,7 +139,7 @@ def _check_names(struct: Struct, path: str) -> None:
     seen: set[str] = set()
     for field in struct.fields:
         if not field.name or field.name in seen:
-            what = f"the column {path}{field.name!r} stands twice" if field.name else "a nameless"
+            what = f"the column {path}{field.name!r} appears twice" if field.name else "a nameless"
             raise InvalidError(
                 f"{what} column cannot be in a table" if not field.name else what,
                 code="P435",

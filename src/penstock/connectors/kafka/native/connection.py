@@ -164,7 +164,7 @@ class Wire:
         told = self.ask(request, VERSIONS_REQUEST)
         if told.error_code:
             self.close()
-            raise UnfitError(f"the broker does not tell its versions (error {told.error_code})")
+            raise UnfitError(f"the broker does not report its versions (error {told.error_code})")
         self._versions = {
             each.api_key: (each.min_version, each.max_version) for each in told.api_keys
         }

@@ -264,7 +264,7 @@ class _Reading:
             if error not in MOVED:
                 break
             time.sleep(AGAIN_SECONDS)
-        raise UnfitError("the leader does not tell of its epochs")
+        raise UnfitError("the leader does not report its epochs")
 
     def _leader(self) -> Leader:
         """Find the leader, under the id that was planned."""

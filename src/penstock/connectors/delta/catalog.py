@@ -69,19 +69,13 @@ class DeltaCatalog:
     options: ParquetOptions
 
     def load(self, name: str) -> Table | None:
-        """Find a table; None when nothing is in its place.
-
-        Raises InvalidError (P404, P437) and UnavailableError (P430).
-        """
+        """Find a table. Raises InvalidError (P404, P437), UnavailableError (P430)."""
         if self._is_there(name):
             return DeltaTable(name, self.root, self.options)
         return None
 
     def create(self, name: str, definition: TableDefinition, ledgers: Sequence[Landed]) -> Table:
-        """Create a table together with its ledgers; give the existing one when another was first.
-
-        Raises InvalidError (P404, P431, P434 to P437), UnavailableError (P430, P480).
-        """
+        """Create a table with its ledgers as version 0, or return the existing one."""
         if self._is_there(name):
             return DeltaTable(name, self.root, self.options)
         self._require_outside_tables(name)
@@ -104,10 +98,7 @@ class DeltaCatalog:
         require_creatable(name, Struct(()), properties)
 
     def preview(self, name: str, definition: TableDefinition) -> TableState:
-        """Return what a new table would be. Raises InvalidError (P404, P431, P434 to P436).
-
-        Of a root on this machine alone it is looked whether its directories can be made.
-        """
+        """Return what a new table would be; only a root on this machine is looked at."""
         schema = schema_of(_laid_out(name, definition).to_json(), name)
         if self.root.is_local and (why := why_not_made(Path(storage_path(self.root.uri)))):
             raise refused(name, why)
@@ -137,10 +128,7 @@ class DeltaCatalog:
             self.root.filesystem().delete_dir(storage_path(self.root.location(name)))
 
     def check(self) -> None:
-        """Write and remove a small file; in S3, prove that of two equal writes one is refused.
-
-        Raises InvalidError (P431, P442), UnavailableError (P430, P480).
-        """
+        """Write and remove a small file; in S3, prove that of two equal writes one is refused."""
         storage = self.root.filesystem()
         directory = storage_path(self.root.uri)
         path = f"{directory}/.penstock-check-{tokens.token_hex(8)}"

@@ -101,10 +101,7 @@ class DeltaTable:
         return examined(self.name, self._following, chain)
 
     def commit(self, state: TableState, commit: Committable, *, retain: int) -> str:
-        """Land files, progress and ledger as the version after the one examined.
-
-        `retain` does nothing here: the table's own properties say how long its log is kept.
-        """
+        """Land files, progress and ledger as the next version; `retain` does nothing here."""
         del retain
         found: ExaminedState = state.handle
         view = found.view
@@ -130,11 +127,7 @@ class DeltaTable:
         return str(version)
 
     def evolve(self, state: TableState, schema: Schema) -> None:
-        """Add columns as the version after the one examined.
-
-        Raises ConflictError (P401), OutcomeUnknownError (P433), UnavailableError (P402, P430,
-        P480), InvalidError (P431, P435, P468).
-        """
+        """Add columns as the version after the one examined."""
         found: ExaminedState = state.handle
         view = found.view
         handle = self._following.handle(view)
@@ -212,20 +205,14 @@ class DeltaTable:
     def file_sources(
         self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]
     ) -> Sequence[FileSource]:
-        """Read the source columns of the files that may hold rows from an offset on.
-
-        Raises UnavailableError, InvalidError (P435, P436 for a table with deletion vectors).
-        """
+        """Read the source columns of files. Raises InvalidError (P436): deletion vectors."""
         found: ExaminedState = state.handle
         handle = self._following.handle(found.view)
         with reading(self.name):
             return sources_of(self.name, handle, self.root, columns, ends)
 
     def stated(self) -> Iterator[StatedFile | Mismatch]:
-        """Yield what the log says about live data files.
-
-        Raises UnavailableError, InvalidError (P435 a type nobody here knows, P438 a damaged log).
-        """
+        """Yield what the log says about live data files."""
         with reading(self.name):
             yield from stated_files(self.name, self._open(), self._following.log, self.root)
 
@@ -252,12 +239,7 @@ class DeltaTable:
         return TableFacts(", ".join(words), kept, what, stored_ms, rows)
 
     def housekeep(self) -> None:
-        """Write a checkpoint when enough versions came since the last, and clean up the log.
-
-        When is the table's to say, `delta.checkpointInterval`, 100 as Delta has it; so is what is
-        cleaned up: `delta.logRetentionDuration`, `delta.enableExpiredLogCleanup`. Raises what
-        `state` raises; nothing depends on it, but readers have more entries to read.
-        """
+        """Write a checkpoint and clean up the log as the table's own properties say."""
         view = self._following.last()
         interval = view.form.configuration.get("delta.checkpointInterval", "")
         every = int(interval) if interval.isdecimal() else _CHECKPOINT_EVERY

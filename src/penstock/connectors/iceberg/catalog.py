@@ -146,11 +146,7 @@ class IcebergTables:
         return IcebergTable(name, place, self._context)
 
     def create(self, name: str, definition: TableDefinition, ledgers: Sequence[Landed]) -> Table:
-        """Create a table with its ledgers; give the existing one when another was first.
-
-        Raises InvalidError (P404 name, P431 refused, P434 layout, P435 columns, P436
-        properties, P437 something else of that name), UnavailableError (P430, P480, P481).
-        """
+        """Create a table with its ledgers, or return the existing one."""
         place = _identified(name)
         identifier, branch = place.identifier, place.branch
         schema, spec, order = _laid_out(name, definition)
@@ -201,10 +197,7 @@ class IcebergTables:
         return sorted(".".join(identifier) for identifier in found)
 
     def discard(self, name: str) -> None:
-        """Drop a scratch table, and the namespaces that were made for it and hold nothing else.
-
-        Raises BugError (P705), InvalidError, UnavailableError.
-        """
+        """Drop a scratch table, and the namespaces made for it that hold nothing else."""
         require_scratch(name)
         catalog = self._context.catalog
         with reading(name):

@@ -125,11 +125,7 @@ class IcebergTable:
         self._housekeeping = MetadataCleanup(context.metadata_horizon_seconds, context.monotonic)
 
     def state(self, chain: Chain) -> TableState:
-        """Read the table afresh and judge the chain.
-
-        Raises UnavailableError (P402 not there, P430 catalog gone), InvalidError (P190, P191 ledger
-        unreadable, P435, P436 what cannot be honoured).
-        """
+        """Read the table afresh and judge the chain."""
         access = self._context.kept()
         table = self._loaded(access)
         metadata = table.metadata
@@ -154,12 +150,7 @@ class IcebergTable:
         )
 
     def commit(self, state: TableState, commit: Committable, *, retain: int) -> str:
-        """Land files, progress and ledger in one request on the examined metadata.
-
-        Raises ConflictError (P401), OutcomeUnknownError (P433), UnavailableError (P402, P430, P480,
-        P481), InvalidError (P431 refused, P436 a spec whose columns nothing tells, P439 files that
-        no longer fit).
-        """
+        """Land files, progress and ledger in one request on the examined metadata."""
         table: PyIcebergTable = state.handle
         if self.begin_at(table):
             raise table_errors.moved(self.name, "its branch was given a snapshot to begin at")
@@ -183,11 +174,7 @@ class IcebergTable:
         return True
 
     def evolve(self, state: TableState, schema: Schema) -> None:
-        """Make a wider schema the current one, in one request on the examined metadata.
-
-        Raises ConflictError (P401), OutcomeUnknownError (P433), UnavailableError (P402, P430),
-        InvalidError (P431, P435, P438 a schema that PyIceberg does not take).
-        """
+        """Make a wider schema the current one, in one request on the examined metadata."""
         table: PyIcebergTable = state.handle
         with reading(self.name):
             requirements, updates = schema_change(table.metadata, schema)
@@ -245,10 +232,7 @@ class IcebergTable:
         state: TableState | None = None,
         offsets: pa.Array | None = None,
     ) -> pa.Table:
-        """Read every live row's source coordinates, or those at some offsets.
-
-        Raises UnavailableError, InvalidError.
-        """
+        """Read every live row's source coordinates, or those at some offsets."""
         table: PyIcebergTable = self._loaded() if state is None else state.handle
         with reading(self.name):
             return coordinates_of(scan_of(table, self._branch), self.name, columns, offsets)
@@ -256,10 +240,7 @@ class IcebergTable:
     def file_sources(
         self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]
     ) -> Sequence[FileSource]:
-        """Read the source columns of the files that may hold rows from an offset on.
-
-        Raises UnavailableError, InvalidError (P435, P436 where rows are deleted by equality).
-        """
+        """Read the source columns of files. Raises InvalidError (P436): equality deletes."""
         table: PyIcebergTable = state.handle
         with reading(self.name):
             return sources_of((table, scan_of(table, self._branch)), self.name, columns, ends)

@@ -47,10 +47,7 @@ class KafkaLog:
         self.leaderless: tuple[TopicPartition, ...] = ()
 
     def cluster_id(self) -> str:
-        """Return the cluster's id.
-
-        Raises InvalidError (P193) where the brokers speak another protocol than the spec says.
-        """
+        """Return the cluster's id. Raises InvalidError (P193): another security protocol."""
         asked = self._admin().describe_cluster(request_timeout=ANSWER_SECONDS_MAX)
         try:
             return str(self._answer(asked, "the cluster").cluster_id)
@@ -63,10 +60,7 @@ class KafkaLog:
             raise other from error
 
     def partitions(self) -> Sequence[TopicPartition]:
-        """List the partitions of all topics that are named or matched, sorted.
-
-        A topic that was there before must stay away for a while to be taken for gone.
-        """
+        """List partitions, sorted; a topic that is gone is looked for again for a while."""
         until = time.monotonic() + GONE_SECONDS_MIN
         topics = self._described()
         while self._listed - topics.keys() and time.monotonic() < until:

@@ -121,11 +121,7 @@ class SqlStore:
         commits: Sequence[Committable],
         examined: Mapping[str, Examined],
     ) -> None:
-        """Insert commits as PENDING and replace `examined` of the tables given, all or nothing.
-
-        The same commit given again, body for body, is in order. Raises BugError (P750) when its
-        attempt is there with another body or is settled.
-        """
+        """Insert commits as PENDING; one that is there must be equal (P750). All or nothing."""
         with self._database.writing(pipeline) as connection:
             self._check(connection, pipeline, claim)
             for commit in commits:
@@ -148,11 +144,7 @@ class SqlStore:
     def settle(
         self, pipeline: str, claim: Claim, commit: Committable, *, landed: bool, reason: str
     ) -> None:
-        """Move one commit to COMMITTED or ABORTED; older settled rows of its chain are pruned.
-
-        Settling again the same way, or a commit that is not in the store, changes nothing: it was
-        pruned, or an older store was restored. Raises BugError (P750) for the opposite way.
-        """
+        """Move a commit to COMMITTED or ABORTED, once (P750); one that is not there is pruned."""
         wanted = COMMITTED if landed else ABORTED
         with self._database.writing(pipeline) as connection:
             self._check(connection, pipeline, claim)

@@ -55,10 +55,7 @@ class DeltaWriter:
         )
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Take rows whose columns are the schema's, in its order.
-
-        Raises UnavailableError, and InvalidError (P470) for an empty string to partition by.
-        """
+        """Take rows. Raises UnavailableError, InvalidError (P470): an empty partition value."""
         assert rows.schema.names == self._rows.names, (
             f"columns {rows.schema.names} are not the table's {self._rows.names}"
         )

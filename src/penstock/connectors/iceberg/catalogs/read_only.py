@@ -22,10 +22,7 @@ _EMPTY = {"uri": "sqlite://", "init_catalog_tables": "true"}
 
 
 def looked_at(name: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings to open a catalog without changing it.
-
-    Raises UnavailableError (P430).
-    """
+    """Return the settings to open a catalog without changing it. Raises UnavailableError (P430)."""
     if given.get("type", "") != "sql":
         return {**given}
     uri = given.get("uri", "")

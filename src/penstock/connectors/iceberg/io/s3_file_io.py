@@ -85,10 +85,7 @@ class WholeObject(PyArrowFile):
         return io.BytesIO(body)
 
     def create(self, overwrite: bool = False) -> OutputStream:  # noqa: FBT001, FBT002 - as above
-        """Return a stream that puts all of it when it is closed.
-
-        Raises FileExistsError.
-        """
+        """Return a stream that puts all of it when it is closed. Raises FileExistsError."""
         if not (overwrite or _NAMED_ONCE.search(self.location)) and self.exists():
             raise FileExistsError(f"Cannot create file, already exists: {self.location}")
         return _Upload(self)

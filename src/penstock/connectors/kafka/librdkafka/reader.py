@@ -74,13 +74,7 @@ class KafkaReader:
         headers: bool = False,
         leader_epoch: int | None = None,
     ) -> Iterator[Fetched]:
-        """Yield the committed records of a range in order, ending by position.
-
-        With `leader_epoch`, that of the record before the range, the broker is asked first whether
-        its log is still the one that was read up to there (KIP-320). Raises DecisionNeededError
-        (P210 retention, P211 truncation, P212 damaged batch), InvalidError (P202 to P205),
-        UnavailableError (P201, P220).
-        """
+        """Yield a range's committed records; with `leader_epoch` its log is checked (KIP-320)."""
         if not covered.count:
             yield Fetched(Gathered().batch(headers=headers), covered.stop)
             return

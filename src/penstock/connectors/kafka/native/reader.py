@@ -92,11 +92,7 @@ class ColumnarReader:
         headers: bool = False,
         leader_epoch: int | None = None,
     ) -> Iterator[Fetched]:
-        """Yield the committed records of a range in order, ending by position.
-
-        Raises what `KafkaReader.read` raises, and InvalidError (P205) for a topic that is not the
-        one that was planned.
-        """
+        """Yield a range's committed records. Raises InvalidError (P205): another topic."""
         if not covered.count:
             yield from GatheredBatches().taken(covered, covered.stop, epoch=None, headers=headers)
             return

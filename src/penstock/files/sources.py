@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from penstock.core.file_ranges import FileRanges
 from penstock.core.offsets import span
@@ -28,3 +29,12 @@ def source_of(path: str, rows: pa.Table, *, altered: bool = False) -> FileSource
     counts = {(row["topic"], row["partition"]): row["offset_count"] for row in groups}
     strangers = rows.num_rows - known.num_rows
     return FileSource(FileRanges(path, rows.num_rows, ranges, strangers, counts), altered)
+
+
+def is_within(row: Mapping[str, Any], ranges: Sequence[Sequence[Any]]) -> bool:
+    """Return whether a row of the quarantine lies in one of some ranges, as JSON has them."""
+    return any(
+        (row["topic_id"], row["partition"]) == (topic_id, partition)
+        and start <= row["offset"] < stop
+        for topic_id, partition, _, start, stop in ranges
+    )

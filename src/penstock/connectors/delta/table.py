@@ -24,19 +24,12 @@ from pyarrow import fs
 from penstock.connectors.delta.errors import reading
 from penstock.connectors.delta.files.file_metadata import Addition, Shape, additions, relative
 from penstock.connectors.delta.locations import StorageRoot, storage_path
+from penstock.connectors.delta.log import ledger
 from penstock.connectors.delta.log.commit_file import (
     CommitActions,
     Removal,
     entry_of,
     put_if_absent,
-)
-from penstock.connectors.delta.log.ledger import (
-    CREATED,
-    fence_transactions,
-    landed_in,
-    ledgers_in,
-    mark_of_commit,
-    transactions_of,
 )
 from penstock.connectors.delta.log.reader import Entry
 from penstock.connectors.delta.log.state import ExaminedState, examined
@@ -44,6 +37,7 @@ from penstock.connectors.delta.log.tail import LogTail, LogView
 from penstock.connectors.delta.read import scan as readers
 from penstock.connectors.delta.read.file_sources import removals, sources_of
 from penstock.connectors.delta.read.metadata_values import stated_files
+from penstock.connectors.delta.schema.features import demanded_by
 from penstock.connectors.delta.schema.schema_change import schema_entry
 from penstock.core import table_errors
 from penstock.core.commits import (
@@ -63,15 +57,7 @@ from penstock.core.statistics import Mismatch
 from penstock.files import ParquetOptions
 from penstock.files.errors import told
 from penstock.files.storage import Storage
-from penstock.ports.tables import (
-    CommitRecord,
-    FileSource,
-    History,
-    StatedFile,
-    TableFacts,
-    TableState,
-    Verdict,
-)
+from penstock.ports import tables as ports
 
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
@@ -96,11 +82,11 @@ class DeltaTable:
         """Return the table's directory."""
         return self.root.location(self.name)
 
-    def state(self, chain: Chain) -> TableState:
+    def state(self, chain: Chain) -> ports.TableState:
         """Read the newest version. Raises UnavailableError, InvalidError (P435, P436, P438)."""
         return examined(self.name, self._following, chain)
 
-    def commit(self, state: TableState, commit: Committable, *, retain: int) -> str:
+    def commit(self, state: ports.TableState, commit: Committable, *, retain: int) -> str:
         """Land files, progress and ledger as the next version; `retain` does nothing here."""
         del retain
         found: ExaminedState = state.handle
@@ -115,30 +101,22 @@ class DeltaTable:
         if commit.removes:
             gone = removals(self.name, self._following.handle(view), view.form, commit.removes)
         body = entry_of(_words(state, commit, added, version), added, gone)
-        found.consume(self.name)
-        with reading(self.name):
-            self._require_last(view)
         try:
-            created = put_if_absent(self.root, self.name, version, body)
-            self._require_there(view, body, created=created)
+            self._put(found, body)
         except OutcomeUnknownError:
             self._following.forget()
             raise
         return str(version)
 
-    def evolve(self, state: TableState, schema: Schema) -> None:
+    def evolve(self, state: ports.TableState, schema: Schema) -> None:
         """Add columns as the version after the one examined."""
         found: ExaminedState = state.handle
         view = found.view
         handle = self._following.handle(view)
         with reading(self.name):
             body = schema_entry(self.name, handle, state.schema, schema)
-        found.consume(self.name)
-        with reading(self.name):
-            self._require_last(view)
         try:
-            created = put_if_absent(self.root, self.name, view.version + 1, body)
-            self._require_there(view, body, created=created)
+            self._put(found, body)
         finally:
             self._following.forget()
 
@@ -158,7 +136,7 @@ class DeltaTable:
             if found != file.size_bytes or not relative(file.path, self.location)
         ]
 
-    def history(self, chain: Chain, state: TableState | None = None) -> History:
+    def history(self, chain: Chain, state: ports.TableState | None = None) -> ports.History:
         """Return the chain's commits from the log entries that still exist."""
         log, handle = self._following.log, self._at(state)
         newest = int(handle.version())
@@ -166,11 +144,11 @@ class DeltaTable:
             paths = handle.file_uris()
             versions = [version for version in log.versions() if version <= newest]
             entries = [entry for version in versions if (entry := log.entry(version))]
-        return History(
+        return ports.History(
             commits=[
                 _record(entry, mark)
                 for entry in entries
-                if (mark := entry.mark(chain.name)) and mark["kind"] != CREATED
+                if (mark := entry.mark(chain.name)) and mark["kind"] != ledger.CREATED
             ],
             complete=versions == list(range(len(versions))),
             paths=[path.removeprefix("file://") for path in paths],
@@ -196,47 +174,49 @@ class DeltaTable:
     def row_coordinates(
         self,
         columns: Mapping[str, str],
-        state: TableState | None = None,
+        state: ports.TableState | None = None,
         offsets: pa.Array | None = None,
     ) -> pa.Table:
         """Read every live row's source coordinates, or those at some offsets."""
         return readers.coordinates(self._at(state), self.name, columns, offsets)
 
     def file_sources(
-        self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]
-    ) -> Sequence[FileSource]:
+        self,
+        state: ports.TableState,
+        columns: Mapping[str, str],
+        ends: Mapping[tuple[str, int], int],
+    ) -> Sequence[ports.FileSource]:
         """Read the source columns of files. Raises InvalidError (P436): deletion vectors."""
         found: ExaminedState = state.handle
         handle = self._following.handle(found.view)
         with reading(self.name):
             return sources_of(self.name, handle, self.root, columns, ends)
 
-    def stated(self) -> Iterator[StatedFile | Mismatch]:
+    def stated(self) -> Iterator[ports.StatedFile | Mismatch]:
         """Yield what the log says about live data files."""
         with reading(self.name):
             yield from stated_files(self.name, self._open(), self._following.log, self.root)
 
-    def ledgers(self, state: TableState) -> Sequence[Landed]:
+    def ledgers(self, state: ports.TableState) -> Sequence[Landed]:
         """Read the ledgers of all chains from the transactions of a state."""
         found: ExaminedState = state.handle
-        return ledgers_in(found.view.transactions)
+        return ledger.ledgers_in(found.view.transactions)
 
-    def describe(self) -> TableFacts:
+    def describe(self) -> ports.TableFacts:
         """Return format, features, versions since the last checkpoint. Raises UnavailableError."""
         view = self._following.view()
         handle = self._following.handle(view)
         with reading(self.name):
-            protocol = handle.protocol()
-            features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
+            version, features = demanded_by(handle)
             (info,) = self.root.filesystem().get_file_info([self._following.log.path(view.version)])
             rows = None if "deletionVectors" in features else _rows_in(handle)
-        words = [f"Delta, writer version {protocol.min_writer_version}", *sorted(features)]
+        words = [f"Delta, writer version {version}", *features]
         if view.form.partition_by:
             words.append("partitioned by " + ", ".join(view.form.partition_by))
         stored_ms = info.mtime_ns // 1_000_000 if info.mtime_ns else None
         kept = view.version - view.checkpointed
         what = "versions since the last checkpoint"
-        return TableFacts(", ".join(words), kept, what, stored_ms, rows)
+        return ports.TableFacts(", ".join(words), kept, what, stored_ms, rows)
 
     def housekeep(self) -> None:
         """Write a checkpoint and clean up the log as the table's own properties say."""
@@ -258,7 +238,7 @@ class DeltaTable:
             found: int | None = self._open().transaction_version(app_id)
             return found
 
-    def _at(self, state: TableState | None) -> Handle:
+    def _at(self, state: ports.TableState | None) -> Handle:
         """Open the version that was examined, or the newest one."""
         if state is None:
             return self._open()
@@ -268,6 +248,15 @@ class DeltaTable:
     def _open(self) -> Handle:
         with reading(self.name):
             return Handle(self.location, storage_options=dict(self.root.options))
+
+    def _put(self, state: ExaminedState, body: bytes) -> None:
+        """Put an entry behind the version that was examined, and read it back."""
+        view = state.view
+        state.consume(self.name)
+        with reading(self.name):
+            self._require_last(view)
+        created = put_if_absent(self.root, self.name, view.version + 1, body)
+        self._require_there(view, body, created=created)
 
     def _require_last(self, view: LogView) -> None:
         """Raise ConflictError unless the log is the one examined, and ends where it ended then."""
@@ -313,14 +302,14 @@ def _rows_in(handle: Handle) -> int | None:
 
 
 def _words(
-    state: TableState, commit: Committable, added: Sequence[Addition], sequence: int
+    state: ports.TableState, commit: Committable, added: Sequence[Addition], sequence: int
 ) -> CommitActions:
     """Return the transactions and the commit info of a commit on a state."""
-    if state.verdict is Verdict.ROLLED_BACK and commit.kind is CommitKind.FENCE:
+    if state.verdict is ports.Verdict.ROLLED_BACK and commit.kind is CommitKind.FENCE:
         if state.landed is None:
             raise BugError(f"{commit.chain} is rolled back without a ledger", code="P702")
-        mark = mark_of_commit(commit, state.landed, sequence, state.evidence)
-        return CommitActions(fence_transactions(state.landed, sequence), mark)
+        mark = ledger.mark_of_commit(commit, state.landed, sequence, state.evidence)
+        return CommitActions(ledger.fence_transactions(state.landed, sequence), mark)
     before = state.landed or first_ledger(
         commit.chain,
         commit.claim,
@@ -330,23 +319,23 @@ def _words(
     )
     landed = landed_after(before, commit)
     paths = [each.path for each in added]
-    transactions = transactions_of(landed, state.landed, sequence, paths)
-    return CommitActions(transactions, mark_of_commit(commit, landed, sequence, ""))
+    transactions = ledger.transactions_of(landed, state.landed, sequence, paths)
+    return CommitActions(transactions, ledger.mark_of_commit(commit, landed, sequence, ""))
 
 
 def _began(entries: Sequence[Entry], chain: Chain) -> dict[TopicPartition, Offset]:
     """Return first positions by everything recorded of a chain since the first version."""
     began: dict[TopicPartition, Offset] = {}
     for mark in (mark for entry in entries if (mark := entry.mark(chain.name))):
-        landed = landed_in(mark)
+        landed = ledger.landed_in(mark)
         moved = progress_from_json(mark.get("progress", []))
         known = {} if landed is None else landed.offsets
         began = {**known, **{at: covered.start for at, covered in moved.items()}, **began}
     return began
 
 
-def _record(entry: Entry, mark: Mapping[str, Any]) -> CommitRecord:
-    return CommitRecord(
+def _record(entry: Entry, mark: Mapping[str, Any]) -> ports.CommitRecord:
+    return ports.CommitRecord(
         commit_id=str(mark.get("commit", "")),
         snapshot=str(entry.version),
         timestamp_ms=entry.timestamp_ms,

@@ -20,13 +20,7 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table as PyIcebergTable
 
-from penstock.connectors.iceberg.commit.append import (
-    CommitBase,
-    CommitRequest,
-    commit_request,
-    fence_request,
-    initial_snapshot,
-)
+from penstock.connectors.iceberg.commit import append
 from penstock.connectors.iceberg.commit.metadata_cleanup import MetadataCleanup
 from penstock.connectors.iceberg.errors import reading, sending
 from penstock.connectors.iceberg.io.credentials import Credential
@@ -166,7 +160,7 @@ class IcebergTable:
         Raises what `commit` raises.
         """
         with reading(self.name):
-            empty = initial_snapshot(CommitBase(table, self.name, self._branch))
+            empty = append.initial_snapshot(append.CommitBase(table, self.name, self._branch))
         if empty is None:
             return False
         with sending(self.name, self._context.catalog):
@@ -303,11 +297,11 @@ class IcebergTable:
 
     def _prepared(
         self, table: PyIcebergTable, state: TableState, commit: Committable, retain: int
-    ) -> CommitRequest:
-        base = CommitBase(table, self.name, self._branch)
+    ) -> append.CommitRequest:
+        base = append.CommitBase(table, self.name, self._branch)
         with reading(self.name):
             if state.verdict is Verdict.ROLLED_BACK and commit.kind is not CommitKind.SEEK:
                 assert commit.kind is CommitKind.FENCE, "only a fence lands on a rolled-back table"
-                return fence_request(base, commit)
+                return append.fence_request(base, commit)
             assert state.verdict is not Verdict.UNCERTAIN, "nothing lands where it is uncertain"
-            return commit_request(base, commit, state.landed, retain=retain)
+            return append.commit_request(base, commit, state.landed, retain=retain)

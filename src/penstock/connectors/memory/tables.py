@@ -32,18 +32,9 @@ from penstock.core.schema import Schema
 from penstock.core.scratch import require_scratch
 from penstock.core.serialization import ledger_to_json
 from penstock.core.statistics import FileStatistics
-from penstock.files.sources import source_of
+from penstock.files.sources import is_within, source_of
+from penstock.ports import tables as ports
 from penstock.ports.runtime import Observer
-from penstock.ports.tables import (
-    FileSource,
-    FileWriter,
-    History,
-    StatedFile,
-    TableDefinition,
-    TableFacts,
-    TableState,
-    not_created,
-)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,7 +55,7 @@ class MemoryTables:
         return MemoryTable(self._warehouse, name)
 
     def create(
-        self, name: str, definition: TableDefinition, ledgers: Sequence[Landed]
+        self, name: str, definition: ports.TableDefinition, ledgers: Sequence[Landed]
     ) -> MemoryTable:
         """Create a table with its ledgers, or give the one that is there."""
         self.preview(name, definition)
@@ -76,10 +67,10 @@ class MemoryTables:
     def require_properties(self, name: str, properties: Mapping[str, str]) -> None:
         """Take any."""
 
-    def preview(self, name: str, definition: TableDefinition) -> TableState:
+    def preview(self, name: str, definition: ports.TableDefinition) -> ports.TableState:
         """Take any definition. Raises InvalidError (P404) for a name of other characters."""
         self._warehouse.require_name(name)
-        return replace(not_created(definition.schema), can_widen=True)
+        return replace(ports.not_created(definition.schema), can_widen=True)
 
     def names(self, namespace: str) -> Sequence[str]:
         """List the tables in a namespace."""
@@ -102,7 +93,7 @@ class MemoryTables:
     def close(self) -> None:
         """Let go of nothing."""
 
-    def open_writer(self, target: str, *, prefix: str, observer: Observer) -> FileWriter:
+    def open_writer(self, target: str, *, prefix: str, observer: Observer) -> ports.FileWriter:
         """Open a writer of rows kept in memory."""
         name = json.loads(target)["table"]
         path = f"memory:///{name}/{prefix}{self._warehouse.number()}"
@@ -116,13 +107,13 @@ class MemoryTable:
         self.name = name
         self._warehouse = warehouse
 
-    def state(self, chain: Chain) -> TableState:
+    def state(self, chain: Chain) -> ports.TableState:
         """Read the table and judge the witnesses of a chain."""
         contents = self._warehouse.get(self.name).contents
         text = contents.ledgers.get(chain.name)
         landed = None if text is None else ledger_of(text)
         verdict, evidence = verdict_of(contents, chain, landed)
-        return TableState(
+        return ports.TableState(
             uuid=contents.uuid,
             head=str(contents.head),
             schema=contents.schema,
@@ -135,7 +126,7 @@ class MemoryTable:
             can_widen=True,
         )
 
-    def commit(self, state: TableState, commit: Committable, *, retain: int) -> str:
+    def commit(self, state: ports.TableState, commit: Committable, *, retain: int) -> str:
         """Land a commit on exactly the contents that were examined."""
         base: Contents = state.handle
         stored = self._warehouse.get(self.name)
@@ -158,7 +149,7 @@ class MemoryTable:
         stored.apply(base, changed)
         return snapshot.id
 
-    def evolve(self, state: TableState, schema: Schema) -> None:
+    def evolve(self, state: ports.TableState, schema: Schema) -> None:
         """Replace the table's columns, if it is as it was examined."""
         base: Contents = state.handle
         definition = replace(base.definition, schema=schema)
@@ -170,12 +161,12 @@ class MemoryTable:
         sizes = [(file, self._warehouse.file_size(file.path)) for file in files]
         return [file.path for file, size in sizes if size != file.size_bytes]
 
-    def history(self, chain: Chain, state: TableState | None = None) -> History:
+    def history(self, chain: Chain, state: ports.TableState | None = None) -> ports.History:
         """Return the chain's commits on the ancestry of the head."""
         contents = self._contents(state)
         told = list(contents.ancestry())[::-1]
         own = [each for each in told if each.summary and each.summary.chain == chain.name]
-        return History(
+        return ports.History(
             commits=[record_of(each) for each in own],
             complete=not contents.broken,
             paths=[file.path for file in contents.files],
@@ -191,7 +182,7 @@ class MemoryTable:
         return [
             (row["topic_id"], row["partition"], row["offset"])
             for row in self._warehouse.rows(self.name)
-            if (row["pipeline"], row["table"]) == (pipeline, table) and _within(row, ranges)
+            if (row["pipeline"], row["table"]) == (pipeline, table) and is_within(row, ranges)
         ]
 
     def read_quarantine(
@@ -209,7 +200,7 @@ class MemoryTable:
             for row in self._warehouse.rows(self.name)
             if row["pipeline"] == pipeline
             and table in ("*", row["table"])
-            and (ranges is None or _within(row, ranges))
+            and (ranges is None or is_within(row, ranges))
         ]
         if rows:
             yield pa.RecordBatch.from_pylist(rows)
@@ -217,7 +208,7 @@ class MemoryTable:
     def row_coordinates(
         self,
         columns: Mapping[str, str],
-        state: TableState | None = None,
+        state: ports.TableState | None = None,
         offsets: pa.Array | None = None,
     ) -> pa.Table:
         """Read every live row's source coordinates, or those at some offsets."""
@@ -228,8 +219,11 @@ class MemoryTable:
         return _coordinates(rows, columns)
 
     def file_sources(
-        self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]
-    ) -> Sequence[FileSource]:
+        self,
+        state: ports.TableState,
+        columns: Mapping[str, str],
+        ends: Mapping[tuple[str, int], int],
+    ) -> Sequence[ports.FileSource]:
         """Read the source columns of all files."""
         del ends
         contents: Contents = state.handle
@@ -238,27 +232,27 @@ class MemoryTable:
             for file in contents.files
         ]
 
-    def stated(self) -> Iterator[StatedFile]:
+    def stated(self) -> Iterator[ports.StatedFile]:
         """Yield how many records each file has; opened, it is Parquet."""
         for file in self._warehouse.get(self.name).contents.files:
             opened = partial(self._warehouse.opened, file)
-            yield StatedFile(FileStatistics(file.path, file.record_count), opened)
+            yield ports.StatedFile(FileStatistics(file.path, file.record_count), opened)
 
-    def ledgers(self, state: TableState) -> Sequence[Landed]:
+    def ledgers(self, state: ports.TableState) -> Sequence[Landed]:
         """Return all ledgers."""
         contents: Contents = state.handle
         return [ledger_of(text) for text in contents.ledgers.values()]
 
-    def describe(self) -> TableFacts:
+    def describe(self) -> ports.TableFacts:
         """Count the snapshots."""
         contents = self._warehouse.get(self.name).contents
         rows = sum(each.record_count for each in contents.files)
-        return TableFacts("in memory", len(contents.snapshots), "snapshots", rows=rows)
+        return ports.TableFacts("in memory", len(contents.snapshots), "snapshots", rows=rows)
 
     def housekeep(self) -> None:
         """Do nothing: there is nothing to tidy."""
 
-    def _contents(self, state: TableState | None) -> Contents:
+    def _contents(self, state: ports.TableState | None) -> Contents:
         found: Contents = self._warehouse.get(self.name).contents if state is None else state.handle
         return found
 
@@ -302,11 +296,3 @@ def _coordinates(rows: Sequence[Row], columns: Mapping[str, str]) -> pa.Table:
     schema = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
     named = [{name: row[columns[name]] for name in schema.names} for row in rows]
     return pa.Table.from_pylist(named, schema=schema)
-
-
-def _within(row: Row, ranges: Sequence[Sequence[Any]]) -> bool:
-    return any(
-        (row["topic_id"], row["partition"]) == (topic_id, partition)
-        and start <= row["offset"] < stop
-        for topic_id, partition, _, start, stop in ranges
-    )

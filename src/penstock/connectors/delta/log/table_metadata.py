@@ -18,6 +18,7 @@ from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.schema.column_mapping import Stored, stored_as
 from penstock.connectors.delta.schema.features import (
     Demands,
+    demanded_by,
     require_exact_partitions,
     require_honourable,
 )
@@ -60,7 +61,7 @@ def form_of(name: str, root: StorageRoot, options: ParquetOptions, handle: Handl
     """Read a table's form. Raises UnavailableError, InvalidError (P435, P436, P438)."""
     with reading(name):
         metadata = handle.metadata()
-        demands = _demands(handle, metadata.configuration)
+        demands = Demands(*demanded_by(handle), metadata.configuration)
         text = handle.schema().to_json()
     require_honourable(name, demands)
     schema = schema_of(text, name)
@@ -89,12 +90,6 @@ def form_of(name: str, root: StorageRoot, options: ParquetOptions, handle: Handl
         configuration=metadata.configuration,
         target=target_to_json(target),
     )
-
-
-def _demands(handle: Handle, configuration: Mapping[str, str]) -> Demands:
-    protocol = handle.protocol()
-    features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
-    return Demands(protocol.min_writer_version, sorted(features), configuration)
 
 
 def _schema_id(schema: Schema, partition_by: tuple[str, ...]) -> int:

@@ -25,6 +25,7 @@ from penstock.connectors.delta.log.commit_file import Removal
 from penstock.connectors.delta.log.table_metadata import TableMetadata
 from penstock.connectors.delta.read.scan import COORDINATES
 from penstock.connectors.delta.schema.column_mapping import is_mapped
+from penstock.connectors.delta.schema.features import demanded_by
 from penstock.core.errors import InvalidError
 from penstock.core.table_errors import no_column, not_live
 from penstock.files.sources import PLACE, source_of
@@ -39,9 +40,7 @@ def sources_of(
     ends: Mapping[tuple[str, int], int],
 ) -> list[FileSource]:
     """Read the source columns of files. Raises InvalidError (P435, P436), OSError."""
-    protocol = handle.protocol()
-    features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
-    if "deletionVectors" in features:
+    if "deletionVectors" in demanded_by(handle)[1]:
         raise _refusal(name, "the table feature deletionVectors", "which rows are live, files hide")
     if is_mapped(handle.metadata().configuration):
         raise _refusal(name, "column mapping", "their columns have other names")

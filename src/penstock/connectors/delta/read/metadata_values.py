@@ -35,15 +35,8 @@ from penstock.connectors.delta.log.reader import Log
 from penstock.connectors.delta.read.live_files import Add, live_adds
 from penstock.connectors.delta.schema.column_mapping import stored_as
 from penstock.connectors.delta.schema.types import schema_of
+from penstock.core import statistics
 from penstock.core.schema import Decimal, Kind, Struct, Type
-from penstock.core.statistics import (
-    ColumnStatistics,
-    FileStatistics,
-    Leaf,
-    PartitionValue,
-    Value,
-    is_same_value,
-)
 from penstock.files.contents import comparable
 from penstock.ports.tables import StatedFile
 
@@ -51,7 +44,7 @@ from penstock.ports.tables import StatedFile
 class _Read(Protocol):
     """Reads a bound. Raises ValueError, TypeError, OverflowError, InvalidOperation."""
 
-    def __call__(self, told: Any, kind: Type, *, is_upper: bool) -> Value | None: ...
+    def __call__(self, told: Any, kind: Type, *, is_upper: bool) -> statistics.Value | None: ...
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -104,10 +97,10 @@ def _undemanding(text: str) -> str:
 def _statistics(
     add: Add,
     place: str,
-    columns: list[tuple[Leaf, Type]],
-    parts: list[tuple[Leaf, Type]],
+    columns: list[tuple[statistics.Leaf, Type]],
+    parts: list[tuple[statistics.Leaf, Type]],
     untold: tuple[str, ...],
-) -> FileStatistics:
+) -> statistics.FileStatistics:
     unreadable: list[str] = []
     text = add.get("stats") or ""
     stats: Any = {}
@@ -130,7 +123,7 @@ def _statistics(
     if None not in (records, held) and records != held:
         unreadable.append(f"numRecords is {records!r}, and {held} parsed")
     records = held if records is None else records
-    return FileStatistics(
+    return statistics.FileStatistics(
         place,
         records if isinstance(records, int) else None,
         add.get("size"),
@@ -142,12 +135,12 @@ def _statistics(
 
 
 def _column(
-    stats: Mapping[str, Any], leaf: Leaf, kind: Type, read: _Read, unreadable: list[str]
-) -> ColumnStatistics | None:
+    stats: Mapping[str, Any], leaf: statistics.Leaf, kind: Type, read: _Read, unreadable: list[str]
+) -> statistics.ColumnStatistics | None:
     told = {key: _at(stats.get(key), leaf.path) for key in ("nullCount", "minValues", "maxValues")}
     if all(each is None for each in told.values()):
         return None
-    bounds: list[Value | None] = []
+    bounds: list[statistics.Value | None] = []
     for key in ("minValues", "maxValues"):
         try:
             bounds.append(read(told[key], kind, is_upper=key == "maxValues"))
@@ -155,10 +148,12 @@ def _column(
             unreadable.append(f"{leaf.name}: {key} has {told[key]!r}, which is no {kind}")
             bounds.append(None)
     nulls = told["nullCount"] if isinstance(told["nullCount"], int) else None
-    return ColumnStatistics(leaf, None, nulls, None, *bounds)
+    return statistics.ColumnStatistics(leaf, None, nulls, None, *bounds)
 
 
-def _partition(add: Add, leaf: Leaf, kind: Type, unreadable: list[str]) -> PartitionValue | None:
+def _partition(
+    add: Add, leaf: statistics.Leaf, kind: Type, unreadable: list[str]
+) -> statistics.PartitionValue | None:
     """Return what is said of a column to partition by; None for a text we cannot read.
 
     The library reads them all when it opens a table, and refuses one that is no value. A checkpoint
@@ -176,12 +171,12 @@ def _partition(add: Add, leaf: Leaf, kind: Type, unreadable: list[str]) -> Parti
     if parsed is not None and leaf.path[0] in parsed and is_told:
         held = parsed[leaf.path[0]]
         of_text = value.encode() if isinstance(value, str) else value
-        if not is_same_value(of_text, held):
+        if not statistics.is_same_value(of_text, held):
             unreadable.append(f"{leaf.name}: its partition value is {text!r}, and {held!r} parsed")
-    return PartitionValue(leaf.name, leaf, value, comparable)
+    return statistics.PartitionValue(leaf.name, leaf, value, comparable)
 
 
-def _parted(text: str, kind: Type) -> Value | None:
+def _parted(text: str, kind: Type) -> statistics.Value | None:
     """Read a partition value. Raises ValueError, KeyError, InvalidOperation."""
     match kind:
         case Kind.BOOLEAN:
@@ -198,7 +193,7 @@ def _parted(text: str, kind: Type) -> Value | None:
             return _value(text, kind, is_upper=False)
 
 
-def _value(told: Any, kind: Type, *, is_upper: bool) -> Value | None:
+def _value(told: Any, kind: Type, *, is_upper: bool) -> statistics.Value | None:
     """Read a bound. Raises ValueError, TypeError, OverflowError, InvalidOperation."""
     if told is None:
         return None
@@ -229,7 +224,7 @@ def _value(told: Any, kind: Type, *, is_upper: bool) -> Value | None:
             return None
 
 
-def _held(told: Any, kind: Type, *, is_upper: bool) -> Value | None:
+def _held(told: Any, kind: Type, *, is_upper: bool) -> statistics.Value | None:
     """Return a bound that stands in a column: it is of the column's type already."""
     if isinstance(told, float) and math.isnan(told):
         return None  # the greatest of all: it bounds nothing
@@ -256,7 +251,7 @@ def _at(tree: Any, path: tuple[str, ...]) -> Any:
 
 def _leaves(
     schema: Struct, stored: Struct, name: str = "", above: tuple[str, ...] = ()
-) -> Iterator[tuple[Leaf, Type]]:
+) -> Iterator[tuple[statistics.Leaf, Type]]:
     """List the columns that are no structs, lists or maps, nor within the latter."""
     for own, there in zip(schema.fields, stored.fields, strict=True):
         path = (*above, there.name)
@@ -264,4 +259,4 @@ def _leaves(
             yield from _leaves(own.type, there.type, f"{name}{own.name}.", path)
         elif isinstance(own.type, Kind | Decimal):
             kind = own.type if isinstance(own.type, Kind) else None
-            yield Leaf(f"{name}{own.name}", path, None, kind), own.type
+            yield statistics.Leaf(f"{name}{own.name}", path, None, kind), own.type

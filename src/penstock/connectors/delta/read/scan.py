@@ -15,17 +15,11 @@ from deltalake import DeltaTable as Handle
 
 from penstock.connectors.delta.errors import reading
 from penstock.core.commits import Chain
+from penstock.files.sources import is_within
 
 COORDINATES = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
-_QUARANTINE = pa.schema(
-    [
-        ("pipeline", pa.string()),
-        ("table", pa.string()),
-        ("topic_id", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-    ]
-)
+_NAMES = ("pipeline", "table", "topic_id")
+_QUARANTINE = pa.schema([*((each, pa.string()) for each in _NAMES), *list(COORDINATES)[1:]])
 
 
 def coordinates(
@@ -49,18 +43,15 @@ def quarantined(
     """Find the coordinates of a chain's table within ranges; the chain is `pipeline/table`."""
     if not ranges:
         return []
-    lowest = min(int(start) for _, _, _, start, _ in ranges)
-    beyond = max(int(stop) for _, _, _, _, stop in ranges)
     pipeline, _, table = chain.name.partition("/")
-    predicate = f'"offset" >= {lowest} AND "offset" < {beyond}'
     found: list[tuple[str, int, int]] = []
-    for scanned in _scanned(handle, name, _QUARANTINE.names, predicate):
+    for scanned in _scanned(handle, name, _QUARANTINE.names, _predicate(ranges)):
         batch = scanned.select(_QUARANTINE.names).cast(_QUARANTINE)
         ours = pc.and_(pc.equal(batch["pipeline"], pipeline), pc.equal(batch["table"], table))
         found += [
             (row["topic_id"], row["partition"], row["offset"])
             for row in batch.filter(ours).to_pylist()
-            if _within(row, ranges)
+            if is_within(row, ranges)
         ]
     return found
 
@@ -76,11 +67,7 @@ def refused(
     if ranges is not None and not ranges:
         return
     pipeline, _, table = chain.name.partition("/")
-    predicate = None
-    if ranges is not None:
-        lowest = min(int(start) for _, _, _, start, _ in ranges)
-        beyond = max(int(stop) for _, _, _, _, stop in ranges)
-        predicate = f'"offset" >= {lowest} AND "offset" < {beyond}'
+    predicate = None if ranges is None else _predicate(ranges)
     asked = [*dict.fromkeys(("pipeline", "table", "offset", *columns))]
     for scanned in _scanned(handle, name, asked, predicate):
         batch = scanned.cast(_plain_schema(scanned.schema))
@@ -88,6 +75,12 @@ def refused(
         if table != "*":
             ours = pc.and_(ours, pc.equal(batch["table"], table))
         yield batch.filter(ours).select(columns)
+
+
+def _predicate(ranges: Sequence[Sequence[Any]]) -> str:
+    lowest = min(int(start) for _, _, _, start, _ in ranges)
+    beyond = max(int(stop) for _, _, _, _, stop in ranges)
+    return f'"offset" >= {lowest} AND "offset" < {beyond}'
 
 
 def _plain_schema(schema: pa.Schema) -> pa.Schema:
@@ -105,14 +98,6 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(_plain(field.type)) for field in kind])
     return kind
-
-
-def _within(row: Mapping[str, Any], ranges: Sequence[Sequence[Any]]) -> bool:
-    return any(
-        (row["topic_id"], row["partition"]) == (topic_id, partition)
-        and start <= row["offset"] < stop
-        for topic_id, partition, _, start, stop in ranges
-    )
 
 
 def _scanned(

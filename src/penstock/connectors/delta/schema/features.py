@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from deltalake import DeltaTable
+
 from penstock.connectors.delta.schema.column_mapping import MODE
 from penstock.connectors.delta.schema.types import has_required, holds
 from penstock.core.errors import InvalidError
@@ -57,6 +59,13 @@ class Demands:
     writer_version: int
     features: Sequence[str]
     configuration: Mapping[str, str]
+
+
+def demanded_by(handle: DeltaTable) -> tuple[int, list[str]]:
+    """Return the writer version and the features of a table's protocol."""
+    protocol = handle.protocol()
+    features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
+    return protocol.min_writer_version, sorted(features)
 
 
 def require_honourable(table: str, demands: Demands) -> None:

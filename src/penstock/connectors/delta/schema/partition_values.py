@@ -15,14 +15,17 @@ from datetime import UTC, date, datetime
 from decimal import Decimal as Exact
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Decimal, Kind, Schema
+from penstock.files.partitions import split_rows
 from penstock.ports.tables import TableDefinition
 
 Texts = tuple[str | None, ...]
+
+_BY_DAY = "let a column of the record hold the day, and partition by it: partition_by: [day]"
+_BY_COLUMNS = "partition by columns with few different values, or not at all"
 
 _TYPES = {
     Kind.BOOLEAN,
@@ -51,19 +54,20 @@ def require_partitionable(schema: Schema, partition_by: Sequence[str], table: st
     for text in partition_by:
         field = schema.field(text)
         if field is None and "(" in text:
-            raise _unusable(
-                table, text, "Delta partitions by plain columns, not by transforms", "day"
-            )
+            why = "Delta partitions by plain columns, not by transforms"
+            raise _unusable(table, text, why, _BY_DAY)
         if field is None:
-            raise _unusable(table, text, "there is no such column", "column")
+            raise _unusable(table, text, "there is no such column")
         if not isinstance(field.type, Decimal) and field.type not in _TYPES:
-            raise _unusable(table, text, f"columns of the type {field.type} have no text", "column")
+            raise _unusable(table, text, f"columns of the type {field.type} have no text")
     if len(set(partition_by)) != len(partition_by):
+<<<<<<< HEAD
         raise _unusable(table, ", ".join(partition_by), "a column appears twice", "column")
+=======
+        raise _unusable(table, ", ".join(partition_by), "a column stands twice")
+>>>>>>> 4c69fc91 (Rows are split by partition in one place, and a Delta version is put in one)
     if len(schema.fields) == len(partition_by):
-        raise _unusable(
-            table, ", ".join(partition_by), "one column at least must be left", "column"
-        )
+        raise _unusable(table, ", ".join(partition_by), "one column at least must be left")
 
 
 def split(
@@ -81,18 +85,7 @@ def split(
         [_text(value, name) for value in column.dictionary.to_pylist()]
         for name, column in zip(partition_by, columns, strict=True)
     ]
-    codes = [column.indices.to_numpy(zero_copy_only=False) for column in columns]
-    distinct, index = np.unique(np.stack(codes), axis=1, return_inverse=True)
-    keys = [
-        tuple(known[code] for known, code in zip(texts, each, strict=True)) for each in distinct.T
-    ]
-    if len(keys) == 1:
-        yield keys[0], rest
-        return
-    order = np.argsort(index, kind="stable")
-    stops = np.cumsum(np.bincount(index, minlength=len(keys)))
-    for key, start, stop in zip(keys, (0, *stops[:-1]), stops, strict=True):
-        yield key, rest.take(pa.array(order[start:stop]))
+    yield from split_rows(rest, columns, texts)
 
 
 def _text(value: Any, column: str) -> str | None:
@@ -124,11 +117,7 @@ def _moment(value: datetime) -> str:
     return zoneless.isoformat(timespec="microseconds") + "Z"
 
 
-def _unusable(table: str, text: str, why: str, instead: str) -> InvalidError:
-    hints = {
-        "day": "let a column of the record hold the day, and partition by it: partition_by: [day]",
-        "column": "partition by columns with few different values, or not at all",
-    }
+def _unusable(table: str, text: str, why: str, hint: str = _BY_COLUMNS) -> InvalidError:
     return InvalidError(
-        f"{table} cannot be partitioned by {text[:80]!r}: {why}", code="P434", hint=hints[instead]
+        f"{table} cannot be partitioned by {text[:80]!r}: {why}", code="P434", hint=hint
     )

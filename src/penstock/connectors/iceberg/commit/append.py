@@ -17,16 +17,9 @@ from typing import Any
 
 from pyiceberg.manifest import DataFile, ManifestEntry
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.table import Table, update
+from pyiceberg.table import Table, snapshots, update
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
-from pyiceberg.table.snapshots import (
-    Operation,
-    Snapshot,
-    SnapshotSummaryCollector,
-    Summary,
-    update_snapshot_summaries,
-)
 
 from penstock.connectors.iceberg.commit.snapshot_retention import trimmed
 from penstock.connectors.iceberg.files.file_metadata import data_file
@@ -161,16 +154,18 @@ class _Change:
 
 def _snapshot(
     base: CommitBase, commit: Committable, snapshot_id: int, keys: dict[str, str]
-) -> Snapshot:
+) -> snapshots.Snapshot:
     files = [data_file(file, base.metadata, base.name) for file in commit.files]
     return _made(base, _Change(files, _gone(base, commit)), snapshot_id, keys)
 
 
-def _made(base: CommitBase, change: _Change, snapshot_id: int, keys: dict[str, str]) -> Snapshot:
+def _made(
+    base: CommitBase, change: _Change, snapshot_id: int, keys: dict[str, str]
+) -> snapshots.Snapshot:
     metadata, head = base.metadata, base.parent
     files, gone = change.files, change.gone
     stack = ManifestStack(base.table, snapshot_id)
-    return Snapshot(
+    return snapshots.Snapshot(
         snapshot_id=snapshot_id,
         parent_snapshot_id=head,
         sequence_number=metadata.next_sequence_number(),
@@ -193,10 +188,10 @@ def _gone(base: CommitBase, commit: Committable) -> list[ManifestEntry]:
     return [live[path] for path in commit.removes]
 
 
-def _summary(base: CommitBase, change: _Change, keys: dict[str, str]) -> Summary:
+def _summary(base: CommitBase, change: _Change, keys: dict[str, str]) -> snapshots.Summary:
     metadata, head = base.metadata, base.parent
     text = metadata.properties.get("write.summary.partition-limit", "0")
-    collector = SnapshotSummaryCollector(int(text) if text.isdecimal() else 0)
+    collector = snapshots.SnapshotSummaryCollector(int(text) if text.isdecimal() else 0)
     specs: dict[int, PartitionSpec] = metadata.specs()
     for file in change.files:
         collector.add_file(file, metadata.schema(), specs[file.spec_id])
@@ -204,14 +199,14 @@ def _summary(base: CommitBase, change: _Change, keys: dict[str, str]) -> Summary
         removed = entry.data_file
         collector.remove_file(removed, metadata.schema(), specs[removed.spec_id])
     previous = None if head is None else metadata.snapshot_by_id(head)
-    operation = Operation.OVERWRITE if change.gone else Operation.APPEND
-    return update_snapshot_summaries(
-        Summary(operation=operation, **collector.build(), **keys),
+    operation = snapshots.Operation.OVERWRITE if change.gone else snapshots.Operation.APPEND
+    return snapshots.update_snapshot_summaries(
+        snapshots.Summary(operation=operation, **collector.build(), **keys),
         previous.summary if previous is not None else None,
     )
 
 
-def _moved_head(base: CommitBase, snapshot: Snapshot) -> list[update.TableUpdate]:
+def _moved_head(base: CommitBase, snapshot: snapshots.Snapshot) -> list[update.TableUpdate]:
     kind = SnapshotRefType.BRANCH
     return [
         update.AddSnapshotUpdate(snapshot=snapshot),

@@ -15,26 +15,19 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
 from penstock.connectors.iceberg.files.manifests import live_entries
-from penstock.connectors.iceberg.ledger.properties import (
-    BEGINNING,
-    Ancestry,
-    SummaryRecord,
-    ancestry_of,
-    mark_in,
-    record_of,
-)
+from penstock.connectors.iceberg.ledger import properties as records
 from penstock.connectors.iceberg.ledger.witnesses import Finding
 from penstock.core.commits import Chain
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.serialization import progress_from_json
 from penstock.ports.tables import CommitRecord, History, Verdict
 
-_Own = tuple[Snapshot, SummaryRecord]
+_Own = tuple[Snapshot, records.SummaryRecord]
 
 
 def history_of(table: Table, chain: Chain, branch: str, finding: Finding) -> History:
     """Return the chain's commits on a branch and the branch's live files."""
-    ancestry = ancestry_of(table.metadata, branch)
+    ancestry = records.ancestry_of(table.metadata, branch)
     told = _told(table.metadata, chain, finding, ancestry)
     commits = [_record(snapshot, each) for snapshot, each in told]
     first = told[0][1].number if told else 1
@@ -58,7 +51,7 @@ def _began(
     own = {
         told.number: told
         for snapshot in metadata.snapshots
-        if (told := record_of(snapshot)) is not None
+        if (told := records.record_of(snapshot)) is not None
         and (told.chain, told.branch) == (chain.name, branch)
         and not told.keeps_ledger
     }
@@ -68,20 +61,20 @@ def _began(
         for at, covered in progress_from_json(progress).items():
             began.setdefault(at, covered.start)
         number += 1
-    landed, newest = finding.landed, mark_in(metadata.properties, chain.name, branch)
+    landed, newest = finding.landed, records.mark_in(metadata.properties, chain.name, branch)
     if landed is None or (landed.recent and (newest is None or newest.number >= number)):
         return began
     return {**landed.offsets, **began}
 
 
 def _is_foreign(snapshot: Snapshot, branch: str) -> bool:
-    told = record_of(snapshot)
-    begins = snapshot.summary is not None and snapshot.summary.get(BEGINNING)
+    told = records.record_of(snapshot)
+    begins = snapshot.summary is not None and snapshot.summary.get(records.BEGINNING)
     return not begins and (told is None or told.branch != branch)
 
 
 def _told(
-    metadata: TableMetadata, chain: Chain, finding: Finding, ancestry: Ancestry
+    metadata: TableMetadata, chain: Chain, finding: Finding, ancestry: records.Ancestry
 ) -> list[_Own]:
     """Return the commits that can be told: those on the branch, and those the ledger knows.
 
@@ -93,7 +86,7 @@ def _told(
     if finding.verdict is Verdict.AGREED and finding.landed is not None:
         known = dict(finding.landed.recent)
         for snapshot in metadata.snapshots:
-            told = record_of(snapshot)
+            told = records.record_of(snapshot)
             if (
                 told is not None
                 and (told.chain, told.branch) == (chain.name, ancestry.branch)
@@ -116,7 +109,7 @@ def _without_holes(own: Iterable[_Own]) -> list[_Own]:
     return kept
 
 
-def _record(snapshot: Snapshot, told: SummaryRecord) -> CommitRecord:
+def _record(snapshot: Snapshot, told: records.SummaryRecord) -> CommitRecord:
     return CommitRecord(
         commit_id=told.commit_id,
         snapshot=str(snapshot.snapshot_id),

@@ -20,18 +20,10 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+from pyiceberg import manifest as manifests
 from pyiceberg import types as iceberg
 from pyiceberg.conversions import from_bytes
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import (
-    DataFile,
-    FileFormat,
-    ManifestContent,
-    ManifestEntry,
-    ManifestEntryStatus,
-    ManifestFile,
-    PartitionFieldSummary,
-)
 from pyiceberg.partitioning import PartitionField
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -92,16 +84,18 @@ def stated_files(table: Table, branch: str) -> Iterator[StatedFile | Mismatch]:
     for manifest in [] if head is None else head.manifests(table.io):
         entries = written_in(manifest, table.io)
         yield from _miscounted(manifest, entries)
-        if manifest.content != ManifestContent.DATA:
+        if manifest.content != manifests.ManifestContent.DATA:
             continue
         for entry in filter(is_live, entries):
             stated = reader.statistics(entry.data_file, manifest.partitions or ())
             yield StatedFile(stated, partial(_opened, table.io, entry.data_file.file_path))
 
 
-def _miscounted(manifest: ManifestFile, entries: Sequence[ManifestEntry]) -> Iterator[Mismatch]:
+def _miscounted(
+    manifest: manifests.ManifestFile, entries: Sequence[manifests.ManifestEntry]
+) -> Iterator[Mismatch]:
     """Compare the counts of the manifest list, which tables of the first format may leave out."""
-    status = ManifestEntryStatus
+    status = manifests.ManifestEntryStatus
     for kind, name, files, rows in (
         (status.ADDED, "added", manifest.added_files_count, manifest.added_rows_count),
         (status.EXISTING, "existing", manifest.existing_files_count, manifest.existing_rows_count),
@@ -131,7 +125,7 @@ class _Reader:
         }
 
     def statistics(
-        self, file: DataFile, summaries: Sequence[PartitionFieldSummary]
+        self, file: manifests.DataFile, summaries: Sequence[manifests.PartitionFieldSummary]
     ) -> FileStatistics:
         """Translate what a manifest says of a file, and the manifest list of the manifest."""
         columns, unreadable = [], []
@@ -153,7 +147,7 @@ class _Reader:
             )
             if any(each is not None for each in _told(column)):
                 columns.append(column)
-        parquet = file.file_format is FileFormat.PARQUET
+        parquet = file.file_format is manifests.FileFormat.PARQUET
         untold = () if parquet else (f"{file.file_path}: its format is {file.file_format}",)
         parts = (each.value(file, summaries) for each in self._specs[file.spec_id])
         return FileStatistics(
@@ -187,7 +181,7 @@ class _Field:
             self._derived = _deriving(transform_of(field, schema), as_written)
 
     def value(
-        self, file: DataFile, summaries: Sequence[PartitionFieldSummary]
+        self, file: manifests.DataFile, summaries: Sequence[manifests.PartitionFieldSummary]
     ) -> PartitionValue | None:
         """Return what is said of the field; None where it cannot be derived again."""
         if self._leaf is None:
@@ -197,7 +191,9 @@ class _Field:
         return PartitionValue(self._name, self._leaf, value, self._derived, summary)
 
 
-def _summary(kind: iceberg.PrimitiveType, told: PartitionFieldSummary) -> PartitionSummary:
+def _summary(
+    kind: iceberg.PrimitiveType, told: manifests.PartitionFieldSummary
+) -> PartitionSummary:
     bounds: list[Value | None] = []
     for raw in (told.lower_bound, told.upper_bound):
         try:

@@ -6,7 +6,6 @@ Invariants:
 - a value that is rounded down to none of its type raises ValueError: Iceberg's Java library wraps
   such numbers around, into a partition in which no filter looks for them. Records that hold one are
   refused before (`least_values`);
-- rows keep their order within a partition; a batch of one partition is not copied;
 - the partition of -0.0 is that of 0.0, for a filter at zero means both, and readers order the two;
   NaN have one partition, and are one object, so that a dictionary knows it again.
 
@@ -41,6 +40,7 @@ from pyiceberg.transforms import (
     YearTransform,
 )
 
+from penstock.files.partitions import split_rows
 from penstock.ports.tables import ColumnPath
 
 KNOWN_TRANSFORMS = (
@@ -63,8 +63,6 @@ _MICROSECONDS: dict[type[Transform[Any, Any]], int] = {
 }
 _WHOLE = (iceberg.IntegerType, iceberg.LongType)
 _TIMES = (iceberg.TimeType, iceberg.TimestampType, iceberg.TimestamptzType)
-
-
 _EXACT = Context(prec=MAX_PREC)
 _Numbers = npt.NDArray[Any]
 
@@ -84,16 +82,7 @@ class Splitter:
             _encoded(transform(_column(batch, path))).dictionary_encode("encode")
             for path, transform in self.parts
         ]
-        codes, index = _codes(encoded)
-        values = [_known(each.dictionary) for each in encoded]
-        if len(codes) == 1:
-            yield _key(encoded, values, 0), batch
-            return
-        order = np.argsort(index, kind="stable")
-        rows = batch.take(pa.array(order))
-        stops = np.cumsum(np.bincount(index))
-        for start, stop in zip((0, *stops[:-1]), stops, strict=True):
-            yield _key(encoded, values, int(order[start])), rows.slice(start, stop - start)
+        yield from split_rows(batch, encoded, [_known(each.dictionary) for each in encoded])
 
 
 def splitter(spec: PartitionSpec, schema: IcebergSchema) -> Splitter:
@@ -287,23 +276,3 @@ def _one_by_one(
 
 def _encoded(values: pa.Array) -> pa.Array:
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-
-
-def _codes(encoded: Sequence[pa.DictionaryArray]) -> tuple[_Numbers, _Numbers]:
-    """Return the distinct combinations of values as numbers, and for each row which it is."""
-    combined = np.zeros(len(encoded[0]), dtype=np.int64)
-    for each in encoded:
-        numbers = each.indices.to_numpy(zero_copy_only=False)
-        _, combined = np.unique(
-            combined * (len(each.dictionary) + 1) + numbers, return_inverse=True
-        )
-    distinct, index = np.unique(combined, return_inverse=True)
-    return distinct, index
-
-
-def _key(
-    encoded: Sequence[pa.DictionaryArray], values: Sequence[Sequence[Any]], row: int
-) -> tuple[Any, ...]:
-    return tuple(
-        known[each.indices[row].as_py()] for each, known in zip(encoded, values, strict=True)
-    )

@@ -50,6 +50,7 @@ from penstock.core.commits import Landed
 from penstock.core.errors import ConflictError, InvalidError, OutcomeUnknownError
 from penstock.core.scratch import is_scratch, require_scratch
 from penstock.core.serialization import ledger_to_json
+from penstock.core.table_errors import bad_name
 from penstock.files.errors import told
 from penstock.files.reopening import Reopening
 from penstock.ports.connectors import READ_ONLY, Settings
@@ -72,6 +73,7 @@ _OWN_DEFAULTS = {
     "retain": 25,
     "timeout_ms": 30_000,
 }
+_NAMES_ARE = "name it namespace.table, of small letters, digits and underscores"
 _NAME = re.compile(rf"[a-z_][a-z0-9_]{{0,{NAME_LENGTH_MAX - 1}}}")
 _BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,127}")
 _DEFAULTS = {
@@ -295,7 +297,7 @@ def _laid_out(
 ) -> tuple[IcebergSchema, PartitionSpec, SortOrder]:
     """Lay a new table out. Raises InvalidError (P404, P434 to P436)."""
     if not all(_NAME.fullmatch(part) for part in _identified(name).identifier):
-        raise _no_name(name)
+        raise bad_name(name, _NAMES_ARE)
     require_properties(definition.properties, name)
     schema = to_iceberg(with_required(definition.schema, definition.identifier_fields))
     identifiers = identifier_ids(schema, definition.identifier_fields)
@@ -308,19 +310,10 @@ def _identified(name: str) -> Identified:
     """Split a name into namespaces, table and branch. Raises InvalidError (P404)."""
     whole, at, branch = name.partition(BRANCH_SIGN)
     parts = tuple(whole.split("."))
-    if len(parts) < _NAME_PARTS_MIN or not all(parts) or len(name) > _NAME_WHOLE_MAX:
-        raise _no_name(name)
-    if at and not _BRANCH.fullmatch(branch):
-        raise _no_name(name)
+    sound = len(parts) >= _NAME_PARTS_MIN and all(parts) and len(name) <= _NAME_WHOLE_MAX
+    if not sound or (at and not _BRANCH.fullmatch(branch)):
+        raise bad_name(name, _NAMES_ARE)
     return Identified(parts, branch or MAIN_BRANCH)
-
-
-def _no_name(name: str) -> InvalidError:
-    return InvalidError(
-        f"{name[:80]!r} is not a name for a table in Iceberg",
-        code="P404",
-        hint="name it namespace.table, of small letters, digits and underscores",
-    )
 
 
 def _something_else(name: str) -> InvalidError:

@@ -13,7 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.connectors.kafka.settings import KafkaSettings
-from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError, UnavailableError
+from penstock.core.errors import (
+    BugError,
+    DecisionNeededError,
+    InvalidError,
+    PenstockError,
+    UnavailableError,
+)
 from penstock.core.offsets import OffsetRange, TopicPartition
 
 HEARD_MAX = 50
@@ -167,6 +173,21 @@ def no_topic(name: str, settings: KafkaSettings, *, like: str = "") -> InvalidEr
         code="P205",
         hint=f"create it, or correct kafka.topics{meant}",
     )
+
+
+def no_topic_ids(fact: str) -> InvalidError:
+    """Build the error for brokers that give topics no ids."""
+    return InvalidError(
+        f"{fact}, so a re-created topic goes unnoticed",
+        code="P206",
+        hint="upgrade the brokers to Kafka 3.1 or later, or write  identity: name  under"
+        " kafka: and never re-create a topic",
+    )
+
+
+def used_after_fork() -> BugError:
+    """Build the error for a reader that is used in another process than it was opened in."""
+    return BugError("a Kafka reader was used after a fork", code="P720", hint="please report this")
 
 
 def overtaken(at: TopicPartition, missing: OffsetRange) -> DecisionNeededError:

@@ -18,10 +18,10 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec
 
-from penstock.connectors.kafka.errors import BrokerLog, not_allowed, translated
+from penstock.connectors.kafka.errors import BrokerLog, no_topic_ids, not_allowed, translated
 from penstock.connectors.kafka.log import KafkaLog, waited
 from penstock.connectors.kafka.settings import BY_NAME, KafkaSettings
-from penstock.core.errors import InvalidError, PenstockError
+from penstock.core.errors import PenstockError
 from penstock.ports.checks import CheckResult, failed, passed, unknown, warning
 from penstock.ports.runtime import Clock
 
@@ -126,19 +126,13 @@ class _Checkup:
             return unknown("release", subject, "the brokers' release cannot be told", "")
         newest, name = found
         if newest < _TOPIC_IDS and self._settings.identity != BY_NAME:
-            error = InvalidError(
-                f"Kafka {name} has no topic ids, so a re-created topic goes unnoticed",
-                code="P206",
-                hint="upgrade the brokers to Kafka 3.1 or later, or write  identity: name  under"
-                " kafka: and never re-create a topic",
-            )
-            return failed("release", subject, error)
+            return failed("release", subject, no_topic_ids(f"Kafka {name} has no topic ids"))
         return passed("release", subject, f"Kafka {name}, by the requests it understands")
 
     def permissions(self) -> Iterator[CheckResult]:
         """Yield missing permissions by topic, that all others are granted, and clocks."""
         try:
-            names = sorted({*self._settings.topics, *self._matching()})
+            names = sorted(KafkaLog(self._settings).wanted())
         except PenstockError as error:
             yield failed("permissions", self._settings.brokers, error)
             return
@@ -220,20 +214,6 @@ class _Checkup:
         except PenstockError as error:
             return unknown("clock", "records", error.message, "see the brokers' logs")
         return newest_record(times, self._clock.now_ms())
-
-    def _matching(self) -> list[str]:
-        if not self._settings.patterns:
-            return []
-        try:
-            listed = self._client.list_topics(timeout=ANSWER_SECONDS_MAX).topics
-        except KafkaException as error:
-            raise translated(error.args[0], "the cluster", self._settings, self._heard) from error
-        return [
-            name
-            for name in listed
-            if not name.startswith("__")
-            and any(each.fullmatch(name) for each in self._settings.patterns)
-        ]
 
     def _answer(self, asked: Any, what: str) -> Any:
         try:

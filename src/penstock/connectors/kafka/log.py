@@ -13,7 +13,7 @@ Invariants:
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -23,7 +23,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec
 
 from penstock.connectors.kafka import errors
 from penstock.connectors.kafka.settings import BY_NAME, KafkaSettings
-from penstock.core.errors import InvalidError, PenstockError
+from penstock.core.errors import PenstockError
 from penstock.core.offsets import Offset, Positions, TopicPartition
 from penstock.core.planning import Bounds
 from penstock.spec.problems import nearest
@@ -115,12 +115,12 @@ class KafkaLog:
                 raise errors.refused(error.args[0], self._settings) from error
         return self._client
 
-    def _matching(self) -> Iterable[str]:
-        """Name the topics that a pattern matches; Kafka's own are not meant."""
+    def wanted(self) -> set[str]:
+        """Return the topics that are named or that a pattern matches, but for Kafka's own."""
         patterns = self._settings.patterns
-        if not patterns:
-            return ()
-        return [name for name in self._names() if any(each.fullmatch(name) for each in patterns)]
+        listed = self._names() if patterns else ()
+        matched = (name for name in listed if any(each.fullmatch(name) for each in patterns))
+        return {*self._settings.topics, *matched}
 
     def _names(self) -> list[str]:
         """Name all topics of the cluster but Kafka's own."""
@@ -132,9 +132,8 @@ class KafkaLog:
 
     def _described(self) -> dict[str, Any]:
         """Return the descriptions of all topics that are named or matched, and there."""
-        names = {*self._settings.topics, *self._matching()}
         described = self._admin().describe_topics(
-            TopicCollection(sorted(names)),
+            TopicCollection(sorted(self.wanted())),
             include_authorized_operations=True,
             request_timeout=ANSWER_SECONDS_MAX,
         )
@@ -153,12 +152,7 @@ class KafkaLog:
         if self._settings.identity == BY_NAME:
             return f"name:{name}"
         if uuid == NO_ID:
-            raise InvalidError(
-                f"the brokers give no id for topic {name}, so a re-created topic goes unnoticed",
-                code="P206",
-                hint="upgrade the brokers to Kafka 3.1 or later, or write  identity: name  under"
-                " kafka: and never re-create a topic",
-            )
+            raise errors.no_topic_ids(f"the brokers give no id for topic {name}")
         return uuid.translate(str.maketrans("+/", "-_"))  # as kafka-topics shows it
 
     def _ask(

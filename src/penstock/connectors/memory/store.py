@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 
 from penstock.core.claims import Claim, Generation
 from penstock.core.commits import Chain, Committable
-from penstock.core.errors import BugError, FencedError, UnavailableError
+from penstock.core.errors import UnavailableError
 from penstock.core.serialization import committable_from_json, committable_to_json
+from penstock.core.store_errors import fenced, settled_otherwise
 from penstock.ports.store import ClaimRecord, Examined, Owner
 
 
@@ -118,7 +119,7 @@ class MemoryStore:
                     number = next(self._shelf.numbers)
                     added.append(_Entry(number, pipeline, commit, body))
                 elif (entry.state, entry.body) != ("PENDING", body):
-                    raise _settled_otherwise(commit, entry.state, "PENDING")
+                    raise settled_otherwise(commit, entry.state, "PENDING")
             self._shelf.entries += added
             self._shelf.examined.setdefault(pipeline, {}).update(examined)
 
@@ -144,7 +145,7 @@ class MemoryStore:
             if entry is None or entry.state == wanted:
                 return
             if entry.state != "PENDING":
-                raise _settled_otherwise(commit, entry.state, wanted)
+                raise settled_otherwise(commit, entry.state, wanted)
             entry.state, entry.reason = wanted, reason
             self._prune(pipeline, commit.chain)
 
@@ -176,23 +177,14 @@ class MemoryStore:
                 hint="start `penstock run` again: the tables know where to continue",
             )
         if held.claim != claim:
-            raise FencedError(
-                f"pipeline {pipeline} was taken over by generation {held.claim.generation} on "
-                f"host {held.owner.host}, pid {held.owner.pid}",
-                code="P501",
-                hint="leave it to the newer owner; do not restart this one",
-            )
+            raise fenced(pipeline, held.claim.generation, held.owner.host, held.owner.pid)
         return held
 
     def _find(self, pipeline: str, commit: Committable) -> _Entry | None:
-        key = (pipeline, commit.chain, commit.commit_id, commit.attempt)
+        wanted = (pipeline, commit.chain, commit.commit_id, commit.attempt)
         for each in self._shelf.entries:
-            if key == (
-                each.pipeline,
-                each.commit.chain,
-                each.commit.commit_id,
-                each.commit.attempt,
-            ):
+            held = each.commit
+            if wanted == (each.pipeline, held.chain, held.commit_id, held.attempt):
                 return each
         return None
 
@@ -205,12 +197,3 @@ class MemoryStore:
         ]
         gone = {*settled} - {max(settled)}
         self._shelf.entries = [each for each in self._shelf.entries if each.number not in gone]
-
-
-def _settled_otherwise(commit: Committable, state: str, wanted: str) -> BugError:
-    return BugError(
-        f"commit {commit.commit_id} of {commit.chain}, attempt {commit.attempt}, is {state} in the "
-        f"pending store and cannot become {wanted}",
-        code="P750",
-        hint="nothing was changed; please report this",
-    )

@@ -31,13 +31,14 @@ from penstock.connectors.sql.owners import has_ended
 from penstock.connectors.sql.server import StoreServer
 from penstock.core.claims import Claim, Generation
 from penstock.core.commits import Committable
-from penstock.core.errors import BugError, FencedError, UnavailableError
+from penstock.core.errors import FencedError, UnavailableError
 from penstock.core.serialization import (
     committable_from_json,
     committable_to_json,
     positions_from_json,
     positions_to_json,
 )
+from penstock.core.store_errors import fenced, settled_otherwise
 from penstock.ports.store import ClaimRecord, Examined, Owner
 
 
@@ -152,7 +153,7 @@ class SqlStore:
             if row is None or row.state == wanted:
                 return
             if row.state != PENDING:
-                raise _settled_otherwise(commit, row.state, wanted)
+                raise settled_otherwise(commit, row.state, wanted)
             connection.execute(
                 sql.update(commits)
                 .where(commits.c.number == row.number)
@@ -201,12 +202,7 @@ class SqlStore:
         if held is None or held.claim.generation < claim.generation:
             raise self._database.lost()
         if held.claim != claim:
-            raise FencedError(
-                f"pipeline {pipeline} was taken over by generation {held.claim.generation} on "
-                f"host {held.owner.host}, pid {held.owner.pid}",
-                code="P501",
-                hint="leave it to the newer owner; do not restart this one",
-            )
+            raise fenced(pipeline, held.claim.generation, held.owner.host, held.owner.pid)
 
 
 def _holding(connection: sql.Connection, pipeline: str) -> ClaimRecord | None:
@@ -244,7 +240,7 @@ def _insert(connection: sql.Connection, pipeline: str, commit: Committable) -> N
     row = _find(connection, pipeline, commit)
     if row is not None:
         if (row.state, row.body) != (PENDING, body):
-            raise _settled_otherwise(commit, row.state, PENDING)
+            raise settled_otherwise(commit, row.state, PENDING)
         return
     connection.execute(
         sql.insert(commits).values(
@@ -319,12 +315,3 @@ def _prune(connection: sql.Connection, pipeline: str, commit: Committable) -> No
     )
     newest = sql.select(sql.func.max(commits.c.number)).where(settled).scalar_subquery()
     connection.execute(sql.delete(commits).where(settled, commits.c.number < newest))
-
-
-def _settled_otherwise(commit: Committable, state: str, wanted: str) -> BugError:
-    return BugError(
-        f"commit {commit.commit_id} of {commit.chain}, attempt {commit.attempt}, is {state} in the "
-        f"pending store and cannot become {wanted}",
-        code="P750",
-        hint="nothing was changed; please report this",
-    )

@@ -61,11 +61,7 @@ def require_partitionable(schema: Schema, partition_by: Sequence[str], table: st
         if not isinstance(field.type, Decimal) and field.type not in _TYPES:
             raise _unusable(table, text, f"columns of the type {field.type} have no text")
     if len(set(partition_by)) != len(partition_by):
-<<<<<<< HEAD
-        raise _unusable(table, ", ".join(partition_by), "a column appears twice", "column")
-=======
-        raise _unusable(table, ", ".join(partition_by), "a column stands twice")
->>>>>>> 4c69fc91 (Rows are split by partition in one place, and a Delta version is put in one)
+        raise _unusable(table, ", ".join(partition_by), "a column appears twice")
     if len(schema.fields) == len(partition_by):
         raise _unusable(table, ", ".join(partition_by), "one column at least must be left")
 

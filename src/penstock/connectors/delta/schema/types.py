@@ -22,31 +22,20 @@ from penstock.core.schema import Decimal, Field, Kind, List, Map, Schema, Struct
 from penstock.core.schema_walk import leaves, within
 from penstock.core.table_errors import unsupported
 
-_KINDS = {
-    Kind.BOOLEAN: "boolean",
-    Kind.INT: "integer",
-    Kind.LONG: "long",
-    Kind.FLOAT: "float",
-    Kind.DOUBLE: "double",
-    Kind.STRING: "string",
-    Kind.BINARY: "binary",
-    Kind.DATE: "date",
-    Kind.TIMESTAMP: "timestamp_ntz",
-    Kind.TIMESTAMPTZ: "timestamp",
+_TYPES = {
+    Kind.BOOLEAN: ("boolean", pa.bool_()),
+    Kind.INT: ("integer", pa.int32()),
+    Kind.LONG: ("long", pa.int64()),
+    Kind.FLOAT: ("float", pa.float32()),
+    Kind.DOUBLE: ("double", pa.float64()),
+    Kind.STRING: ("string", pa.string()),
+    Kind.BINARY: ("binary", pa.binary()),
+    Kind.DATE: ("date", pa.date32()),
+    Kind.TIMESTAMP: ("timestamp_ntz", pa.timestamp("us")),
+    Kind.TIMESTAMPTZ: ("timestamp", pa.timestamp("us", tz="UTC")),
 }
-_KINDS_BY_NAME = {name: kind for kind, name in _KINDS.items()}
-_ARROW = {
-    Kind.BOOLEAN: pa.bool_(),
-    Kind.INT: pa.int32(),
-    Kind.LONG: pa.int64(),
-    Kind.FLOAT: pa.float32(),
-    Kind.DOUBLE: pa.float64(),
-    Kind.STRING: pa.string(),
-    Kind.BINARY: pa.binary(),
-    Kind.DATE: pa.date32(),
-    Kind.TIMESTAMP: pa.timestamp("us"),
-    Kind.TIMESTAMPTZ: pa.timestamp("us", tz="UTC"),
-}
+"""How Delta names each type, and what data files hold."""
+_KINDS_BY_NAME = {name: kind for kind, (name, _) in _TYPES.items()}
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 _FORBIDDEN = re.compile(r"[ ,;{}()\n\t=]")
 _NOTHING = re.compile(r"(?!)")
@@ -143,8 +132,8 @@ def _type_json(type_: Type, path: str) -> Any:
             }
         case Decimal():
             return f"decimal({type_.precision},{type_.scale})"
-        case Kind() if type_ in _KINDS:
-            return _KINDS[type_]
+        case Kind() if type_ in _TYPES:
+            return _TYPES[type_][0]
     instead = _ALTERNATIVES.get(type_, "binary") if isinstance(type_, Kind) else "binary"
     raise InvalidError(
         f"the column {path} has the type {type_}, which Delta cannot hold",
@@ -239,6 +228,6 @@ def arrow_type(type_: Type) -> pa.DataType:
             return pa.map_(arrow_type(type_.key), value)
         case Decimal():
             return pa.decimal128(type_.precision, type_.scale)
-        case Kind() if type_ in _ARROW:
-            return _ARROW[type_]
+        case Kind() if type_ in _TYPES:
+            return _TYPES[type_][1]
     raise AssertionError(f"{type_} is not a type of Delta")

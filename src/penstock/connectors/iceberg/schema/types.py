@@ -20,36 +20,34 @@ from pyiceberg.schema import Schema as IcebergSchema
 from penstock.connectors.iceberg.schema.reserved_names import RESERVED
 from penstock.core.errors import InvalidError
 from penstock.core.names import folded
-from penstock.core.schema import Decimal, Field, Fixed, Kind, List, Map, Schema, Struct, Type
+from penstock.core.schema import (
+    Decimal,
+    Field,
+    Fixed,
+    Kind,
+    List,
+    Map,
+    Schema,
+    Struct,
+    Type,
+    scalar_type,
+)
 
-_KINDS: dict[Kind, iceberg.PrimitiveType] = {
-    Kind.BOOLEAN: iceberg.BooleanType(),
-    Kind.INT: iceberg.IntegerType(),
-    Kind.LONG: iceberg.LongType(),
-    Kind.FLOAT: iceberg.FloatType(),
-    Kind.DOUBLE: iceberg.DoubleType(),
-    Kind.STRING: iceberg.StringType(),
-    Kind.BINARY: iceberg.BinaryType(),
-    Kind.UUID: iceberg.UUIDType(),
-    Kind.DATE: iceberg.DateType(),
-    Kind.TIME: iceberg.TimeType(),
-    Kind.TIMESTAMP: iceberg.TimestampType(),
-    Kind.TIMESTAMPTZ: iceberg.TimestamptzType(),
+_TYPES: dict[Kind, tuple[iceberg.PrimitiveType, pa.DataType]] = {
+    Kind.BOOLEAN: (iceberg.BooleanType(), pa.bool_()),
+    Kind.INT: (iceberg.IntegerType(), pa.int32()),
+    Kind.LONG: (iceberg.LongType(), pa.int64()),
+    Kind.FLOAT: (iceberg.FloatType(), pa.float32()),
+    Kind.DOUBLE: (iceberg.DoubleType(), pa.float64()),
+    Kind.STRING: (iceberg.StringType(), pa.string()),
+    Kind.BINARY: (iceberg.BinaryType(), pa.binary()),
+    Kind.UUID: (iceberg.UUIDType(), pa.uuid()),
+    Kind.DATE: (iceberg.DateType(), pa.date32()),
+    Kind.TIME: (iceberg.TimeType(), pa.time64("us")),
+    Kind.TIMESTAMP: (iceberg.TimestampType(), pa.timestamp("us")),
+    Kind.TIMESTAMPTZ: (iceberg.TimestamptzType(), pa.timestamp("us", tz="UTC")),
 }
-_ARROW: dict[iceberg.PrimitiveType, pa.DataType] = {
-    iceberg.BooleanType(): pa.bool_(),
-    iceberg.IntegerType(): pa.int32(),
-    iceberg.LongType(): pa.int64(),
-    iceberg.FloatType(): pa.float32(),
-    iceberg.DoubleType(): pa.float64(),
-    iceberg.StringType(): pa.string(),
-    iceberg.BinaryType(): pa.binary(),
-    iceberg.UUIDType(): pa.uuid(),
-    iceberg.DateType(): pa.date32(),
-    iceberg.TimeType(): pa.time64("us"),
-    iceberg.TimestampType(): pa.timestamp("us"),
-    iceberg.TimestamptzType(): pa.timestamp("us", tz="UTC"),
-}
+_ARROW = dict(_TYPES.values())
 
 
 def to_iceberg(schema: Schema) -> IcebergSchema:
@@ -61,11 +59,8 @@ def to_iceberg(schema: Schema) -> IcebergSchema:
     reserved = {folded(name) for name in RESERVED}
     for name in schema.names:
         if folded(name) in reserved:
-            raise InvalidError(
-                f"no column can be named {name}: Iceberg's readers reserve the name for metadata",
-                code="P435",
-                hint="rename or leave out the column in the spec's schema",
-            )
+            why = "Iceberg's readers reserve the name for metadata"
+            raise _unusable(f"no column can be named {name}: {why}")
     ids = itertools.count(1)
     return IcebergSchema(*_fields(schema, "", ids))
 
@@ -139,26 +134,22 @@ def _check_names(struct: Struct, path: str) -> None:
     seen: set[str] = set()
     for field in struct.fields:
         if not field.name or field.name in seen:
-            what = f"the column {path}{field.name!r} appears twice" if field.name else "a nameless"
-            raise InvalidError(
-                f"{what} column cannot be in a table" if not field.name else what,
-                code="P435",
-                hint="rename or leave out the column in the spec's schema",
-            )
+            twice = f"the column {path}{field.name!r} appears twice"
+            raise _unusable(twice if field.name else "a nameless column cannot be in a table")
         seen.add(field.name)
 
 
+def _unusable(what: str) -> InvalidError:
+    hint = "rename or leave out the column in the spec's schema"
+    return InvalidError(what, code="P435", hint=hint)
+
+
 def _fields(struct: Struct, path: str, ids: Iterator[int]) -> list[iceberg.NestedField]:
-    numbered = [(next(ids), field) for field in struct.fields]
-    return [
-        iceberg.NestedField(
-            number,
-            field.name,
-            _iceberg_type(field.type, f"{path}{field.name}", ids),
-            required=field.required,
-        )
-        for number, field in numbered
-    ]
+    fields = []
+    for number, field in [(next(ids), field) for field in struct.fields]:
+        made = _iceberg_type(field.type, f"{path}{field.name}", ids)
+        fields.append(iceberg.NestedField(number, field.name, made, required=field.required))
+    return fields
 
 
 def _iceberg_type(type_: Type, path: str, ids: Iterator[int]) -> iceberg.IcebergType:
@@ -183,8 +174,8 @@ def _iceberg_type(type_: Type, path: str, ids: Iterator[int]) -> iceberg.Iceberg
             return iceberg.DecimalType(type_.precision, type_.scale)
         case Fixed():
             return iceberg.FixedType(type_.length)
-        case _ if type_ in _KINDS:
-            return _KINDS[type_]
+        case Kind() if type_ in _TYPES:
+            return _TYPES[type_][0]
     raise InvalidError(
         f"the column {path} has the type {type_}, which Iceberg cannot hold",
         code="P435",
@@ -207,12 +198,8 @@ def _core_type(type_: iceberg.IcebergType, table: str, path: str) -> Type:
             key = _core_type(type_.key_type, table, f"{path}{{}}")
             value = _core_type(type_.value_type, table, f"{path}{{}}")
             return Map(key, value, type_.value_required)
-        case iceberg.DecimalType():
-            return Decimal(type_.precision, type_.scale)
-        case iceberg.FixedType():
-            return Fixed(len(type_))
         case _:
-            found = next((kind for kind, known in _KINDS.items() if known == type_), None)
+            found = scalar_type(str(type_))  # both write types as the specification does
     if found is None:
         raise InvalidError(
             f"the column {path} of {table} has the type {type_}, which Penstock cannot write",

@@ -24,7 +24,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from penstock.connectors.kafka import errors
 from penstock.connectors.kafka.columns import Gathered
 from penstock.connectors.kafka.settings import KafkaSettings
-from penstock.core.errors import BugError, PenstockError
+from penstock.core.errors import PenstockError
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
 from penstock.ports.log import Fetched
 
@@ -116,9 +116,7 @@ class KafkaReader:
             except KafkaException as error:
                 raise errors.refused(error.args[0], self._settings) from error
         if self._process != os.getpid():
-            raise BugError(
-                "a Kafka reader was used after a fork", code="P720", hint="please report this"
-            )
+            raise errors.used_after_fork()
         return self._consumer
 
     def _consume(self, consumer: Consumer, reading: _Reading, gathered: Gathered) -> None:

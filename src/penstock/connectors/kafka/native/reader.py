@@ -29,14 +29,13 @@ from typing import Any
 
 from kafka.protocol.consumer import FetchRequest, OffsetForLeaderEpochRequest
 
-from penstock.connectors.kafka.errors import replaced
+from penstock.connectors.kafka.errors import replaced, used_after_fork
 from penstock.connectors.kafka.librdkafka.reader import KafkaReader
 from penstock.connectors.kafka.native.batch_builder import GatheredBatches
 from penstock.connectors.kafka.native.brokers import NO_ID, Brokers, Leader, only, topic_id_of
 from penstock.connectors.kafka.native.connection import ANSWER_SECONDS_MAX, UnfitError, Wire
 from penstock.connectors.kafka.native.record_batches import RecordBatch, committed, headers_of
 from penstock.connectors.kafka.settings import KafkaSettings
-from penstock.core.errors import BugError
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
 from penstock.ports.log import Fetched
 
@@ -126,9 +125,7 @@ class ColumnarReader:
         if self._process is None:
             self._process = os.getpid()
         if self._process != os.getpid():
-            raise BugError(
-                "a Kafka reader was used after a fork", code="P720", hint="please report this"
-            )
+            raise used_after_fork()
 
     def _check_rest(self) -> None:
         if time.monotonic() < self._rest_until:

@@ -27,7 +27,8 @@ from penstock.core.planning import Bounds, Lane
 from penstock.landing.coordinator import RunResult
 from penstock.landing.repair.access import ExclusiveAccess
 from penstock.landing.repair.access import exclusive_access as hold_pipeline
-from penstock.landing.repair.retry import QuarantineResolver, WriteContext
+from penstock.landing.repair.reconvert import WriteContext
+from penstock.landing.repair.retry import QuarantineResolver
 from penstock.landing.run import run
 from penstock.landing.settings import Environment as Outside
 from penstock.landing.settings import Settings, Until

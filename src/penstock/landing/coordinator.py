@@ -62,7 +62,11 @@ class RunResult:
 
 @dataclass(slots=True)
 class Coordinator:
-    """Lands topics in tables until it is told to stop. Use it once, from one thread."""
+    """Lands topics in tables until it is told to stop. Use it once, from one thread.
+
+    An epoch is planned (`_plan`), read by the engine (`_work`) and prepared (`_prepare`); `commits`
+    lands it while the next one is read.
+    """
 
     run: Run
     stop: threading.Event

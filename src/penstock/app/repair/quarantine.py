@@ -25,7 +25,8 @@ from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
 from penstock.core.resolutions import Resolution, resolutions_of
-from penstock.landing.repair.retry import QuarantineResolver, RetryResult, WriteContext, reconverted
+from penstock.landing.repair.reconvert import WriteContext, reconverted
+from penstock.landing.repair.retry import QuarantineResolver, RetryResult
 from penstock.landing.repair.selection import (
     Selection,
     batches,

@@ -16,7 +16,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -28,12 +28,9 @@ from penstock.core.commits import CommitKind, Committable, DataFile, Landed
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.offsets import Offset, TopicPartition, span
-from penstock.core.planning import Lane
 from penstock.core.resolutions import Resolution, resolutions_of
-from penstock.landing.epoch.runner import table_job
 from penstock.landing.repair.access import ExclusiveAccess
-from penstock.landing.repair.reconvert import ReadersFor, Reconverted, Record, reconvert
-from penstock.landing.repair.replay import NEEDED
+from penstock.landing.repair.reconvert import Reconverted, Record, WriteContext, reconverted
 from penstock.landing.repair.selection import (
     Selection,
     batched,
@@ -44,27 +41,11 @@ from penstock.landing.repair.selection import (
     selected,
 )
 from penstock.landing.tables.progress import TableProgress
-from penstock.landing.task.coordinates import Coordinate
-from penstock.ports.tables import FileWriter, Table, TableState, WriterFactory
+from penstock.ports.tables import FileWriter, Table, TableState
 from penstock.rows.quarantine.status import (
-    BYTES,
     Resolved,
-    records_of,
     resolution_rows,
 )
-from penstock.rows.reject_codes import TRANSIENT
-from penstock.rows.route.compute import Functions, no_functions
-
-
-@dataclass(frozen=True, slots=True)
-class WriteContext:
-    """What rows are made with in this process: writers by connector, readers by a registry's
-    settings, functions by their import path.
-    """
-
-    writers: Mapping[str, WriterFactory]
-    readers: ReadersFor
-    functions: Functions = no_functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,69 +237,6 @@ class QuarantineResolver:
             )
 
 
-def reconverted(
-    quarantine: Table,
-    track: TableProgress,
-    followers: Sequence[TableProgress],
-    records: Sequence[Record],
-    means: WriteContext,
-) -> Reconverted:
-    """Read refused records back and judge them for the tables that are there. Writes nothing."""
-    wanted: dict[TopicPartition, list[int]] = defaultdict(list)
-    for each in records:
-        wanted[each.at].append(each.offset)
-    ranges = [
-        [at.topic_id, at.partition, at.topic, min(offsets), max(offsets) + 1]
-        for at, offsets in wanted.items()
-    ]
-    read = quarantine.read_quarantine(track.quarantine.chain, (*BYTES, "stage"), ranges)
-    batches = records_of(read, {at: sorted(offsets) for at, offsets in wanted.items()})
-    jobs = {
-        each.name: table_job(each, _lanes_of(each, wanted))
-        for each in followers
-        if each.position is not None
-    }
-    judged_before = {
-        each.name: _judged_before(quarantine, track, each, records, ranges)
-        for each in followers
-        if each.name in jobs
-    }
-    return reconvert(
-        records, batches, jobs, means.readers, means.functions, decided_before=judged_before
-    )
-
-
-def _judged_before(
-    quarantine: Table,
-    track: TableProgress,
-    follower: TableProgress,
-    records: Sequence[Record],
-    ranges: Sequence[Sequence[object]],
-) -> frozenset[Coordinate]:
-    """Return the coordinates of a route's records that a table of it must not be given once more.
-
-    Of what the route refused for time, or for killing its process, those are the ones that the
-    table refused by itself, or has a row of; all, where it has no source columns to tell. Raises
-    UnavailableError.
-    """
-    transient = {each.coordinate: each.at for each in records if each.code in TRANSIENT}
-    if not track.target.is_route or not transient:
-        return frozenset()
-    assert follower.position is not None, "it is a table that is there"
-    columns = {name: follower.target.options.source_columns.get(name, "") for name in NEEDED}
-    if not all(columns.values()):
-        return frozenset(transient)
-    offsets = pa.array(sorted({offset for _, _, offset in transient}), pa.int64())
-    found = follower.position.table.row_coordinates(columns, None, offsets).to_pylist()
-    rows = {tuple(row[name] for name in NEEDED) for row in found}
-    refused = set(quarantine.quarantined(follower.quarantine.chain, ranges))
-    return frozenset(
-        coordinate
-        for coordinate, at in transient.items()
-        if coordinate in refused or (at.topic, *coordinate[1:]) in rows
-    )
-
-
 def _state(standing: ChainPosition) -> TableState:
     return standing.table.state(standing.chain)
 
@@ -335,13 +253,6 @@ def _ledger(standing: ChainPosition, state: TableState) -> Landed:
             hint="run the pipeline first:  penstock run --until-caught-up",
         )
     return state.landed
-
-
-def _lanes_of(track: TableProgress, wanted: Mapping[TopicPartition, Sequence[int]]) -> list[Lane]:
-    return [
-        Lane(at, span(min(offsets), max(offsets) + 1), (track.name,))
-        for at, offsets in wanted.items()
-    ]
 
 
 def _all_written(writer: FileWriter, rows: Sequence[pa.RecordBatch]) -> tuple[DataFile, ...]:

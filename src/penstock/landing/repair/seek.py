@@ -38,8 +38,9 @@ from penstock.landing.repair.allowed_ranges import (
     start_unknown,
     unlisted,
 )
+from penstock.landing.repair.reconvert import WriteContext
 from penstock.landing.repair.replay import source_columns
-from penstock.landing.repair.retry import QuarantineResolver, WriteContext
+from penstock.landing.repair.retry import QuarantineResolver
 from penstock.landing.repair.table_rows import TableRows
 from penstock.landing.settings import Environment, Settings, TableTarget
 from penstock.landing.tables import opening

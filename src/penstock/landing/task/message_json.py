@@ -48,6 +48,11 @@ from penstock.rows.route.filters import (
 )
 
 JOB_VERSION = 5
+_PLAIN = (
+    *("pipeline", "epoch", "number", "survey", "prefix", "timeout_seconds", "now_ms"),
+    *("columns_max", "held_bytes_max"),
+)
+"""The fields of a job that are written as they are."""
 
 
 def job_to_json(job: Job) -> str:
@@ -55,20 +60,12 @@ def job_to_json(job: Job) -> str:
     return json.dumps(
         {
             "v": JOB_VERSION,
-            "pipeline": job.pipeline,
-            "epoch": job.epoch,
-            "number": job.number,
-            "survey": job.survey,
-            "prefix": job.prefix,
+            **{name: getattr(job, name) for name in _PLAIN},
             "lanes": [[*_lane_to_data(each), job.leader_epochs.get(each)] for each in job.lanes],
             "tables": {name: _table_to_data(table) for name, table in job.tables.items()},
             "quarantine": [job.quarantine.connector, job.quarantine.target],
-            "timeout_seconds": job.timeout_seconds,
-            "now_ms": job.now_ms,
             "log": dict(job.log),
             "poison": [[*where, kills] for where, kills in sorted(job.poison.items())],
-            "columns_max": job.columns_max,
-            "held_bytes_max": job.held_bytes_max,
             "faults": job.crash_plan,
         }
     )
@@ -79,21 +76,13 @@ def job_from_json(text: str) -> Job:
     data = _load(text, "job")
     lanes = [(_lane_from_data(lane), epoch) for *lane, epoch in data["lanes"]]
     return Job(
-        pipeline=data["pipeline"],
-        epoch=data["epoch"],
-        number=data["number"],
-        survey=data["survey"],
-        prefix=data["prefix"],
+        **{name: data[name] for name in _PLAIN},
         lanes=tuple(lane for lane, _ in lanes),
         tables={name: _table_from_data(table) for name, table in data["tables"].items()},
         quarantine=WriteTarget(*data["quarantine"]),
-        timeout_seconds=data["timeout_seconds"],
-        now_ms=data["now_ms"],
         log=data["log"],
         leader_epochs={lane: epoch for lane, epoch in lanes if epoch is not None},
         poison={(t, p, o): PoisonKind(kills) for t, p, o, kills in data["poison"]},
-        columns_max=data["columns_max"],
-        held_bytes_max=data["held_bytes_max"],
         crash_plan=data["faults"],
     )
 

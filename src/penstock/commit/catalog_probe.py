@@ -12,15 +12,9 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
+from penstock.commit.chain_position import CommitLabels, commit_at, position_at
 from penstock.core.claims import Claim, Generation
-from penstock.core.commits import (
-    Chain,
-    CommitKind,
-    Committable,
-    EpochNumber,
-    commit_id_of,
-    first_ledger,
-)
+from penstock.core.commits import Chain, CommitKind, EpochNumber, first_ledger
 from penstock.core.errors import ConflictError, InvalidError, OutcomeUnknownError
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
 from penstock.core.schema import Field, Kind, Struct
@@ -71,24 +65,11 @@ def probe(catalog: TableFormat, namespace: str, token: str, clock: Clock) -> Pro
 
 def _race_commits(table: Table, chain: Chain, held: Claim) -> None:
     state, other = table.state(chain), table.state(chain)  # one each: a state may be used up
+    labels = CommitLabels(held, "rehearsal", EpochNumber(1), "rehearsal", "rehearsal")
+    position = position_at(table, chain, state)
     first, second = (
-        Committable(
-            chain=chain,
-            table_uuid=state.uuid,
-            segment=0,
-            commit_id=commit_id_of(chain, state.uuid, 0, {ANYTHING: span}),
-            attempt="rehearsal",
-            generation=held.generation,
-            owner=held.owner,
-            cluster_id="rehearsal",
-            epoch=EpochNumber(1),
-            kind=CommitKind.ANCHOR,
-            progress={ANYTHING: span},
-            files=(),
-            rules_hash="rehearsal",
-            schema_id=state.schema_id,
-        )
-        for span in (OffsetRange(Offset(0), Offset(1)), OffsetRange(Offset(0), Offset(2)))
+        commit_at(position, {ANYTHING: covered}, (), labels, kind=CommitKind.ANCHOR)
+        for covered in (OffsetRange(Offset(0), Offset(1)), OffsetRange(Offset(0), Offset(2)))
     )
     table.commit(state, first, retain=RETAIN)
     with suppress(ConflictError, OutcomeUnknownError):  # without a clear answer the table tells

@@ -44,7 +44,7 @@ FAULTS = [each for each in Fault if each is not Fault.FORBID]
 STEPS_MIN, STEPS_MAX = 1, 5
 CHUNKS = 100
 SOURCE = Path(__file__).resolve().parents[2] / "src/penstock"
-ROOMS = ("core", "commit", "landing", "ports", "rows", "connectors/memory", "testing")
+ROOMS = ("core", "commit", "ownership", "landing", "ports", "rows", "connectors/memory", "testing")
 """What histories are played on; the mark of a block is that of these rooms and this file."""
 
 pa.set_cpu_count(1)  # one thread: the histories go side by side

@@ -1,4 +1,4 @@
-"""What goes on beside the coordinator ends when it is told to, and only then."""
+"""A heartbeat, and what goes on beside the coordinator, ends when it is told to, and only then."""
 
 import threading
 

@@ -19,7 +19,7 @@ Invariants:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +64,17 @@ class ParquetOptions:
         assert self.target_file_bytes > 0, "a file holds at least a byte"
         assert self.open_writers > 0, "at least one file can be open"
         assert self.buffer_bytes > 0, "at least a byte can be buffered"
+
+    @classmethod
+    def of_sizes(cls, sizes: Sequence[int]) -> ParquetOptions:
+        """Return the options with the sizes of a target."""
+        file_bytes, group_bytes, writers = sizes
+        return cls(target_file_bytes=file_bytes, row_group_bytes=group_bytes, open_writers=writers)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Return the sizes that travel in a target."""
+        return [self.target_file_bytes, self.row_group_bytes, self.open_writers]
 
     @property
     def level(self) -> int | None:

@@ -11,15 +11,18 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import fs
 
 from penstock.core import table_errors
+from penstock.core.commits import DataFile
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_ASKED_AT_ONCE = 16
 
 
 class Storage:
@@ -100,3 +103,12 @@ def _sync(path: str) -> None:
         os.fsync(opened)
     finally:
         os.close(opened)
+
+
+def missing_paths(
+    files: Sequence[DataFile], size_of: Callable[[DataFile], int | None]
+) -> list[str]:
+    """List the files that storage does not have with the size described; many are asked at once."""
+    with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
+        sizes = list(pool.map(size_of, files))
+    return [file.path for file, size in zip(files, sizes, strict=True) if size != file.size_bytes]

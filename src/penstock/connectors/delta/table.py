@@ -12,7 +12,6 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,13 +55,12 @@ from penstock.core.serialization import progress_from_json
 from penstock.core.statistics import Mismatch
 from penstock.files import ParquetOptions
 from penstock.files.errors import told
-from penstock.files.storage import Storage
+from penstock.files.storage import Storage, missing_paths
 from penstock.ports import tables as ports
 
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 _CHECKPOINT_EVERY = 100
-_STATS_AT_ONCE = 16
 
 
 @dataclass(slots=True)
@@ -128,12 +126,12 @@ class DeltaTable:
             (info,) = storage.get_file_info([storage_path(file.path)])
             return info.size if info.type is fs.FileType.File else None
 
-        with reading(self.name), ThreadPoolExecutor(_STATS_AT_ONCE) as pool:
-            sizes = list(pool.map(size, files))
+        with reading(self.name):
+            missing = {*missing_paths(files, size)}
         return [
             file.path
-            for file, found in zip(files, sizes, strict=True)
-            if found != file.size_bytes or not relative(file.path, self.location)
+            for file in files
+            if file.path in missing or not relative(file.path, self.location)
         ]
 
     def history(self, chain: Chain, state: ports.TableState | None = None) -> ports.History:

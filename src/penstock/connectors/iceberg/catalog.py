@@ -45,12 +45,12 @@ from penstock.connectors.iceberg.schema.sort_order import (
 from penstock.connectors.iceberg.schema.types import to_core, to_iceberg
 from penstock.connectors.iceberg.table import Access, Context, IcebergTable, Identified
 from penstock.connectors.iceberg.table_facts import drop_with_files
-from penstock.connectors.iceberg.write.target import Sizes
 from penstock.core.commits import Landed
 from penstock.core.errors import ConflictError, InvalidError, OutcomeUnknownError
 from penstock.core.scratch import is_scratch, require_scratch
 from penstock.core.serialization import ledger_to_json
 from penstock.core.table_errors import bad_name
+from penstock.files import ParquetOptions
 from penstock.files.errors import told
 from penstock.files.reopening import Reopening
 from penstock.ports.connectors import READ_ONLY, Settings
@@ -64,6 +64,7 @@ BRANCH_SIGN = "@"
 _NAME_PARTS_MIN = 2
 _NAME_WHOLE_MAX = 1000
 _OWN = "penstock."
+_SIZES = ("target_file_bytes", "row_group_bytes", "open_writers")
 _OWN_DEFAULTS = {
     "target_file_bytes": 256 << 20,
     "row_group_bytes": 64 << 20,
@@ -95,7 +96,7 @@ def open_iceberg(settings: Settings, secrets: Secrets, observer: Observer) -> Ic
     context = Context(
         kept=kept,
         observer=observer,
-        sizes=Sizes(own["target_file_bytes"], own["row_group_bytes"], own["open_writers"]),
+        options=ParquetOptions.of_sizes([own[each] for each in _SIZES]),
         metadata_horizon_seconds=own["metadata_horizon_seconds"],
         lease_seconds=own["lease_seconds"],
     )

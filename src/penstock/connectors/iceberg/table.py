@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -43,14 +42,16 @@ from penstock.connectors.iceberg.schema.schema_change import schema_change
 from penstock.connectors.iceberg.schema.sort_order import identifiers_of
 from penstock.connectors.iceberg.schema.types import to_core
 from penstock.connectors.iceberg.table_facts import facts_of
-from penstock.connectors.iceberg.write.target import Sizes, lends, relent, target_of
+from penstock.connectors.iceberg.write.target import lends, relent, target_of
 from penstock.core import table_errors
 from penstock.core.commits import Chain, CommitKind, Committable, DataFile, Landed
 from penstock.core.crash_points import CrashPoint
 from penstock.core.schema import Schema
 from penstock.core.serialization import ledger_from_json
 from penstock.core.statistics import Mismatch
+from penstock.files import ParquetOptions
 from penstock.files.reopening import Reopening
+from penstock.files.storage import missing_paths
 from penstock.ports.runtime import Observer
 from penstock.ports.tables import (
     FileSource,
@@ -62,7 +63,6 @@ from penstock.ports.tables import (
     Verdict,
 )
 
-_STAT_THREADS = 16
 _HOUSEKEEPING_SECONDS = 600.0
 
 
@@ -87,7 +87,7 @@ class Context:
 
     kept: Reopening[Access]
     observer: Observer
-    sizes: Sizes
+    options: ParquetOptions
     metadata_horizon_seconds: float
     lease_seconds: int = 300
     monotonic: Callable[[], float] = time.monotonic
@@ -126,7 +126,7 @@ class IcebergTable:
         require_honourable(metadata, self.name, self._branch)
         finding = self._judged(table, chain)
         head = parent_of(metadata, self._branch)
-        target = target_of(self.name, table, access.credentials, self._context.sizes)
+        target = target_of(self.name, table, access.credentials, self._context.options)
         return TableState(
             uuid=str(metadata.table_uuid),
             head="" if head is None else str(head),
@@ -187,11 +187,8 @@ class IcebergTable:
             except FileNotFoundError:
                 return None
 
-        with reading(self.name), ThreadPoolExecutor(_STAT_THREADS) as pool:
-            sizes = list(pool.map(size_of, files))
-        return [
-            file.path for file, size in zip(files, sizes, strict=True) if size != file.size_bytes
-        ]
+        with reading(self.name):
+            return missing_paths(files, size_of)
 
     def history(self, chain: Chain, state: TableState | None = None) -> History:
         """Read what the audit needs. Raises UnavailableError, InvalidError (P190, P191)."""

@@ -22,11 +22,6 @@ from penstock.ports.tables import (
 )
 
 
-def ledger_of(text: str) -> Landed:
-    """Read a ledger from its JSON."""
-    return ledger_from_json(text)
-
-
 def with_ledger(
     base: Contents, state: TableState, commit: Committable, snapshot: Snapshot
 ) -> Contents:
@@ -109,5 +104,5 @@ def began(contents: Contents, chain: Chain) -> dict[TopicPartition, Offset]:
             for at, covered in summary.commit.progress.items():
                 began.setdefault(at, covered.start)
     text = contents.ledgers.get(chain.name)
-    offsets = {} if text is None else ledger_of(text).offsets
+    offsets = {} if text is None else ledger_from_json(text).offsets
     return {**offsets, **began}

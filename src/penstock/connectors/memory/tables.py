@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.connectors.memory.ledger import (
     began,
-    ledger_of,
     record_of,
     trimmed,
     verdict_of,
@@ -30,7 +29,7 @@ from penstock.core.commits import (
 from penstock.core.crash_points import CrashPoint
 from penstock.core.schema import Schema
 from penstock.core.scratch import require_scratch
-from penstock.core.serialization import ledger_to_json
+from penstock.core.serialization import ledger_from_json, ledger_to_json
 from penstock.core.statistics import FileStatistics
 from penstock.files.sources import is_within, source_of
 from penstock.ports import tables as ports
@@ -111,7 +110,7 @@ class MemoryTable:
         """Read the table and judge the witnesses of a chain."""
         contents = self._warehouse.get(self.name).contents
         text = contents.ledgers.get(chain.name)
-        landed = None if text is None else ledger_of(text)
+        landed = None if text is None else ledger_from_json(text)
         verdict, evidence = verdict_of(contents, chain, landed)
         return ports.TableState(
             uuid=contents.uuid,
@@ -241,7 +240,7 @@ class MemoryTable:
     def ledgers(self, state: ports.TableState) -> Sequence[Landed]:
         """Return all ledgers."""
         contents: Contents = state.handle
-        return [ledger_of(text) for text in contents.ledgers.values()]
+        return [ledger_from_json(text) for text in contents.ledgers.values()]
 
     def describe(self) -> ports.TableFacts:
         """Count the snapshots."""

@@ -48,11 +48,7 @@ def target_to_json(target: Target) -> str:
         "stored": [type_to_json(target.stored.schema), list(target.stored.ids)],
         "partition_by": list(target.partition_by),
         "indexed": [target.indexed.count, list(target.indexed.names)],
-        "sizes": [
-            target.options.target_file_bytes,
-            target.options.row_group_bytes,
-            target.options.open_writers,
-        ],
+        "sizes": target.options.sizes,
         "storage": dict(target.storage),
     }
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
@@ -68,7 +64,6 @@ def target_from_json(text: str) -> Target:
         data: dict[str, Any] = json.loads(text)
         require_target_version(data["v"], TARGET_VERSION)
         count, names = data["indexed"]
-        file_bytes, row_group_bytes, open_writers = data["sizes"]
         schema = schema_from_json(data["schema"])
         return Target(
             table=data["table"],
@@ -77,11 +72,7 @@ def target_from_json(text: str) -> Target:
             stored=_stored(data["stored"]) if "stored" in data else Stored(schema),
             partition_by=tuple(data["partition_by"]),
             indexed=Indexed(count, tuple(names)),
-            options=ParquetOptions(
-                target_file_bytes=file_bytes,
-                row_group_bytes=row_group_bytes,
-                open_writers=open_writers,
-            ),
+            options=ParquetOptions.of_sizes(data["sizes"]),
             storage=data["storage"],
         )
     except (ValueError, KeyError, TypeError) as error:

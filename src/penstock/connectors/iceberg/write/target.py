@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pydantic
@@ -39,15 +39,6 @@ _CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """The sizes a catalog is opened with; sizes are bytes."""
-
-    target_file_bytes: int = 256 << 20
-    row_group_bytes: int = 64 << 20
-    open_writers: int = 64
-
-
-@dataclass(frozen=True, slots=True)
 class Target:
     """Where and how files of a table are written."""
 
@@ -58,7 +49,7 @@ class Target:
     properties: Mapping[str, str]
     storage: Mapping[str, str]
     lent: Mapping[str, str] = field(repr=False)
-    sizes: Sizes
+    of_catalog: ParquetOptions
 
     def opened(self, secrets: Secrets) -> dict[str, str]:
         """Return the storage settings with credentials. Raises InvalidError."""
@@ -73,12 +64,12 @@ class Target:
         level = self._number(TableProperties.PARQUET_COMPRESSION_LEVEL)
         group = self._number(TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES)
         size = self._number(TableProperties.WRITE_TARGET_FILE_SIZE_BYTES)
-        return ParquetOptions(
+        return replace(
+            self.of_catalog,
             compression=_CODECS.get(codec, codec),
             compression_level=level if level is not None else _level(codec),
-            row_group_bytes=group or self.sizes.row_group_bytes,
-            target_file_bytes=size or self.sizes.target_file_bytes,
-            open_writers=self.sizes.open_writers,
+            row_group_bytes=group or self.of_catalog.row_group_bytes,
+            target_file_bytes=size or self.of_catalog.target_file_bytes,
         )
 
     def _number(self, key: str) -> int | None:
@@ -86,7 +77,9 @@ class Target:
         return None if text is None else int(text)
 
 
-def target_of(name: str, table: IcebergTable, own: Mapping[str, Credential], sizes: Sizes) -> str:
+def target_of(
+    name: str, table: IcebergTable, own: Mapping[str, Credential], options: ParquetOptions
+) -> str:
     """Write the target of a table as it stands now."""
     metadata = table.metadata
     storage, lent = shared(table.io.properties, own)
@@ -103,7 +96,7 @@ def target_of(name: str, table: IcebergTable, own: Mapping[str, Credential], siz
         },
         "storage": storage,
         "lent": lent,
-        "sizes": [sizes.target_file_bytes, sizes.row_group_bytes, sizes.open_writers],
+        "sizes": options.sizes,
     }
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
 
@@ -136,7 +129,7 @@ def target_from_json(text: str) -> Target:
             properties=data["properties"],
             storage=data["storage"],
             lent=data["lent"],
-            sizes=Sizes(*data["sizes"]),
+            of_catalog=ParquetOptions.of_sizes(data["sizes"]),
         )
     except (ValueError, KeyError, TypeError, pydantic.ValidationError) as error:
         raise no_target("Iceberg", error) from error

@@ -1,4 +1,4 @@
-"""Prove a chain from what metadata tells: gapless, without overlap, level with its ledger.
+"""Check a chain by metadata alone: gapless, without overlap, level with its ledger.
 
 Source: protocol.md 1, "Audit form of I1-I3": per table and partition the landed ranges form one
 gapless, non-overlapping chain, and no data file is referenced twice. Pure.

@@ -19,12 +19,12 @@ from penstock.core.commits import Committable, Landed, position
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The table stands exactly where this commit begins: land it on the examined state."""
+    """The table is exactly where this commit begins: land it on the examined state."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlreadyLanded:
-    """All of its ranges are in the table; `ours` tells whether with these very files."""
+    """All of its ranges are in the table; `ours` is whether with these very files."""
 
     ours: bool
 
@@ -38,7 +38,7 @@ class Fenced:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The table stands before this commit's start: what came in between never landed."""
+    """The table is before this commit's start: what comes in between never landed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class InvalidError(PenstockError):
 class FencedError(PenstockError):
     """A newer owner of the pipeline runs; this one must not be restarted.
 
-    `by` is his claim, where a ledger told it.
+    `by` is its claim, where a ledger has it.
     """
 
     exit_code = 3

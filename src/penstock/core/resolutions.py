@@ -1,12 +1,12 @@
-"""Closings: what people decided about refused records, numbered, one log for each quarantine chain.
+"""Resolutions: what people decided about rejected records, one numbered log per quarantine chain.
 
-Theory of operation (docs/design/0100): a closing is a row of the quarantine table. Its number is a
-position in a log of its own, which stands in ledgers beside the partitions of topics: in the
-quarantine chain it tells how many closings there are, in a table's chain how many of them the table
-has followed. So a retry is landed like anything else, by a compare-and-set on positions.
+Theory of operation (docs/design/0100): a resolution is a row of the quarantine table. Its number is
+a position in a log of its own, which ledgers hold like a partition of a topic: in the quarantine
+chain it is the number of resolutions, in a table's chain the number of those that the table has
+applied. So a retry is landed like anything else, by a compare-and-set on positions.
 
 Invariants: no topic has such an id (Kafka's have no slash); what reads a log of records never sees
-a log of closings (`records_only`).
+a log of resolutions (`records_only`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TypeVar
 from penstock.core.offsets import TopicPartition
 
 STAGE = "close"
-"""What stands as the stage in the row of a closing."""
+"""The stage in the row of a resolution."""
 
 _PREFIX = "closings/"
 Value = TypeVar("Value")
@@ -33,7 +33,7 @@ class Resolution(StrEnum):
 
 
 def resolutions_of(name: str) -> TopicPartition:
-    """Name the log of closings of a table, or of a route."""
+    """Name the log of resolutions of a table, or of a route."""
     return TopicPartition(f"{_PREFIX}{name}", 0, f"closings of {name}")
 
 
@@ -43,5 +43,5 @@ def is_of_resolutions(at: TopicPartition) -> bool:
 
 
 def records_only(positions: Mapping[TopicPartition, Value]) -> dict[TopicPartition, Value]:
-    """Leave out the logs of closings."""
+    """Leave out the logs of resolutions."""
     return {at: each for at, each in positions.items() if not is_of_resolutions(at)}

@@ -1,4 +1,4 @@
-"""Parquet files: written in row groups of good size, by partition, durable before they are told."""
+"""Parquet files: row groups of good size, by partition, durable before they are reported."""
 
 from penstock.files.parquet import ParquetOptions, PartitionedParquetWriter, Written
 

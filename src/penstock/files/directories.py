@@ -1,4 +1,4 @@
-"""Whether a directory can be made, told without making it: for those who may write nothing.
+"""Whether a directory can be made, found out without making it.
 
 What a look cannot tell is not refused: who runs may write where who looks may not, on a file system
 that is read-only here as well; and a disk may be full.

@@ -1,7 +1,7 @@
 """Schemas by the keys that stand in records; used by workers, kept over tasks.
 
-Rule: what the registry does not have is told as None, and its records are quarantined; a registry
-that does not answer raises, and its records wait.
+Rule: what the registry does not have is returned as None, and its records are quarantined; a
+registry that does not answer raises, and its records wait.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ class Owner:
 
     `started_ms` is when the process began, by the machine's own books: in milliseconds since its
     boot, which no clock moves, or since the epoch; 0 when unknown. With it a store on the same host
-    tells a living owner from a stranger with his pid.
+    distinguishes a living owner from another process with its pid.
     """
 
     id: str

@@ -40,11 +40,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Credentials that a catalog lends for one table: they stand in the target, and they end.
+    """Credentials that a catalog vends for one table: part of the target, and they expire.
 
     From when `is_due` says so, `renew` is to be called before further work is handed out. It gives
     the target with credentials of its own, all else as it was, and the next lease; it raises
-    UnavailableError and InvalidError. Who lends keeps the time, so that no two clocks are compared.
+    UnavailableError and InvalidError. The catalog keeps the time, so no two clocks are compared.
     """
 
     is_due: Callable[[], bool] = field(repr=False)
@@ -91,7 +91,7 @@ def not_created(schema: Schema) -> TableState:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """What a look at a table tells to people: `format` in words, with the features it uses.
+    """What people are shown of a table: `format` in words, with the features it uses.
 
     `kept` counts what a commit or a reader goes through each time: snapshots (Iceberg), versions
     since the last checkpoint (Delta), and `kept_what` names it. `stored_ms` is when the storage
@@ -123,8 +123,8 @@ class TableDefinition:
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """One own commit as the table's metadata tells it, for the audit; `progress` is JSON rows
-    `[topic id, partition, topic, start, stop]` as `core.wire.progress_to_json` gives them.
+    """One own commit as the table's metadata has it, for the audit; `progress` is JSON rows
+    `[topic id, partition, topic, start, stop]` as `core.serialization.progress_to_json` gives them.
     """
 
     commit_id: str
@@ -140,11 +140,10 @@ class CommitRecord:
 class History:
     """What the audit reads from metadata alone, oldest commit first.
 
-    `complete` is false when older commits are no longer told (trimmed or expired): the chain is
-    then checked from the oldest one told up to the ledger. `paths` lists every live data file once
-    per reference, so a path that stands twice is a file referenced twice. `began` tells where the
-    chain began in a partition, its very first position; partitions of which this is not told any
-    more are not in it.
+    `complete` is false when older commits are no longer listed (trimmed or expired): the chain is
+    then checked from the oldest one listed up to the ledger. `paths` lists every live data file
+    once per reference, so a path listed twice is a file referenced twice. `began` is the very first
+    position of the chain in a partition, where it is still known.
     """
 
     commits: Sequence[CommitRecord]

@@ -173,7 +173,7 @@ class _Reading:
 class _Broken:
     """The paths of problems found so far: what is found at or around them is a consequence.
 
-    A setting that stands twice is not among them: its first value counts.
+    A setting that is given twice is not among them: its first value counts.
     """
 
     def __init__(self, problems: Iterable[Problem]) -> None:

@@ -102,7 +102,7 @@ def _start_word(text: str) -> Start:
 def _start_topic(topic: Any) -> str:
     if isinstance(topic, str):
         return notation.topic_name(topic)
-    raise refusal("P110", f"{shown(topic)} is no topic's name", "put quotes around it")
+    raise refusal("P110", f"{shown(topic)} is not a topic's name", "put quotes around it")
 
 
 def _offsets(topic: str, offsets: Any) -> dict[int, int]:

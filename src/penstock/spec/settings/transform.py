@@ -1,4 +1,4 @@
-"""The block `transform`: columns that are computed for each record, beside what it says itself.
+"""The block `transform`: columns that are computed for each record, besides its own fields.
 
 Invariant: one record gives one row. What leaves records out is `where`, which counts them; so a
 transform changes no book (docs/design/0101).
@@ -45,7 +45,7 @@ def column_name(text: str) -> str:
 def function_path(text: str) -> str:
     """Read the import path of a function. Raises MalformedError."""
     if _FUNCTION.fullmatch(text) is None:
-        fact = f"{shown(text)} names no function"
+        fact = f"{shown(text)} is not the path of a function"
         raise MalformedError("P149", fact, "write  package.module:function")
     return text
 

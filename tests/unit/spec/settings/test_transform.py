@@ -56,7 +56,11 @@ def test_a_computed_column_is_a_column_of_the_table_to_create(pipeline: Build) -
         ({"columns": {"a": "(select 1)"}}, "P143", "over one record"),
         ({"columns": {"a": "sum(amount)"}}, "P143", "not a function of one record"),
         ({"columns": {"a": "read_text('/etc/passwd')"}}, "P143", "not a function of one record"),
-        ({"function": {"call": "shop", "columns": {"a": "int"}}}, "P149", "names no function"),
+        (
+            {"function": {"call": "shop", "columns": {"a": "int"}}},
+            "P149",
+            "is not the path of a function",
+        ),
         ({"function": {"call": "a:b", "columns": {"amount": "int"}}}, "P148", "declared field"),
         ({"function": {"call": "a:b", "columns": {"a": "intt"}}}, "P116", "intt"),
         ({"function": {"call": "a:b", "columns": {}}}, "P108", ""),

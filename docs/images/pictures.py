@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from penstock.app.inspect.plan.forecast import Beginning, Misfits, Plan, Sampled, TablePlan
+from penstock.app.inspect.plan.forecast import Beginning, Plan, RejectGroup, Sampled, TablePlan
 from penstock.cli.plan import plan_lines
 from penstock.core.errors import DecisionNeededError
 from penstock.observe.render import render_status
@@ -85,7 +85,7 @@ def plan(console: Console) -> None:
         code="P252",
         hint="to go on behind the gap and record it:  penstock run --accept gap",
     )
-    stray = Misfits(
+    stray = RejectGroup(
         "P361",
         "referrer",
         12,

@@ -64,24 +64,36 @@ def table_connector_named(name: str) -> TableConnector:
 
 def store_connector(address: str) -> StoreConnector:
     """Find the connector for a pending store's address. Raises InvalidError."""
-    hint = "this release brings sqlite:///path and postgresql://user/database"
-    return _at(StoreConnector, address, "stores", code="P182", hint=hint)
+    found = _at(StoreConnector, address)
+    if found is None:
+        raise InvalidError(
+            f"no installed connector knows stores at {address.partition(':')[0]}:…",
+            code="P182",
+            hint="this release brings sqlite:///path and postgresql://user/database",
+        )
+    return found
 
 
 def registry_connector(address: str) -> RegistryConnector:
     """Find the connector for a schema registry's address. Raises InvalidError."""
-    hint = "this release brings http, https and mock:///path"
-    return _at(RegistryConnector, address, "schema registries", code="P675", hint=hint)
+    found = _at(RegistryConnector, address)
+    if found is None:
+        raise InvalidError(
+            f"no installed connector knows schema registries at {address.partition(':')[0]}:…",
+            code="P675",
+            hint="this release brings http, https and mock:///path",
+        )
+    return found
 
 
-def _at(kind: type[Addressed], address: str, what: str, *, code: str, hint: str) -> Addressed:
+def _at(kind: type[Addressed], address: str) -> Addressed | None:
     """Load installed connectors until one of a kind knows the scheme of an address."""
     scheme = address.partition(":")[0]
     for entry in entry_points(group=GROUP):
         found = connector(entry.name)
         if isinstance(found, kind) and scheme in found.schemes:
             return found
-    raise InvalidError(f"no installed connector knows {what} at {scheme}:…", code=code, hint=hint)
+    return None
 
 
 def _of(kind: type[Kind], name: str) -> Kind:

@@ -172,23 +172,25 @@ def _from(
     bounds = None if at is None else view.bounds.get(at)
     if at is None or bounds is None:
         raise _no_record(
+            "P163",
             f"topic {wanted.topic} has no partition {wanted.partition} that can be read",
             f"its partitions are 0 to {len(partitions) - 1}",
         )
     if not bounds.start <= wanted.offset < bounds.stop:
-        raise _no_record(where, f"the partition holds offsets {bounds.start} to {bounds.stop - 1}")
+        holds = f"the partition holds offsets {bounds.start} to {bounds.stop - 1}"
+        raise _no_record("P163", where, holds)
     covered = span(wanted.offset, min(wanted.offset + count, bounds.stop))
     read = read_range(view.reader, at, covered, deadline)
     if read is None:
         raise _silent(at)
     if not read.batch.num_rows:
         hint = "the offset holds a transaction marker or a compacted record; use -n for more"
-        raise _no_record(where, hint)
+        raise _no_record("P163", where, hint)
     return {at: read.batch}
 
 
-def _no_record(message: str, hint: str) -> InvalidError:
-    return InvalidError(message, code="P163", hint=hint)
+def _no_record(code: str, message: str, hint: str) -> InvalidError:
+    return InvalidError(message, code=code, hint=hint)
 
 
 def _silent(at: TopicPartition) -> UnavailableError:

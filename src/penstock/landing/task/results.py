@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from penstock.core import accounting
 from penstock.core.accounting import Tally
 from penstock.core.commits import DataFile
 from penstock.core.errors import BugError, DecisionNeededError, PenstockError
@@ -51,10 +52,7 @@ class TableResult:
     @property
     def total(self) -> Tally:
         """Add the books of all partitions up."""
-        result = Tally()
-        for tally in self.tallies.values():
-            result = result + tally
-        return result
+        return accounting.total(self.tallies.values())
 
 
 @dataclass(slots=True)

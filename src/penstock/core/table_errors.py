@@ -14,7 +14,6 @@ from penstock.core.errors import (
     UnavailableError,
 )
 
-NAMES_ARE = "use letters, digits and underscores, as in bronze.orders"
 FILE_GONE = "P403"
 FILES_UNFIT = "P439"
 """Code of the InvalidError by which `Table.commit` says that prepared files no longer fit the table
@@ -48,9 +47,13 @@ def file_gone(name: str, why: str) -> UnavailableError:
     )
 
 
-def bad_name(name: str, hint: str = NAMES_ARE) -> InvalidError:
+def bad_name(name: str) -> InvalidError:
     """Build the error for what cannot be the name of a table."""
-    return InvalidError(f"{name[:80]!r} is not a name for a table", code="P404", hint=hint)
+    return InvalidError(
+        f"{name[:80]!r} is not a name for a table",
+        code="P404",
+        hint="name it as in bronze.orders, of letters, digits and underscores",
+    )
 
 
 def in_doubt(name: str, why: str) -> OutcomeUnknownError:

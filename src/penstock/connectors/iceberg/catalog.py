@@ -74,7 +74,6 @@ _OWN_DEFAULTS = {
     "retain": 25,
     "timeout_ms": 30_000,
 }
-_NAMES_ARE = "name it namespace.table, of small letters, digits and underscores"
 _NAME = re.compile(rf"[a-z_][a-z0-9_]{{0,{NAME_LENGTH_MAX - 1}}}")
 _BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,127}")
 _DEFAULTS = {
@@ -298,7 +297,7 @@ def _laid_out(
 ) -> tuple[IcebergSchema, PartitionSpec, SortOrder]:
     """Lay a new table out. Raises InvalidError (P404, P434 to P436)."""
     if not all(_NAME.fullmatch(part) for part in _identified(name).identifier):
-        raise bad_name(name, _NAMES_ARE)
+        raise bad_name(name)
     require_properties(definition.properties, name)
     schema = to_iceberg(with_required(definition.schema, definition.identifier_fields))
     identifiers = identifier_ids(schema, definition.identifier_fields)
@@ -313,7 +312,7 @@ def _identified(name: str) -> Identified:
     parts = tuple(whole.split("."))
     sound = len(parts) >= _NAME_PARTS_MIN and all(parts) and len(name) <= _NAME_WHOLE_MAX
     if not sound or (at and not _BRANCH.fullmatch(branch)):
-        raise bad_name(name, _NAMES_ARE)
+        raise bad_name(name)
     return Identified(parts, branch or MAIN_BRANCH)
 
 

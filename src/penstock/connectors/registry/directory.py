@@ -150,11 +150,7 @@ def _canonical_named(schema: Mapping[str, Any], space: str) -> dict[str, Any]:
             {"name": field["name"], "type": _canonical(field["type"], inside)}
             for field in schema["fields"]
         ]
-    return _in_order(inner)
-
-
-def _in_order(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: data[name] for name in _KEPT if name in data}
+    return {name: inner[name] for name in _KEPT if name in inner}
 
 
 def _row(index: int) -> int:

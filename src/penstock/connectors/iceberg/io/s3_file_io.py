@@ -163,14 +163,12 @@ def _fetched(settings: Settings, location: str) -> bytes:
     return (_kept if named_once else _fetch)(settings, location)
 
 
-@functools.lru_cache(maxsize=_KEPT_FILES)
-def _kept(settings: Settings, location: str) -> bytes:
-    return _fetch(settings, location)
-
-
 def _fetch(settings: Settings, location: str) -> bytes:
     bucket, key = _place(location)
     return objects.fetch(bucket, settings, key)
+
+
+_kept = functools.lru_cache(maxsize=_KEPT_FILES)(_fetch)
 
 
 def _place(location: str) -> tuple[str, str]:

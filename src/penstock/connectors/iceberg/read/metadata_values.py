@@ -138,15 +138,10 @@ class _Reader:
                 except (ValueError, struct.error):
                     unreadable.append(f"{leaf.name}: the bound {raw!r} is no {kind}")
                     bounds.append(None)
-            column = ColumnStatistics(
-                leaf,
-                (file.value_counts or {}).get(number),
-                (file.null_value_counts or {}).get(number),
-                (file.nan_value_counts or {}).get(number),
-                *bounds,
-            )
-            if any(each is not None for each in _told(column)):
-                columns.append(column)
+            counts = (file.value_counts, file.null_value_counts, file.nan_value_counts)
+            stated = [(each or {}).get(number) for each in counts]
+            if any(each is not None for each in (*stated, *bounds)):
+                columns.append(ColumnStatistics(leaf, *stated, *bounds))
         parquet = file.file_format is manifests.FileFormat.PARQUET
         untold = () if parquet else (f"{file.file_path}: its format is {file.file_format}",)
         parts = (each.value(file, summaries) for each in self._specs[file.spec_id])
@@ -210,10 +205,6 @@ def _deriving(
     """Apply a transform to columns of other writers, whose types may be narrower or larger."""
     kind = as_written.storage_type if isinstance(as_written, pa.ExtensionType) else as_written
     return lambda column: transform(column.cast(kind, safe=False))
-
-
-def _told(column: ColumnStatistics) -> tuple[Any, ...]:
-    return column.values, column.nulls, column.nans, column.lower, column.upper
 
 
 def _leaves(

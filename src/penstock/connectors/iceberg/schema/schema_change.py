@@ -22,7 +22,8 @@ def schema_change(
 ) -> tuple[tuple[update.TableRequirement, ...], tuple[update.TableUpdate, ...]]:
     """Return requirements and updates that make a wider schema the current one."""
     schema, _ = widened(metadata.schema(), wide, metadata.last_column_id)
-    numbered = schema.model_copy(update={"schema_id": _next_id(metadata)})
+    number = max((each.schema_id for each in metadata.schemas), default=0) + 1
+    numbered = schema.model_copy(update={"schema_id": number})
     requirements = (
         update.AssertTableUUID(uuid=metadata.table_uuid),
         update.AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
@@ -32,7 +33,3 @@ def schema_change(
         update.AddSchemaUpdate(schema_=numbered),
         update.SetCurrentSchemaUpdate(schema_id=_LAST_ADDED),
     )
-
-
-def _next_id(metadata: TableMetadata) -> int:
-    return max((schema.schema_id for schema in metadata.schemas), default=0) + 1

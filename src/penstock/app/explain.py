@@ -99,7 +99,7 @@ def _parts(text: str) -> tuple[str, str, str]:
     return " ".join(causes).strip(), parts["Example"], parts["Do"]
 
 
-def _page(code: str, fact: Mapping[str, Any], told: tuple[str, str, str, str]) -> ManualPage:
-    subject, cause, example, advice = told
+def _page(code: str, fact: Mapping[str, Any], written: tuple[str, str, str, str]) -> ManualPage:
+    subject, cause, example, advice = written
     does = (*fact["does"], *([advice] if advice else []))
     return ManualPage(code, subject, fact["exit"], tuple(fact["says"]), cause, example, does)

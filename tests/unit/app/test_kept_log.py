@@ -28,7 +28,7 @@ class Opening:
 def test_the_log_of_a_run_is_closed_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     place = Opening()
     monkeypatch.setattr(assembly, "log_connector", lambda _: place)
-    pipeline: Any = SimpleNamespace(kafka=SimpleNamespace(settings=dict))
+    pipeline: Any = SimpleNamespace(kafka=SimpleNamespace(revealed=dict))
     log = assembly.open_log(pipeline)
     log.cluster_id()
     log.close()

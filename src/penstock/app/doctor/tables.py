@@ -58,13 +58,13 @@ def _standing(table: Table, place: TableLocation, chain: Chain | None) -> Iterat
             return
     facts = table.describe()
     yield passed("table", place.table, facts.format)
-    told = f"{facts.history_length:,} {facts.kept_what}"
+    text = f"{facts.history_length:,} {facts.kept_what}"
     if facts.history_length <= KEPT_MAX:
-        yield passed("snapshots", place.table, told)
+        yield passed("snapshots", place.table, text)
         return
     yield warning(
         "snapshots",
         place.table,
-        f"{told}: each commit gets slower with them",
+        f"{text}: each commit gets slower with them",
         "lower commit.retain, and expire what others leave behind; a run writes checkpoints",
     )

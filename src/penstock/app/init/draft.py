@@ -118,33 +118,30 @@ def translated(text: str, *, base: Path | None = None) -> tuple[str, Migrated]:
 
 def keep_schema(directory: Path) -> bool:
     """Write the JSON Schema that `SCHEMA_LINE` names, for editors; tell whether there was none."""
-    try:
-        with (directory / SCHEMA_FILE).open("x", encoding="utf-8") as stream:
-            stream.write(json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n")
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise InvalidError(
-            f"{directory / SCHEMA_FILE} cannot be written: {error.strerror}",
-            code="P164",
-            hint=f"ls -ld {directory}",
-        ) from error
-    return True
+    text = json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+    return _create(directory / SCHEMA_FILE, text)
 
 
 def keep(path: Path, text: str) -> None:
     """Write a spec where none is. Raises InvalidError (P164)."""
+    if not _create(path, text):
+        raise InvalidError(
+            f"{path} exists already", code="P164", hint="penstock init another.yaml …"
+        )
+
+
+def _create(path: Path, text: str) -> bool:
+    """Write a file where none is; return whether there was none. Raises InvalidError (P164)."""
     try:
         with path.open("x", encoding="utf-8") as stream:
             stream.write(text)
-    except FileExistsError as error:
-        raise InvalidError(
-            f"{path} exists already", code="P164", hint="penstock init another.yaml …"
-        ) from error
+    except FileExistsError:
+        return False
     except OSError as error:
         raise InvalidError(
             f"{path} cannot be written: {error.strerror}", code="P164", hint=f"ls -ld {path.parent}"
         ) from error
+    return True
 
 
 def setting_for(to: Format, registry: str | None) -> Setting:

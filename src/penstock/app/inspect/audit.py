@@ -187,10 +187,11 @@ class Auditor:
         quarantine = self._quarantine()
         if quarantine is None or quarantine.state(rejects).landed is None:
             return _not_landed(f"{name}, which does not exist yet", waiting)
-        return not_there(
+        return InvalidError(
             f"table {name} is gone: this pipeline has landed in it before; of its topics Kafka"
             f" holds {number_of(waiting, 'record')}",
-            "restore it, or see what a run would do without it:  penstock plan",
+            code="P461",
+            hint="restore it, or see what a run would do without it:  penstock plan",
         )
 
     def _quarantine(self) -> Table | None:
@@ -232,16 +233,12 @@ class Auditor:
             reader.close()
 
 
-def not_there(message: str, hint: str) -> InvalidError:
-    """Build the error of a table without anything of this pipeline (P461)."""
-    return InvalidError(message, code="P461", hint=hint)
-
-
 def _not_landed(table: str, waiting: int | None) -> InvalidError:
     held = number_of(waiting, "record")
-    return not_there(
+    return InvalidError(
         f"nothing has landed in {table}; {held} of its topics wait in Kafka",
-        "land it first:  penstock run --until-caught-up",
+        code="P461",
+        hint="land it first:  penstock run --until-caught-up",
     )
 
 
@@ -263,8 +260,8 @@ def _chain(
         message = f"{place.table} has no ledger of pipeline {chain.name}"
         breaks.append(Break("ledger", place.table, message))
     if state.landed is not None:
-        told = newest_segment(history.commits)
-        commits = [progress_from_json([*map(list, each.progress)]) for each in told]
+        newest = newest_segment(history.commits)
+        commits = [progress_from_json([*map(list, each.progress)]) for each in newest]
         breaks += chain_breaks(state.landed, commits)
     breaks += doubled_commits(commit.commit_id for commit in history.commits)
     breaks += [] if chain.is_quarantine else doubled_files(history.paths)

@@ -17,7 +17,7 @@ from enum import StrEnum
 import pyarrow as pa
 
 from penstock.app.assembly import assembly
-from penstock.app.inspect.audit import Progressed, not_there
+from penstock.app.inspect.audit import Progressed
 from penstock.core.errors import (
     DecisionNeededError,
     InvalidError,
@@ -184,8 +184,11 @@ def values_of(
     """
     table = catalog.load(name)
     if table is None:
-        hint = "nothing has landed in it yet, or it was dropped; see  penstock status"
-        raise not_there(f"table {name} does not exist", hint)
+        raise InvalidError(
+            f"table {name} does not exist",
+            code="P461",
+            hint="nothing has landed in it yet, or it was dropped; see  penstock status",
+        )
     files = rows = further = 0
     columns: set[Leaf] = set()
     found: list[Mismatch] = []

@@ -118,9 +118,9 @@ def _counted(
     refused = accounts.refused.get((at.topic_id, at.partition), _NOTHING)
     refused = refused[refused < stop]
     if found is None:
-        told = f"{at}: Kafka no longer has this topic; the rows are only checked for duplicates"
+        reason = f"{at}: Kafka no longer has this topic; the rows are only checked for duplicates"
         gone = _compare(at, stop, _Coordinates(mine, refused, _NOTHING, _NOTHING))
-        return replace(gone, untold=(told,))
+        return replace(gone, untold=(reason,))
     end = Offset(min(found.stop, stop))
     began = _start_of(subject, at, mine, refused)
     start = Offset(max(found.start, end if began is None else began))
@@ -135,8 +135,8 @@ def _counted(
         _beyond(at, end, stop),
     ]
     if began is None and end > found.start:
-        told = f"{at}: it has no rows, and where it began is not told any more"
-        parts.append(RowCount(0, 0, 0, 0, 0, (), (told,)))
+        reason = f"{at}: it has no rows, and where it began is not told any more"
+        parts.append(RowCount(0, 0, 0, 0, 0, (), (reason,)))
     return _total(parts)
 
 
@@ -151,8 +151,8 @@ def _made_again(offsets: Collection[TopicPartition]) -> set[str]:
 def _apart(topic: str, rows: Mapping[tuple[str, int], Offsets]) -> RowCount:
     """Count rows of a recreated topic, which cannot be told apart: they hold its name only."""
     size = sum(each.size for (name, _), each in rows.items() if name == topic)
-    told = f"{topic}: the topic was created again, and rows do not say which one they are from"
-    return RowCount(0, size, 0, 0, size, (), (told,))
+    reason = f"{topic}: the topic was created again, and rows do not say which one they are from"
+    return RowCount(0, size, 0, 0, size, (), (reason,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +183,8 @@ def _start_of(
 
 def _beyond(at: TopicPartition, end: Offset, stop: Offset) -> RowCount:
     """Return a break where the ledger is past the end of the log."""
-    told = f"{at}: the ledger says {stop}, the log ends at {end}"
-    return RowCount(0, 0, 0, 0, 0, (Break("ledger", str(at), told),) if stop > end else ())
+    reason = f"{at}: the ledger says {stop}, the log ends at {end}"
+    return RowCount(0, 0, 0, 0, 0, (Break("ledger", str(at), reason),) if stop > end else ())
 
 
 def _compare(at: TopicPartition, start: Offset, found: _Coordinates) -> RowCount:

@@ -92,7 +92,7 @@ def status_file(pipeline: Pipeline) -> Path:
 def status(pipeline: Pipeline, clock: Clock, observer: Observer = UNHEARD) -> Status:
     """Read how a pipeline stands. Raises UnavailableError when brokers or store are gone."""
     now_ms = clock.now_ms()
-    told = read_status(status_file(pipeline))
+    reported = read_status(status_file(pipeline))
     with ExitStack() as stack:
         log = assembly.open_log(pipeline)
         stack.callback(log.close)
@@ -109,7 +109,7 @@ def status(pipeline: Pipeline, clock: Clock, observer: Observer = UNHEARD) -> St
         targets, wanted = route_tables.expand_routes(settings, catalogs, targets, wanted)
         pending = by_table(pipeline.name, store.pending(pipeline.name))
         alive = _alive(store, pipeline.name, now_ms)
-        known = told[0] if told is not None else initial(pipeline.name, now_ms)
+        known = reported[0] if reported is not None else initial(pipeline.name, now_ms)
         found = {name: _read(pipeline, catalogs, each) for name, each in sorted(targets.items())}
         tables = {
             name: _table(
@@ -121,13 +121,13 @@ def status(pipeline: Pipeline, clock: Clock, observer: Observer = UNHEARD) -> St
             )
             for name, read in found.items()
         }
-    state = _state(told, now_ms, alive=alive)
+    state = _state(reported, now_ms, alive=alive)
     lag: dict[str, int] = {}
     for name, table in tables.items():
         if table.lag_records is not None:
             topics = {at.topic for at in wanted[name]}
             lag |= {topic: max(lag.get(topic, 0), table.lag_records) for topic in topics}
-    updated_ms = known.updated_ms if told is not None else now_ms if alive else 0
+    updated_ms = known.updated_ms if reported is not None else now_ms if alive else 0
     tables |= _refusing(known, routes)
     snapshot = replace(known, tables=tables, state=state, updated_ms=updated_ms, lag=lag)
     unread = {name: each for name, each in found.items() if isinstance(each, PenstockError)}
@@ -139,17 +139,21 @@ def stall_of(pipeline: Pipeline, found: Status, clock: Clock) -> Stall | None:
 
     Judged by what that process told itself, which the tables cannot know.
     """
-    told, now_ms = read_status(status_file(pipeline)) if found.running else None, clock.now_ms()
-    if told is None or not _is_of_now(*told, now_ms):
+    reported, now_ms = read_status(status_file(pipeline)) if found.running else None, clock.now_ms()
+    if reported is None or not _is_of_now(*reported, now_ms):
         return None
-    return stalled(told[0], now_ms, int(pipeline.commit.every_seconds * 1000))
+    return stalled(reported[0], now_ms, int(pipeline.commit.every_seconds * 1000))
 
 
-def _state(told: tuple[Snapshot, int] | None, now_ms: int, *, alive: bool) -> State:
+def _state(reported: tuple[Snapshot, int] | None, now_ms: int, *, alive: bool) -> State:
     """Return what the pipeline does; of a process that reports nothing here, only that it runs."""
     if alive:
-        return told[0].state if told is not None and _is_of_now(*told, now_ms) else State.RUNNING
-    return told[0].state if told is not None and told[0].state.ended else State.STOPPED
+        return (
+            reported[0].state
+            if reported is not None and _is_of_now(*reported, now_ms)
+            else State.RUNNING
+        )
+    return reported[0].state if reported is not None and reported[0].state.ended else State.STOPPED
 
 
 def _is_of_now(snapshot: Snapshot, written_ms: int, now_ms: int) -> bool:
@@ -199,7 +203,7 @@ def _table(
     pending: list[Committable],
     now_ms: int,
 ) -> TableStatus:
-    """Lay what the table says over what the last run told."""
+    """Lay what the table says over what the last run reported."""
     waiting = tuple(PendingEpoch(commit.epoch, commit.rows, now_ms) for commit in pending)
     if isinstance(read, PenstockError):
         since_ms = known.parked.since_ms if known.parked else now_ms

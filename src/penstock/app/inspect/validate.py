@@ -81,8 +81,8 @@ def check(pipeline: Pipeline, *, observer: Observer = UNHEARD) -> Found:
                 if place.catalog not in fit:
                     tables[place.table] = f"was not looked at: see the problem of {place.catalog}"
                     continue
-                told = attempt(partial(_standing, settings, catalogs, target, wanted))
-                tables[place.table] = told or "has a problem, see above"
+                text = attempt(partial(_standing, settings, catalogs, target, wanted))
+                tables[place.table] = text or "has a problem, see above"
             if store is not None and targets is not None:
                 tables |= attempt(partial(_left_behind, pipeline, store, tables)) or {}
     return Found(tuple(problems), tables)
@@ -159,14 +159,14 @@ def _left_behind(
 ) -> dict[str, str]:
     """Return the tables that earlier runs wrote to, and that no rule writes to now."""
     waiting = by_table(pipeline.name, store.pending(pipeline.name))
-    told = {}
+    left = {}
     for name in sorted({*store.examined(pipeline.name), *waiting} - set(tables)):
         if any(leads_to(rule.into, name) for rule in pipeline.tables if rule.route):
             continue
         count = len(waiting.get(name, []))
         commits = f", with {count} prepared commits" if count else ""
-        told[name] = (
+        left[name] = (
             f"no rule writes to it any more; its progress is kept{commits},"
             " and goes on from there when a rule leads to it again"
         )
-    return told
+    return left

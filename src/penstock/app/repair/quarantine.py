@@ -293,13 +293,13 @@ def _status_column(statuses: pa.Table, followed: Mapping[tuple[str, str], int]) 
     if not followed:
         return statuses["status"].combine_chunks()
     columns = (statuses[name].to_pylist() for name in ("status", "table", "into", "closing"))
-    told = [
+    shown = [
         UNFINISHED
         if status == str(Resolution.RETRIED) and closing >= followed[table, into]
         else status
         for status, table, into, closing in zip(*columns, strict=True)
     ]
-    return pa.array(told, pa.string())
+    return pa.array(shown, pa.string())
 
 
 def _unfinished_count(statuses: pa.Table, followers: Sequence[TableProgress]) -> int:

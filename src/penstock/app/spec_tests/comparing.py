@@ -18,16 +18,16 @@ from penstock.app.spec_tests.running import CaseResult
 
 def differences(case: Case, found: CaseResult) -> list[str]:
     """List what differs, in sentences; none when all is as expected."""
-    told = [
+    sentences = [
         f"{table} is parked: {error.code}  {error.message}" for table, error in found.errors.items()
     ]
     for table, expected in case.rows.items():
-        told += _rows(table, expected, found.rows.get(table, ()))
+        sentences += _rows(table, expected, found.rows.get(table, ()))
     for table in sorted({*case.rejected, *found.rejected}):
         wanted, got = list(case.rejected.get(table, ())), list(found.rejected.get(table, ()))
         if wanted != got:
-            told.append(f"{table}: rejected are {_listed(got)}, expected {_listed(wanted)}")
-    return told
+            sentences.append(f"{table}: rejected are {_listed(got)}, expected {_listed(wanted)}")
+    return sentences
 
 
 def _rows(

@@ -124,24 +124,24 @@ class _Reading:
     def _sample(self, data: Any, path: KeyPath) -> Sample:
         if not isinstance(data, dict) or not any(str(key).startswith("$") for key in data):
             return Sample(_bytes_of(data))
-        told = self._mapping(data, path, _RECORD_KEYS)
-        value = _bytes_of(told.get("$value"))
-        if "$bytes" in told:
+        given = self._mapping(data, path, _RECORD_KEYS)
+        value = _bytes_of(given.get("$value"))
+        if "$bytes" in given:
             try:
-                value = base64.b64decode(str(told["$bytes"]), validate=True)
+                value = base64.b64decode(str(given["$bytes"]), validate=True)
             except binascii.Error as error:
                 self._refuse((*path, "$bytes"), f"$bytes is Base64: {error}")
-        headers = self._mapping(told.get("$headers") or {}, (*path, "$headers"))
-        stamp = told.get("$timestamp")
+        headers = self._mapping(given.get("$headers") or {}, (*path, "$headers"))
+        stamp = given.get("$timestamp")
         try:
             at = datetime.fromisoformat(str(stamp)) if stamp is not None else None
         except ValueError:
             self._refuse((*path, "$timestamp"), "$timestamp is as 2026-11-01T00:00:00Z")
         return Sample(
             value=value,
-            key=_bytes_of(told.get("$key")),
+            key=_bytes_of(given.get("$key")),
             headers=tuple((name, _bytes_of(each)) for name, each in headers.items()),
-            partition=int(told.get("$partition") or 0),
+            partition=int(given.get("$partition") or 0),
             timestamp_ms=SENT_MS if at is None else int(at.timestamp() * 1000),
         )
 

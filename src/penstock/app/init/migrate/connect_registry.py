@@ -43,9 +43,9 @@ def registry(found: Migrated, options: Options) -> None:
     found.mapped += [(each, f"records.registry.{asked}") for each in _SOURCES if each in options]
 
 
-def _user(found: Migrated, option: str, told: str) -> None:
+def _user(found: Migrated, option: str, credentials: str) -> None:
     """Put a `user:password`. What is a reference of Connect's own cannot be told apart here."""
-    user, sign, _ = told.partition(":")
+    user, sign, _ = credentials.partition(":")
     if user.startswith("${") or not sign:
         user = found.secret(option, "registry_username")
     found.put(option, "records.registry.username", user)

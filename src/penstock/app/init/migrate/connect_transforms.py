@@ -48,7 +48,7 @@ def _transform(found: Migrated, name: str, options: Options) -> None:
         return
     if envelope:
         found.spec.setdefault("records", {})["envelope"] = envelope
-    told = [f"{each}={options[own[each]]}" for each in more if not is_secret_name(each)]
-    found.ask(f"{name}.type", " ".join([kind or "(not set)", *told]), _DECIDE)
+    given = [f"{each}={options[own[each]]}" for each in more if not is_secret_name(each)]
+    found.ask(f"{name}.type", " ".join([kind or "(not set)", *given]), _DECIDE)
     for each in more:
         found.leave(own[each], f"with  {name}.type, which is undecided")

@@ -137,25 +137,25 @@ def _sought(found: Migrated, option: str, value: str) -> None:
 def _transform(found: Migrated, option: str, text: str) -> None:
     """Compute a column, where the expression and its place can be had here."""
     column, _, expression = (part.strip() for part in text.partition(":"))
-    told = f"{option} {column}"
+    noted = f"{option} {column}"
     if expression in META and not _COLUMN.fullmatch(column):
-        found.mapped.append((told, f"the column {META[expression]}, of tables[].source_columns"))
+        found.mapped.append((noted, f"the column {META[expression]}, of tables[].source_columns"))
         return
     sql = translated(expression)
     if sql is None:
-        found.ask(told, expression, "write it as SQL under transform.columns")
+        found.ask(noted, expression, "write it as SQL under transform.columns")
     elif not _COLUMN.fullmatch(column):
-        found.ask(told, expression, "computed columns are at the top level: transform.columns")
+        found.ask(noted, expression, "computed columns are at the top level: transform.columns")
     elif column in {name.partition(".")[0] for name in sql.hints}:
         why = "a computed column has another name than the fields it looks at: transform.columns"
-        found.ask(told, expression, why)
+        found.ask(noted, expression, why)
     else:
         table = found.spec["tables"][0]
         table.setdefault("transform", {}).setdefault("columns", {})[column] = sql.sql
         if sql.hints:
             table.setdefault("schema", {}).setdefault("hints", {}).update(sql.hints)
         types = "".join(f", {name} as {type_}" for name, type_ in sql.hints.items())
-        found.mapped.append((told, f"tables[].transform.columns.{column}{types}"))
+        found.mapped.append((noted, f"tables[].transform.columns.{column}{types}"))
 
 
 _RULES: Rules = {

@@ -107,23 +107,23 @@ def _source(found: Migrated, name: str, table: Declared, hints: Options) -> str:
     return topic
 
 
-def _column(found: Migrated, table: str, told: str) -> None:
+def _column(found: Migrated, table: str, declaration: str) -> None:
     """Ask about a column that is not simply a field of the record."""
-    if each := _COMPUTED.match(told):
+    if each := _COMPUTED.match(declaration):
         kind = next(kind for kind in _DECIDE if each[kind])
         name = (each["column"] or kind).strip("`")
-        found.ask(f"CREATE TABLE {table}: {name}", told, _DECIDE[kind])
+        found.ask(f"CREATE TABLE {table}: {name}", declaration, _DECIDE[kind])
     else:
-        name = told.split(None, 1)[0].strip("`")
+        name = declaration.split(None, 1)[0].strip("`")
         found.leave(f"CREATE TABLE {table}: {name}", "fields take the types of the table's columns")
 
 
 def _start(found: Migrated, topic: str, options: Options) -> None:
     """Begin as the job would for the first time; only `earliest-offset` says where that is."""
     mode = options.get("scan.startup.mode", "")
-    told = {key: value for key, value in options.items() if key.startswith("scan.startup.")}
-    value = " ".join(told.values()) or "group-offsets, the default"
-    for key in told.keys() - {"scan.startup.mode"}:
+    startup = {key: value for key, value in options.items() if key.startswith("scan.startup.")}
+    value = " ".join(startup.values()) or "group-offsets, the default"
+    for key in startup.keys() - {"scan.startup.mode"}:
         found.leave(key, "with scan.startup.mode")
     before = found.spec["kafka"].get("start")
     start: Any = "latest" if mode == "latest-offset" else "earliest"
@@ -160,9 +160,9 @@ def _sink(found: Migrated, script: Script, insert: Insert, topic: str) -> dict[s
         (rule,) = found.spec.pop("tables")
         rest.pop("table-path", None)
     elif options["connector"] == "iceberg":
-        told = {k: v for k, v in table.options.items() if k not in _OF_SINKS}
-        own = {key: value for key, value in told.items() if not _OF_TABLES.match(key)}
-        rest = {key: value for key, value in told.items() if key not in own}
+        listed = {k: v for k, v in table.options.items() if k not in _OF_SINKS}
+        own = {key: value for key, value in listed.items() if not _OF_TABLES.match(key)}
+        rest = {key: value for key, value in listed.items() if key not in own}
         rest |= insert.to_options
         catalog = _catalog(found, options.get("catalog-name", "lake"), own)
         database = options.get("catalog-database", "default")

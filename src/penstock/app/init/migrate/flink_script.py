@@ -128,10 +128,10 @@ def _read(found: Migrated, script: Script, statement: str) -> None:
         of_statement(found, " ".join(_VALUES.split(statement, 1)[0].split())[:60])
 
 
-def _table(found: Migrated, name: str, told: str) -> Declared:
-    partitioned = _PARTITIONED.search(told)
+def _table(found: Migrated, name: str, declaration: str) -> Declared:
+    partitioned = _PARTITIONED.search(declaration)
     fields = _PARTS.findall(partitioned[1]) if partitioned else []
-    head, *behind = re.split(r"\bWITH\s*\(", told, flags=re.IGNORECASE)
+    head, *behind = re.split(r"\bWITH\s*\(", declaration, flags=re.IGNORECASE)
     options = dict(_PAIR.findall(behind[-1])) if behind else {}
     names = (partition_field(each.strip().strip("`")) for each in fields if each.strip())
     if like := _LIKE.search(" ".join((behind or [head])[-1].split())):

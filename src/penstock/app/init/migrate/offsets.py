@@ -85,10 +85,10 @@ def _of_table(
         if not isinstance(table, DeltaTable):
             return {}
         name = found.application
-        told = {at: table.application_version(f"{name}-{at.partition}") for at in listing}
+        versions = {at: table.application_version(f"{name}-{at.partition}") for at in listing}
     finally:
         catalog.close()
-    return {(at.topic, at.partition): last + 1 for at, last in told.items() if last is not None}
+    return {(at.topic, at.partition): last + 1 for at, last in versions.items() if last is not None}
 
 
 def _asked(found: Migrated) -> str:

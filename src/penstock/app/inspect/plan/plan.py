@@ -160,10 +160,10 @@ def _unreadable(starts: Iterable[TableStart], outcome: SampleOutcome) -> list[Pe
 
 def _pace(pipeline: Pipeline) -> float | None:
     """Read from the last run's status how many rows a second it landed, over all tables."""
-    told = read_status(status_file(pipeline))
-    if told is None:
+    reported = read_status(status_file(pipeline))
+    if reported is None:
         return None
-    snapshot, _ = told
+    snapshot, _ = reported
     rows = sum(table.rows for table in snapshot.tables.values())
     last = [table.last_commit.at_ms for table in snapshot.tables.values() if table.last_commit]
     seconds = (max(last, default=snapshot.started_ms) - snapshot.started_ms) / 1000

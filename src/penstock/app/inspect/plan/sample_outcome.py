@@ -190,8 +190,8 @@ def group_rejects(rejects: Iterable[Row]) -> tuple[RejectGroup, ...]:
     for (code, path), rows in groupby(sorted(rejects, key=reason), reason):
         first, *others = rows
         place = (first["topic"], first["partition"], first["offset"])
-        told = RejectGroup(code, path, 1 + len(others), first["message"], *place, first["value"])
-        found.append(told)
+        group = RejectGroup(code, path, 1 + len(others), first["message"], *place, first["value"])
+        found.append(group)
     return tuple(sorted(found, key=lambda each: (-each.count, each.code, each.field)))
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from penstock.app.inspect.sample.backlog import Backlog, Piece
 from penstock.core.errors import BugError, PenstockError
-from penstock.core.offsets import Offset, OffsetRange, TopicPartition
+from penstock.core.offsets import Offset, OffsetRange, TopicPartition, span
 from penstock.core.planning import Lane, lanes_of
 from penstock.landing.epoch.runner import leader_epochs
 from penstock.landing.tables.progress import TableProgress
@@ -162,16 +162,17 @@ def _spread(source: _Source, covered: OffsetRange, share: int) -> Iterator[Read]
     end.
     """
     if covered.count <= share:
-        whole = _oldest(source, covered, share)
+        whole = _read(source, covered, share, source.leader_epoch)
         yield from () if whole is None else (whole,)
         return
     windows = min(max(share // _WINDOW_RECORDS, 2), WINDOWS_MAX)
     wanted = share // windows
-    oldest = _oldest(source, covered, wanted)
+    oldest = _read(source, covered, wanted, source.leader_epoch)
     if oldest is None:
         return
     yield oldest
-    newest = _newest(source, OffsetRange(oldest.covered.stop, covered.stop), wanted)
+    rest = OffsetRange(oldest.covered.stop, covered.stop)
+    newest = _read(source, rest, wanted, newest=True)
     if newest is None:
         return
     between = OffsetRange(oldest.covered.stop, newest.covered.start)
@@ -179,57 +180,45 @@ def _spread(source: _Source, covered: OffsetRange, share: int) -> Iterator[Read]
     for number in range(1, windows - 1):
         start = max(between.start + between.count * number // (windows - 1), reached)
         window = OffsetRange(Offset(start), between.stop)
-        found = _oldest(source, window, wanted, first=False) if window.count else None
+        found = _read(source, window, wanted)
         if found is not None:
             yield found
             reached = found.covered.stop
     yield newest
 
 
-def _oldest(
-    source: _Source, covered: OffsetRange, wanted: int, *, first: bool = True
+def _read(
+    source: _Source,
+    covered: OffsetRange,
+    wanted: int,
+    leader_epoch: int | None = None,
+    *,
+    newest: bool = False,
 ) -> Read | None:
-    """Read the first records of a range, however many positions they lie apart.
-
-    `first` tells that the range begins where the lane does.
-    """
+    """Read the first or the newest records of a range, however many positions they lie apart."""
     reads: list[Read] = []
-    at, width = covered.start, min(wanted, _PROBE_RECORDS)
-    epoch = source.leader_epoch if first else None
-    while at < covered.stop and _asks(reads, wanted, source):
-        window = OffsetRange(at, Offset(min(at + width, covered.stop)))
-        found = source.read(window, epoch)
+    edge, width = covered.stop if newest else covered.start, min(wanted, _PROBE_RECORDS)
+    while _asks(reads, wanted, source):
+        if newest:
+            window = span(max(edge - width, covered.start), edge)
+        else:
+            window = span(edge, min(edge + width, covered.stop))
+        found = source.read(window, leader_epoch) if window.count else None
         if found is None or not found.covered.count:
             break
-        reads.append(found)
-        at, width, epoch = found.covered.stop, width * _WIDER, None
-    if not reads:
-        return None
-    batch = joined([each.batch for each in reads])
-    if len(batch) > wanted:
-        batch = batch.slice(0, wanted)
-        at = Offset(batch.column("offset")[-1].as_py() + 1)
-    return Read(OffsetRange(covered.start, at), batch)
-
-
-def _newest(source: _Source, covered: OffsetRange, wanted: int) -> Read | None:
-    """Read the last records of a range, however many positions they lie apart."""
-    reads: list[Read] = []
-    at, width = covered.stop, min(wanted, _PROBE_RECORDS)
-    while at > covered.start and _asks(reads, wanted, source):
-        window = OffsetRange(Offset(max(at - width, covered.start)), at)
-        found = source.read(window)
-        if found is None or found.covered.stop < at:
+        if newest and found.covered.stop < edge:
             break  # there was no time for it
-        reads.insert(0, found)
-        at, width = window.start, width * _WIDER
+        reads.insert(0 if newest else len(reads), found)
+        edge = window.start if newest else found.covered.stop
+        width, leader_epoch = width * _WIDER, None
     if not reads:
         return None
     batch = joined([each.batch for each in reads])
     if len(batch) > wanted:
-        batch = batch.slice(len(batch) - wanted)
-        at = Offset(batch.column("offset")[0].as_py())
-    return Read(OffsetRange(at, covered.stop), batch)
+        batch = batch.slice(len(batch) - wanted if newest else 0, wanted)
+        offsets = batch.column("offset")
+        edge = Offset(offsets[0].as_py() if newest else offsets[-1].as_py() + 1)
+    return Read(span(edge, covered.stop) if newest else span(covered.start, edge), batch)
 
 
 def _asks(reads: Sequence[Read], wanted: int, source: _Source) -> bool:

@@ -159,7 +159,7 @@ class TestTablesThatAreNotLevel:
         life = unlevel.run(accept=["topic"])
 
         assert "P189" == life.code
-        assert "can be read no more" in life.error.message
+        assert "can no longer be read" in life.error.message
         assert "[3, 5)" in life.error.message
 
     def test_one_that_comes_back_behind_the_leveling_is_leveled_too(self, unlevel):

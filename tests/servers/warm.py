@@ -112,5 +112,6 @@ def _live(
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(directory)
+    sys.path.insert(0, directory)  # as `python -m penstock` does
     sys.argv = ["penstock", *words]
     main()

@@ -201,7 +201,7 @@ def test_a_java_of_the_wrong_version_is_refused_before_anything_starts(
         SparkEngine()
 
     assert "P602" == raised.value.code
-    assert "it takes Java 17 or 21" in raised.value.message
+    assert "use Java 17 or 21" in raised.value.message
 
 
 @pytest.mark.broker

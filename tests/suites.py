@@ -81,11 +81,11 @@ SUITES = (
         tests=("tests/proof",),
         cores=1,
     ),
-    Suite("unit", "one room at a time, no sockets", 55, tests=("tests/unit", *TWO_AT_ONCE)),
+    Suite("unit", "one room at a time, no sockets", 50, tests=("tests/unit", *TWO_AT_ONCE)),
     Suite(
         "properties",
         "laws under generated input",
-        40,
+        50,
         tests=("tests/properties", *TWO_AT_ONCE),
     ),
     Suite(
@@ -103,13 +103,13 @@ SUITES = (
     Suite(
         "histories",
         "ten thousand random histories, each exact in the end",
-        130,
+        140,
         tests=("tests/simulation/test_histories.py", *TWO_AT_ONCE),
     ),
     Suite(
         "integration",
         "real broker, real catalogs, real Spark",
-        620,
+        600,
         tools=(("penstock", "prepare"),),
         tests=("tests/integration", "-m", "not slow", *IN_STRETCHES),
     ),

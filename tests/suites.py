@@ -61,7 +61,7 @@ SUITES = (
     Suite(
         "lint",
         "ruff: rules and format",
-        5,
+        3,
         tools=(("ruff", "check", "--quiet", "."), ("ruff", "format", "--check", "--quiet", ".")),
         cores=1,
     ),
@@ -69,7 +69,7 @@ SUITES = (
     Suite(
         "layers",
         "who may import whom, sizes, names, docs in step",
-        20,
+        17,
         tools=(("lint-imports",),),
         tests=("tests/tidy",),
         cores=1,

@@ -77,6 +77,10 @@ class TableSet:
         """The tables that take part in epochs."""
         return {name: each for name, each in self.progress.items() if name not in self.parked}
 
+    def is_active(self, name: str) -> bool:
+        """Return whether a table takes part in epochs."""
+        return name in self.progress and name not in self.parked
+
     @property
     def parked_tables(self) -> list[TableProgress]:
         """The tables that were opened once and get no rows now."""
@@ -130,9 +134,9 @@ class TableSet:
                     targets[name].route_table(table),
                     partitions[name],
                 )
-            if name in self.active and self._routes.is_due(self.progress[name], now):
+            if self.is_active(name) and self._routes.is_due(self.progress[name], now):
                 self._discover_route_tables(self.progress[name])
-            if name in self.active and self.progress[name].route_tables is not None:
+            if self.is_active(name) and self.progress[name].route_tables is not None:
                 known = self._routes.of(name)
                 self.update(replace(self.progress[name], route_tables=known))
         for each in [*self.progress.values()]:
@@ -165,7 +169,7 @@ class TableSet:
         for name in discovery.found:
             self.add_route_table(route, name)
             late = self._verify_ledgers or self._spec_adopted or name in pending
-            if name in self.active and late:
+            if self.is_active(name) and late:
                 self.parked.reopen(name, "it was found later, and comes in as at the start")
         if discovery.failed is not None:
             self.parked.park(route.name, discovery.failed)
@@ -214,14 +218,14 @@ class TableSet:
         """
         self.add_route_table(route, name)
         route.quarantine.recheck(context)
-        position = self.progress[name].position if name in self.active else None
+        position = self.progress[name].position if self.is_active(name) else None
         if position is not None and (self._verify_ledgers or position.last_claim != context.claim):
             self.parked.reopen(name, "it comes in as at the start")
 
     def route_of(self, name: str) -> TableProgress | None:
         """Return the route that leads to a table, when it takes part."""
         route = self._routes.route_of(name)
-        return None if route is None else self.active.get(route)
+        return self.progress[route] if route is not None and self.is_active(route) else None
 
     def table_created(self, name: str, table: Table, context: CommitContext) -> None:
         """Let a table that was just created take part; what was examined before stays examined.
@@ -254,7 +258,7 @@ class TableSet:
         with self.parked.parking(name, COMMIT):
             while self.take_over_chains(self.progress[name], context):
                 self.open(name)  # it may have been created meanwhile
-                if name not in self.active:
+                if not self.is_active(name):
                     return
 
     def take_over_chains(self, table: TableProgress, context: CommitContext) -> bool:
@@ -361,11 +365,11 @@ class TableSet:
         """Open a table whose pending commits were settled."""
         before = self.parked.recovered(name)
         self.open(name)
-        if self._verify_ledgers and name in self.active:
+        if self._verify_ledgers and self.is_active(name):
             self._take_over(name, context)
-        if self._spec_adopted and name in self.active:
+        if self._spec_adopted and self.is_active(name):
             self._adopt_spec([name], context)
-        if name in self.active and before is not None and not before.internal:
+        if self.is_active(name) and before is not None and not before.internal:
             seconds = self.environment.clock.monotonic() - before.since
             self.environment.observer(TableResumed(name, seconds))
 

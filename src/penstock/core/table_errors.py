@@ -52,7 +52,7 @@ def bad_name(name: str) -> InvalidError:
     return InvalidError(
         f"{name[:80]!r} is not a name for a table",
         code="P404",
-        hint="name it as in bronze.orders, of letters, digits and underscores",
+        hint="name it as in bronze.orders, of small letters, digits and underscores",
     )
 
 

@@ -51,11 +51,11 @@ lint: $(INSTALLED) ## ruff: rules and format
 	@$(SUITES) lint
 
 .PHONY: types
-types: $(INSTALLED) ## mypy, strict
+types: $(INSTALLED) ## mypy, strict: sources and benchmarks
 	@$(SUITES) types
 
 .PHONY: layers
-layers: $(INSTALLED) ## who may import whom, sizes, names, docs in step
+layers: $(INSTALLED) ## import rules, sizes, names, docs in step
 	@$(SUITES) layers
 
 .PHONY: unit

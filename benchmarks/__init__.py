@@ -6,8 +6,8 @@
 
 Invariants:
 - what is measured is `penstock run` as a user starts it, in processes of its own;
-- rows are counted by readers that are not ours, before a figure is told;
-- every process that was started is gone at the end, also after Ctrl-C or when time is up;
-- a figure is never told without its command, commit and machine, nor without the load that other
+- rows are counted by readers that are not ours, before a figure is reported;
+- every process that was started has ended, also after Ctrl-C or when time is up;
+- a figure always comes with its command, commit and machine, and with the load that other
   programs put on the machine meanwhile.
 """

@@ -49,8 +49,8 @@ def main(words: Sequence[str]) -> int:
         if given.keep if given.keep is not None else not given.quick:
             print(f"  kept in {keep(result, given.results)}\n", flush=True)
     if given.quick:
-        told = "\n".join(slower) or "no ratio got worse by more than 15 %"
-        print(f"\nAgainst the last that were kept:\n{told}", flush=True)
+        verdict = "\n".join(slower) or "no ratio got worse by more than 15 %"
+        print(f"\nAgainst the last that were kept:\n{verdict}", flush=True)
     if given.figure is None and not given.quick:
         page.write(given.results)
     return 1 if failed else 0
@@ -84,10 +84,10 @@ def _measured(figure: Figure, options: Any, seconds_max: int) -> Result:
 
 
 def _shown(figure: Figure, result: Result, folder: Path) -> str:
-    """Show a result beside the last that was kept of the same command."""
+    """Show a result next to the last that was kept of the same command."""
     last = newest(figure.name, folder).get(result.command)
     lines = []
-    for each in figure.told:
+    for each in figure.metrics:
         if each.value not in result.values:
             continue
         value = result.values[each.value]
@@ -108,7 +108,7 @@ def _slower(figure: Figure, result: Result, folder: Path) -> list[str]:
     return [
         f"{result.command}: {each.what} {number(result.values[each.value])},"
         f" was {number(last.values[each.value])}"
-        for each in figure.told
+        for each in figure.metrics
         if each.is_ratio
         and each.value in last.values
         and "WORSE" in _verdict(result.values[each.value], last.values[each.value], each.better)

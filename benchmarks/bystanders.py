@@ -1,11 +1,12 @@
 """What other programs use of the machine while something is measured.
 
-Ours are this process and all that it started, also what children leave behind when they end, such
-as Spark's Java: this process becomes their parent (Linux). PySpark lets nobody wait for its
+Ours are this process and all that it started, also what children leave running when they end, such
+as Spark's Java: this process becomes their parent (Linux). PySpark lets no one wait for its
 workers, so that no parent learns what they used; therefore the others are looked at, now and then,
 instead of the machine as a whole.
 
-Invariant: a program that comes and goes between two looks is not seen; kernel threads do not count.
+Invariant: a program that starts and ends between two samples is not seen; kernel threads
+do not count.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from benchmarks.meter import beside, family
+from benchmarks.meter import family, sampling
 
-LOOK_SECONDS = 2.0
+SAMPLE_SECONDS = 2.0
 _PR_SET_CHILD_SUBREAPER = 36
 _KERNEL_THREADS_PARENT = 2
 
@@ -35,8 +36,8 @@ class Bystanders:
     _first: dict[psutil.Process, float] = field(default_factory=dict)
     _last: dict[psutil.Process, float] = field(default_factory=dict)
 
-    def look(self) -> None:
-        """Look at all programs but ours; who is new by now had used nothing before."""
+    def sample(self) -> None:
+        """Sample all programs but ours; one that is new had used nothing before."""
         ours, is_first = set(family(psutil.Process())), not self._last
         for each in psutil.process_iter():
             if each in ours or each.pid == _KERNEL_THREADS_PARENT:
@@ -60,12 +61,12 @@ class Bystanders:
 
 @contextmanager
 def bystanders() -> Iterator[Bystanders]:
-    """Look at others in the background; their `cores` are known behind it."""
+    """Sample others in the background; their `cores` are known afterwards."""
     if sys.platform == "linux":  # prctl(2)
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     others = Bystanders()
-    others.look()
-    with beside(others.look, LOOK_SECONDS):
+    others.sample()
+    with sampling(others.sample, SAMPLE_SECONDS):
         yield others
-    others.look()
+    others.sample()
     others.ended = time.monotonic()

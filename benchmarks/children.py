@@ -2,7 +2,7 @@
 
 Invariants:
 - a child is followed from its first line; what is no JSON is kept as its last words;
-- `end` leaves no process of the child's tree behind, also of trees whose root was killed before.
+- `end` leaves no process of the child's tree running, also of trees whose root was killed before.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Child:
         self.process.wait()
 
     def failed(self, how: str) -> FailedError:
-        """Return the error that tells how it went wrong, with its last words."""
+        """Return the error that says how it went wrong, with its last words."""
         return FailedError("\n  ".join([f"{self.command} {how}", *self._words]))
 
     def follow(self, stream: IO[str]) -> None:
@@ -122,7 +122,7 @@ def start(
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     own = {"PYTHONPATH": os.pathsep.join(path), "PYTHONUNBUFFERED": "1"}
     everything = {**os.environ, **own, **environment}
-    everything.pop("PYTHONDONTWRITEBYTECODE", None)  # or every start compiles all libraries anew
+    everything.pop("PYTHONDONTWRITEBYTECODE", None)  # or every start compiles all libraries again
     process = subprocess.Popen(
         command,
         env=everything,

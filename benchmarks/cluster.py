@@ -1,7 +1,7 @@
 """A backlog is landed by one executor and by two, of one core each, on a standalone Spark cluster.
 
 Driver, master, workers, executors and broker share this machine, so with two cores the second
-executor has no core to itself: the figure tells what a cluster costs here, not how far one scales.
+executor has no core to itself: the figure shows what a cluster costs here, not how far one scales.
 Each number of executors has a cluster of its own, and they take turns.
 """
 
@@ -27,7 +27,7 @@ EXECUTORS = (1, 2)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """About `records` are timed, in epochs of `epoch_records`, behind as many that warm up."""
+    """About `records` are timed, in epochs of `epoch_records`, after as many that warm up."""
 
     records: int = 500_000
     epoch_records: int = 250_000

@@ -1,10 +1,10 @@
 """What landing one prepared commit costs, and whether that grows with the commits before.
 
 Each commit goes the pipeline's own way: prepared in the store, then settled by
-`TwoPhase` (examine, decide, compare-and-set, read back), then the store told. The files of all
-commits are the same ten under other names; housekeeping, which the pipeline does behind a commit,
-is timed apart. From commit `level` on, as many own snapshots stay as ever do (docs/design/0205):
-what grows beyond there grows for ever.
+`TwoPhase` (examine, decide, compare-and-set, read back), then the store is informed. The files
+of all commits are the same ten under other names; housekeeping, which the pipeline does after a
+commit, is timed separately. From commit `level` on, as many own snapshots stay as ever do
+(docs/design/0205): what grows beyond there grows for ever.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ AROUND = 20
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Look at the commits before numbers `early`, `level` and `late`, of commits of some size."""
+    """Measure the commits before numbers `early`, `level` and `late`, of commits of some size."""
 
     format: Format = "iceberg"
     early: int = 50
@@ -61,7 +61,7 @@ class Took:
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class CommitFixture:
     """A table under a claim, and what lands commits in it."""
 
     made: Made
@@ -77,7 +77,7 @@ class Bench:
             dict.fromkeys(range(self.options.partitions), (number * each, (number + 1) * each)),
             files=[self._file(nth, number) for nth in range(self.options.files)],
             uuid=self.made.uuid,
-            held=self.two_phase.conditions.claim,
+            held=self.two_phase.context.claim,
             schema_id=self.made.schema_id,
             epoch=number + 1,
             attempt=f"a{number}",
@@ -94,17 +94,17 @@ class Bench:
 
 def measure(options: Options, place: Scratch) -> Measured:
     """Land commit after commit."""
-    assert AROUND <= options.early < options.level < options.late, "there are commits to look at"
+    assert AROUND <= options.early < options.level < options.late, "there are commits to measure"
     folder = place.subfolder("c")
     spec = specs.write(
         folder, NOWHERE, making.TOPIC, table_format=options.format, partition_by=["qty"]
     )
-    with table_of(spec, options) as bench:
+    with table_of(spec, options) as fixture:
         took = [
-            settled(bench.commit(number), bench.made, bench.two_phase)
+            settled(fixture.commit(number), fixture.made, fixture.two_phase)
             for number in range(options.late)
         ]
-        _check(bench.made, folder, options)
+        _check(fixture.made, folder, options)
     early, level, late = (
         took[number - AROUND : number] for number in (options.early, options.level, options.late)
     )
@@ -123,7 +123,7 @@ def measure(options: Options, place: Scratch) -> Measured:
 
 
 @contextmanager
-def table_of(spec: Path, options: Options) -> Iterator[Bench]:
+def table_of(spec: Path, options: Options) -> Iterator[CommitFixture]:
     """Make the table of a spec, its store, and the ten files, under a claim."""
     pipeline, clock = load(spec), SystemClock()
     with closing(assembly.open_store(pipeline)) as store:
@@ -139,7 +139,7 @@ def table_of(spec: Path, options: Options) -> Iterator[Bench]:
         made = making.made(spec, claim, options.partitions)
         conditions = CommitContext(claim, Observers(), clock, jitter, pipeline.commit.retain)
         two_phase = TwoPhase(pipeline.name, store, conditions)
-        yield Bench(made, _written(made), two_phase, options)
+        yield CommitFixture(made, _written(made), two_phase, options)
 
 
 def _written(made: Made) -> Sequence[DataFile]:
@@ -161,9 +161,9 @@ def _local(path: str) -> str:
 
 
 def settled(commit: Committable, made: Made, two_phase: TwoPhase) -> Took:
-    """Prepare and settle one commit, and keep house behind it."""
+    """Prepare and settle one commit, and keep house after it."""
     begun = time.perf_counter()
-    two_phase.store.prepare(two_phase.pipeline, two_phase.conditions.claim, [commit], {})
+    two_phase.store.prepare(two_phase.pipeline, two_phase.context.claim, [commit], {})
     ready, used = time.perf_counter(), time.process_time()
     (landing,) = two_phase.settle([(commit, made.table)])
     settled, used = time.perf_counter(), time.process_time() - used

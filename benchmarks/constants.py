@@ -1,4 +1,4 @@
-"""What the model of scale stands on: constants that were measured, read from the results kept.
+"""Constants of the model of scale that were measured, read from the results kept.
 
 Invariant: no number is typed in here; a constant that was not measured is an error with the command
 that measures it.
@@ -25,7 +25,7 @@ class Constants:
 
     `epoch_seconds` is an epoch of hardly any records on up to `local_cores`, and on the executors
     of a cluster `cluster_epoch_seconds`; `table_seconds` is one more table in it;
-    `commit_seconds` is a commit of no files and no partitions with a store beside us, which waits
+    `commit_seconds` is a commit of no files and no partitions with a store next to us, which waits
     for `answers` of a store further away; `commit_bytes` and what follows, the metadata it writes,
     of partitions beyond the first `ranges_partitions` less.
     """

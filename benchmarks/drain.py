@@ -1,4 +1,4 @@
-"""A backlog is landed as fast as it goes, beside the bound path on the same topic.
+"""A backlog is landed as fast as it goes, next to the bound path on the same topic.
 
 What lands first is left out, as many rows as an epoch has: it starts Spark's workers and warms Java
 up, and in Penstock the table is created from it.
@@ -26,7 +26,7 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """About `records` are timed, in epochs of `epoch_records`, behind as many that warm up."""
+    """About `records` are timed, in epochs of `epoch_records`, after as many that warm up."""
 
     records: int = 5_000_000
     epoch_records: int = 1_000_000
@@ -134,7 +134,7 @@ def followed(child: Child, place: Scratch, *, warm_rows: int) -> dict[str, Any]:
                     usage, broker = usage_of(child.root), place.broker_seconds()
                     readings.append((time.monotonic(), rows, usage, broker))
     child.ended()
-    assert len(readings) > 1, "there is an epoch to measure behind the warm-up"
+    assert len(readings) > 1, "there is an epoch to measure after the warm-up"
     began, warm, before, broker_before = readings[0]
     ended, rows, after, broker_after = readings[-1]
     return {

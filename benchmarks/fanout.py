@@ -1,8 +1,8 @@
 """One topic becomes many tables, by a `route` that makes them in flight.
 
-The tables are made in the first epoch. What is told of the others: the time from one's last commit
-to the next one's, how much longer that is for each table; the largest memory; and how many files
-any process had open at once.
+The tables are made in the first epoch. Reported of the others: the time from one's last commit to
+the next one's, how much longer that is for each table; the largest memory; and how many files any
+process had open at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import psutil
 
 from benchmarks import specs, topics
 from benchmarks.children import Child, FailedError
-from benchmarks.meter import beside, family, watched
+from benchmarks.meter import family, sampling, watched
 from benchmarks.results import Measured
 from benchmarks.scratch import Scratch
 from benchmarks.specs import Format
@@ -103,7 +103,7 @@ def route(path: Path, tables: int) -> None:
     table["into"] += "_{n}"
     table["route"] = {"n": f"cast(id % {tables} as varchar)"}
     table["unknown_tables"] = "create"
-    # Of a field that only some tables meet at first, all are told.
+    # Of a field that only some tables meet at first, all are reported.
     table["schema"]["hints"] |= {"id": "long", "amount": "double", "device.model": "string"}
     spec["limits"] = {"tables": max(tables, 1)}
     path.write_text(json.dumps(spec, indent=2))
@@ -114,13 +114,13 @@ def _open_files(child: Child, every_seconds: float = 0.2) -> Iterator[list[int]]
     """Sample how many files the busiest process of a tree has open; Java's jars do not count."""
     most = [0]
 
-    def look() -> None:
+    def sample() -> None:
         for process in family(child.root):
             with suppress(psutil.Error):
                 if process.name() != "java":
                     most.append(process.num_fds())
 
-    with beside(look, every_seconds):
+    with sampling(sample, every_seconds):
         yield most
 
 

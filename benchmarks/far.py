@@ -1,8 +1,8 @@
 """What landing one prepared commit costs when each answer of the object store takes a while.
 
 The same commits as in `commit`, in a bucket of an S3 that runs here (moto), once near and once
-behind a line that makes every answer late. The difference, in answers, is how many requests a
-commit makes one after another: the number that tells what another distance costs.
+over a line that makes every answer late. The difference, in answers, is how many requests a
+commit makes one after another: the number that gives the cost of another distance.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ def _landed(s3: S3Server, port: int, options: Options, folder: Path) -> list[flo
     """Land commits in a bucket of its own; give the milliseconds of each after the first ones."""
     spec = spec_in(folder, s3.bucket(), port, options.format)
     size = commits.Options(format=options.format)
-    with commits.table_of(spec, size) as bench:
+    with commits.table_of(spec, size) as fixture:
         took = [
-            commits.settled(bench.commit(number), bench.made, bench.two_phase)
+            commits.settled(fixture.commit(number), fixture.made, fixture.two_phase)
             for number in range(WARM + options.commits)
         ]
-        landed = bench.made.table.state(bench.made.chain).landed
+        landed = fixture.made.table.state(fixture.made.chain).landed
         assert landed is not None, "the ledger is there"
         stop = commits.covered(size) * (WARM + options.commits)
         assert set(landed.offsets.values()) == {stop}, "all of it landed"
@@ -98,7 +98,7 @@ def spec_in(folder: Path, bucket: str, port: int, table_format: Format) -> Path:
 
 @contextmanager
 def keys() -> Iterator[None]:
-    """Put the bucket's keys where the spec looks for them."""
+    """Put the bucket's keys where the spec expects them."""
     names: Mapping[str, str] = {"BENCH_KEY": KEY, "BENCH_SECRET": SECRET}
     with patch.dict(os.environ, names):
         yield

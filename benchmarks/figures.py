@@ -1,4 +1,4 @@
-"""The figures: what each is called, how large it is measured, and what is told of it."""
+"""The figures: what each is called, how large it is measured, and the metrics it has."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from benchmarks import (
     commits,
     drain,
     epoch,
+    exchange,
     fanout,
     far,
     freshness,
     growth,
+    keyed,
     memory,
     peers,
     profile,
@@ -30,7 +32,7 @@ from benchmarks.scratch import Scratch
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Metric:
     """One number of a figure: its unit, the aim where there is one, and which way is better."""
 
     value: str
@@ -58,7 +60,7 @@ class Figure:
     measure: Callable[[Any, Scratch], Measured]
     full: Sequence[Any]
     quick: Sequence[Any]
-    told: Sequence[Told]
+    metrics: Sequence[Metric]
     seconds_max: int = 900
     only_named: bool = False
 
@@ -82,13 +84,13 @@ class Figure:
 AIMS = {"flink": "≥ 2.1", "delta_ingest": "≥ 10"}
 
 
-def _peer(name: str, title: str) -> Sequence[Told]:
+def _peer(name: str, title: str) -> Sequence[Metric]:
     return (
-        Told(f"{name}_rows_per_second", f"{title}: rows a second"),
-        Told(f"{name}_cpu", "CPU for a million rows", "s"),
-        Told(f"{name}_peak_mib", "largest memory", "MiB"),
-        Told(f"{name}_cpu_ratio", "CPU, of Penstock's", "times", AIMS.get(name, "≥ 3"), "more"),
-        Told(f"{name}_rate_ratio", "rate of Penstock, of its", "times", "", "more"),
+        Metric(f"{name}_rows_per_second", f"{title}: rows a second"),
+        Metric(f"{name}_cpu", "CPU for a million rows", "s"),
+        Metric(f"{name}_peak_mib", "largest memory", "MiB"),
+        Metric(f"{name}_cpu_ratio", "CPU, of Penstock's", "times", AIMS.get(name, "≥ 3"), "more"),
+        Metric(f"{name}_rate_ratio", "rate of Penstock, of its", "times", "", "more"),
     )
 
 
@@ -101,18 +103,18 @@ FIGURES = (
         drain.measure,
         full=[drain.Options(), drain.Options(format="delta")],
         quick=[drain.Options(records=300_000, epoch_records=100_000, rounds=1)],
-        told=[
-            Told("rows_per_second", "rows a second", "", "≥ 500,000", "more"),
-            Told("rate_ratio", "rate, of the bound path's", "", "≥ 0.85", "more"),
-            Told("cpu_seconds_per_million", "CPU for a million rows", "s", "≤ 3.4", "less"),
-            Told("cpu_ratio", "CPU, of the bound path's", "", "", "less"),
-            Told("java_seconds_per_million", "of it in Java", "s"),
-            Told("reference_rows_per_second", "the bound path: rows a second"),
-            Told("reference_cpu_seconds_per_million", "the bound path: CPU", "s"),
-            Told("broker_seconds_per_million", "the broker, not counted: CPU", "s"),
-            Told("peak_mib", "largest memory of all processes", "MiB", "", "less"),
-            Told("files", "data files"),
-            Told("bytes_per_record", "bytes written for a record", "B"),
+        metrics=[
+            Metric("rows_per_second", "rows a second", "", "≥ 500,000", "more"),
+            Metric("rate_ratio", "rate, of the bound path's", "", "≥ 0.85", "more"),
+            Metric("cpu_seconds_per_million", "CPU for a million rows", "s", "≤ 3.4", "less"),
+            Metric("cpu_ratio", "CPU, of the bound path's", "", "", "less"),
+            Metric("java_seconds_per_million", "of it in Java", "s"),
+            Metric("reference_rows_per_second", "the bound path: rows a second"),
+            Metric("reference_cpu_seconds_per_million", "the bound path: CPU", "s"),
+            Metric("broker_seconds_per_million", "the broker, not counted: CPU", "s"),
+            Metric("peak_mib", "largest memory of all processes", "MiB", "", "less"),
+            Metric("files", "data files"),
+            Metric("bytes_per_record", "bytes written for a record", "B"),
         ],
     ),
     Figure(
@@ -123,11 +125,11 @@ FIGURES = (
         peers.measure,
         full=[peers.Options()],
         quick=[],
-        told=[
-            Told("penstock_iceberg_rows_per_second", "Penstock into Iceberg: rows a second"),
-            Told("penstock_iceberg_cpu", "CPU for a million rows", "s", "≤ 3.4"),
-            Told("penstock_delta_rows_per_second", "Penstock into Delta: rows a second"),
-            Told("penstock_delta_cpu", "CPU for a million rows", "s"),
+        metrics=[
+            Metric("penstock_iceberg_rows_per_second", "Penstock into Iceberg: rows a second"),
+            Metric("penstock_iceberg_cpu", "CPU for a million rows", "s", "≤ 3.4"),
+            Metric("penstock_delta_rows_per_second", "Penstock into Delta: rows a second"),
+            Metric("penstock_delta_cpu", "CPU for a million rows", "s"),
             *(each for name, title in peers.PEERS.items() for each in _peer(name, title)),
         ],
         seconds_max=3600,
@@ -151,16 +153,16 @@ FIGURES = (
             *(shapes.Options(partitions=each) for each in (1, 16)),
         ],
         quick=[],
-        told=[
-            Told("rows_per_second", "rows a second", better="more"),
-            Told("megabytes_per_second", "of what was read", "MB/s", "", "more"),
-            Told("cpu_seconds_per_million", "CPU for a million rows", "s", "", "less"),
-            Told("peak_mib", "largest memory of all processes", "MiB", "", "less"),
-            Told("record_bytes", "bytes of a record", "B"),
-            Told("bytes_per_byte_read", "bytes written per byte read"),
-            Told("files", "data files"),
-            Told("file_kib_median", "half of them larger than", "KiB"),
-            Told("file_kib_max", "the largest", "KiB"),
+        metrics=[
+            Metric("rows_per_second", "rows a second", better="more"),
+            Metric("megabytes_per_second", "of what was read", "MB/s", "", "more"),
+            Metric("cpu_seconds_per_million", "CPU for a million rows", "s", "", "less"),
+            Metric("peak_mib", "largest memory of all processes", "MiB", "", "less"),
+            Metric("record_bytes", "bytes of a record", "B"),
+            Metric("bytes_per_byte_read", "bytes written per byte read"),
+            Metric("files", "data files"),
+            Metric("file_kib_median", "half of them larger than", "KiB"),
+            Metric("file_kib_max", "the largest", "KiB"),
         ],
     ),
     Figure(
@@ -170,12 +172,57 @@ FIGURES = (
         cluster.measure,
         full=[cluster.Options()],
         quick=[],
-        told=[
-            Told("one_rows_per_second", "one executor: rows a second", better="more"),
-            Told("two_rows_per_second", "two executors: rows a second", better="more"),
-            Told("rate_ratio", "rate of two, of that of one", "", "", "more"),
-            Told("one_driver_seconds_per_million", "driver's CPU for a million rows, one", "s"),
-            Told("two_driver_seconds_per_million", "the same, two", "s", "", "less"),
+        metrics=[
+            Metric("one_rows_per_second", "one executor: rows a second", better="more"),
+            Metric("two_rows_per_second", "two executors: rows a second", better="more"),
+            Metric("rate_ratio", "rate of two, of that of one", "", "", "more"),
+            Metric("one_driver_seconds_per_million", "driver's CPU for a million rows, one", "s"),
+            Metric("two_driver_seconds_per_million", "the same, two", "s", "", "less"),
+        ],
+    ),
+    Figure(
+        "keyed",
+        "Updates of random keys land in a keyed table (position deletes, deletion vectors), next "
+        "to an append of the same records; then the table is read next to a compacted copy, by "
+        "PyIceberg or deltalake. The peer is deltalake's merge of the same changes, in memory "
+        "already (benchmarks/keyed.py).",
+        keyed.measure,
+        full=[keyed.Options(), keyed.Options(format="delta")],
+        quick=[keyed.Options(table_rows=200_000, changes=50_000, epochs=4, peer_epochs=1)],
+        metrics=[
+            Metric("changes_per_second", "changes a second", "", "", "more"),
+            Metric("append_rows_per_second", "the append: rows a second"),
+            Metric("append_rate_ratio", "rate, of the append's", "", "", "more"),
+            Metric("cpu_seconds_per_million", "CPU for a million changes", "s", "", "less"),
+            Metric("append_cpu_ratio", "CPU, of the append's", "", "", "less"),
+            Metric("land_median_seconds", "an epoch's look-up and commit, median", "s", "", "less"),
+            Metric("land_max_seconds", "at most", "s"),
+            Metric("append_land_median_seconds", "the append: its commit, median", "s"),
+            Metric("peak_mib", "largest memory of all processes", "MiB", "", "less"),
+            Metric("read_seconds", "two columns of the table read afterwards", "s"),
+            Metric("read_ratio", "time, of a compacted copy's", "times", "", "less"),
+            Metric("merge_changes_per_second", "deltalake's merge: changes a second"),
+            Metric("merge_seconds", "its epoch", "s"),
+            Metric("merge_rate_ratio", "rate of Penstock, of its", "times", "", "more"),
+        ],
+    ),
+    Figure(
+        "exchange",
+        "Rows of one key meet in one task, on a standalone Spark cluster of two executors: by "
+        "files, or by Spark's shuffle of blobs or rows; the last row of each key stays.",
+        exchange.measure,
+        full=[exchange.Options(), exchange.Options(slice_records=2500)],
+        quick=[],
+        metrics=[
+            Metric("files_ms", "files: from slices to buckets", "ms", "", "less"),
+            Metric("files_cpu_seconds_per_million", "CPU for a million rows", "s", "", "less"),
+            Metric("blobs_ms", "blobs through Spark's shuffle", "ms"),
+            Metric("blobs_cpu_seconds_per_million", "CPU for a million rows", "s"),
+            Metric("blobs_cpu_ratio", "CPU, of the files'", "times"),
+            Metric("blobs_time_ratio", "time, of the files'", "times"),
+            Metric("rows_ms", "rows through Spark's shuffle", "ms"),
+            Metric("rows_cpu_seconds_per_million", "CPU for a million rows", "s"),
+            Metric("rows_cpu_ratio", "CPU, of the files'", "times"),
         ],
     ),
     Figure(
@@ -184,15 +231,15 @@ FIGURES = (
         epoch.measure,
         full=[epoch.Options()],
         quick=[epoch.Options(epochs=20, tiny_epochs=20)],
-        told=[
-            Told("median_ms", "median", "ms", "≤ 190", "less"),
-            Told("p90_ms", "nine of ten within", "ms", "", "less"),
-            Told("median_ratio", "median, of the bound path's", "", "", "less"),
-            Told("between_commits_median_ms", "from commit to commit", "ms", "", "less"),
-            Told("prepared_median_ms", "plan to prepared", "ms"),
-            Told("reference_median_ms", "the bound path", "ms"),
-            Told("tiny_median_ms", "eight records", "ms", "", "less"),
-            Told("empty_median_ms", "no records, to prepared", "ms", "≤ 110", "less"),
+        metrics=[
+            Metric("median_ms", "median", "ms", "≤ 190", "less"),
+            Metric("p90_ms", "nine of ten within", "ms", "", "less"),
+            Metric("median_ratio", "median, of the bound path's", "", "", "less"),
+            Metric("between_commits_median_ms", "from commit to commit", "ms", "", "less"),
+            Metric("prepared_median_ms", "plan to prepared", "ms"),
+            Metric("reference_median_ms", "the bound path", "ms"),
+            Metric("tiny_median_ms", "eight records", "ms", "", "less"),
+            Metric("empty_median_ms", "no records, to prepared", "ms", "≤ 110", "less"),
         ],
     ),
     Figure(
@@ -210,16 +257,16 @@ FIGURES = (
             commits.Options(early=25, level=40, late=60),
             commits.Options(format="delta", early=25, level=40, late=60),
         ],
-        told=[
-            Told("early_ms", "after the early commits", "ms", "≤ 50", "less"),
-            Told("late_ms", "after the late commits", "ms", "≤ 50", "less"),
-            Told("level_ms", "with the largest number of snapshots", "ms", "≤ 50", "less"),
-            Told("ratio", "late, of those", "", "≤ 1.3", "less"),
-            Told("early_cpu_ms", "CPU after the early commits", "ms", "", "less"),
-            Told("late_cpu_ms", "CPU after the late commits", "ms", "", "less"),
-            Told("prepare_ms", "writing it to the store before", "ms"),
-            Told("housekeep_ms", "housekeeping after it", "ms"),
-            Told("housekeep_max_ms", "housekeeping, at worst", "ms"),
+        metrics=[
+            Metric("early_ms", "after the early commits", "ms", "≤ 50", "less"),
+            Metric("late_ms", "after the late commits", "ms", "≤ 50", "less"),
+            Metric("level_ms", "with the largest number of snapshots", "ms", "≤ 50", "less"),
+            Metric("ratio", "late, of those", "", "≤ 1.3", "less"),
+            Metric("early_cpu_ms", "CPU after the early commits", "ms", "", "less"),
+            Metric("late_cpu_ms", "CPU after the late commits", "ms", "", "less"),
+            Metric("prepare_ms", "writing it to the store before", "ms"),
+            Metric("housekeep_ms", "housekeeping after it", "ms"),
+            Metric("housekeep_max_ms", "housekeeping, at worst", "ms"),
         ],
     ),
     Figure(
@@ -233,14 +280,14 @@ FIGURES = (
             fanout.Options(tables=1000, records=400_000, epoch_records=100_000),
         ],
         quick=[fanout.Options(tables=20, records=60_000, epoch_records=20_000)],
-        told=[
-            Told("one_epoch_ms", "an epoch into one table", "ms", "", "less"),
-            Told("many_epoch_ms", "an epoch into all", "ms", "", "less"),
-            Told("table_ms", "more for each table", "ms", "≤ 30", "less"),
-            Told("one_peak_mib", "largest memory with one table", "MiB"),
-            Told("many_peak_mib", "largest memory with all", "MiB", "", "less"),
-            Told("open_files", "files open at once in a process", "", "", "less"),
-            Told("result_kib", "the pending store at the end", "KiB"),
+        metrics=[
+            Metric("one_epoch_ms", "an epoch into one table", "ms", "", "less"),
+            Metric("many_epoch_ms", "an epoch into all", "ms", "", "less"),
+            Metric("table_ms", "more for each table", "ms", "≤ 30", "less"),
+            Metric("one_peak_mib", "largest memory with one table", "MiB"),
+            Metric("many_peak_mib", "largest memory with all", "MiB", "", "less"),
+            Metric("open_files", "files open at once in a process", "", "", "less"),
+            Metric("result_kib", "the pending store at the end", "KiB"),
         ],
     ),
     Figure(
@@ -250,10 +297,10 @@ FIGURES = (
         far.measure,
         full=[far.Options(each, answer_ms=late) for late in (50, 200) for each in specs.FORMATS],
         quick=[far.Options(commits=10), far.Options(format="delta", commits=10)],
-        told=[
-            Told("near_ms", "the store nearby", "ms", "", "less"),
-            Told("far_ms", "the store far away", "ms", "", "less"),
-            Told("answers", "answers waited for", "", "", "less"),
+        metrics=[
+            Metric("near_ms", "the store nearby", "ms", "", "less"),
+            Metric("far_ms", "the store far away", "ms", "", "less"),
+            Metric("answers", "answers waited for", "", "", "less"),
         ],
     ),
     Figure(
@@ -263,18 +310,18 @@ FIGURES = (
         growth.measure,
         full=[growth.Options(), growth.Options(format="delta")],
         quick=[],
-        told=[
-            Told("commit_bytes", "a commit of nothing", "B", "", "less"),
-            Told("file_bytes", "more for a file", "B", "", "less"),
-            Told("partition_bytes", "more for a partition", "B", "", "less"),
-            Told("partition_beyond_bytes", "the same with very many", "B"),
-            Told("ledger_partition_bytes", "of it in the ledger", "B"),
-            Told("pending_file_bytes", "the pending store: more for a file", "B"),
-            Told("pending_partition_bytes", "the pending store: more for a partition", "B"),
-            Told("head_bytes", "what a reader begins with, metadata or checkpoint", "B"),
-            Told("head_file_bytes", "more for a live file", "B"),
-            Told("requests", "requests of a commit", "", "", "less"),
-            Told("puts", "of them PUT or POST"),
+        metrics=[
+            Metric("commit_bytes", "a commit of nothing", "B", "", "less"),
+            Metric("file_bytes", "more for a file", "B", "", "less"),
+            Metric("partition_bytes", "more for a partition", "B", "", "less"),
+            Metric("partition_beyond_bytes", "the same with very many", "B"),
+            Metric("ledger_partition_bytes", "of it in the ledger", "B"),
+            Metric("pending_file_bytes", "the pending store: more for a file", "B"),
+            Metric("pending_partition_bytes", "the pending store: more for a partition", "B"),
+            Metric("head_bytes", "what a reader begins with, metadata or checkpoint", "B"),
+            Metric("head_file_bytes", "more for a live file", "B"),
+            Metric("requests", "requests of a commit", "", "", "less"),
+            Metric("puts", "of them PUT or POST"),
         ],
     ),
     Figure(
@@ -291,12 +338,12 @@ FIGURES = (
             ),
         ],
         quick=[],
-        told=[
-            Told("p50_seconds", "median", "s", "", "less"),
-            Told("p99_seconds", "p99", "s", "≤ 1.2", "less"),
-            Told("max_seconds", "at worst", "s"),
-            Told("cores", "cores used", "", "≤ 0.4", "less"),
-            Told("commits", "commits"),
+        metrics=[
+            Metric("p50_seconds", "median", "s", "", "less"),
+            Metric("p99_seconds", "p99", "s", "≤ 1.2", "less"),
+            Metric("max_seconds", "at worst", "s"),
+            Metric("cores", "cores used", "", "≤ 0.4", "less"),
+            Metric("commits", "commits"),
         ],
     ),
     Figure(
@@ -305,13 +352,13 @@ FIGURES = (
         recovery.measure,
         full=[recovery.Options()],
         quick=[],
-        told=[
-            Told("median_seconds", "median", "s", "≤ 12", "less"),
-            Told("max_seconds", "at worst", "s", "≤ 12", "less"),
-            Told("started_median_seconds", "to the claim: Python, Spark, catalogs", "s"),
-            Told("cpu_median_seconds", "CPU until then", "s", "", "less"),
-            Told("any_commit_median_seconds", "to any commit, prepared before or not", "s"),
-            Told("kills", "kills"),
+        metrics=[
+            Metric("median_seconds", "median", "s", "≤ 12", "less"),
+            Metric("max_seconds", "at worst", "s", "≤ 12", "less"),
+            Metric("started_median_seconds", "to the claim: Python, Spark, catalogs", "s"),
+            Metric("cpu_median_seconds", "CPU until then", "s", "", "less"),
+            Metric("any_commit_median_seconds", "to any commit, prepared before or not", "s"),
+            Metric("kills", "kills"),
         ],
     ),
     Figure(
@@ -321,16 +368,16 @@ FIGURES = (
         memory.measure,
         full=[memory.Options()],
         quick=[],
-        told=[
-            Told("commits", "commits"),
-            Told("driver_start_mib", "driver at first", "MiB"),
-            Told("driver_end_mib", "driver at last", "MiB", "", "less"),
-            Told("driver_mib_per_hour", "driver's slope", "MiB/h", "flat"),
-            Told("java_start_mib", "Java at first", "MiB"),
-            Told("java_end_mib", "Java at last", "MiB", "", "less"),
-            Told("java_mib_per_hour", "Java's slope", "MiB/h", "flat"),
-            Told("worker_end_mib", "workers at last", "MiB"),
-            Told("worker_mib_per_hour", "workers' slope", "MiB/h", "flat"),
+        metrics=[
+            Metric("commits", "commits"),
+            Metric("driver_start_mib", "driver at first", "MiB"),
+            Metric("driver_end_mib", "driver at last", "MiB", "", "less"),
+            Metric("driver_mib_per_hour", "driver's slope", "MiB/h", "flat"),
+            Metric("java_start_mib", "Java at first", "MiB"),
+            Metric("java_end_mib", "Java at last", "MiB", "", "less"),
+            Metric("java_mib_per_hour", "Java's slope", "MiB/h", "flat"),
+            Metric("worker_end_mib", "workers at last", "MiB"),
+            Metric("worker_mib_per_hour", "workers' slope", "MiB/h", "flat"),
         ],
         seconds_max=7200,
         only_named=True,
@@ -341,19 +388,19 @@ FIGURES = (
         bound.measure,
         full=[bound.Options()],
         quick=[bound.Options(records=100_000)],
-        told=[
-            Told("reference_read", "the bound path: read", "s"),
-            Told("reference_wrap", "wrap", "s"),
-            Told("reference_parse", "parse", "s"),
-            Told("reference_unwrap", "unwrap", "s"),
-            Told("reference_parquet", "Parquet", "s"),
-            Told("reference_total", "in all", "s"),
-            Told("penstock_read", "Penstock: read", "s", "", "less"),
-            Told("penstock_convert", "convert", "s", "", "less"),
-            Told("penstock_parse", "of it wrap and parse", "s"),
-            Told("penstock_parquet", "partition, Parquet, statistics, sync", "s", "", "less"),
-            Told("penstock_total", "in all", "s", "", "less"),
-            Told("ratio", "Penstock, of the bound path", "", "", "less"),
+        metrics=[
+            Metric("reference_read", "the bound path: read", "s"),
+            Metric("reference_wrap", "wrap", "s"),
+            Metric("reference_parse", "parse", "s"),
+            Metric("reference_unwrap", "unwrap", "s"),
+            Metric("reference_parquet", "Parquet", "s"),
+            Metric("reference_total", "in all", "s"),
+            Metric("penstock_read", "Penstock: read", "s", "", "less"),
+            Metric("penstock_convert", "convert", "s", "", "less"),
+            Metric("penstock_parse", "of it wrap and parse", "s"),
+            Metric("penstock_parquet", "partition, Parquet, statistics, sync", "s", "", "less"),
+            Metric("penstock_total", "in all", "s", "", "less"),
+            Metric("ratio", "Penstock, of the bound path", "", "", "less"),
         ],
     ),
     Figure(
@@ -364,18 +411,18 @@ FIGURES = (
         storms.measure,
         full=[storms.Options()],
         quick=[storms.Options(records=50_000)],
-        told=[
-            Told("good_seconds", "records that fit", "s", "", "less"),
+        metrics=[
+            Metric("good_seconds", "records that fit", "s", "", "less"),
             *(
                 each
                 for case, (kind, policy) in storms.CASES.items()
                 if kind != storms.GOOD
                 for each in (
-                    Told(f"{case}_seconds", storms.title(kind, policy), "s", "", "less"),
-                    Told(f"{case}_ratio", "of those that fit", "", "≤ 3", "less"),
+                    Metric(f"{case}_seconds", storms.title(kind, policy), "s", "", "less"),
+                    Metric(f"{case}_ratio", "of those that fit", "", "≤ 3", "less"),
                 )
             ),
-            Told("worst_ratio", "at worst", "", "≤ 3", "less"),
+            Metric("worst_ratio", "at worst", "", "≤ 3", "less"),
         ],
     ),
     Figure(
@@ -385,17 +432,17 @@ FIGURES = (
         profile.measure,
         full=[profile.Options()],
         quick=[],
-        told=[
-            Told("fetch_percent", "fetch: connection, codecs, batches into columns", "%"),
-            Told("parse_percent", "parse: JSON into columns", "%"),
-            Told("convert_percent", "convert: types, checks, source columns", "%"),
-            Told("parquet_percent", "Parquet, statistics, sync", "%"),
-            Told("books_percent", "accounting: lanes, tallies, results", "%"),
-            Told("spark_percent", "PySpark's worker", "%"),
-            Told("tables_percent", "connectors of tables, in workers", "%"),
-            Told("rest_percent", "no code of Penstock on the stack", "%"),
-            Told("driver_percent", "the driver: plans, commits, the store", "%"),
-            Told("samples", "samples"),
+        metrics=[
+            Metric("fetch_percent", "fetch: connection, codecs, batches into columns", "%"),
+            Metric("parse_percent", "parse: JSON into columns", "%"),
+            Metric("convert_percent", "convert: types, checks, source columns", "%"),
+            Metric("parquet_percent", "Parquet, statistics, sync", "%"),
+            Metric("books_percent", "accounting: lanes, tallies, results", "%"),
+            Metric("spark_percent", "PySpark's worker", "%"),
+            Metric("tables_percent", "connectors of tables, in workers", "%"),
+            Metric("rest_percent", "no code of Penstock on the stack", "%"),
+            Metric("driver_percent", "the driver: plans, commits, the store", "%"),
+            Metric("samples", "samples"),
         ],
     ),
     Figure(
@@ -404,11 +451,11 @@ FIGURES = (
         startup.measure,
         full=[startup.Options()],
         quick=[startup.Options(rounds=5)],
-        told=[
-            Told("version_seconds", "penstock --version", "s", "≤ 0.3", "less"),
-            Told("version_cpu_seconds", "of it CPU", "s", "", "less"),
-            Told("help_seconds", "penstock --help", "s", "≤ 0.5", "less"),
-            Told("help_cpu_seconds", "of it CPU", "s", "", "less"),
+        metrics=[
+            Metric("version_seconds", "penstock --version", "s", "≤ 0.3", "less"),
+            Metric("version_cpu_seconds", "of it CPU", "s", "", "less"),
+            Metric("help_seconds", "penstock --help", "s", "≤ 0.5", "less"),
+            Metric("help_cpu_seconds", "of it CPU", "s", "", "less"),
         ],
     ),
 )

@@ -1,7 +1,7 @@
 """How old a record is when its row can be read: from the producer's clock to our commit's line.
 
 A record's time is the one its producer gave it; its row is there when the commit of its epoch is
-told, which is after it was read back. Both are the same machine's clock.
+reported, which is after it was read back. Both are the same machine's clock.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """What the metadata of a table weighs: of a commit, a file in it, a partition in its ledger.
 
 Commits land in a bucket of an S3 that runs here (moto): some of one file and four partitions, some
-of many files, some of more partitions; the differences tell what one more costs. A commit says the
+of many files, some of more partitions; the differences show what one more costs. A commit says the
 ranges it covers, in Iceberg up to a size, so partitions cost less beyond a number of them.
 
-Invariant: all is counted and nothing is timed, so that a busy machine tells the same.
+Invariant: all is counted and nothing is timed, so that a busy machine gives the same.
 """
 
 from __future__ import annotations
@@ -91,17 +91,17 @@ def _weighed(
     bucket, folder = s3.bucket(), place.subfolder("g")
     spec = far.spec_in(folder, bucket, s3.port, options.format)
     size = commits.Options(format=options.format, files=files, partitions=partitions)
-    with commits.table_of(spec, size) as bench:
+    with commits.table_of(spec, size) as fixture:
         for number in range(WARM):
-            commits.settled(bench.commit(number), bench.made, bench.two_phase)
+            commits.settled(fixture.commit(number), fixture.made, fixture.two_phase)
         before, asked = _sizes(s3, bucket), len(s3.requests())
         for number in range(WARM, WARM + options.commits):
-            commits.settled(bench.commit(number), bench.made, bench.two_phase)
+            commits.settled(fixture.commit(number), fixture.made, fixture.two_phase)
         made = s3.requests()[asked:]
         after = _sizes(s3, bucket)
-        landed = bench.made.table.state(bench.made.chain).landed
+        landed = fixture.made.table.state(fixture.made.chain).landed
         assert landed is not None, "the ledger is there"
-        commit = bench.commit(WARM + options.commits)
+        commit = fixture.commit(WARM + options.commits)
         ranges = json.dumps(progress_to_json(commit.progress), separators=(",", ":"))
         return Weight(
             put_bytes=sum(after[key] for key in after.keys() - before.keys()) / options.commits,

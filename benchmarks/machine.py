@@ -12,8 +12,8 @@ from typing import Any
 
 import psutil
 
-from penstock.engines.java import SPARK_JAVA_MAJORS, Java, find_java
-from penstock.engines.spark.archive_path import archive_for
+from penstock.engines.java import Java, find_java
+from penstock.engines.spark.settings import archive_for
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = ("penstock", "pyspark", "pyarrow", "pyiceberg", "deltalake", "confluent-kafka", "numpy")
@@ -22,7 +22,7 @@ LIBRARIES = ("penstock", "pyspark", "pyarrow", "pyiceberg", "deltalake", "conflu
 def circumstances() -> dict[str, Any]:
     """Describe commit, date, machine and versions; nothing that names the machine or its user.
 
-    `prepared` tells whether `penstock prepare` had made the archive that Java starts from.
+    `prepared` is whether `penstock prepare` had made the archive that Java starts from.
     """
     changed = _git("status", "--porcelain", "src", "benchmarks", ":!benchmarks/results")
     return {
@@ -37,7 +37,7 @@ def circumstances() -> dict[str, Any]:
         },
         "versions": {
             "python": platform.python_version(),
-            "java": str(_java().major),
+            "java": _java().version.partition(".")[0],
             **{name: metadata.version(name) for name in LIBRARIES},
         },
         "prepared": archive_for(_java(), os.environ).exists(),
@@ -60,4 +60,4 @@ def _cpu_model() -> str:
 
 
 def _java() -> Java:
-    return find_java(SPARK_JAVA_MAJORS, environment=os.environ)
+    return find_java(os.environ)

@@ -9,14 +9,16 @@ import pyarrow as pa
 
 from benchmarks import records
 from penstock.app.assembly import assembly
-from penstock.app.assembly.connectors import table_connector_named
+from penstock.app.assembly.connectors import connector_of
 from penstock.commit.creation import create
 from penstock.core.claims import Claim
 from penstock.core.commits import Chain
 from penstock.core.schema import Schema
 from penstock.landing.settings import TableTarget
 from penstock.observe.fanout import Observers
-from penstock.ports.tables import FileWriter, Table, TableDefinition
+from penstock.ports.connectors import TableConnector
+from penstock.ports.tables import Table, TableDefinition
+from penstock.ports.writers import FileWriter
 from penstock.rows.convert.batch import convert_batch
 from penstock.rows.schema.inference import infer, table_schema
 from penstock.spec.load import load
@@ -50,7 +52,7 @@ class Made:
 
     def writer(self, prefix: str) -> FileWriter:
         """Open the connector's own writer."""
-        open_writer = table_connector_named(self.target.location.connector).open_writer
+        open_writer = connector_of(TableConnector, self.target.location.connector).open_writer
         target = self.table.state(self.chain).target
         return open_writer(target, prefix=prefix, observer=Observers(), secrets=ProcessSecrets())
 

@@ -1,4 +1,4 @@
-"""Whether a pipeline grows: its memory over many small epochs, the driver's and Java's apart."""
+"""Whether a pipeline grows: its memory over many small epochs, driver and Java separately."""
 
 from __future__ import annotations
 

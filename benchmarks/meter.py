@@ -1,4 +1,4 @@
-"""CPU seconds and memory of a whole process tree, Java and Python apart.
+"""CPU seconds and memory of a whole process tree, Java and Python separately.
 
 Invariants:
 - children that came and went count: every process is asked for what its ended children used;
@@ -98,18 +98,18 @@ class Samples:
 def watched(root: psutil.Process, every_seconds: float = 0.5) -> Iterator[Samples]:
     """Sample a tree in the background."""
     samples = Samples()
-    with beside(lambda: samples.taken.append((time.monotonic(), usage_of(root))), every_seconds):
+    with sampling(lambda: samples.taken.append((time.monotonic(), usage_of(root))), every_seconds):
         yield samples
 
 
 @contextmanager
-def beside(look: Callable[[], object], every_seconds: float) -> Iterator[None]:
-    """Look again and again, in the background."""
+def sampling(sample: Callable[[], object], every_seconds: float) -> Iterator[None]:
+    """Call `sample` again and again, in the background."""
     stop = threading.Event()
 
     def follow() -> None:
         while not stop.wait(every_seconds):
-            look()
+            sample()
 
     thread = threading.Thread(target=follow, name="meter", daemon=True)
     thread.start()

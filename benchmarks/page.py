@@ -1,6 +1,6 @@
 """The page of figures, docs/reference/performance.md, from the results that were kept.
 
-Invariants: every number on it comes from a kept line, and stands with its command; a figure that
+Invariants: every number on it comes from a kept line, and is shown with its command; a figure that
 was not measured says so.
 """
 
@@ -63,7 +63,7 @@ def _section(figure: Figure, folder: Path, drawn: Collection[str]) -> str:
 def _measured(figure: Figure, result: Result) -> list[str]:
     rows = [
         f"| {each.what} | {number(result.values[each.value])} {each.unit} | {each.aim} |"
-        for each in figure.told
+        for each in figure.metrics
         if each.value in result.values
     ]
     head = [f"    {result.command}", "", "| | measured | aim |", "|---|--:|--:|"]

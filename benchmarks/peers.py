@@ -1,8 +1,8 @@
-"""Other systems beside Penstock: one topic, one machine, one run, one after the other.
+"""Other systems and Penstock: one topic, one machine, one run, one after the other.
 
 The others are no part of this project. A folder holds one program for each of `PEERS`, by its name:
 `NAME prepare` makes an empty table, `NAME run` lands the topic into it until it ends or is killed.
-What they land is told by their environment: PEER_BROKERS, PEER_TOPIC, PEER_RECORDS, and
+What they land is set by their environment: PEER_BROKERS, PEER_TOPIC, PEER_RECORDS, and
 PEER_FOLDER, an empty folder. The table is to be below it, `lake/bench/events`: of an Iceberg Hadoop
 catalog (`metadata/version-hint.text`) or of Delta (`_delta_log`).
 
@@ -27,7 +27,7 @@ from benchmarks.scratch import Scratch
 
 TOPIC = "peers"
 MILLION = 1_000_000
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 SECONDS_MAX = 400.0
 COMMITS_MIN = 3
 
@@ -155,7 +155,7 @@ def _peer(program: Path, options: Options, place: Scratch) -> Leg:
 
 
 def _commits(child: Child, table: Path, began: float, total: int) -> Iterator[Reading]:
-    """Look at the table until all rows are in it."""
+    """Poll the table until all rows are in it."""
     rows = 0
     while rows < total:
         usage, now = usage_of(child.root), committed(table)
@@ -166,7 +166,7 @@ def _commits(child: Child, table: Path, began: float, total: int) -> Iterator[Re
             raise child.failed(f"ended with {rows} rows of {total}")
         elif time.monotonic() - began > SECONDS_MAX:
             raise child.failed(f"had landed {rows} rows of {total} after {SECONDS_MAX:.0f} s")
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
 def _reading(began: float, rows: int, usage: Usage) -> Reading:
@@ -185,9 +185,9 @@ def committed(table: Path) -> int:
     metadata = newest_metadata(table)
     if metadata is None:
         return 0
-    told = json.loads(metadata.read_text())
-    current = told.get("current-snapshot-id")
-    summaries = [s["summary"] for s in told.get("snapshots", []) if s["snapshot-id"] == current]
+    content = json.loads(metadata.read_text())
+    current = content.get("current-snapshot-id")
+    summaries = [s["summary"] for s in content.get("snapshots", []) if s["snapshot-id"] == current]
     return int(summaries[0].get("total-records", 0)) if summaries else 0
 
 

@@ -47,10 +47,10 @@ def options(result: Result) -> dict[str, str]:
 def _drain(results: Results) -> str:
     rows: dict[str, float] = {}
     for result in results.values():
-        told = options(result)
-        name = f"{told['format']}, {told.get('reader', 'librdkafka')}"
+        given = options(result)
+        name = f"{given['format']}, {given.get('reader', 'librdkafka')}"
         rows[name] = result.values["rows_per_second"]
-        rows[f"bound path, beside {name}"] = result.values["reference_rows_per_second"]
+        rows[f"bound path next to {name}"] = result.values["reference_rows_per_second"]
     return plots.bars("A backlog: rows a second", rows, "rows/s") if rows else ""
 
 
@@ -66,25 +66,25 @@ def _peers(results: Results) -> str:
 def _shapes(results: Results) -> str:
     rows = {}
     for result in results.values():
-        told = options(result)
-        rows[_shape(told)] = result.values["megabytes_per_second"]
+        given = options(result)
+        rows[_shape(given)] = result.values["megabytes_per_second"]
     return plots.bars("A backlog in other shapes: what is read", rows, "MB/s") if rows else ""
 
 
-def _shape(told: Mapping[str, str]) -> str:
-    said = [told["format"], told["encoding"]]
+def _shape(given: Mapping[str, str]) -> str:
+    said = [given["format"], given["encoding"]]
     for name, usual in (("columns", "0"), ("values", "0"), ("tables", "1"), ("partitions", "4")):
-        if told[name] != usual:
-            said.append(f"{told[name]} {name}")
+        if given[name] != usual:
+            said.append(f"{given[name]} {name}")
     return ", ".join(said)
 
 
 def _commit(results: Results) -> str:
     series: dict[str, Points] = {}
     for result in results.values():
-        took, told = result.raw.get("settle_ms", []), options(result)
-        if int(told["late"]) >= 1000:
-            series[told["format"]] = _smoothed(took)
+        took, given = result.raw.get("settle_ms", []), options(result)
+        if int(given["late"]) >= 1000:
+            series[given["format"]] = _smoothed(took)
     x, y = Axis("commits before it"), Axis("ms, the median of 20")
     return plots.lines("What a commit takes", series, x, y) if series else ""
 
@@ -96,8 +96,8 @@ def _smoothed(took: Sequence[float]) -> Points:
 def _freshness(results: Results) -> str:
     series: dict[str, list[tuple[float, float]]] = {}
     for result in results.values():
-        told = options(result)
-        rate, every = int(told["rate"]), _in_seconds(told["every"])
+        given = options(result)
+        rate, every = int(given["rate"]), _in_seconds(given["every"])
         series.setdefault(f"{rate:,} records/s", []).append((every, result.values["p99_seconds"]))
     sound = {name: sorted(series[name]) for name in sorted(series) if len(series[name]) > 1}
     x, y = Axis("seconds between epochs", logarithmic=True), Axis("seconds, p99", logarithmic=True)
@@ -122,7 +122,7 @@ def _memory(results: Results) -> str:
 
 
 def _bound(results: Results) -> str:
-    rows = {}
+    rows: dict[str, float] = {}
     for result in results.values():
         for path, name in (("reference", "bound path"), ("penstock", "Penstock")):
             found = {stage: result.values.get(f"{path}_{stage}") for stage in STAGES}

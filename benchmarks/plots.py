@@ -55,7 +55,7 @@ def lines(
     drawn = [*_grid(across, up, x, y)]
     if limit is not None:
         drawn.append(_line("limit", LEFT, up.at(limit), WIDTH - RIGHT, up.at(limit)))
-    labels = _apart({name: up.at(points[-1][1]) for name, points in series.items()})
+    labels = _spread({name: up.at(points[-1][1]) for name, points in series.items()})
     for number, (name, points) in enumerate(series.items()):
         path = " ".join(f"{across.at(at):.1f},{up.at(level):.1f}" for at, level in points)
         colour = f"c{number % COLOURS}"
@@ -85,8 +85,8 @@ def bars(title: str, rows: Mapping[str, float], unit: str) -> str:
 def flames(title: str, inside: Mapping[str, int], unit: str) -> str:
     """Draw stacks as an icicle: the outermost frame on top, as wide as the samples inside it.
 
-    `inside` holds the samples inside each stack, whose frames stand between `;`. The whole text of
-    a frame is shown where the pointer rests.
+    `inside` holds the samples inside each stack; `;` separates the frames of a stack. The whole
+    text of a frame is shown where the pointer rests.
     """
     total = inside[min(inside, key=len)]
     used: dict[str, float] = {}
@@ -169,8 +169,8 @@ def _grid(across: _Scale, up: _Scale, x: Axis, y: Axis) -> list[str]:
     return drawn
 
 
-def _apart(places: Mapping[str, float]) -> dict[str, float]:
-    """Move names that would stand over one another."""
+def _spread(places: Mapping[str, float]) -> dict[str, float]:
+    """Move names that would overlap."""
     moved: dict[str, float] = {}
     last = -math.inf
     for name, place in sorted(places.items(), key=lambda each: each[1]):

@@ -2,7 +2,7 @@
 
 Sampling begins with the first commit, so that no start counts. A sample belongs to the innermost
 room of the code on its stack; threads that wait count nowhere. Java is not sampled: the figure
-`drain` tells what it uses.
+`drain` reports what it uses.
 
 py-spy attaches to a running process, which Linux allows to root, and to others where
 /proc/sys/kernel/yama/ptrace_scope is 0.
@@ -67,16 +67,16 @@ def measure(options: Options, place: Scratch) -> Measured:
     folder = place.subfolder("p")
     spec = specs.write(folder, place.brokers, TOPIC, or_records=options.epoch_records)
     child = place.penstock(spec, "--until-caught-up")
-    told = folder / "stacks"
+    written = folder / "stacks"
     sampler: subprocess.Popen[bytes] | None = None
     for line in child.lines():
         if line["event"] == "TableCommitted" and line["rows"] and sampler is None:
-            sampler = _sampler(child.process.pid, options.samples_per_second, told)
+            sampler = _sampler(child.process.pid, options.samples_per_second, written)
     child.ended()
-    if sampler is None or sampler.wait(60) or not told.exists():
-        raise FailedError("py-spy told nothing; may it attach to processes here?")
+    if sampler is None or sampler.wait(60) or not written.exists():
+        raise FailedError("py-spy wrote nothing; may it attach to processes here?")
     tables.checked(folder, "iceberg", options.records)
-    sampled = list(stacks(told.read_text(errors="replace").splitlines()))
+    sampled = list(stacks(written.read_text(errors="replace").splitlines()))
     total = sum(each.samples for each in sampled)
     if not total:
         raise FailedError("there is not one sample")
@@ -87,12 +87,12 @@ def measure(options: Options, place: Scratch) -> Measured:
     return Measured({**shares, "samples": float(total)}, {"stacks": pruned(sampled)})
 
 
-def _sampler(pid: int, rate: int, told: Path) -> subprocess.Popen[bytes]:
+def _sampler(pid: int, rate: int, written: Path) -> subprocess.Popen[bytes]:
     program = Path(sys.executable).with_name("py-spy")
     if not program.exists():
         raise FailedError("py-spy is not installed:  make install")
     words = ["record", "--subprocesses", "--native", "--format", "raw"]
-    options = ["--rate", str(rate), "--output", str(told), "--pid", str(pid)]
+    options = ["--rate", str(rate), "--output", str(written), "--pid", str(pid)]
     quiet = subprocess.DEVNULL
     return subprocess.Popen([program, *words, *options], stdout=quiet, stderr=quiet)
 

@@ -18,7 +18,7 @@ POOL = 99_991
 """A prime, so that a partition has all of the pool, whatever the number of partitions."""
 SEED = 11
 BEGIN = np.datetime64("2026-11-01T00:00:00.000")
-APART_MS = 7
+INTERVAL_MS = 7
 
 HINTS = {"ts": "timestamptz"}
 ARROW = pa.schema(
@@ -56,7 +56,7 @@ def pool() -> list[bytes]:
     size = POOL
     draw = np.random.default_rng(SEED)
     users = draw.bytes(16 * size).hex()
-    stamps = np.datetime_as_string(BEGIN + APART_MS * np.arange(size)).tolist()
+    stamps = np.datetime_as_string(BEGIN + INTERVAL_MS * np.arange(size)).tolist()
     events, systems = draw.integers(0, 5, size).tolist(), draw.integers(0, 4, size).tolist()
     amounts = (draw.integers(0, 50_000, size) / 100).tolist()
     quantities = draw.integers(1, 11, size).tolist()

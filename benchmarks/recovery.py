@@ -1,4 +1,4 @@
-"""How long nothing lands after SIGKILL: from the kill to the first commit of records read anew.
+"""How long nothing lands after SIGKILL: from the kill to the first commit of records read again.
 
 The killed process is started again at once, as a supervisor would; records keep coming all the
 time. Commits that the killed life had prepared do not count as new, however soon they land.

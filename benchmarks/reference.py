@@ -3,7 +3,7 @@
 One batch job per epoch, a task for each partition: librdkafka, values wrapped and parsed as one
 block by pyarrow.json, one Parquet file, one commit. It has the session, daemon and allocator
 settings of our engine and nothing of what makes a pipeline: no quarantine, no accounting, no
-ledger, no store, no fsync, no schema but the one it is told. So it shows what those cost.
+ledger, no store, no fsync, no schema but the one it is given. So it shows what those cost.
 
 Invariants: it reads the very topic that Penstock reads, and its table is checked in the same way.
 """
@@ -124,8 +124,8 @@ def land(job: Job, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
             with parquet(path, schema) as writer:
                 for chunk in read(job.brokers, job.topic, number, job.start, job.stop):
                     writer.write_table(unwrap(parse(wrap(chunk)), schema))
-            told = pickle.dumps(_described(path, job))
-            yield pa.record_batch([pa.array([told], pa.binary())], names=["file"])
+            description = pickle.dumps(_described(path, job))
+            yield pa.record_batch([pa.array([description], pa.binary())], names=["file"])
 
 
 @cache

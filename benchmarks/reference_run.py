@@ -18,7 +18,7 @@ from penstock.engines.spark.settings import SparkSettings
 
 
 def main(order: dict[str, Any]) -> None:
-    """Land `epochs` epochs of `epoch_records` each; tell of each commit by a line."""
+    """Land `epochs` epochs of `epoch_records` each; report each commit by a line."""
     folder, partitions = Path(order["folder"]), order["partitions"]
     uri, warehouse = f"sqlite:///{folder}/catalog.db", f"file://{folder}/lake"
     catalog = load_catalog("lake", type="sql", uri=uri, warehouse=warehouse)
@@ -26,7 +26,7 @@ def main(order: dict[str, Any]) -> None:
     table = catalog.create_table("bench.events", records.ARROW)
     place = table.location().removeprefix("file://")
     Path(place, "data").mkdir(parents=True)
-    session = start_session(SparkSettings(app_name="reference"))
+    session = start_session(SparkSettings())
     each = order["epoch_records"] // partitions
     try:
         for epoch in range(order["epochs"]):
@@ -39,7 +39,7 @@ def main(order: dict[str, Any]) -> None:
             rows = numbers.mapInArrow(partial(reference.land, job), "file binary").collect()
             written = time.monotonic()
             _commit(table, [pickle.loads(row.file) for row in rows], epoch)
-            _tell(epoch, each * partitions, written - began, time.monotonic() - written)
+            _report(epoch, each * partitions, written - began, time.monotonic() - written)
     finally:
         session.stop()
 
@@ -53,7 +53,7 @@ def _commit(table: Any, files: list[Any], epoch: int) -> None:
             append.append_data_file(file)
 
 
-def _tell(epoch: int, rows: int, job_seconds: float, commit_seconds: float) -> None:
+def _report(epoch: int, rows: int, job_seconds: float, commit_seconds: float) -> None:
     line = {
         "event": "TableCommitted",
         "epoch": epoch,

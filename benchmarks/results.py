@@ -1,7 +1,7 @@
 """Results as they were measured, one JSON object a line, a file for each figure.
 
 Invariants: a line is written once and never changed; it holds all that is needed to measure again
-and to tell what the figure is worth.
+and to know what the figure is worth.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KEPT = ROOT / "benchmarks" / "results"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a figure came to: `values` are the numbers that are told, `raw` what they stem from."""
+    """The outcome of a figure: `values` are the reported numbers, `raw` what they come from."""
 
     values: dict[str, float]
     raw: dict[str, Any] = field(default_factory=dict)

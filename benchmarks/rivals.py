@@ -3,9 +3,9 @@
     python -m benchmarks.rivals iceberg
     python -m benchmarks.rivals delta --writers 4 --seconds 10
 
-Each is a process with a chain of its own and lands one commit behind the other, as the pipeline
-does (`commit.once.land`): progress and no files, so that all their time is contention. Who loses a
-race again and again must not stand still while others start anew: see the least of the counts.
+Each is a process with a chain of its own and lands one commit after the other, as the pipeline
+does (`commit.once.land`): progress and no files, so that all their time is contention. One that
+loses a race again and again must not stop while others start again: see the least of the counts.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Protocol
 
-from penstock.app.assembly.connectors import table_connector_named
+from penstock.app.assembly.connectors import connector_of
 from penstock.app.assembly.process import SystemClock, jitter
 from penstock.commit.attempt import CommitContext
 from penstock.commit.land import land
 from penstock.core.commits import Chain, CommitKind
 from penstock.core.errors import UnavailableError
 from penstock.observe.fanout import Observers
+from penstock.ports.connectors import TableConnector
 from penstock.ports.tables import TableDefinition, TableFormat
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.prepared import ORDERS, claim, origin, prepared
@@ -65,7 +66,7 @@ def landed(form: str, place: Path, writers: int, seconds: float) -> list[int]:
         each.start()
     start.wait()
     time.sleep(seconds)
-    found = sorted(counts)
+    found: list[int] = sorted(counts[:])
     for each in processes:  # one that loses would go on for long
         each.terminate()
         each.join()
@@ -87,7 +88,7 @@ def opened(form: str, place: Path) -> TableFormat:
         },
         "delta": {"type": "delta", "root": str(place / "delta")},
     }
-    connector = table_connector_named(form)
+    connector = connector_of(TableConnector, form)
     return connector.open_catalog({"name": "lake", **settings[form]}, ProcessSecrets(), Observers())
 
 
@@ -110,7 +111,7 @@ def _write(form: str, place: Path, number: int, start: Barrier, counts: Counts) 
         try:
             land(commit, table, conditions)
         except UnavailableError:
-            continue  # it lost all its turns, and begins anew
+            continue  # it lost all its turns, and begins again
         counts[number] = done + 1
 
 

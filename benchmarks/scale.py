@@ -1,7 +1,7 @@
 """A model of a pipeline at sizes that no machine of ours has: laws, and the constants put in.
 
 Theory of operation. An epoch is planned and its records are worked off by all cores: its *work*.
-Its *commits* are made beside the next epoch's work, tables beside each other in a few threads, of
+Its *commits* are made during the next epoch's work, tables in parallel in a few threads, of
 which one at a time computes while the others wait for the object store. A pipeline keeps up when
 work and commits each end within the time between epochs.
 
@@ -114,8 +114,8 @@ def planning_seconds(measured: Constants, site: Site) -> float:
 
 def partitions_bytes(measured: Constants, load: Load) -> float:
     """Return what partitions add to a commit's metadata; too many ranges are left out."""
-    told = load.partitions <= measured.ranges_partitions
-    each = measured.commit_partition_bytes if told else measured.partition_beyond_bytes
+    listed = load.partitions <= measured.ranges_partitions
+    each = measured.commit_partition_bytes if listed else measured.partition_beyond_bytes
     return load.partitions * each
 
 

@@ -54,7 +54,7 @@ MEANT = {
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was both predicted and measured; what it was predicted from is told."""
+    """One thing that was both predicted and measured; what it was predicted from is given."""
 
     what: str
     source: str
@@ -91,23 +91,23 @@ def checks(folder: Path, measured: Constants) -> list[Check]:
 def _drain(folder: Path, measured: Constants) -> Iterator[Check]:
     result = found(folder, "drain", format="iceberg", epoch_records=1_000_000)
     rate = scale.drained(measured, 1_000_000, Site())
-    source, told = "its CPU, the time of an epoch", result.values["rows_per_second"]
-    yield Check("a backlog on 2 cores", source, rate, told, "rows/s")
+    source, actual = "its CPU, the time of an epoch", result.values["rows_per_second"]
+    yield Check("a backlog on 2 cores", source, rate, actual, "rows/s")
 
 
 def _epoch(folder: Path, measured: Constants) -> Iterator[Check]:
-    told = found(folder, "epoch", epoch_records=EPOCH_RECORDS).values["tiny_median_ms"]
+    actual = found(folder, "epoch", epoch_records=EPOCH_RECORDS).values["tiny_median_ms"]
     load = Load(8.0, measured.record_bytes)
     made = scale.predicted(measured, load, Site(answer_seconds=0.0))
     took = 1e3 * (made.work_seconds + made.commits_seconds)
-    yield Check("8 records, plan to commit", f"epochs of {EPOCH_RECORDS:,}", took, told, "ms")
+    yield Check("8 records, plan to commit", f"epochs of {EPOCH_RECORDS:,}", took, actual, "ms")
 
 
 def _cluster(folder: Path, measured: Constants) -> Iterator[Check]:
-    told = found(folder, "cluster", epoch_records=CLUSTER_EPOCH_RECORDS).values
+    actual = found(folder, "cluster", epoch_records=CLUSTER_EPOCH_RECORDS).values
     rate = scale.drained(measured, CLUSTER_EPOCH_RECORDS, Site(), executors=2)
     what, source = "a cluster with two executors of a core", "a cluster with one"
-    yield Check(what, source, rate, told["two_rows_per_second"], "rows/s")
+    yield Check(what, source, rate, actual["two_rows_per_second"], "rows/s")
 
 
 def _far(folder: Path, measured: Constants) -> Iterator[Check]:
@@ -115,29 +115,29 @@ def _far(folder: Path, measured: Constants) -> Iterator[Check]:
     formats: tuple[Format, ...] = ("iceberg", "delta")
     for each in formats:
         answers = found(folder, "far", format=each, answer_ms=200).values["answers"]
-        told = found(folder, "far", format=each, answer_ms=50).values
-        late = told["near_ms"] + 50 * answers
+        actual = found(folder, "far", format=each, answer_ms=50).values
+        late = actual["near_ms"] + 50 * answers
         what = f"a commit to {each.capitalize()}, answers 50 ms late"
-        yield Check(what, "answers counted at 200 ms", late, told["far_ms"], "ms")
+        yield Check(what, "answers counted at 200 ms", late, actual["far_ms"], "ms")
 
 
 def _fanout(folder: Path, measured: Constants) -> Iterator[Check]:
-    told = found(folder, "fanout", tables=1000).values["many_epoch_ms"]
+    actual = found(folder, "fanout", tables=1000).values["many_epoch_ms"]
     load = Load(100_000.0, measured.record_bytes, tables=1000)
     made = scale.predicted(measured, load, Site(answer_seconds=0.0))
     took = 1e3 * max(made.work_seconds, made.commits_seconds)
-    yield Check("an epoch into 1,000 tables", "a table more, of 100", took, told, "ms")
+    yield Check("an epoch into 1,000 tables", "a table more, of 100", took, actual, "ms")
 
 
 def _freshness(folder: Path, measured: Constants) -> Iterator[Check]:
-    told = found(folder, "freshness", rate=5000, every="1s").values
+    actual = found(folder, "freshness", rate=5000, every="1s").values
     made = scale.predicted(measured, Load(5000.0, measured.record_bytes), Site(answer_seconds=0.0))
     took = made.work_seconds + made.commits_seconds
     what = "5,000 records/s, every second:"
     yield Check(
-        f"{what} median", "half the time between epochs", 0.5 + took, told["p50_seconds"], "s"
+        f"{what} median", "half the time between epochs", 0.5 + took, actual["p50_seconds"], "s"
     )
-    yield Check(f"{what} p99", "all of it", 0.99 + took, told["p99_seconds"], "s")
+    yield Check(f"{what} p99", "all of it", 0.99 + took, actual["p99_seconds"], "s")
 
 
 def page(folder: Path, measured: Constants) -> str:

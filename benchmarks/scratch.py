@@ -1,7 +1,7 @@
 """A place to measure in: a folder, a broker, children, and the end of all of them.
 
 Invariants: whatever way the block is left (an error, Ctrl-C, SIGTERM, the time being up), broker
-and children are gone and the folder is removed.
+and children have ended and the folder is removed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Literal, Never
 from benchmarks import children, topics
 from benchmarks.children import Child
 from benchmarks.meter import cpu_seconds_of
-from penstock.dev.broker import Options, Running, down, up
+from penstock.dev.broker import Running, down, up
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 BROKER: dict[str, str] = {
@@ -41,7 +41,7 @@ class Scratch:
     def brokers(self) -> str:
         """Start the broker when it is first needed; give its address."""
         if self.broker is None:
-            self.broker = up(self.folder / "kafka", 0, options=Options(properties=BROKER))
+            self.broker = up(self.folder / "kafka", 0, properties=BROKER)
         return self.broker.bootstrap
 
     def broker_seconds(self) -> float:

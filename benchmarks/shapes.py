@@ -45,7 +45,7 @@ class Options:
 def measure(options: Options, place: Scratch) -> Measured:
     """Land the backlog, in each round into fresh tables."""
     if options.values and options.format == "delta":
-        raise FailedError("--values stands for Iceberg's buckets; Delta has none")
+        raise FailedError("--values is for Iceberg's buckets; Delta has none")
     total = options.records + options.epoch_records
     place.topic(TOPIC, options.partitions)
     values = _values(options)(0, total)
@@ -54,7 +54,7 @@ def measure(options: Options, place: Scratch) -> Measured:
     legs = [leg for leg, _ in landed]
     sizes = sorted(landed[-1][1])
     rate = median(leg.rate for leg in legs)
-    told = {
+    measured = {
         "rows_per_second": rate,
         "megabytes_per_second": rate * record_bytes / 1e6,
         "cpu_seconds_per_million": median(leg.cpu for leg in legs),
@@ -65,7 +65,7 @@ def measure(options: Options, place: Scratch) -> Measured:
         "file_kib_median": median(sizes) / 1024,
         "file_kib_max": sizes[-1] / 1024,
     }
-    return Measured(told, {"penstock": [asdict(leg) for leg in legs]})
+    return Measured(measured, {"penstock": [asdict(leg) for leg in legs]})
 
 
 def _values(options: Options) -> wide.Values:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,8 +33,12 @@ def write(
     source_columns: Sequence[str] | None = None,
     reader: str = "columnar",
     policy: str = "quarantine",
+    rule: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a spec whose tables and store are below its folder; JSON is YAML."""
+    """Write a spec whose tables and store are below its folder; JSON is YAML.
+
+    `rule` is more of the table's own settings.
+    """
     table: dict[str, Any] = {
         "from": topic,
         "into": table_name(table_format),
@@ -45,6 +49,7 @@ def write(
             "columns": policy,
             "types": policy,
         },
+        **(rule or {}),
     }
     if source_columns is not None:
         table["source_columns"] = list(source_columns)

@@ -59,7 +59,7 @@ def reference(order: dict[str, Any], start: int, laps: Laps) -> int:
 def penstock(order: dict[str, Any], start: int, laps: Laps) -> int:
     """Read and write a range by the rooms of a worker.
 
-    Parsing is a part of converting; what it takes is found by doing it once more, apart.
+    Parsing is a part of converting; what it takes is found by doing it once more, alone.
     """
     from benchmarks import making, specs
     from penstock.app.assembly import assembly
@@ -102,7 +102,7 @@ PATHS: dict[str, Callable[[dict[str, Any], int, Laps], int]] = {
 
 
 def main(order: dict[str, Any]) -> None:
-    """Take a path twice, over two ranges, and tell the second's stages."""
+    """Take a path twice, over two ranges, and report the second's stages."""
     import pyarrow as pa
 
     gc.disable()
@@ -113,10 +113,10 @@ def main(order: dict[str, Any]) -> None:
         assert rows == order["records"], f"{rows} rows of {order['records']} records"
         others = (time.process_time() - before) - (time.thread_time() - own)
         laps.seconds["read"] += others
-    apart = [own for stage, own in laps.seconds.items() if (order["path"], stage) not in WITHIN]
-    stages = {**laps.seconds, "total": sum(apart)}
-    told = {stage: seconds / rows * MILLION for stage, seconds in stages.items()}
-    print(json.dumps({"event": "Measured", "stages": told}), flush=True)
+    separate = [own for stage, own in laps.seconds.items() if (order["path"], stage) not in WITHIN]
+    stages = {**laps.seconds, "total": sum(separate)}
+    micros = {stage: seconds / rows * MILLION for stage, seconds in stages.items()}
+    print(json.dumps({"event": "Measured", "stages": micros}), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a worker takes for records that do not fit, beside those that do: one kind of fault at a
+"""What a worker takes for records that do not fit, and for those that do: one kind of fault at a
 time and nothing else, then all of them mixed; and once more under the policies that let records
 land without what does not fit.
 
@@ -73,9 +73,11 @@ def measure(options: Options, place: Scratch) -> Measured:
     for line in child.lines():
         taken |= line["seconds"]
     child.ended()
-    told = {f"{case}_ratio": taken[case] / taken[GOOD] for case in CASES if case != GOOD}
-    worst = max(told.values())
-    return Measured({**{f"{k}_seconds": s for k, s in taken.items()}, **told, "worst_ratio": worst})
+    ratios = {f"{case}_ratio": taken[case] / taken[GOOD] for case in CASES if case != GOOD}
+    worst = max(ratios.values())
+    return Measured(
+        {**{f"{k}_seconds": s for k, s in taken.items()}, **ratios, "worst_ratio": worst}
+    )
 
 
 def title(kind: str, policy: str) -> str:
@@ -96,7 +98,7 @@ def _as(value: bytes) -> bytes:
 
 
 def main(order: dict[str, Any]) -> None:
-    """Do the jobs of each case, and tell the CPU seconds for a million of its records."""
+    """Do the jobs of each case, and report the CPU seconds for a million of its records."""
     import gc
 
     import pyarrow as pa
@@ -107,8 +109,8 @@ def main(order: dict[str, Any]) -> None:
         folder = Path(order["folder"], case)
         folder.mkdir()
         seconds = _seconds(folder, order["brokers"], case, order["records"])
-        told = {"event": "Measured", "seconds": {case: seconds / order["records"] * MILLION}}
-        print(json.dumps(told), flush=True)
+        measured = {"event": "Measured", "seconds": {case: seconds / order["records"] * MILLION}}
+        print(json.dumps(measured), flush=True)
 
 
 def _seconds(folder: Path, brokers: str, case: str, count: int) -> float:

@@ -50,11 +50,11 @@ def whole(paths: list[str], rows: int) -> Found:
     assert rows > 0, "nothing proves nothing"
     import duckdb
 
-    told = duckdb.execute(
+    counted = duckdb.execute(
         "select count(*), count(distinct id), min(id), max(id) from read_parquet(?)", [paths]
     ).fetchone()
-    if told != (rows, rows, 0, rows - 1):
-        raise FailedError(f"{rows} records were sent; rows, ids, first, last are {told}")
+    if counted != (rows, rows, 0, rows - 1):
+        raise FailedError(f"{rows} records were sent; rows, ids, first, last are {counted}")
     return Found(rows, [Path(path).stat().st_size for path in paths])
 
 
@@ -93,5 +93,5 @@ def latencies(
             [paths, _FILE_EPOCH, since_ms],
         ).fetchnumpy()["ms"]
     if np.ma.is_masked(found):
-        raise FailedError("a file belongs to no commit that was told")
+        raise FailedError("a file belongs to no commit that was reported")
     return np.asarray(found, np.float64) / 1000.0

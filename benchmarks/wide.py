@@ -52,7 +52,7 @@ AVRO = _record(
         "url": "string",
     },
 )
-_BEHIND_ID = {**AVRO, "fields": AVRO["fields"][1:]}
+_AFTER_ID = {**AVRO, "fields": AVRO["fields"][1:]}
 
 Values = Callable[[int, int], Iterator[bytes]]
 
@@ -69,7 +69,7 @@ def flat(columns: int) -> Values:
 
 
 def avro(start: int, stop: int) -> Iterator[bytes]:
-    """Yield the values of records start to stop as Avro, behind the number of their schema."""
+    """Yield the values of records start to stop as Avro, after the number of their schema."""
     tails = _avro_pool()
     for number in range(start, stop):
         yield HEADER + _long(number) + tails[number % records.POOL]
@@ -100,12 +100,12 @@ def _cells(number: int, draw: np.random.Generator) -> list[str]:
 def _avro_pool() -> list[bytes]:
     from fastavro import parse_schema, schemaless_writer
 
-    schema, tails = parse_schema(_BEHIND_ID), []
+    schema, tails = parse_schema(_AFTER_ID), []
     for tail in records.pool():
-        told = json.loads(b"{" + tail)
-        told["ts"] = datetime.fromisoformat(told["ts"])
+        row = json.loads(b"{" + tail)
+        row["ts"] = datetime.fromisoformat(row["ts"])
         body = io.BytesIO()
-        schemaless_writer(body, schema, told)
+        schemaless_writer(body, schema, row)
         tails.append(body.getvalue())
     return tails
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.story.unforeseen_errors import without_fence
+from tests.story.unexpected_errors import without_fence
 
 from penstock.rows import bisection
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def fence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fence that refuses a record for what nobody foresaw, which is down in tests."""
+    """Restore the handler that rejects a record on an unexpected error; it is off in tests."""
     monkeypatch.setattr(bisection, "UNEXPECTED_ERRORS", bisection.KINDS)
     monkeypatch.setattr(bisection, "FOREIGN", (Exception,))
 

@@ -1,4 +1,4 @@
-"""Short marks of code: what was found out on one text of it is told apart from another's."""
+"""Short marks of code: what was found out on one text of it is kept separate from another's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 def mark_of(paths: Iterable[Path]) -> str:
     """Return a mark of what files hold, whatever their order."""
-    told = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(paths):
-        told.update(path.read_bytes())
-    return told.hexdigest()[:12]
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]

@@ -7,7 +7,7 @@
   what it has to say when it ends.
 - Every suite runs, also after one failed; the exit code is 1 when any did.
 - A suite that finds no tests has failed.
-- What failed is named again behind the table, where whoever sees only the last lines finds it.
+- What failed is named again after the table, where a reader of the last lines finds it.
 - docs/reference/suites.md shows the same table; tests/tidy compares them.
 """
 
@@ -37,9 +37,11 @@ IN_STRETCHES = ("-n", "3", "--dist", "worksteal")
 
 Three at once on two cores: integration waits for brokers and clocks half of its time.
 """
-TOLD_AGAIN_MAX = 20
+REPEATED_MAX = 20
 """How many failed tests of a suite are named again."""
 REASON_CHARACTERS_MAX = 200
+HISTORIES = ("tests/simulation/test_histories.py", "tests/simulation/test_keyed_histories.py")
+"""What plays many random histories."""
 UNCACHED = "PYTHONDONTWRITEBYTECODE"
 TESTS_FAILED = 1
 """What pytest ends with when tests failed, and nothing else went wrong."""
@@ -65,10 +67,10 @@ SUITES = (
         tools=(("ruff", "check", "--quiet", "."), ("ruff", "format", "--check", "--quiet", ".")),
         cores=1,
     ),
-    Suite("types", "mypy, strict", 20, tools=(("mypy",),), cores=1),
+    Suite("types", "mypy, strict: sources and benchmarks", 20, tools=(("mypy",),), cores=1),
     Suite(
         "layers",
-        "who may import whom, sizes, names, docs in step",
+        "import rules, sizes, names, docs in step",
         17,
         tools=(("lint-imports",),),
         tests=("tests/tidy",),
@@ -98,13 +100,13 @@ SUITES = (
         "simulation",
         "the coordinator's stories on verified fakes",
         60,
-        tests=("tests/simulation", "--ignore=tests/simulation/test_histories.py", *TWO_AT_ONCE),
+        tests=("tests/simulation", *(f"--ignore={each}" for each in HISTORIES), *TWO_AT_ONCE),
     ),
     Suite(
         "histories",
         "ten thousand random histories, each exact in the end",
         140,
-        tests=("tests/simulation/test_histories.py", *TWO_AT_ONCE),
+        tests=(*HISTORIES, *TWO_AT_ONCE),
     ),
     Suite(
         "integration",
@@ -204,7 +206,7 @@ def _run_quietly(suite: Suite) -> Outcome:
 
 
 def run(suite: Suite, out: IO[str] | None = None) -> Outcome:
-    """Run one suite, telling its commands as it goes, to `out` or our own output."""
+    """Run one suite, printing its commands as it goes, to `out` or our own output."""
     print(f"==> {suite.name}: {suite.what}", flush=True, file=out)
     begun = time.monotonic()
     failed, cpu_seconds = [], 0.0
@@ -248,7 +250,7 @@ def run_command(command: list[str], out: IO[str] | None) -> tuple[int, float]:
 def environment() -> dict[str, str]:
     """Return our environment with Python's cache of compiled modules switched on.
 
-    Tests start hundreds of processes: without it each would compile all of its modules anew.
+    Tests start hundreds of processes: without it each would compile all of its modules again.
     """
     return {name: value for name, value in os.environ.items() if name != UNCACHED}
 
@@ -259,13 +261,13 @@ def counted(report: Path) -> Counter[str]:
         return Counter(errors=1)
     counts: Counter[str] = Counter()
     for suite in ET.parse(report).getroot().iter("testsuite"):
-        told = {kind: int(suite.get(kind, 0)) for kind in ("failures", "errors", "skipped")}
-        passed = int(suite.get("tests", 0)) - sum(told.values())
+        not_passed = {kind: int(suite.get(kind, 0)) for kind in ("failures", "errors", "skipped")}
+        passed = int(suite.get("tests", 0)) - sum(not_passed.values())
         counts += Counter(
             passed=passed,
-            failed=told["failures"],
-            errors=told["errors"],
-            skipped=told["skipped"],
+            failed=not_passed["failures"],
+            errors=not_passed["errors"],
+            skipped=not_passed["skipped"],
         )
     return counts
 
@@ -276,10 +278,10 @@ def failures(report: Path) -> list[str]:
         return []
     return [
         f"{node_id(case.get('classname', ''), case.get('name', ''))}: "
-        f"{' '.join(told.get('message', '').split())[:REASON_CHARACTERS_MAX]}"
+        f"{' '.join(problem.get('message', '').split())[:REASON_CHARACTERS_MAX]}"
         for case in ET.parse(report).getroot().iter("testcase")
         for kind in ("failure", "error")
-        for told in case.iter(kind)
+        for problem in case.iter(kind)
     ]
 
 
@@ -298,8 +300,8 @@ def again(outcomes: list[Outcome]) -> list[str]:
     """Name once more what failed, a line each."""
     lines = []
     for outcome in outcomes:
-        lines += [f"{outcome.suite.name}: {each}" for each in outcome.failed[:TOLD_AGAIN_MAX]]
-        if more := outcome.failed[TOLD_AGAIN_MAX:]:
+        lines += [f"{outcome.suite.name}: {each}" for each in outcome.failed[:REPEATED_MAX]]
+        if more := outcome.failed[REPEATED_MAX:]:
             lines.append(f"{outcome.suite.name}: and {len(more)} more")
     return [*lines, ""] if lines else []
 
@@ -325,8 +327,8 @@ def total(outcomes: list[Outcome], seconds: float) -> str:
     counts: Counter[str] = Counter()
     for outcome in outcomes:
         counts += outcome.counts
-    told = [f"{counts[kind]} {kind}" for kind in ("failed", "passed", "skipped", "errors")]
-    shown = [text for text in told if not text.startswith("0 ")] or ["0 passed"]
+    parts = [f"{counts[kind]} {kind}" for kind in ("failed", "passed", "skipped", "errors")]
+    shown = [text for text in parts if not text.startswith("0 ")] or ["0 passed"]
     return f"{', '.join(shown)} in {seconds:.2f}s"
 
 

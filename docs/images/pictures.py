@@ -13,10 +13,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from penstock.app.inspect.plan.forecast import Beginning, Plan, RejectGroup, Sampled, TablePlan
+from penstock.app.inspect.plan.forecast import Plan, RejectGroup, Sampled, StartRange, TablePlan
 from penstock.cli.plan import plan_lines
 from penstock.core.errors import DecisionNeededError
-from penstock.observe.render import render_status
+from penstock.observe.render import StatusText
 from penstock.observe.snapshot import LastCommit, Parked, PendingEpoch, Snapshot, State, TableStatus
 
 HERE = Path(__file__).parent
@@ -75,15 +75,15 @@ LIGHT = TerminalTheme(
 def plan(console: Console) -> None:
     """Show a plan with a table to create, one to land in, and one that needs a human."""
     orders = tuple(
-        Beginning("shop.orders", number, 0, stop, "kafka.start: earliest")
+        StartRange("shop.orders", number, 0, stop, "kafka.start: earliest")
         for number, stop in enumerate((168_412, 168_364))
     )
-    clicks = (Beginning("shop.clicks", 0, 90_000, 96_500, "where the table stands"),)
+    clicks = (StartRange("shop.clicks", 0, 90_000, 96_500, "the position of the table"),)
     gone = DecisionNeededError(
-        "lake.bronze.items: shop.items[0] offsets 500 to 800 are gone from Kafka (retention),"
-        " 300 positions",
+        "lake.bronze.items: shop.items[0] offsets 500 to 800 are gone from Kafka (retention):"
+        " 300 offsets would be given up",
         code="P252",
-        hint="to go on behind the gap and record it:  penstock run --accept gap",
+        hint="to continue after the gap and record it:  penstock run --accept gap",
     )
     stray = RejectGroup(
         "P361",
@@ -103,14 +103,14 @@ def plan(console: Console) -> None:
                 "delta.bronze.orders",
                 create=True,
                 columns=columns,
-                beginnings=orders,
+                ranges=orders,
                 size_bytes=104_300_000,
             ),
             TablePlan(
                 "lake.bronze.clicks",
                 missing=(("referrer", "string"),),
-                fate="quarantine",
-                beginnings=clicks,
+                columns_policy="quarantine",
+                ranges=clicks,
                 size_bytes=1_900_000,
                 sampled=Sampled(1000, 988, {}, {"P361": 12}, (stray,)),
             ),
@@ -127,7 +127,7 @@ def plan(console: Console) -> None:
 def status(console: Console) -> None:
     """Show a pipeline at work, with a table that is parked."""
     console.print("[bold]$[/] penstock status --watch")
-    console.print(render_status(_snapshot(), NOW_MS))
+    console.print(StatusText(_snapshot(), NOW_MS))
 
 
 def _snapshot() -> Snapshot:

@@ -6,16 +6,20 @@ from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
+from tests.integration.delta.foreign_delete import foreign_delete
 
 from penstock.connectors.delta import connector
-from penstock.ports.tables import Table, TableDefinition, TableFormat, WriterFactory
+from penstock.connectors.delta.locations import StorageRoot
+from penstock.ports.tables import Table, TableDefinition, TableFormat
+from penstock.ports.writers import WriterFactory
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.table import TableContract
 from penstock.testing.contracts.table_fixture import Quiet, foreign_row
+from penstock.testing.contracts.table_row_deltas import RowDeltaTests
 from penstock.testing.prepared import ORDERS
 
 
-class TestDeltaTables(TableContract):
+class TestDeltaTables(TableContract, RowDeltaTests):
     trims = False
     options: Mapping[str, str] = {}
     layouts = (
@@ -46,6 +50,13 @@ class TestDeltaTables(TableContract):
         schema = pa.schema(self.foreign(table).schema().to_arrow())
         rows = pa.Table.from_pylist([foreign_row()], schema=schema)
         write_deltalake(location, rows, mode="append", storage_options=dict(self.options))
+
+    def foreign_delete(self, table: Table, number: int) -> None:
+        root = StorageRoot(str(self.root), self.options)
+        assert foreign_delete(root, table.name, lambda row: row["id"] == number)
+
+    def foreign_compaction(self, table: Table) -> None:
+        self.foreign(table).optimize.compact()
 
     def roll_back(self, table: Table, snapshot: str) -> None:
         self.foreign(table).restore(int(snapshot))

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 from pyiceberg.catalog import load_catalog
+from tests.contracts.test_iceberg_tables import IcebergFixture
+from tests.contracts.test_iceberg_tables import TestIcebergRowDeletes as RowDeleteContract
 from tests.contracts.test_iceberg_tables import TestIcebergTables as IcebergContract
 from tests.servers import hive
 from tests.servers.s3 import KEY, REGION, SECRET
@@ -15,24 +17,24 @@ from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.table_fixture import Quiet
 
 
-class OnAnyCatalog(IcebergContract):
-    """The stranger opens the same catalog by itself."""
+class OnAnyCatalog(IcebergFixture):
+    """The other writer opens the same catalog by itself."""
 
     def open_catalog(self, place: Path) -> TableFormat:
         self.settings = self.settings_of(place)
-        self.stranger = load_catalog("lake", **self.settings)
+        self.other_writer = load_catalog("lake", **self.settings)
         settings = {"name": "lake", **self.settings}
         return connector.open_catalog(settings, ProcessSecrets({}), Quiet())
 
     def foreign(self, table: Table):
-        return self.stranger.load_table(table.name)
+        return self.other_writer.load_table(table.name)
 
     def drop(self, catalog: TableFormat, name: str) -> None:
         del catalog
-        self.stranger.drop_table(name)
+        self.other_writer.drop_table(name)
 
 
-class TestIcebergOnPostgresql(OnAnyCatalog):
+class TestIcebergOnPostgresql(OnAnyCatalog, IcebergContract):
     @pytest.fixture(scope="class")
     @classmethod
     def shared(cls, postgresql):
@@ -48,7 +50,7 @@ class TestIcebergOnPostgresql(OnAnyCatalog):
         return {"type": "sql", "uri": self.address, "warehouse": f"file://{place}/warehouse"}
 
 
-class TestIcebergBehindRest(OnAnyCatalog):
+class OverRest(OnAnyCatalog):
     refused = (ConflictError, OutcomeUnknownError)
 
     @pytest.fixture(autouse=True)
@@ -62,8 +64,16 @@ class TestIcebergBehindRest(OnAnyCatalog):
         return {"type": "rest", "uri": self.address}
 
 
-@pytest.mark.slow  # beside a whole run in tests/integration/iceberg/test_other_catalogs.py
-class TestIcebergInGlue(OnAnyCatalog):
+class TestIcebergOverRest(OverRest, IcebergContract):
+    pass
+
+
+class TestIcebergRowDeletesOverRest(OverRest, RowDeleteContract):
+    pass
+
+
+@pytest.mark.slow  # next to a whole run in tests/integration/iceberg/test_other_catalogs.py
+class TestIcebergInGlue(OnAnyCatalog, IcebergContract):
     """Glue's API as moto speaks it."""
 
     refused = (ConflictError, OutcomeUnknownError)
@@ -85,7 +95,7 @@ class TestIcebergInGlue(OnAnyCatalog):
 
 
 @pytest.mark.slow  # a Java process of its own
-class TestIcebergInHive(OnAnyCatalog):
+class TestIcebergInHive(OnAnyCatalog, IcebergContract):
     refused = (ConflictError, OutcomeUnknownError)
 
     @pytest.fixture(scope="class")

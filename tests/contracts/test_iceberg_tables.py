@@ -1,4 +1,4 @@
-"""The table contract against Iceberg on a SQLite catalog, with PyIceberg playing the stranger."""
+"""The table contract against Iceberg on a SQLite catalog; PyIceberg plays the other writer."""
 
 from dataclasses import replace
 from functools import partial
@@ -7,15 +7,24 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from tests.story.iceberg_other_writers import compact, delete_positions, places_of
 
 from penstock.connectors.iceberg import connector
 from penstock.core.commits import Chain, CommitKind, Landed
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import span
-from penstock.ports.tables import Table, TableDefinition, TableFormat, Verdict, WriterFactory
+from penstock.ports.tables import Table, TableDefinition, TableFormat, Verdict
+from penstock.ports.writers import WriterFactory
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.table import TableContract
-from penstock.testing.contracts.table_fixture import COLUMNS, RETAIN, Quiet, foreign_row
+from penstock.testing.contracts.table_fixture import (
+    COLUMNS,
+    RETAIN,
+    Quiet,
+    TableBench,
+    foreign_row,
+)
+from penstock.testing.contracts.table_row_deltas import RowDeltaTests
 from penstock.testing.prepared import ORDERS, TOPIC, origin, positions
 
 
@@ -28,12 +37,8 @@ AT_ONCE = {"history.expire.max-snapshot-age-ms": "0"}
 """Lets go of snapshots whatever their age, so that trimming can be seen."""
 
 
-class TestIcebergTables(TableContract):
-    layouts = (
-        *TableContract.layouts,
-        TableDefinition(ORDERS, partition_by=("truncate(10, id)",)),
-        TableDefinition(ORDERS, identifier_fields=("id",)),
-    )
+class IcebergFixture(TableBench):
+    """The hooks; another writer knows the catalog by the same name."""
 
     def create(self, catalog: TableFormat, *ledgers: Landed) -> Table:
         return catalog.create(self.name, TableDefinition(ORDERS, properties=AT_ONCE), ledgers)
@@ -73,6 +78,39 @@ class TestIcebergTables(TableContract):
         return [str(each.snapshot_id) for each in self.foreign(table).snapshots()]
 
 
+class TestIcebergTables(IcebergFixture, TableContract):
+    layouts = (
+        *TableContract.layouts,
+        TableDefinition(ORDERS, partition_by=("truncate(10, id)",)),
+        TableDefinition(ORDERS, identifier_fields=("id",)),
+    )
+
+
+class TestIcebergRowDeletes(IcebergFixture, RowDeltaTests):
+    """Another writer deletes by position delete files about one data file each."""
+
+    keyed = TableDefinition(ORDERS, keys=("id",), properties=AT_ONCE)
+    bounds = True
+    branch = "main"
+
+    def foreign_delete(self, table: Table, number: int) -> None:
+        foreign = self.foreign(table)
+        places = places_of(foreign, "id", number, self.branch)
+        delete_positions(foreign, places, self.branch, bounds=self.bounds)
+
+    def foreign_compaction(self, table: Table) -> None:
+        compact(self.foreign(table), self.branch)
+
+
+class TestIcebergRowDeletesOfPartitions(TestIcebergRowDeletes):
+    """Another writer deletes by files about whatever data file of a partition they name."""
+
+    keyed = TableDefinition(
+        ORDERS, ("_kafka_topic", "_kafka_partition"), properties=AT_ONCE, keys=("id",)
+    )
+    bounds = False
+
+
 class TestIcebergTablesOfTheFirstFormat(TestIcebergTables):
     """Format version 1 counts no sequence numbers, and knows branches all the same."""
 
@@ -83,8 +121,8 @@ class TestIcebergTablesOfTheFirstFormat(TestIcebergTables):
         return catalog.create(self.name, definition, ledgers)
 
 
-class TestIcebergBranches(TestIcebergTables):
-    """All is as on main, which nothing of this reaches."""
+class BranchFixture(IcebergFixture):
+    """The hooks for a branch, which another writer knows by its name."""
 
     name = "bronze.orders@audited"
 
@@ -110,6 +148,16 @@ class TestIcebergBranches(TestIcebergTables):
         """List them but for the empty one on main, at which the branch begins."""
         begun = str(self.foreign(table).metadata.refs["main"].snapshot_id)
         return [each for each in super().snapshots(table) if each != begun]
+
+
+class TestIcebergRowDeletesOnBranches(BranchFixture, TestIcebergRowDeletes):
+    """Rows are deleted on a branch, and main has none of it."""
+
+    branch = "audited"
+
+
+class TestIcebergBranches(BranchFixture, TestIcebergTables):
+    """All is as on main, which nothing of this reaches."""
 
     def test_main_stays_as_it_is(self, table: Table) -> None:
         self.land(table, {0: (0, 3)})
@@ -144,13 +192,13 @@ class TestIcebergBranches(TestIcebergTables):
         self.land(table, {0: (0, 3)})
         self._publish(table)
         state = table.state(self.chain)
-        told = table.file_sources(state, COLUMNS, {(TOPIC, 0): 0})
+        reported = table.file_sources(state, COLUMNS, {(TOPIC, 0): 0})
 
         assert Verdict.ROLLED_BACK == state.verdict
-        assert [{(TOPIC, 0): span(0, 3)}] == [dict(each.found.ranges) for each in told]
+        assert [{(TOPIC, 0): span(0, 3)}] == [dict(each.found.ranges) for each in reported]
         assert 3 == table.row_coordinates(COLUMNS).num_rows
 
-    def test_a_branch_does_not_begin_anew_on_a_main_that_moved(self, table: Table) -> None:
+    def test_a_branch_does_not_start_over_on_a_main_that_moved(self, table: Table) -> None:
         self.land(table, {0: (0, 3)})
         self._publish(table)
         state = table.state(self.chain)

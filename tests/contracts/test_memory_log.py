@@ -68,7 +68,9 @@ class TestMemoryLog(LogContract):
 
         assert ([(1, b"1"), (3, b"3")], 5) == self.read(reader, at, 0, 5)
 
-    def test_an_unclean_election_is_told_also_when_the_log_has_grown_past_us(self, topic, reader):
+    def test_an_unclean_election_is_reported_also_when_the_log_has_grown_past_us(
+        self, topic, reader
+    ):
         at = self.created(topic)
         self.send(topic, 0, self.numbered(0, 5))
         (*_, last) = reader.read(at, span(0, 5), deadline=DEADLINE)

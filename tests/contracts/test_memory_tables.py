@@ -4,12 +4,14 @@ from pathlib import Path
 from tests.story.foreign_acts import PlayedWarehouse
 
 from penstock.connectors.memory.tables import MemoryTables
-from penstock.ports.tables import Table, TableFormat, WriterFactory
+from penstock.ports.tables import Table, TableFormat
+from penstock.ports.writers import WriterFactory
 from penstock.testing.contracts.table import TableContract
 from penstock.testing.contracts.table_fixture import foreign_row
+from penstock.testing.contracts.table_row_deltas import RowDeltaTests
 
 
-class TestMemoryTables(TableContract):
+class TestMemoryTables(TableContract, RowDeltaTests):
     def setup_method(self):
         self.warehouse = PlayedWarehouse()
 
@@ -24,6 +26,12 @@ class TestMemoryTables(TableContract):
 
     def foreign_append(self, table: Table) -> None:
         self.warehouse.foreign_append(table.name, [foreign_row()])
+
+    def foreign_delete(self, table: Table, number: int) -> None:
+        self.warehouse.foreign_delete(table.name, lambda row: row["id"] == number)
+
+    def foreign_compaction(self, table: Table) -> None:
+        self.warehouse.foreign_compaction(table.name)
 
     def roll_back(self, table: Table, snapshot: str) -> None:
         self.warehouse.roll_back(table.name, snapshot)

@@ -6,21 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.story.foreign_acts import PlayedShelf, PlayedWarehouse
+from tests.story.foreign_acts import PlayedStore, PlayedWarehouse
 
 from penstock.connectors.memory import ledger
 from penstock.connectors.memory import tables as memory
 from penstock.connectors.memory.store import MemoryStore
-from penstock.connectors.memory.tables import MemoryTable, MemoryTables
+from penstock.connectors.memory.tables import MemoryTable, MemoryTables, MemoryWriter
 from penstock.connectors.memory.warehouse import Stored
 from penstock.ports.tables import Verdict
-from penstock.testing.contracts.store import StoreContract
+from penstock.testing.contracts.store import StoreContract, take
 from penstock.testing.contracts.table import TableContract
 from penstock.testing.contracts.table_fixture import foreign_row
 from penstock.testing.prepared import origin
 
 
-class Bench(TableContract):
+class MemoryFixture(TableContract):
     def __init__(self):
         self.warehouse = PlayedWarehouse()
 
@@ -84,7 +84,7 @@ def blind_to_missing_files(monkeypatch):
     monkeypatch.setattr(MemoryTable, "missing_files", lambda self, files: [])
 
 
-def trimming_strangers(monkeypatch):
+def trimming_other_writers(monkeypatch):
     monkeypatch.setattr(
         memory,
         "trimmed",
@@ -101,10 +101,14 @@ def ignoring_the_uuid(monkeypatch):
     original = MemoryTable.commit
     monkeypatch.setattr(Stored, "apply", apply)
 
-    def commit(self, state, prepared, *, retain):
+    def commit(self, state, prepared, *, retain, row_deletes=()):
         uuid = self._warehouse.get(self.name).contents.uuid
         return original(
-            self, replace(state, handle=replace(state.handle, uuid=uuid)), prepared, retain=retain
+            self,
+            replace(state, handle=replace(state.handle, uuid=uuid)),
+            prepared,
+            retain=retain,
+            row_deletes=row_deletes,
         )
 
     monkeypatch.setattr(MemoryTable, "commit", commit)
@@ -119,6 +123,16 @@ def forgetting_generations(monkeypatch):
     )
 
 
+def counting_rows_backwards(monkeypatch):
+    original = MemoryWriter.places
+
+    def places(self):
+        file, row = original(self)
+        return file, row[::-1]
+
+    monkeypatch.setattr(MemoryWriter, "places", places)
+
+
 @pytest.mark.parametrize(
     ("plant", "test"),
     [
@@ -126,19 +140,23 @@ def forgetting_generations(monkeypatch):
         (rebasing, "test_of_two_racing_commits_one_lands_and_the_other_conflicts"),
         (rebasing, "test_a_fence_after_a_rollback_kills_the_attempt_it_armed"),
         (files_without_ledger, "test_a_commit_lands_files_and_ledger_together"),
-        (blind_to_rollbacks, "test_a_rollback_is_told"),
+        (blind_to_rollbacks, "test_a_rollback_is_reported"),
         (blind_to_missing_files, "test_removed_and_truncated_files_are_missing"),
-        (trimming_strangers, "test_own_snapshots_beyond_retain_are_trimmed_and_no_others"),
+        (trimming_other_writers, "test_own_snapshots_beyond_retain_are_trimmed_and_no_others"),
         (ignoring_the_uuid, "test_a_recreated_table_is_another_and_takes_no_old_commit"),
         (forgetting_generations, "test_the_new_ledger_is_the_old_one_after_the_commit"),
+        (
+            counting_rows_backwards,
+            "test_a_writer_knows_the_file_of_each_row_and_its_place_there",
+        ),
     ],
     ids=lambda each: getattr(each, "__name__", each),
 )
 def test_a_planted_fault_of_a_table_is_found(monkeypatch, plant, test):
-    play(Bench(), test)
+    play(MemoryFixture(), test)
     plant(monkeypatch)
     with pytest.raises((AssertionError, pytest.fail.Exception)):
-        play(Bench(), test)
+        play(MemoryFixture(), test)
 
 
 def play(bench, test):
@@ -152,24 +170,24 @@ def play(bench, test):
 
 class Shop(StoreContract):
     def __init__(self):
-        self.shelf = PlayedShelf()
+        self.store = PlayedStore()
 
     def open_store(self, place):
-        return MemoryStore(self.shelf)
+        return self.store
 
     def lose(self, place):
-        self.shelf.lose()
+        self.store.lose()
 
 
 def unguarded(monkeypatch):
     monkeypatch.setattr(
-        MemoryStore, "_check", lambda self, pipeline, claim: self._shelf.holdings.get(pipeline)
+        MemoryStore, "_check", lambda self, pipeline, claim: self.holdings.get(pipeline)
     )
 
 
 def forgetting_settled(monkeypatch):
     def prune(self, pipeline, chain):
-        self._shelf.entries = [each for each in self._shelf.entries if each.state == "PENDING"]
+        self.entries = [each for each in self.entries if each.state == "PENDING"]
 
     monkeypatch.setattr(MemoryStore, "_prune", prune)
 
@@ -186,9 +204,10 @@ def forgetting_settled(monkeypatch):
 def test_a_planted_fault_of_a_store_is_found(monkeypatch, plant, test):
     for planted in (False, True):
         shop = Shop()
-        given = {"store": shop.open_store(Path()), "place": Path()}
+        store = shop.open_store(Path())
+        given = {"store": lambda: store, "place": Path, "held": lambda: take(store)}  # noqa: B023
         method = getattr(shop, test)
-        asked = {name: given[name] for name in inspect.signature(method).parameters}
+        asked = {name: given[name]() for name in inspect.signature(method).parameters}
         if not planted:
             method(**asked)
             plant(monkeypatch)

@@ -19,7 +19,7 @@ from penstock.connectors.registry.directory import fingerprint
 from penstock.connectors.registry.http import PAUSES_SECONDS
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.ports.registry import RegisteredSchema, Registry, SchemaKey
-from penstock.rows.decode.protobuf.reader import ProtobufReader
+from penstock.rows.decode.protobuf.block_reader import protobuf_reader
 from penstock.spec.secrets import ProcessSecrets
 
 ORDER = {
@@ -87,7 +87,7 @@ def test_a_schema_is_found_as_it_was_registered(
     assert RegisteredSchema(kind, text) == found.find(by_id(number))
 
 
-def test_a_number_that_was_never_given_is_told_as_none(
+def test_a_number_that_was_never_given_is_reported_as_none(
     registry: tuple[Registry, Register],
 ) -> None:
     found, register = registry
@@ -320,7 +320,7 @@ def test_fingerprints_are_not_asked_of_a_registry_over_http(url: str) -> None:
     assert "P674" == caught.value.code
 
 
-def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_directory_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InvalidError) as caught:
         opened(f"mock://{tmp_path}/none")
     assert "P670" == caught.value.code
@@ -345,7 +345,7 @@ def test_protobuf_comes_compiled_with_what_it_refers_to(
 
         assert found is not None
         assert ("", PRICED) == (found.fault, found.text)
-        read = ProtobufReader.of(found.descriptors, (0,)).record(b"\x0a\x02\x08\x05")
+        read = protobuf_reader(found.descriptors, (0,)).record(b"\x0a\x02\x08\x05")
         assert {"cost": {"cents": 5}} == read
 
 

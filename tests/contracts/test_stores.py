@@ -2,38 +2,48 @@
 """Every pending store against the contract of its port."""
 
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.story.foreign_acts import PlayedShelf
+from tests.story.foreign_acts import PlayedStore
 
-from penstock.connectors.memory.store import MemoryStore
 from penstock.connectors.sql import open_postgresql
-from penstock.connectors.sql.store import sqlite_store
-from penstock.ports.store import PendingStore
+from penstock.connectors.sql.file import StoreFile
+from penstock.connectors.sql.store import SqlStore
+from penstock.ports.store import Pause, PendingStore
 from penstock.spec.secrets import ProcessSecrets
-from penstock.testing.contracts.store import StoreContract
+from penstock.testing.contracts.store import StoreContract, take
 
 
 class TestMemoryStore(StoreContract):
     def setup_method(self):
-        self.shelf = PlayedShelf()
+        self.store = PlayedStore()
 
     def open_store(self, place: Path) -> PendingStore:
-        return MemoryStore(self.shelf)
+        return self.store
 
     def lose(self, place: Path) -> None:
-        self.shelf.lose()
+        self.store.lose()
 
 
 class TestSqliteStore(StoreContract):
     def open_store(self, place: Path) -> PendingStore:
-        return sqlite_store(place / "state" / "shop.db")
+        return SqlStore(StoreFile(place / "state" / "shop.db"))
 
     def lose(self, place: Path) -> None:
         (place / "state" / "shop.db").unlink()
+
+    def test_a_file_of_an_earlier_release_gets_the_table_of_pauses(self, place):
+        store = self.open_store(place)
+        take(store)
+        store.close()
+        with closing(sqlite3.connect(place / "state" / "shop.db")) as file:
+            file.execute("DROP TABLE pauses")
+        keeps_pauses(self.open_store(place))
 
     def test_of_processes_that_claim_at_once_one_gets_in(self, place):
         outcomes = in_processes(3, place / "shop.db", turns=1, takeover=False)
@@ -64,6 +74,23 @@ class TestPostgresqlStore(StoreContract):
     def lose(self, place: Path) -> None:
         self.server.execute("DROP SCHEMA penstock CASCADE", self.name)
 
+    def test_a_schema_of_an_earlier_release_gets_the_table_of_pauses(self, place):
+        store = self.open_store(place)
+        take(store)
+        self.server.execute("DROP TABLE penstock.pauses", self.name)
+        assert not store.resume("shop", "t")
+        keeps_pauses(store)
+
+
+def keeps_pauses(store: PendingStore) -> None:
+    """Let a store that was claimed keep a pause."""
+    assert [] == list(store.pauses("shop"))
+    held = take(store)
+    assert [] == list(store.heartbeat("shop", held, alive_until_ms=2))
+    store.pause("shop", Pause("t", 1, 2))
+    assert [Pause("t", 1, 2)] == list(store.heartbeat("shop", held, alive_until_ms=2))
+    store.close()
+
 
 def in_processes(count: int, path: Path, *, turns: int, takeover: bool) -> list[list[int | str]]:
     """Claim in several processes at once; give the generations, or the code of the refusal."""
@@ -85,12 +112,13 @@ def in_processes(count: int, path: Path, *, turns: int, takeover: bool) -> list[
 CLAIMING = """
 import json, sys
 from pathlib import Path
-from penstock.connectors.sql.store import sqlite_store
+from penstock.connectors.sql.file import StoreFile
+from penstock.connectors.sql.store import SqlStore
 from penstock.core.errors import UnavailableError
 from penstock.ports.store import Owner
 
 path, turns, takeover, name = sys.argv[1:]
-store, outcomes = sqlite_store(Path(path)), []
+store, outcomes = SqlStore(StoreFile(Path(path))), []
 print("ready", flush=True)
 sys.stdin.readline()
 for turn in range(int(turns)):

@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from tests.contracts.test_delta_tables import TestDeltaTables as DeltaContract
+from tests.contracts.test_iceberg_tables import IcebergFixture
+from tests.contracts.test_iceberg_tables import TestIcebergRowDeletes as RowDeleteContract
 from tests.contracts.test_iceberg_tables import TestIcebergTables as IcebergContract
 from tests.servers.s3 import KEY, REGION, SECRET
 
 from penstock.connectors import delta, iceberg
-from penstock.ports.tables import Table, TableFormat, WriterFactory
+from penstock.ports.tables import Table, TableFormat
+from penstock.ports.writers import WriterFactory
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.table_fixture import Quiet
 
@@ -35,8 +38,7 @@ class OnS3:
         return path.removeprefix(f"s3://{self.bucket_name}/")
 
 
-@pytest.mark.slow  # the compare-and-set is the catalog's: tests/integration/s3 has what S3 adds
-class TestIcebergOnS3(OnS3, IcebergContract):
+class IcebergOnS3(OnS3, IcebergFixture):
     def open_catalog(self, place: Path) -> TableFormat:
         given = {
             "type": "sql",
@@ -58,7 +60,18 @@ class TestIcebergOnS3(OnS3, IcebergContract):
         SqlCatalog("lake", **self.settings).drop_table(name)
 
 
+@pytest.mark.slow  # the compare-and-set is the catalog's: tests/integration/s3 has what S3 adds
+class TestIcebergOnS3(IcebergOnS3, IcebergContract):
+    pass
+
+
+class TestIcebergRowDeletesOnS3(IcebergOnS3, RowDeleteContract):
+    pass
+
+
 class TestDeltaOnS3(OnS3, DeltaContract):
+    has_odd_paths = False  # a bucket's name is plain, and Delta has no directories of partitions
+
     def location(self, name: str) -> str:
         return f"{self.root}/{name.replace('.', '/')}"
 

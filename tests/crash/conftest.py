@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 from tests.crash.field import Field
 from tests.crash.kept import Kept
-from tests.crash.matrix import CELLS, Fields, Histogram
+from tests.crash.matrix import CELLS, Cell, Fields, Histogram
 from tests.crash.replies import Line, Lines
 from tests.crash.rounds import Series, Tally
 from tests.crash.stage import Stage
 
-from penstock.core.crash_points import CrashPoint
 from penstock.dev.broker import Running
 
 TALLY = pytest.StashKey[Tally]()
@@ -69,7 +68,7 @@ def series(
         stage = Stage(tmp_path_factory.mktemp(name), broker.bootstrap, name, master)
         stage.build()
         series = Series(stage, seed + SEED_SHIFT, tally)
-        series.birth()
+        series.first_creation()
         return series
 
     return open_series
@@ -90,16 +89,16 @@ def fields(
     """Fields of the matrix, kept over its rounds."""
     numbers = itertools.count()
 
-    def make(connector: str, tables: int) -> Field:
-        name = f"field{next(numbers)}-{connector}"
+    def make(cell: Cell) -> Field:
+        name = f"field{next(numbers)}-{cell.connector}"
         place = tmp_path_factory.mktemp(name) / "field"
-        return Field(place, broker.bootstrap, name, connector, tables)
+        return Field(place, broker.bootstrap, name, cell.connector, cell.tables, keyed=cell.keyed)
 
     with ExitStack() as stack:
         lines = Lines(request.getfixturevalue, broker.bootstrap, stack)
 
-        def line(connector: str, tables: int, point: CrashPoint) -> tuple[Field, Line]:
+        def line(cell: Cell) -> tuple[Field, Line]:
             place = tmp_path_factory.mktemp("replies") / "field"
-            return lines.field(place, connector, tables, point)
+            return lines.field(place, cell.connector, cell.tables, cell.point, keyed=cell.keyed)
 
         yield Fields(make, line, histogram, KEPT)

@@ -2,7 +2,9 @@
 
 Invariants:
 - what is sent is counted, so that every record of a field is another;
-- the judge below is written from the shapes alone; records without value are left out by the spec.
+- tables with keys take what is sent as changes: a key is in one partition, and its last record, if
+  that has a value, is its row (`folded`);
+- the oracle below is written from the shapes alone; records without value are left out by the spec.
 """
 
 from __future__ import annotations
@@ -12,14 +14,15 @@ import json
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import yaml
-from deltalake import DeltaTable
+from deltalake import DeltaTable, QueryBuilder
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 from tests.crash.values import Compared, compared
@@ -33,6 +36,8 @@ NAMES = ("one", "two", "three")
 HINTS = {"id": "long", "text": "string"}
 TRIMMED = {"history.expire.max-snapshot-age-ms": "0"}
 """Lets own snapshots go by number alone, so that commits trim here too."""
+KEYS = 7
+"""How many keys a partition of a field with keys has."""
 BAD = (b"{", b"[1]", b'{"id": "seven"}', b"\xff\xfe")
 
 
@@ -44,7 +49,7 @@ def _remove(path: str) -> None:
 class Field:
     """One pipeline on tables of its own; `catalog` is the spec's entry for all of them.
 
-    `room` is put before namespaces, where several fields share a catalog; `stranger` are settings for
+    `room` is put before namespaces, where several fields share a catalog; `other_writer` are its settings for
     libraries that read these tables; `environment` is what a run needs of it; `remove` removes a file.
     """
 
@@ -53,10 +58,11 @@ class Field:
     name: str
     connector: str
     count: int
+    keyed: bool = False
     catalog: dict[str, Any] = field(default_factory=dict)
     store: str = ""
     room: str = ""
-    stranger: dict[str, Any] = field(default_factory=dict)
+    other_writer: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     remove: Callable[[str], None] = _remove
     _numbers: Iterator[int] = field(default_factory=itertools.count)
@@ -74,7 +80,7 @@ class Field:
             "delta": {"type": "delta", "root": str(place)},
         }
         self.catalog = self.catalog or local[self.connector]
-        self.stranger = self.stranger or self.catalog
+        self.other_writer = self.other_writer or self.catalog
         Cluster(self.bootstrap).create(self.name, PARTITIONS)
         self.spec.write_text(yaml.safe_dump(self._spec(), sort_keys=False))
 
@@ -97,6 +103,9 @@ class Field:
         schema = {"create": True, "columns": "evolve", "hints": HINTS}
         rule = {"from": self.name, "continue": True, "tombstones": "skip", "schema": schema}
         own = {"properties": TRIMMED} if self.connector == "iceberg" else {}
+        if self.keyed:
+            changes = {"tombstones": "delete", "records": {"key_format": "json"}}
+            rule |= {"mode": "upsert", "keys": ["id"], **changes}
         return {
             "name": "field",
             "kafka": {"brokers": self.bootstrap, "topics": [self.name]},
@@ -110,6 +119,9 @@ class Field:
 
     def send(self, *, bad: bool = True, wider: bool = False) -> None:
         """Send good records to every partition, and bad ones; `wider` ones have one more field."""
+        if self.keyed:
+            self._send_changes(bad=bad)
+            return
         for partition in range(PARTITIONS):
             extra = {f"extra_{next(self._numbers)}": "new"} if wider else {}
             values: list[bytes | None] = [
@@ -120,6 +132,18 @@ class Field:
                 values.insert(2, BAD[next(self._numbers) % len(BAD)])
             Cluster(self.bootstrap).send(self.name, partition, [Sent(value) for value in values])
 
+    def _send_changes(self, *, bad: bool) -> None:
+        """Put rows of a few keys, one of them twice, delete others, and send one that is bad."""
+        for partition in range(PARTITIONS):
+            first = next(self._numbers)
+            ids = [partition + PARTITIONS * ((first + n) % KEYS) for n in (0, 1, 2, 0, 3, 4)]
+            records = [_change(each, f"at {next(self._numbers)}") for each in ids[:4]]
+            records += [_change(each, None) for each in (ids[1], *ids[4:])]
+            records += [_change(ids[5], f"at {first}")]
+            if bad:
+                records.insert(2, Sent(BAD[first % len(BAD)], b"%d" % ids[0]))
+            Cluster(self.bootstrap).send(self.name, partition, records)
+
     def send_nothing_to_land(self) -> None:
         """Send records that are left out: ledgers move, tables get no row."""
         for partition in range(PARTITIONS):
@@ -128,36 +152,38 @@ class Field:
     def differences(self) -> list[Finding]:
         """Compare every table, and the quarantine, with Kafka, row by row."""
         records = committed_records(self.bootstrap, [self.name])
-        records = [record for record in records if record.value is not None]
+        records = (
+            folded(records) if self.keyed else [each for each in records if each.value is not None]
+        )
         rejects = self.rows(self.refused)
         return [
             finding
             for name, full in self.tables.items()
-            for finding in compare(full, records, judge, self.rows(name), rejects)
+            for finding in compare(full, records, expected_row, self.rows(name), rejects)
         ]
 
     def compared(self) -> Compared:
         """Compare what metadata says of all live files with what they hold."""
-        settings = {"type": self.catalog["type"], **self.stranger}
+        settings = {"type": self.catalog["type"], **self.other_writer}
         return compared(self.connector, settings, [*self.tables, self.refused])
 
     def rows(self, name: str) -> list[Row]:
         """Read a table by its own library; none when it does not exist."""
         if self.connector == "delta":
             return self._delta_rows(name)
-        lake = load_catalog("lake", **{key: str(value) for key, value in self.stranger.items()})
+        lake = load_catalog("lake", **{key: str(value) for key, value in self.other_writer.items()})
         try:
             return list(lake.load_table(name).scan().to_arrow().to_pylist())
         except NoSuchTableError:
             return []
 
     def _delta_rows(self, name: str) -> list[Row]:
-        options = self.stranger.get("storage_options")
-        path = f"{self.stranger['root']}/{name.replace('.', '/')}"
+        options = self.other_writer.get("storage_options")
+        path = f"{self.other_writer['root']}/{name.replace('.', '/')}"
         if not DeltaTable.is_deltatable(path, storage_options=options):
             return []
-        table = DeltaTable(path, storage_options=options)
-        return list(table.to_pyarrow_table().to_pylist())
+        found = QueryBuilder().register("t", DeltaTable(path, storage_options=options))
+        return pa.table(found.execute("SELECT * FROM t").read_all()).to_pylist()
 
     def lose_pending_files(self) -> None:
         """Remove one staged file of every table that has commits pending."""
@@ -180,7 +206,7 @@ class Field:
         return [path for path in found if path.exists()]
 
 
-def judge(record: Record) -> Row | None:
+def expected_row(record: Record) -> Row | None:
     """Return the row of a record, or None when it belongs in quarantine."""
     try:
         data = json.loads((record.value or b"").decode())
@@ -189,3 +215,23 @@ def judge(record: Record) -> Row | None:
     if not isinstance(data, dict) or not isinstance(data.get("id"), int):
         return None
     return data
+
+
+def folded(records: Sequence[Record], key: str = "id") -> list[Record]:
+    """Return the records of a table keyed by a field that must be a row, or in quarantine."""
+    rows: dict[int, Record] = {}
+    refused: list[Record] = []
+    for record in sorted(records, key=lambda each: each.at):
+        if record.value is None:
+            rows.pop(json.loads(record.key or b""), None)
+        elif (row := expected_row(record)) is None:
+            refused.append(record)
+        else:
+            rows[row[key]] = record
+    return [*rows.values(), *refused]
+
+
+def _change(key: int, text: str | None) -> Sent:
+    """Return a record that puts a row with a text, or deletes it."""
+    value = None if text is None else json.dumps({"id": key, "text": text}).encode()
+    return Sent(value, b"%d" % key)

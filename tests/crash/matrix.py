@@ -31,7 +31,6 @@ from tests.processes.sigstop import let_locks_go, sleeps
 from tests.servers.warm import WarmProcess
 from tests.story.oracle import summary
 
-from penstock.app.assembly import crash_points
 from penstock.core.crash_points import CrashPoint
 
 OUR_BUG, FENCED = 70, 3
@@ -40,21 +39,22 @@ OUR_BUG, FENCED = 70, 3
 class Blow(StrEnum):
     """What happens at a point: to the process, or to the answer that it waits for."""
 
-    KILL = crash_points.Effect.KILL.value
-    STOP = crash_points.Effect.STOP.value
-    RAISE = crash_points.Effect.RAISE.value
+    KILL = "kill"
+    STOP = "stop"
+    RAISE = "raise"
     LOSE = "lose"
 
 
 class Scene(StrEnum):
     """What a run meets, so that it passes a point."""
 
-    BIRTH = "no table exists"
+    CREATION = "no table exists"
     LAND = "good and bad records wait"
     WIDEN = "records bring a new column"
     FENCE = "staged files are gone"
     ANCHOR = "nothing of what waits is landed"
     BEAT = "the run goes on for longer than a heartbeat"
+    CHANGES = "records put and delete rows of keyed tables"
 
 
 SCENES: Mapping[CrashPoint, Scene] = {
@@ -67,10 +67,13 @@ SCENES: Mapping[CrashPoint, Scene] = {
     CrashPoint.RESULT_RETURNED: Scene.LAND,
     CrashPoint.PREPARE_BEFORE: Scene.LAND,
     CrashPoint.PREPARE_AFTER: Scene.LAND,
-    CrashPoint.CREATE_BEFORE: Scene.BIRTH,
-    CrashPoint.CREATE_AFTER: Scene.BIRTH,
+    CrashPoint.CREATE_BEFORE: Scene.CREATION,
+    CrashPoint.CREATE_AFTER: Scene.CREATION,
     CrashPoint.EVOLVE_BEFORE: Scene.WIDEN,
     CrashPoint.EVOLVE_AFTER: Scene.WIDEN,
+    CrashPoint.RESOLVE_BEFORE: Scene.CHANGES,
+    CrashPoint.RESOLVE_AFTER: Scene.CHANGES,
+    CrashPoint.ROW_DELETES_WRITTEN: Scene.CHANGES,
     CrashPoint.MANIFEST_WRITTEN: Scene.LAND,
     CrashPoint.COMMIT_BEFORE: Scene.LAND,
     CrashPoint.COMMIT_AFTER: Scene.LAND,
@@ -91,6 +94,17 @@ SCENES: Mapping[CrashPoint, Scene] = {
     CrashPoint.RELEASE_BEFORE: Scene.LAND,
     CrashPoint.RELEASE_AFTER: Scene.LAND,
 }
+OF_ROW_DELTAS = frozenset(
+    {
+        *(CrashPoint.FILE_CLOSED, CrashPoint.RESULT_RETURNED),
+        *(CrashPoint.PREPARE_BEFORE, CrashPoint.PREPARE_AFTER),
+        *(CrashPoint.RESOLVE_BEFORE, CrashPoint.RESOLVE_AFTER),
+        *(CrashPoint.ROW_DELETES_WRITTEN, CrashPoint.MANIFEST_WRITTEN),
+        *(CrashPoint.COMMIT_BEFORE, CrashPoint.COMMIT_AFTER, CrashPoint.READ_BACK),
+        *(CrashPoint.SETTLE_BEFORE, CrashPoint.SETTLE_AFTER),
+    }
+)
+"""Points of a commit that changes rows: they are struck on keyed tables, too."""
 ONCE_A_RUN = frozenset(
     {
         *(
@@ -110,37 +124,41 @@ TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One round: a point, a blow, a kind of table, and how many of them."""
+    """One round: a point, a blow, a kind of table, and how many of them; `keyed` ones take changes."""
 
     point: CrashPoint
     blow: Blow
     connector: str
     tables: int
+    keyed: bool = False
 
     def __str__(self) -> str:
-        return f"{self.point}-{self.blow}-{self.connector}-{self.tables}"
+        kind = f"keyed_{self.connector}" if self.keyed else self.connector
+        return f"{self.point}-{self.blow}-{kind}-{self.tables}"
 
     @property
     def scene(self) -> Scene:
-        return SCENES[self.point]
+        return Scene.CHANGES if self.keyed else SCENES[self.point]
 
     @property
     def plan(self) -> str:
         """Return when to strike: of several tables the last but one, so that some are done."""
         passing = 1 if self.point in ONCE_A_RUN else (self.tables + 1) // 2
-        if self.scene is Scene.BIRTH:
+        if self.scene is Scene.CREATION:
             passing = self.tables + 1  # the quarantine is created first
         held = Blow.STOP if self.blow is Blow.LOSE else self.blow
         return f"{self.point}:{passing}:{held}"
 
 
 CELLS = tuple(
-    Cell(point, blow, connector, tables)
+    Cell(point, blow, connector, tables, keyed)
     for connector in ("iceberg", "delta")
     for tables in (1, 3)
-    for point in CrashPoint
+    for keyed in (False, True)
+    for point in SCENES
     for blow in Blow
-    if (connector == "iceberg" or point not in NOT_OF_DELTA)
+    if (point in OF_ROW_DELTAS if keyed else SCENES[point] is not Scene.CHANGES)
+    and (connector == "iceberg" or point not in NOT_OF_DELTA)
     and (blow is not Blow.LOSE or point in ACTS)
     and (blow is not Blow.LOSE or connector == "delta" or point not in NOT_OF_REST)
 )
@@ -169,17 +187,17 @@ class Histogram:
 
 @dataclass(slots=True)
 class Fields:
-    """The fields of a session: one for each kind, number of tables and line, and one for each birth.
+    """The fields of a session: one for each kind, number of tables and line, one for each creation.
 
-    `line` makes a field whose line loses answers at a point; `kept` is told each cell that ended as
+    `line` makes a field whose line loses answers at a point; `kept` receives each cell that ended as
     it must.
     """
 
-    make: Callable[[str, int], Field]
-    line: Callable[[str, int, CrashPoint], tuple[Field, Line]]
+    make: Callable[[Cell], Field]
+    line: Callable[[Cell], tuple[Field, Line]]
     histogram: Histogram
     kept: Kept | None = None
-    _open: dict[tuple[str, int, str], tuple[Field, Line | None]] = field(default_factory=dict)
+    _open: dict[tuple[str, int, bool, str], tuple[Field, Line | None]] = field(default_factory=dict)
     _all: list[Field] = field(default_factory=list)
 
     def compared(self) -> Compared:
@@ -202,10 +220,10 @@ class Fields:
             self.kept.add(cell, time.monotonic() - began)
 
     def _ground(self, cell: Cell) -> tuple[Field, Line | None]:
-        if cell.scene is Scene.BIRTH:
+        if cell.scene is Scene.CREATION:
             return self._made(cell)
         asked = ACTS[cell.point] if cell.blow is Blow.LOSE else "nobody"
-        key = (cell.connector, cell.tables, asked)
+        key = (cell.connector, cell.tables, cell.keyed, asked)
         if key not in self._open:
             self._open[key] = self._made(cell)
             self._open[key][0].send(bad=False)
@@ -213,11 +231,7 @@ class Fields:
         return self._open[key]
 
     def _made(self, cell: Cell) -> tuple[Field, Line | None]:
-        made, line = (
-            self.line(cell.connector, cell.tables, cell.point)
-            if cell.blow is Blow.LOSE
-            else (self.make(cell.connector, cell.tables), None)
-        )
+        made, line = self.line(cell) if cell.blow is Blow.LOSE else (self.make(cell), None)
         self._all.append(made)
         return made, line
 
@@ -249,9 +263,9 @@ def _set(ground: Field, scene: Scene) -> None:
             ground.send_nothing_to_land()
         case Scene.WIDEN:
             ground.send(wider=True)
-        case Scene.BIRTH:
+        case Scene.CREATION:
             ground.send(bad=False)
-        case Scene.LAND | Scene.BEAT:
+        case Scene.LAND | Scene.BEAT | Scene.CHANGES:
             ground.send()
         case Scene.FENCE:
             ground.send()
@@ -317,19 +331,19 @@ def _stopped(ground: Field, cell: Cell) -> bool:
 
 def _unheard(ground: Field, line: Line, cell: Cell) -> None:
     """Hold it at the point, lose the answer to what it does next, and let it go on."""
-    told = line.count()
+    lost_before = line.count()
     with _driver(ground, *_words(cell), PENSTOCK_FAULTS=cell.plan) as driver:
         process = psutil.Process(driver.pid)
         driver.wait_until(lambda: sleeps(process), f"stopped at {cell.point}")
         line.lose(cell.point)
         os.kill(driver.pid, signal.SIGCONT)
         if cell.scene is Scene.BEAT:
-            driver.wait_until(lambda: line.count() > told, "an answer was lost")
+            driver.wait_until(lambda: line.count() > lost_before, "an answer was lost")
             driver.send(signal.SIGTERM)
         ended = driver.end()
         line.forget()
         assert ended.code in LANDED_OR_LATER, f"{ended.code}: {driver.log}"
-    assert told + 1 == line.count(), driver.log
+    assert lost_before + 1 == line.count(), driver.log
 
 
 def _ways_to_end(cell: Cell) -> set[int]:

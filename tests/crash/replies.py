@@ -1,12 +1,12 @@
 """Lost replies, the fourth blow of the matrix: an act was done outside, and its answer is lost.
 
-A run is held at the point before an act, its line is told to lose the next answer, and it goes on.
+A run is held at the point before an act, its line is set to lose the next answer, and it goes on.
 Tables are named by a REST catalog (Iceberg) or lie in S3 (Delta), the pending store in PostgreSQL;
-a proxy that stands before each closes the connection when the answer is there. Points at which
+a proxy before each closes the connection when the answer is there. Points at which
 nobody outside is asked have no reply to lose: a plan, a result, a local file, an end.
 
 Invariants:
-- the run ends by itself, landed or told to try again later, with no error of our making;
+- the run ends by itself, landed or with an error that asks to try again later, never P7xx;
 - of the pending store, only the reply to the act's own statement is lost: a heartbeat or a read
   that ends first is answered.
 """
@@ -72,7 +72,7 @@ _FILES = r"^(PUT|POST) .*\.parquet"
 
 @dataclass(slots=True)
 class Line:
-    """The line of one field to one of those who answer."""
+    """The line of one field to one of the servers."""
 
     lose: Callable[[CrashPoint], None]
     forget: Callable[[], None]
@@ -90,15 +90,16 @@ class Lines:
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def field(
-        self, place: Path, connector: str, tables: int, point: CrashPoint
+        self, place: Path, connector: str, tables: int, point: CrashPoint, *, keyed: bool
     ) -> tuple[Field, Line]:
-        """Make a field whose line to whoever answers at a point can lose answers."""
+        """Make a field whose line to the server that answers at a point can lose answers."""
         name = f"replies{next(self._numbers)}-{connector}"
         if ACTS[point] is Asked.STORE:
             given, line = self._store()
         else:
             given, line = self._rest(name) if connector == "iceberg" else self._s3()
-        return Field(place, self.bootstrap, name, connector, tables, **given), line
+        made = Field(place, self.bootstrap, name, connector, tables, keyed=keyed, **given)
+        return made, line
 
     def _store(self) -> tuple[dict[str, Any], Line]:
         server = self.server("postgresql")
@@ -130,7 +131,7 @@ class Lines:
                 **root,
                 "storage_options": {**options, **mine, "endpoint_url": liar.address},
             },
-            "stranger": {
+            "other_writer": {
                 **root,
                 "storage_options": {**options, **theirs, "endpoint_url": s3.endpoint},
             },
@@ -152,4 +153,4 @@ def _line(liar: Liar, connector: str) -> Line:
         pattern = _FILES if point is CrashPoint.FILE_WRITTEN else _WRITES[connector]
         liar.queue(pattern, Lie.LOSE_ANSWER)
 
-    return Line(lose, liar.clear, lambda: len(liar.told))
+    return Line(lose, liar.clear, lambda: len(liar.reported))

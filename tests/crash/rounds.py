@@ -14,7 +14,7 @@ from tests.crash.stage import INLINE, Stage
 from tests.processes.process import KILLED, Driver
 from tests.story.oracle import summary
 
-from penstock.core.crash_points import CrashPoint
+from penstock.core.crash_points import OF_PUBLISHING, CrashPoint
 
 START_SECONDS = 120.0
 CATCH_UP_SECONDS = 240.0
@@ -23,7 +23,7 @@ POINT_SECONDS = 6.0
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """One kill: who, and how many rows were PENDING in the store when it hit."""
+    """One kill: which process, and how many rows were PENDING in the store when it hit."""
 
     victim: str
     pending: int
@@ -72,7 +72,7 @@ class Series:
         self.chance = random.Random(self.seed)
         self.tally.seeds.append(self.seed)
 
-    def birth(self) -> None:
+    def first_creation(self) -> None:
         """Create the tables from good records alone, killed as they are created.
 
         What a table takes is decided by the records it is created from; so bad ones come later.
@@ -112,7 +112,9 @@ class Series:
             driver.wait_until_nothing_is_left()
 
     def _point(self) -> str:
-        points = [each for each in CrashPoint if each is not CrashPoint.CLAIM_BEFORE]
+        points = [
+            each for each in CrashPoint if each not in {CrashPoint.CLAIM_BEFORE, *OF_PUBLISHING}
+        ]
         return f"{self.chance.choice(points)}:{self.chance.randrange(1, 4)}"
 
     def _die_at_point(self, driver: Driver) -> None:
@@ -178,7 +180,7 @@ class Series:
         with Driver(self.stage.spec, "--until-caught-up", environment=environment) as driver:
             ended = driver.end(CATCH_UP_SECONDS)
             assert 0 == ended.code, ended.err[-3000:] + ended.out
-            commits = [each for each in driver.told if each.event == "TableCommitted"]
+            commits = [each for each in driver.reported if each.event == "TableCommitted"]
             if commits:
                 engine = environment.get("STAGE_MASTER", self.stage.master)
                 seconds = commits[0].at - driver.began

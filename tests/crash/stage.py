@@ -2,7 +2,7 @@
 
 Invariants:
 - everything random comes from one seed, and what is fed is the same for the same seed;
-- the judges below are written from the shapes alone, with `json.loads`: nothing of penstock.
+- the oracles below are written from the shapes alone, with `json.loads`: nothing of penstock.
 """
 
 from __future__ import annotations
@@ -155,13 +155,13 @@ class Stage:
 
 
 def order(record: Record) -> Row | None:
-    """Judge a record of orders; tombstones are quarantined."""
+    """Return the row of a record of orders; tombstones are quarantined."""
     shapes = {"id": _is_long, "shop": _is_text, "amount": _is_number, "note": _is_text}
     return _fitting(record, shapes)
 
 
 def click(record: Record) -> Row | None:
-    """Judge a record of clicks."""
+    """Return the row of a record of clicks."""
     return _fitting(record, {"id": _is_long, "page": _is_text})
 
 

@@ -1,6 +1,6 @@
 """SIGKILL at random moments, and the oracle after each: every record once, value by value.
 
-`make test` runs one on Spark beside its storm, `make crash` at least a hundred. Every choice comes
+`make test` runs one on Spark next to its storm, `make crash` at least a hundred. Every choice comes
 from the seed in the test's name; PENSTOCK_CRASH_SEED=n shifts all of them.
 """
 

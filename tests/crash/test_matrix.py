@@ -1,6 +1,6 @@
 """Every crash point, struck by SIGKILL, by an error, by SIGSTOP with a successor, by a lost reply.
 
-`make test` plays a fixed few, `make crash` all of them; lost replies of commits are also told by
+`make test` plays a fixed few, `make crash` all of them; lost replies of commits are also covered by
 tests/integration/landing/test_lying_catalogs.py.
 """
 
@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import re
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
 import pytest
+from tests.crash.field import expected_row, folded
 from tests.crash.matrix import CELLS, SCENES, Blow, Cell, Fields, Histogram
 from tests.processes.broker import wait_until
 from tests.processes.sigstop import sleeps
+from tests.story.oracle import Coordinate, Record, Row, compare
 
-from penstock.core.crash_points import CrashPoint
+from penstock.core.crash_points import OF_PUBLISHING, CrashPoint
 
+EPOCH = datetime.fromtimestamp(0, UTC)
 SOURCE = Path(__file__).parents[2] / "src/penstock"
 FEW = (
     Cell(CrashPoint.CREATE_AFTER, Blow.KILL, "iceberg", 3),
@@ -27,11 +31,13 @@ FEW = (
     Cell(CrashPoint.COMMIT_BEFORE, Blow.STOP, "delta", 3),
     Cell(CrashPoint.QUARANTINE_AFTER, Blow.KILL, "delta", 3),
     Cell(CrashPoint.SETTLE_BEFORE, Blow.LOSE, "delta", 3),
+    Cell(CrashPoint.RESOLVE_AFTER, Blow.STOP, "iceberg", 1, keyed=True),
+    Cell(CrashPoint.ROW_DELETES_WRITTEN, Blow.KILL, "delta", 1, keyed=True),
 )
 
 
 def test_every_crash_point_has_its_scene() -> None:
-    assert set(CrashPoint) == set(SCENES)
+    assert set(CrashPoint) - OF_PUBLISHING == {*SCENES}
 
 
 def test_every_crash_point_is_passed_by_the_code() -> None:
@@ -57,6 +63,32 @@ def test_a_process_that_has_ended_is_not_taken_for_a_stopped_one() -> None:
     assert not sleeps(process)
 
 
+def test_the_fold_finds_what_is_not_the_last_row_of_its_key() -> None:
+    said = [b'{"id": 1}', b'{"id": 1, "text": "last"}', b'{"id": 2}', None, b"bad"]
+    keys = [b"1", b"1", b"2", b"2", b"1"]
+    records = [
+        Record(Coordinate("t", 0, at), 0, key, value)
+        for at, (key, value) in enumerate(zip(keys, said, strict=True))
+    ]
+    row = {"_kafka_topic": "t", "_kafka_partition": 0, "_kafka_timestamp": EPOCH, "id": 1}
+    former, last = (
+        {**row, "_kafka_offset": at, "text": text} for at, text in ((0, None), (1, "last"))
+    )
+    deleted = {**row, "_kafka_offset": 2, "id": 2}
+    refused = [{"table": "t", "topic": "t", "partition": 0, "offset": 4, "code": "P302"}]
+    refused = [{**each, "key": b"1", "value": b"bad"} for each in refused]
+
+    def kinds(*rows: Row) -> list[str]:
+        found = compare("t", folded(records), expected_row, rows, refused)
+        return [f"{each.kind} {each.at.offset}" for each in found]
+
+    assert [] == kinds(last)
+    assert ["lost 1"] == kinds()
+    assert ["foreign 0"] == kinds(former, last)
+    assert ["foreign 2"] == kinds(last, deleted)
+    assert ["doubled 1"] == kinds(last, last)
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("cell", FEW, ids=str)
 def test_a_blow_at_a_point_loses_and_doubles_nothing(fields: Fields, cell: Cell) -> None:
@@ -72,7 +104,7 @@ def test_every_blow_at_every_point_loses_and_doubles_nothing(fields: Fields, cel
 
 @pytest.mark.timeout(600)
 def test_metadata_says_what_the_files_of_all_tables_hold(fields: Fields) -> None:
-    """Comes behind the rounds above: it looks at all that they have landed."""
+    """Runs after the rounds above: it checks all that they have landed."""
     found = fields.compared()
 
     assert () == found.wrong
@@ -81,5 +113,5 @@ def test_metadata_says_what_the_files_of_all_tables_hold(fields: Fields) -> None
 
 @pytest.mark.slow
 def test_every_point_was_hit_in_every_way(histogram: Histogram) -> None:
-    """Comes last: it looks at what the rounds above have hit."""
+    """Runs last: it checks what the rounds above have hit."""
     assert {(cell.point, cell.blow) for cell in CELLS} == set(histogram.hits)

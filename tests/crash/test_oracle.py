@@ -36,7 +36,7 @@ def stage(broker: Running, tmp_path_factory: pytest.TempPathFactory) -> Stage:
 
 @pytest.fixture
 def planted(stage: Stage) -> Iterator[Callable[[Sequence[str], Plant], None]]:
-    """Write tables anew with a fault in each; they are put right again afterwards."""
+    """Rewrite tables with a fault in each; they are put right again afterwards."""
     originals: dict[str, pa.Table] = {}
 
     def plant(tables: Sequence[str], fault: Plant) -> None:
@@ -125,7 +125,7 @@ def _with(rows: pa.Table, column: str, change: Callable[[list], list]) -> pa.Tab
 
 
 def _at(rows: pa.Table, *, offset: int) -> pa.Table:
-    """Return one row of partition 1 as if it stood at another offset."""
+    """Return one row of partition 1 as if it were at another offset."""
     one = rows.filter(pc.equal(rows["_kafka_partition"], 1)).slice(0, 1)
     return _with(one, "_kafka_offset", lambda _: [offset])
 

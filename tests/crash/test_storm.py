@@ -16,15 +16,17 @@ import pytest
 from deltalake import write_deltalake
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.typedef import Record
+from tests.integration.delta.foreign_delete import foreign_delete
 from tests.processes.process import KILLED
-from tests.storm.judgement import judged
+from tests.storm.judgement import judgement_of
+from tests.storm.other_writers import OtherWriters
 from tests.storm.plan import Fault, digest, plan
 from tests.storm.report import Report, lines
-from tests.storm.stage import Stage, opened
+from tests.storm.stage import KEY, Stage, opened
 from tests.storm.storm import LONG, SHORT, storm
-from tests.storm.strangers import Strangers
-from tests.storm.watch import NOWHERE, SHIFT, Standing, Watch, wrong
+from tests.storm.watch import NOWHERE, SHIFT, Contents, Watch, wrong
 
+from penstock.connectors.delta.locations import StorageRoot
 from penstock.core.statistics import Fault as Wrong
 
 OF_COLUMNS = {
@@ -35,7 +37,7 @@ OF_COLUMNS = {
     "lower_bounds": Wrong.LOWER,
     "upper_bounds": Wrong.UPPER,
 }
-"""What a manifest says of the columns of a file, and how the judgement calls it where it is wrong."""
+"""What a manifest says of the columns of a file, and how the judgement names the error."""
 SECONDS = float(os.environ.get("STORM_SECONDS", "30"))
 SEED = int(os.environ.get("STORM_SEED", "1"))
 
@@ -51,12 +53,12 @@ def blown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Blown]:
 @pytest.mark.timeout(600)
 def test_nothing_is_lost_or_doubled_in_a_storm(blown: Blown) -> None:
     stage, report = blown
-    told = "\n".join(lines(report.data()))
-    print(told)
+    text = "\n".join(lines(report.data()))
+    print(text)
 
-    assert [] == report.wrong, told
+    assert [] == report.wrong, text
     assert report.judgement.records > 1_000
-    assert report.looks > 2
+    assert report.checks > 2
     assert set(stage.tables) <= {table for log in report.logs.values() for table in log.commits}
     assert sum(report.faults.values()) > 10
     assert any(life.code == KILLED for log in report.logs.values() for life in log.lives)
@@ -91,7 +93,43 @@ def test_a_loss_planted_after_the_storm_turns_the_report_red(blown: Blown) -> No
     assert "RED" in lines(again.data())[0]
 
 
-def test_a_file_that_nobody_knows_turns_the_report_red(blown: Blown) -> None:
+def test_a_row_that_comes_back_into_a_keyed_table_turns_the_report_red(blown: Blown) -> None:
+    """As a resolver leaves it that does not find the former row of a key."""
+    stage, report = blown
+    table = stage.iceberg("lake.storm.keyed")
+    assert table is not None
+    rows = table.scan().to_arrow()
+    kept = {*map(_place, rows.to_pylist())}
+    every = pa.table(stage.iceberg("lake.storm.mixed").scan().to_arrow())
+    former = next(
+        n
+        for n, row in enumerate(every.to_pylist())
+        if row[KEY] is not None and _place(row) not in kept
+    )
+    table.append(every.slice(former, 1).select(rows.schema.names).cast(rows.schema))
+
+    again = _again(stage, report)
+    assert ["foreign"] == [
+        each.kind for each in again.judgement.findings if each.table == "lake.storm.keyed"
+    ]
+
+
+def test_a_row_that_is_missing_in_a_keyed_table_turns_the_report_red(blown: Blown) -> None:
+    stage, report = blown
+    name = "delta.storm.keyed"
+    at = _place(stage.rows(name)[0])
+    root = StorageRoot(str(stage.directory / "delta"))
+    assert foreign_delete(root, name.removeprefix("delta."), lambda row: at == _place(row))
+
+    found = [each for each in _again(stage, report).judgement.findings if each.table == name]
+    assert [(at, True)] == [(each.at[1:], each.kind in {"lost", "not landed"}) for each in found]
+
+
+def _place(row: dict[str, Any]) -> tuple[int, int]:
+    return row["_kafka_partition"], row["_kafka_offset"]
+
+
+def test_an_unknown_file_turns_the_report_red(blown: Blown) -> None:
     stage, report = blown
     stray = stage.place("delta.storm.split") / "stray.parquet"
     stray.write_bytes(b"PAR1")
@@ -99,8 +137,10 @@ def test_a_file_that_nobody_knows_turns_the_report_red(blown: Blown) -> None:
     assert [str(stray)] == list(_again(stage, report).judgement.leftovers.unknown)
 
 
-@pytest.mark.parametrize("told", ["upper_bounds", "null_value_counts"])
-def test_wrong_metadata_of_an_iceberg_file_turns_the_report_red(blown: Blown, told: str) -> None:
+@pytest.mark.parametrize("statistic", ["upper_bounds", "null_value_counts"])
+def test_wrong_metadata_of_an_iceberg_file_turns_the_report_red(
+    blown: Blown, statistic: str
+) -> None:
     stage, report = blown
     table = stage.iceberg("lake.storm.mixed")
     assert table is not None
@@ -108,7 +148,7 @@ def test_wrong_metadata_of_an_iceberg_file_turns_the_report_red(blown: Blown, to
     number = table.schema().find_field("id").field_id
     wrong = {"upper_bounds": (-(10**9)).to_bytes(8, "little", signed=True), "null_value_counts": 1}
     said = {each: dict(getattr(file, each)) for each in OF_COLUMNS}
-    said[told][number] = wrong[told]
+    said[statistic][number] = wrong[statistic]
     changed = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=file.file_path,
@@ -125,11 +165,11 @@ def test_wrong_metadata_of_an_iceberg_file_turns_the_report_red(blown: Blown, to
         with transaction.update_snapshot().fast_append() as change:
             change.append_data_file(changed)
 
-    assert OF_COLUMNS[told] in _faults(_again(stage, report), Path(file.file_path).name)
+    assert OF_COLUMNS[statistic] in _faults(_again(stage, report), Path(file.file_path).name)
 
 
 @pytest.mark.parametrize(
-    ("told", "fault"),
+    ("statistics", "fault"),
     [
         ({"minValues": {"id": 10**9}, "maxValues": {"id": 10**9}}, Wrong.LOWER),
         ({"nullCount": {"_kafka_offset": 10**9}}, Wrong.NULLS),
@@ -137,10 +177,10 @@ def test_wrong_metadata_of_an_iceberg_file_turns_the_report_red(blown: Blown, to
     ids=str,
 )
 def test_wrong_metadata_of_a_delta_file_turns_the_report_red(
-    blown: Blown, told: dict[str, Any], fault: Wrong
+    blown: Blown, statistics: dict[str, Any], fault: Wrong
 ) -> None:
     stage, report = blown
-    file = _added_again(stage, "delta.storm.whole", told, {})
+    file = _added_again(stage, "delta.storm.whole", statistics, {})
 
     assert fault in _faults(_again(stage, report), file)
 
@@ -153,7 +193,9 @@ def test_another_partition_value_turns_the_report_red(blown: Blown) -> None:
     assert 0 < _again(stage, report).counted["otherwise wrong"]
 
 
-def _added_again(stage: Stage, table: str, told: dict[str, Any], partition: dict[str, str]) -> str:
+def _added_again(
+    stage: Stage, table: str, statistics: dict[str, Any], partition: dict[str, str]
+) -> str:
     """Put a file's `add` into the log once more, with other statistics; return the file's name."""
     handle = stage.delta(table)
     assert handle is not None
@@ -164,7 +206,7 @@ def _added_again(stage: Stage, table: str, told: dict[str, Any], partition: dict
         "size": file["size_bytes"],
         "modificationTime": 0,
         "dataChange": True,
-        "stats": json.dumps({"numRecords": file["num_records"], **told}),
+        "stats": json.dumps({"numRecords": file["num_records"], **statistics}),
     }
     log = stage.place(table) / "_delta_log" / f"{handle.version() + 1:020d}.json"
     log.write_text(json.dumps({"add": add}) + "\n")
@@ -173,8 +215,8 @@ def _added_again(stage: Stage, table: str, told: dict[str, Any], partition: dict
 
 def _faults(report: Report, file: str) -> list[Wrong]:
     """Name what the report finds wrong with the metadata of a file."""
-    told = [each for each in report.wrong if each.endswith(file)]
-    return [fault for fault in Wrong if any(f": {fault} of " in each for each in told)]
+    found = [each for each in report.wrong if each.endswith(file)]
+    return [fault for fault in Wrong if any(f": {fault} of " in each for each in found)]
 
 
 def _seen(stage: Stage) -> set[str]:
@@ -190,7 +232,8 @@ def _first(rows: pa.Table) -> int:
 
 def _again(stage: Stage, report: Report) -> Report:
     lives = [life for log in report.logs.values() for life in log.lives]
-    return replace(report, judgement=judged(stage, lives, Strangers(stage), spark=False))
+    others = replace(OtherWriters(stage), deleted=report.deleted)
+    return replace(report, judgement=judgement_of(stage, lives, others, spark=False))
 
 
 @pytest.mark.parametrize(
@@ -205,9 +248,9 @@ def _again(stage: Stage, report: Report) -> Report:
     ],
 )
 def test_the_live_checker_finds_what_must_not_be(landed, refused, committed, kind) -> None:
-    standing = Standing("t", *map(_numbered, (landed, refused, committed)), {0: 4, 1: 4})
+    contents = Contents("t", *map(_numbered, (landed, refused, committed)), {0: 4, 1: 4})
 
-    assert ([kind] if kind else []) == [each.kind for each in wrong(standing)]
+    assert ([kind] if kind else []) == [each.kind for each in wrong(contents)]
 
 
 def _numbered(those: list[tuple[int, int]]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What `penstock audit --values` finds, for judges: metadata of live files against what they hold."""
+"""What `penstock audit --values` finds, for oracles: metadata of live files and their values."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def compared(connector: str, settings: Mapping[str, Any], tables: Iterable[str])
                 f"the file holds {each.held}: {each.file}"
                 for each in audit.mismatches
             ]
-            untold = [f"{name}: not compared: {each}" for each in audit.untold]
-            found += Compared(audit.files, audit.rows, (*wrong, *untold))
+            not_compared = [f"{name}: not compared: {each}" for each in audit.not_compared]
+            found += Compared(audit.files, audit.rows, (*wrong, *not_compared))
         return found
     finally:
         opened.close()

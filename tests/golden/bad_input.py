@@ -1,7 +1,7 @@
 """The corpus of bad input: bytes of every class that data design names, and what they get.
 
 `bad_input.jsonl` has one case a line: the class, the value as pieces `[text in latin-1, times]`, what
-else the record has, the rules that differ, and its fate: a code, a reason it is filtered under, or
+else the record has, the rules that differ, and its outcome: a code, a reason it is filtered under, or
 the members that land.
 """
 

@@ -1,7 +1,7 @@
 """The golden conversions: JSON text, column type, and the value that lands or the code.
 
 `conversions.jsonl` has one case a line. Tests of the converter and of both table formats, and the
-page docs/reference/conversions.md, are made from it. Values stand in it as `shown` writes them.
+page docs/reference/conversions.md, are made from it. Values are written in it by `shown`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def cases() -> list[Case]:
 
 
 def shown(value: Any, type_: Type) -> Any:
-    """Write a value as plain JSON that tells it from every other value of its type."""
+    """Write a value as plain JSON that differs from every other value of its type."""
     match type_:
         case _ if value is None:
             return None

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import kafka
 from confluent_kafka import KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+from kafka.admin import AbortTransactionSpec
 
-from penstock.dev.broker import Options, Running, down, up
+from penstock.dev.broker import Running, down, up
 from penstock.testing.sent import Sent
 
 PROPERTIES: Mapping[str, str] = {
@@ -38,9 +40,9 @@ def running_broker(
 
     `properties` win over those of `penstock.dev.broker` and of this module.
     """
-    options = Options(properties={**PROPERTIES, **(properties or {})})
+    wanted = {**PROPERTIES, **(properties or {})}
     try:
-        yield up(directory, 0, options=options)
+        yield up(directory, 0, properties=wanted)
     finally:
         down(directory)
 
@@ -66,7 +68,7 @@ class Cluster:
         self._numbers = itertools.count()
 
     def create(self, topic: str, partitions: int = 1, **config: str) -> None:
-        """Create a topic; in names of settings `_` stands for a dot."""
+        """Create a topic; in names of settings `_` means a dot."""
         settings = {name.replace("_", "."): value for name, value in config.items()}
         new = NewTopic(topic, partitions, replication_factor=1, config=settings)
         self.admin.create_topics([new])[topic].result()
@@ -82,6 +84,23 @@ class Cluster:
         """Delete a topic."""
         self.admin.delete_topics([topic])[topic].result()
         wait_until(lambda: self.partition_count(topic) == 0, f"{topic} is gone")
+
+    def end_open_transactions(self, topic: str, partitions: Iterable[int]) -> int:
+        """Abort what is open on partitions, as kafka-transactions.sh does; return how many."""
+        places = [kafka.TopicPartition(topic, number) for number in partitions]
+        admin = kafka.KafkaAdminClient(bootstrap_servers=self.bootstrap)
+        try:
+            found = [
+                AbortTransactionSpec(at, each.producer_id, each.producer_epoch)
+                for at, state in admin.describe_producers(places).items()
+                for each in state.active_producers
+                if each.current_transaction_start_offset >= 0
+            ]
+            for each in found:
+                admin.abort_transaction(each)
+        finally:
+            admin.close()
+        return len(found)
 
     def delete_before(self, topic: str, partition: int, offset: int) -> None:
         """Delete the records before an offset, as retention would."""

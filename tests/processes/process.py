@@ -30,7 +30,7 @@ KILLED = -signal.SIGKILL
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Reported:
     """One line of a JSON log, and when it was read (monotonic seconds)."""
 
     event: str
@@ -136,7 +136,7 @@ class Driver:
         start: Start | None = None,
     ) -> None:
         self.began = time.monotonic()
-        self.told: list[Told] = []
+        self.reported: list[Reported] = []
         self.lines: list[str] = []
         whole = {**os.environ, **(environment or {})}
         self._process = (start or _cold)(("run", str(spec), "--json", *words), whole)
@@ -174,16 +174,16 @@ class Driver:
         return self._process.poll() is None
 
     def count(self, event: str) -> int:
-        """Count the events of a name told so far."""
-        return sum(each.event == event for each in list(self.told))
+        """Count the events of a name reported so far."""
+        return sum(each.event == event for each in list(self.reported))
 
-    def wait_for(self, event: str, count: int = 1, *, seconds_max: float = SECONDS_MAX) -> Told:
-        """Wait until an event was told a number of times; give the last of these.
+    def wait_for(self, event: str, count: int = 1, *, seconds_max: float = SECONDS_MAX) -> Reported:
+        """Wait until an event was reported a number of times; give the last of these.
 
         Raises TimeoutError when the process ends before, or the time is up.
         """
         self.wait_until(lambda: self.count(event) >= count, event, seconds_max=seconds_max)
-        return [each for each in self.told if each.event == event][count - 1]
+        return [each for each in self.reported if each.event == event][count - 1]
 
     def wait_until(
         self, condition: Callable[[], bool], what: str, *, seconds_max: float = SECONDS_MAX
@@ -265,9 +265,9 @@ class Driver:
         with self._process.stderr as stream:
             for line in stream:
                 self.lines.append(line)
-                told = _event(line)
-                if told is not None:
-                    self.told.append(told)
+                reported = _event(line)
+                if reported is not None:
+                    self.reported.append(reported)
 
 
 @contextmanager
@@ -280,10 +280,10 @@ def paused(process: psutil.Process) -> Iterator[None]:
         process.resume()
 
 
-def _event(line: str) -> Told | None:
+def _event(line: str) -> Reported | None:
     try:
         data = json.loads(line)
-        return Told(data["event"], data, time.monotonic())
+        return Reported(data["event"], data, time.monotonic())
     except (ValueError, KeyError, TypeError):
         return None
 

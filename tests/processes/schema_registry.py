@@ -1,5 +1,5 @@
 """A schema registry over HTTP on this machine, with the paths, answers and error codes of
-Confluent's; it can be told to fail, and to ask who calls.
+Confluent's; it can be asked to fail, and to ask for credentials.
 
 Source: Confluent Schema Registry, "API reference".
 """
@@ -102,7 +102,7 @@ def serving(registered: Registered) -> Iterator[str]:
                 self._send(401, {"error_code": 401, "message": "Unauthorized"})
             elif registered.failures:
                 status = registered.failures.pop(0)
-                self._send(status, {"error_code": status, "message": "told to fail"})
+                self._send(status, {"error_code": status, "message": "set to fail"})
             else:
                 self._send(*registered.answer(self.path))
 

@@ -1,4 +1,4 @@
-"""Processes that stand still by SIGSTOP, and hold up nobody."""
+"""Processes that stop by SIGSTOP, and hold up no test."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import psutil
 ENDED = frozenset("ZX")
 """The states of a thread that runs no more, as /proc/…/stat names them (proc_pid_stat(5))."""
 TRIES = 100
-STAND_SECONDS_MAX = 60.0
+SUSPEND_SECONDS_MAX = 60.0
 
 
 def sleeps(process: psutil.Process) -> bool:
-    """Return whether every thread of a process stands: they stop one after the other."""
+    """Return whether every thread of a process has stopped: they stop one after the other."""
     return _states(process) == {"T"}
 
 
@@ -28,7 +28,7 @@ def let_locks_go(process: psutil.Process, databases: Sequence[Path]) -> bool:
     when the process came to its end meanwhile.
     """
     for _ in range(TRIES):
-        deadline = time.monotonic() + STAND_SECONDS_MAX
+        deadline = time.monotonic() + SUSPEND_SECONDS_MAX
         while not sleeps(process):
             if not _states(process):
                 return False

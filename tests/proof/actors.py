@@ -1,4 +1,4 @@
-"""Lives of a simulated world that move only when they are told to.
+"""Lives of a simulated world that move only on command.
 
 Invariants:
 - a life is a thread of its own, held at every crash point and before every listing;
@@ -18,7 +18,7 @@ from tests.story.observer import Crash
 from tests.story.run import Life
 from tests.story.single_thread import Waiting
 
-from penstock.core.crash_points import CrashPoint
+from penstock.core.crash_points import OF_PUBLISHING, CrashPoint
 
 LISTING = "listing"
 LISTINGS_MAX, PASSINGS_MAX, MOVES_MAX = 60, 12, 80
@@ -27,7 +27,7 @@ BEATS = {CrashPoint.HEARTBEAT_BEFORE, CrashPoint.HEARTBEAT_AFTER}
 
 
 class Actor:
-    """One life in a thread of its own; it moves only when it is told to."""
+    """One life in a thread of its own; it moves only on command."""
 
     def __init__(self, life: Life, target: Callable[[], object]) -> None:
         self.life, self.at, self.ended, self.cap = life, "", False, 0
@@ -37,7 +37,7 @@ class Actor:
         for number in range(1, LISTINGS_MAX):
             life.at_listing(number, lambda: self._hold(LISTING))
         life.at_listing(LISTINGS_MAX, life.stop.set)
-        for point in set(CrashPoint) - BEATS:
+        for point in set(CrashPoint) - BEATS - OF_PUBLISHING:
             for passing in range(1, PASSINGS_MAX):
                 life.at(point, lambda point=point: self._hold(point), passing=passing)
         self._thread = threading.Thread(target=self._live, args=(target,), daemon=True)
@@ -46,7 +46,7 @@ class Actor:
         self._go.acquire()
         try:
             target()
-        except BaseException as error:  # noqa: BLE001  told to the thread that plays
+        except BaseException as error:  # noqa: BLE001  reported to the thread that plays
             self.bug = error
         finally:
             self.ended = True
@@ -69,7 +69,7 @@ class Actor:
             self._thread.start()
         self._go.release()
         if not self._held.acquire(timeout=WAIT_SECONDS):
-            raise TimeoutError(f"stuck behind {self.at}")
+            raise TimeoutError(f"stuck after {self.at}")
         if self.bug is not None:
             raise self.bug
 
@@ -81,7 +81,7 @@ class Actor:
                 return
 
     def kill(self) -> None:
-        """End it where it stands."""
+        """End it where it is."""
         self._killed = True
         if not self.ended and self._thread.ident is not None:
             self._go.release()
@@ -89,7 +89,7 @@ class Actor:
         self.ended = True
 
 
-class DirectedHands(Waiting):
+class DirectedCommits(Waiting):
     """Commit in the coordinator's own thread, when the schedule has a turn next."""
 
     def __init__(self, is_due: Callable[[], bool]) -> None:

@@ -6,7 +6,7 @@
 - A target is a function of bytes that raises when a promise is broken: anything but our own refusal,
   or a value that was accepted and reads otherwise when it is written again or read another way.
 - With atheris (Linux and macOS, `requirements/fuzz.lock`) libFuzzer looks for inputs that reach new
-  code; each target runs in a process of its own, and what breaks it is written beside the corpus.
+  code; each target runs in a process of its own, and what breaks it is written next to the corpus.
 - What was found stays as a seed in `SEEDS`; `make test` plays seeds and some thousand damages of them.
 """
 
@@ -120,22 +120,22 @@ def _spec() -> Target:
 
 
 def _json() -> Target:
-    from tests.properties import test_fuzz as told
+    from tests.properties import test_fuzz as oracle
 
     from penstock.rows.convert.batch import convert_batch
     from penstock.rows.options import RowOptions
 
     def target(data: bytes) -> None:
         values = data.split(b"\n\n")[:5]
-        batch = told.batch_of(values)
-        done = convert_batch(batch, at=told.AT, schema=told.SCHEMA, options=RowOptions({}))
+        batch = oracle.batch_of(values)
+        done = convert_batch(batch, at=oracle.AT, schema=oracle.SCHEMA, options=RowOptions({}))
         landed = dict(zip(done.offsets.tolist(), done.rows.to_pylist(), strict=True))
         assert len(values) == len(landed) + len(done.rejects)
         for offset, value in enumerate(values):
             expected = None
-            with suppress(told.RefusedError):
-                expected = told.oracle(value)
-            found = repr(landed.get(offset)).replace(told.ARROWS_UTC, told.PYTHONS_UTC)
+            with suppress(oracle.RefusedError):
+                expected = oracle.oracle(value)
+            found = repr(landed.get(offset)).replace(oracle.ARROWS_UTC, oracle.PYTHONS_UTC)
             assert repr(expected) == found, value
 
     return target
@@ -182,28 +182,29 @@ def _avro() -> Target:
 
 
 def _connect() -> Target:
+    import numpy as np
     import pyarrow as pa
 
-    from penstock.rows.decode.connect.reader import ConnectReader, split_schemas
-    from penstock.rows.reject_codes import RejectError
+    from penstock.rows.decode.decoder import ReaderCache, decode_values
+    from penstock.rows.options import RowOptions
+
+    options = RowOptions({}, format="json-schema-envelope")
 
     def target(data: bytes) -> None:
-        cut = split_schemas(pa.array([data], pa.binary()), depth_max=64)
-        for schema, (_, payloads) in cut.parts.items():
-            with suppress(RejectError):
-                reader = ConnectReader.of(schema, 64)
-                if reader is None:
-                    continue
-                values = pa.array(payloads, pa.binary())
-                decoded = reader.block(values)
-                decoded.array.validate(full=True)
-                assert len(decoded.array) == len(payloads)
+        batch = pa.record_batch({"value": pa.array([data], pa.binary())})
+        for group in decode_values(batch, np.arange(1), options, ReaderCache(), {}).groups:
+            if group.reader is None:
+                continue
+            decoded = group.reader.block(group.values)
+            decoded.array.validate(full=True)
+            assert len(decoded.array) == len(group.values)
 
     return target
 
 
 def _envelopes() -> Target:
-    from penstock.rows.decode.envelope.json_envelopes import NoRow, unwrap
+    from penstock.rows.decode.envelope.json_envelopes import unwrap
+    from penstock.rows.decode.format_reader import NoRowError
     from penstock.rows.options import Envelope
     from penstock.rows.reject_codes import RejectError
 
@@ -213,9 +214,10 @@ def _envelopes() -> Target:
         for envelope in get_args(Envelope):
             if envelope == "none":
                 continue
-            with suppress(RejectError, UnicodeDecodeError):  # the latter is found on landing
+            # A text that is not UTF-8 is found on landing.
+            with suppress(RejectError, NoRowError, UnicodeDecodeError):
                 row = unwrap(data, envelope, columns, depth_max=64)
-                assert isinstance(row, NoRow) or isinstance(json.loads(row), dict)
+                assert isinstance(json.loads(row), dict)
 
     return target
 
@@ -235,9 +237,9 @@ def _framing() -> Target:
     def target(data: bytes) -> None:
         values = pa.array([data, data[1:], b""], pa.binary())
         for options in plans:
-            groups, misfits = group_by_schema(values, None, options)
-            told = sorted([*misfits, *(int(at) for each in groups for at in each.positions)])
-            assert [0, 1, 2] == told, "each value is in one group, or a misfit"
+            groups, rejects = group_by_schema(values, None, options)
+            found = sorted([*rejects, *(int(at) for each in groups for at in each.positions)])
+            assert [0, 1, 2] == found, "each value is in one group, or rejected"
 
     return target
 
@@ -245,12 +247,12 @@ def _framing() -> Target:
 def _batches() -> Target:
     import numpy as np
 
-    from penstock.connectors.kafka.native.connection import UnfitError
+    from penstock.connectors.kafka.native.connection import FallbackError
     from penstock.connectors.kafka.native.record_columns import PAD, Records
 
     def target(data: bytes) -> None:
         count, records = max([1, *data[:1]]), data[1:]
-        with suppress(UnfitError):
+        with suppress(FallbackError):
             padded = np.frombuffer(records + bytes(PAD), np.uint8)
             found = Records(padded, [len(records)], [count])
             lengths = {len(each) for each in (found.key(), found.value(), found.headers())}
@@ -387,7 +389,7 @@ def fuzzed(name: str, seconds: int) -> Figures:
 
 def main(words: list[str]) -> int:
     """Fuzz targets one after the other, and keep the figures."""
-    from tests.story.unforeseen_errors import without_fence
+    from tests.story.unexpected_errors import without_fence
 
     without_fence()
     if words[0] == "--play":

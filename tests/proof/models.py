@@ -1,4 +1,4 @@
-"""The models of the specification, and its mutants: the constants of each.
+"""The models of the commit protocol's specification, and its mutants: the constants of each.
 
 A model must hold; a mutant has one defence `Off` and just the faults it takes, and must break one of
 the invariants named. TLC reads the constants from `configuration`.
@@ -12,56 +12,73 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SPEC = ROOT / "docs/design/spec/Penstock.tla"
+FOLDER = ROOT / "docs/design/spec"
 COMMENT = re.compile(r"\\\*[^\n]*|\(\*.*?\*\)", re.DOTALL)
 
-INVARIANTS = (
-    "I1_NoDup",
-    "I2_NoLoss",
-    "I3_Monotone",
-    "I4_Fenced",
-    "I5_OneIdentity",
-    "I6_FilesLive",
-    "I9_FanOut",
-    "I10_TwoPhases",
-    "I11_Quarantine",
-)
 
-CONSTANTS: dict[str, object] = {
-    "Many": 1,
-    "Sources": {1},
-    "First": {1},
-    "N": 2,
-    "Early": 2,
-    "Shape": "rows",
-    "Lives": {1, 2},
-    "Elsewhere": set(),
-    "Latest": False,
-    "MaxEpochs": 2,
-    "MaxWaiting": 4,
-    "Faults": set(),
-    "MaxFaults": 0,
-    "Off": set(),
-}
+@dataclass(frozen=True)
+class Specification:
+    """A file of TLA+, what it must not break, and the constants of its models unless they say so."""
+
+    name: str
+    invariants: tuple[str, ...]
+    constants: dict[str, object]
+
+    @property
+    def path(self) -> Path:
+        """Return where the file is."""
+        return FOLDER / f"{self.name}.tla"
+
+
+PENSTOCK = Specification(
+    "Penstock",
+    (
+        "I1_NoDup",
+        "I2_NoLoss",
+        "I3_Monotone",
+        "I4_Fenced",
+        "I5_OneIdentity",
+        "I6_FilesLive",
+        "I9_FanOut",
+        "I10_TwoPhases",
+        "I11_Quarantine",
+    ),
+    {
+        "Many": 1,
+        "Sources": {1},
+        "First": {1},
+        "N": 2,
+        "Early": 2,
+        "Shape": "rows",
+        "Lives": {1, 2},
+        "Elsewhere": set(),
+        "Latest": False,
+        "MaxEpochs": 2,
+        "MaxWaiting": 4,
+        "Faults": set(),
+        "MaxFaults": 0,
+        "Off": set(),
+    },
+)
 STRANGERS = {"foreign", "expire", "rollback", "recreate", "alter"}
 ALL = {*STRANGERS, "away", "lose", "orphans", "retention"}
 
 
 @dataclass(frozen=True)
 class Model:
-    """One run of TLC: constants that differ from CONSTANTS, and what it must find, if anything."""
+    """One run of TLC: constants that differ from the specification's, and what it must find."""
 
     name: str
     what: str
     breaks: str = ""
     changes: dict[str, object] = field(default_factory=dict)
+    specification: Specification = PENSTOCK
 
     @property
     def constants(self) -> dict[str, object]:
         """Return all constants; a mutant has the defence of its name off."""
-        if not self.breaks:
-            return {**CONSTANTS, **self.changes}
-        return {**CONSTANTS, "Off": {self.name}, **self.changes}
+        off = {"Off": {self.name}} if self.breaks else {}
+        return {**self.specification.constants, **off, **self.changes}
 
 
 def faults(*names: str, times: int = 0, **changes: object) -> dict[str, object]:
@@ -167,7 +184,12 @@ MUTANTS = (
     _mutant("compare and set", "I1", "a commit is applied to whatever is there"),
     _mutant("check inside the loop", "I1", "a lost race is repeated without deciding again"),
     _mutant("own id", "I10", "what has landed already is not recognised"),
-    _mutant("offsets", "I1 I2 I3", "a commit lands wherever its table stands", **faults("orphans")),
+    _mutant(
+        "offsets",
+        "I1 I2 I3",
+        "a commit lands at whatever position its table has",
+        **faults("orphans"),
+    ),
     _mutant(
         "own refusal",
         "I2",
@@ -192,7 +214,7 @@ MUTANTS = (
     _mutant(  # of the two defences, one is enough where requests are numbered
         "rollback fence",
         "I3",
-        "a rollback is told, not fenced, in a catalog that compares the head alone",
+        "a rollback is reported, not fenced, in a catalog that compares the head alone",
         **faults("rollback", Off={"rollback fence", "sequence numbers"}),
     ),
     _mutant(
@@ -235,7 +257,7 @@ MUTANTS = (
     _mutant(
         "distrust",
         "I1 I2 I11",
-        "a claim lands what it finds pending, whoever read it meanwhile",
+        "a claim lands what it finds pending, whatever read it meanwhile",
         **faults("alter", "lose", Shape="widen"),
     ),
     _mutant("lines", "I1 I11", "generations of two stores are compared", **VISITOR),
@@ -272,7 +294,7 @@ MUTANTS = (
     _mutant(
         "end of the rows",
         "I1 I3",
-        "a seek goes back to the beginning, behind rows or before them",
+        "a seek goes back to the beginning, after rows or before them",
         **faults("rollback", "seek"),
     ),
     _mutant(
@@ -305,7 +327,7 @@ MUTANTS = (
 def configuration(model: Model) -> str:
     """Write the constants as TLC reads them."""
     lines = [f"  {name} = {_literal(value)}" for name, value in model.constants.items()]
-    checked = [f"  {name}" for name in INVARIANTS]
+    checked = [f"  {name}" for name in model.specification.invariants]
     return "\n".join(["SPECIFICATION Spec", "CONSTANTS", *lines, "INVARIANTS", *checked, ""])
 
 
@@ -317,8 +339,8 @@ def _literal(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def mark(model: Model, specification: str) -> str:
+def mark(model: Model) -> str:
     """Return a mark that changes with the constants of a model and with what is specified."""
-    lines = map(str.rstrip, COMMENT.sub("", specification).splitlines())
+    lines = map(str.rstrip, COMMENT.sub("", model.specification.path.read_text()).splitlines())
     stated = "\n".join([configuration(model), *filter(None, lines)])
     return hashlib.sha256(stated.encode()).hexdigest()[:12]

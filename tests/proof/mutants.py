@@ -8,8 +8,8 @@
   imports the changed file from the start.
 - It is killed when a test fails or hangs; the module's own tests come first, then the quickest.
   Nothing is drawn at random: the same mutant meets the same tests.
-- A hang is told by the process's own clock or by its sleeping on, never by a busy machine's.
-- Verdicts are kept in docs/design/spec/results/mutants.txt, one line each; what stands there is not
+- A hang is detected by the process's own clock or by its sleeping on, never by a busy machine's.
+- Verdicts are kept in docs/design/spec/results/mutants.txt, one line each; what is listed there is not
   tried again while its function is the same. Survivors need a reason in tests/proof/survivors.txt;
   those without one are tried again each time.
 """
@@ -51,7 +51,7 @@ OWN: dict[str, tuple[str, ...]] = {
     "core/commits.py": ("tests/unit/core/test_commits.py",),
     "core/decide.py": ("tests/unit/core/test_decide.py",),
     "core/audit.py": ("tests/proof/test_audit.py",),
-    "core/resolutions.py": ("tests/simulation/test_closings.py",),
+    "core/resolutions.py": ("tests/simulation/test_resolutions.py",),
     "core/offsets.py": ("tests/properties/test_offsets.py",),
     "core/planning.py": ("tests/properties/test_planning.py",),
     "core/file_ranges.py": ("tests/simulation/test_replays.py",),
@@ -60,13 +60,14 @@ OWN: dict[str, tuple[str, ...]] = {
         "tests/unit/rows/schema/test_inference.py",
     ),
     "core/scratch.py": ("tests/contracts/test_memory_tables.py",),
+    "core/plain_data.py": ("tests/properties/test_wire.py",),
     "core/serialization.py": ("tests/properties/test_wire.py",),
     "commit/land.py": ("tests/unit/commit", "tests/simulation/test_stories.py"),
     "commit/attempt.py": ("tests/unit/commit", "tests/simulation/test_stories.py"),
     "commit/fence.py": ("tests/unit/commit", "tests/simulation/test_stories.py"),
     "commit/manual.py": (
         *("tests/simulation/test_changes_by_hand.py", "tests/simulation/test_seeks.py"),
-        *("tests/simulation/test_closings.py", "tests/simulation/test_replays.py"),
+        *("tests/simulation/test_resolutions.py", "tests/simulation/test_replays.py"),
     ),
     "commit/catalog_probe.py": ("tests/unit/commit/test_catalog_probe.py",),
     "commit/evolution.py": ("tests/simulation/test_evolution.py",),
@@ -99,7 +100,7 @@ CPU_SECONDS_MAX = 20.0
 STILL_SECONDS_MAX = 90.0
 """So long a process sleeps on without a moment's work when it hangs."""
 BYTES_MAX = 12 << 30
-TOLD = "MUTANTS_TOLD" in os.environ
+VERBOSE = "MUTANTS_VERBOSE" in os.environ
 """Let the tests talk."""
 UNCHANGED = 99
 """How a process ends in which the code could not be changed."""
@@ -152,7 +153,7 @@ def functions() -> dict[tuple[str, str], list[FunctionType]]:
 
 
 def changed(mutant: Mutant, known: dict[tuple[str, str], list[FunctionType]]) -> bool:
-    """Change the code of a function where it is; tell whether that could be done."""
+    """Change the code of a function where it is; return whether that could be done."""
     here = known.get((str(SOURCE / mutant.path), mutant.unit), [])
     waiting = [compiled(mutant)]
     while waiting:
@@ -172,7 +173,7 @@ def changed(mutant: Mutant, known: dict[tuple[str, str], list[FunctionType]]) ->
 
 
 class Watched:
-    """Have the tests in order, each within its time; tell the one that fails."""
+    """Have the tests in order, each within its time; return the one that fails."""
 
     def __init__(self, teller: Connection, mutant: Mutant | None = None) -> None:
         self.teller = teller
@@ -262,14 +263,14 @@ def awaited(pid: int, listener: Connection) -> tuple[int, str]:
 
 
 class Stillness:
-    """Whether a process does nothing for long: it sleeps, and its clock stands."""
+    """Whether a process does nothing for long: it sleeps, and its clock does not advance."""
 
     def __init__(self, pid: int) -> None:
         self.tasks = Path(f"/proc/{pid}/task")
         self.clock, self.since, self.looked = -1, time.monotonic(), time.monotonic()
 
     def for_long(self) -> bool:
-        """Look, once a second; tell whether nothing was done for STILL_SECONDS_MAX."""
+        """Poll once a second; return whether nothing was done for STILL_SECONDS_MAX."""
         if time.monotonic() < self.looked + 1:
             return False
         self.looked = time.monotonic()
@@ -288,7 +289,7 @@ def silenced() -> None:
     """Be quiet, within limits, on nobody's terminal."""
     resource.setrlimit(resource.RLIMIT_AS, (BYTES_MAX, BYTES_MAX))
     os.environ["PENSTOCK_HISTORIES"] = HISTORIES_COUNT
-    if TOLD:
+    if VERBOSE:
         return
     silence = os.open(os.devnull, os.O_RDWR)
     for number in range(3):

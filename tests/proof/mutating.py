@@ -4,7 +4,7 @@
   filter, a call left out, the smaller for the larger.
 - It is named by its file, its unit (the outermost function or method, or the whole file) and its
   number in there: lines may move, docstrings, comments and other functions may change meanwhile.
-- `mark` tells texts of a unit apart that do not do the same.
+- `mark` gives texts of a unit that do not do the same different marks.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ def _changes(tree: ast.Module) -> Iterator[tuple[int, str, Callable[[], None]]]:
             for at, node in enumerate(nodes):
                 for text, new in _replacements(node):
                     line = getattr(node, "lineno", getattr(parent, "lineno", 0))
-                    told = f"{text}: {_shown(node, parent)}"
-                    yield line, told, _replacing(parent, name, value, at, new)
+                    description = f"{text}: {_shown(node, parent)}"
+                    yield line, description, _replacing(parent, name, value, at, new)
 
 
 def _shown(node: object, parent: ast.AST) -> str:

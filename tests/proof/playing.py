@@ -1,13 +1,13 @@
 """Play a counterexample of TLC in the simulator: the real coordinators, by its schedule.
 
-    Play(model.constants, read_trace(name)).run()    # [] when every record stands once in the end
+    Play(model.constants, read_trace(name)).run()    # [] when every record is there once in the end
 
 - Each life is a thread of its own, held at every crash point and before every listing; the schedule
   lets one go on at a time, so a trace is one story however threads are scheduled.
 - A step of the model is an act of the simulator: `Start` goes on to the claim, `Epoch` until the
   epoch is prepared, `Attempt` to the request or to the settling, `Arrives` lets the request through.
 - With its defence in place the code leaves the trace where the defence acts; the rest is played as
-  far as it can be. What counts is the end: lives are killed, all is healed, and the oracle looks.
+  far as it can be. What counts is the end: lives are killed, all is healed, and the oracle checks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.proof.actors import (
     LISTINGS_MAX,
     Actor,
     CappedGround,
-    DirectedHands,
+    DirectedCommits,
 )
 from tests.proof.steps import Step
 from tests.story.backend import catalog_name
@@ -71,7 +71,7 @@ class Play:
             self._send(partition, range(constants["N"]))
 
     def run(self, *, forgetful: bool = False) -> list[str]:
-        """Play all steps, then end all lives and heal; tell what is wrong in the end.
+        """Play all steps, then end all lives and heal; return what is wrong in the end.
 
         `forgetful`: all pending stores are lost before it is healed, as they may be at any time.
         """
@@ -93,7 +93,7 @@ class Play:
 
     def _watch(self) -> None:
         """Look for what the end would not show: ledgers that went back, files that are not there,
-        commits that the store tells wrongly.
+        commits that the store reports wrongly.
         """
         for name in [catalog_name(each) for each in (*self.tables, QUARANTINE)]:
             stored = self.ground.warehouse.find(name)
@@ -106,7 +106,7 @@ class Play:
             for chain, text in contents.ledgers.items():
                 self._compare(f"{contents.uuid} {chain}", ledger_from_json(text))
             for host in sorted(self.world.hosts):
-                for entry in self.ground.shelf(host).entries:
+                for entry in self.ground.store(host).entries:
                     files = {file.path for file in entry.commit.files}
                     if entry.state == "ABORTED" and files & live:
                         self.seen.add(f"I10: a commit of {name} was given up, and is there")
@@ -131,7 +131,7 @@ class Play:
             self.world.catalog().create(catalog_name(name), definition, [])
 
     def _send(self, partition: int, offsets: range) -> None:
-        """Send what the model's shape has at an offset; "none" is not told apart from a row."""
+        """Send what the model's shape has at an offset; "none" is not distinguished from a row."""
         shape = self.constants["Shape"]
         bad = {"mixed": {0}, "narrow": {1}}.get(shape, set())
         widen, narrow = {"widen": {0}, "later": {0, 1}}.get(shape, set()), shape == "narrow"
@@ -159,7 +159,7 @@ class Play:
             self.actors[number].kill()
         self.actors[number] = actor
         self.ground.cap = lambda: actor.cap
-        self.world.hands = lambda _: DirectedHands(lambda: self._due(number))
+        self.world.hands = lambda _: DirectedCommits(lambda: self._due(number))
 
     def _due(self, life: int) -> bool:
         """Return whether the next step of a life is a commit's."""
@@ -170,7 +170,7 @@ class Play:
         return self.actors[step.life]
 
     def _open(self, step: Step) -> None:
-        if step.tables:  # a strange claim fences
+        if step.tables:  # a foreign claim fences
             self._actor(step).until({CrashPoint.FENCE_AFTER, CrashPoint.ANCHOR_AFTER, LISTING})
 
     def _begin(self, step: Step) -> None:
@@ -271,7 +271,7 @@ class Play:
         else:
             self._actor(step).until({CrashPoint.PREPARE_AFTER, CrashPoint.ANCHOR_AFTER})
 
-    # Strangers.
+    # Other writers.
 
     def _table(self, chain: int) -> str:
         return self._place(chain if chain <= len(self.tables) else len(self.tables) + 1)
@@ -348,7 +348,7 @@ class Play:
         self.ground.cap = lambda: None
         for name in (*self.tables, QUARANTINE):
             world.faults.give_back(catalog_name(name))
-        world.hands = lambda _: DirectedHands(lambda: True)
+        world.hands = lambda _: DirectedCommits(lambda: True)
         for host in [*sorted(world.hosts), "here"]:
             life = self._last(host)
             if life.error is None and "P455" in life.parked.values():
@@ -357,13 +357,13 @@ class Play:
             if life.error is not None:
                 return [f"the last life ended with {life.error!r}"]
             if set(life.parked.values()) == {"P455"}:
-                return []  # the witnesses cannot tell what was rolled back: it is told, and stops
+                return []  # the witnesses cannot say what was rolled back: it is reported, and stops
             if life.parked:
-                return [f"the last life left {life.parked} aside"]
+                return [f"the last life left {life.parked} parked"]
         if "retry" in self.constants["Faults"]:
             self._retry(world.life())
         self._give_up()
-        return world.breaks(judged=either)
+        return world.breaks(fitting=either)
 
     def _last(self, host: str) -> Life:
         """Live on to the end, in the smallest epochs: ranges that were read are read again."""

@@ -4,12 +4,13 @@
     python tests/proof/prove.py large      the large models (make prove-large)
     python tests/proof/prove.py "own id"   one model or mutant by its name
 
-- Each model is docs/design/spec/Penstock.tla with the constants of models.py. TLC searches all
-  states, breadth first, within MAX_SECONDS and 4 GiB.
+- Each model is a specification of docs/design/spec with the constants of models.py or
+  keyed_models.py. TLC searches all states, breadth first, within MAX_SECONDS and 4 GiB.
 - Models are searched by two workers, one after another; mutants by one each, two at once: one finds
   the same counterexample each time, and starting Java is most of what it takes.
 - The figures are kept in docs/design/spec/results.json, each with the commit and a mark of what was
-  checked; counterexamples, step by step, in tests/proof/traces; what TLC says is in .tlc/NAME.txt.
+  checked; counterexamples that are played, step by step, in tests/proof/traces; what TLC says is in
+  .tlc/NAME.txt.
 - The exit code is 1 when a model breaks an invariant, a mutant breaks none, or time was up.
 """
 
@@ -34,20 +35,15 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.proof.models import (
-    LARGE,
-    MUTANTS,
-    ROOT,
-    SMALL,
-    SPEC,
-    Model,
-    configuration,
-    mark,
-)
+from tests.proof import keyed_models, models
+from tests.proof.models import FOLDER, PENSTOCK, ROOT, Model, configuration, mark
 from tests.proof.steps import write_trace
 from tests.proof.tlc_output import steps_of
 
-RESULTS = SPEC.parent / "results.json"
+SMALL = (*models.SMALL, *keyed_models.SMALL)
+LARGE = (*models.LARGE, *keyed_models.LARGE)
+MUTANTS = (*models.MUTANTS, *keyed_models.MUTANTS)
+RESULTS = FOLDER / "results.json"
 SAID = ROOT / ".tlc"
 MAX_SECONDS = 3600
 WORKERS = 2
@@ -104,10 +100,10 @@ def check(model: Model, *, seconds: float = MAX_SECONDS) -> tuple[Finding, str]:
     options = ["-workers", str(workers), "-deadlock", "-config", "M.cfg"]
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
-        shutil.copy(SPEC, scratch)
+        shutil.copy(model.specification.path, scratch)
         Path(scratch, "M.cfg").write_text(configuration(model))
         java = ["java", *flags, f"-Djava.io.tmpdir={scratch}", "-cp", str(jar())]
-        command = [*java, "tlc2.TLC", *options, SPEC.name]
+        command = [*java, "tlc2.TLC", *options, model.specification.path.name]
         process = subprocess.Popen(
             command, cwd=scratch, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
@@ -147,7 +143,7 @@ def kept() -> dict[str, Finding]:
 
 
 def keep(found: Finding) -> None:
-    """Keep the figures of a model: a line each, in the order of models.py."""
+    """Keep the figures of a model: a line each, in the order of the models."""
     every = {**kept(), found.model.name: found}
     lines = [
         f"{json.dumps(model.name)}: {json.dumps(every[model.name].figures())}"
@@ -160,7 +156,7 @@ def keep(found: Finding) -> None:
 def _checked(model: Model) -> Finding:
     found, said = check(model)
     (SAID / f"{model.name.replace(' ', '-')}.txt").write_text(said)
-    if model.breaks:
+    if model.breaks and model.specification is PENSTOCK:
         write_trace(model.name, steps_of(said))
     return found
 
@@ -185,7 +181,7 @@ def main(names: list[str]) -> int:
         print(f"no model {', '.join(unknown)}; there are: {', '.join(every)}", file=sys.stderr)
         return 2
     SAID.mkdir(exist_ok=True)
-    commit, specification = _commit(), SPEC.read_text()
+    commit = _commit()
     chosen = [every[name] for name in names] if names else [*SMALL, *MUTANTS]
     found = []
     with ThreadPoolExecutor(WORKERS) as pool:
@@ -193,7 +189,7 @@ def main(names: list[str]) -> int:
         mutants = [model for model in chosen if model.breaks]
         for each in itertools.chain(models, _lazily(pool, mutants)):
             found.append(each)
-            of = mark(each.model, specification)
+            of = mark(each.model)
             keep(dataclasses.replace(each, commit=commit, of=of, seconds=round(each.seconds, 1)))
             print(each, flush=True)
     print(f"{sum(e.as_it_should for e in found)} of {len(found)} as they should be")

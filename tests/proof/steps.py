@@ -1,4 +1,4 @@
-"""The steps of a counterexample, as they are kept and played: who does what, to what.
+"""The steps of a counterexample, as they are kept and played: which actor does what, to what.
 
     {"action": "Turn", "life": 1, "chain": 2, "request": [1, 1]}
 

@@ -24,7 +24,7 @@ CHAIN = Chain(PIPELINE, ORDERS)
 NAME = catalog_name(ORDERS)
 
 
-def test_what_landed_before_the_newest_seek_is_judged_no_more():
+def test_commits_before_the_newest_seek_are_not_checked():
     commits = [
         CommitRecord("id", "s", 0, kind, (), 0, 0) for kind in ("append", "seek", "append", "seek")
     ]
@@ -34,14 +34,14 @@ def test_what_landed_before_the_newest_seek_is_judged_no_more():
     assert commits[::2] == newest_segment(commits[::2])
 
 
-def test_what_is_doubled_is_told_in_order():
+def test_duplicates_are_reported_in_order():
     twice = ["b", "a", "c", "b", "a"]
 
     assert ["a", "b"] == [each.where for each in doubled_files(twice)]
     assert ["a", "b"] == [each.where for each in doubled_commits(twice)]
 
 
-def test_a_gap_and_an_overlap_are_told_as_what_they_are_in_the_order_of_partitions():
+def test_gaps_and_overlaps_are_reported_by_kind_in_the_order_of_partitions():
     one, other = AT, replace(AT, partition=1)
     commits = [{other: span(0, 2), one: span(0, 3)}, {other: span(1, 4), one: span(5, 6)}]
     ledger = origin(CHAIN, {})
@@ -85,7 +85,7 @@ def test_a_record_refused_twice_is_found():
     assert {"doubled"} == census(RIGHT, refused=(3, 3))
 
 
-def test_a_refusal_that_is_gone_is_found():
+def test_a_missing_rejected_record_is_found():
     assert {"lost"} == census(RIGHT, refused=())
 
 
@@ -122,7 +122,7 @@ def test_a_file_added_twice_is_found(world):
     contents = stored(world).contents
     head = contents.snapshots[contents.head]
     twice = replace(head, id="s-by-hand", parent=head.id, files=(*head.files, head.files[0]))
-    stored(world).contents = contents.with_snapshot(replace(twice, summary=None))
+    stored(world).contents = contents.with_snapshot(replace(twice, commit=None))
 
     assert {"file"} == metadata(world)
 
@@ -147,7 +147,7 @@ def test_a_ledger_moved_by_hand_is_found(world, by):
 
 def test_a_commit_cut_out_of_the_middle_is_found(world):
     contents = stored(world).contents
-    own = [each for each in contents.ancestry() if each.summary]
+    own = [each for each in contents.ancestry() if each.commit]
     above, cut = own[0], own[1]
     snapshots = {**contents.snapshots, above.id: replace(above, parent=cut.parent)}
     stored(world).contents = replace(contents, snapshots=snapshots)
@@ -155,7 +155,7 @@ def test_a_commit_cut_out_of_the_middle_is_found(world):
     assert {"gap"} == metadata(world)
 
 
-def test_a_commit_that_stands_twice_is_found(world):
+def test_a_duplicate_commit_is_found(world):
     contents = stored(world).contents
     head = contents.snapshots[contents.head]
     again = replace(head, id="s-again", parent=head.id)

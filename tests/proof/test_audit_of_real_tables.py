@@ -158,7 +158,7 @@ def _added(table: Any, snapshot: int) -> set[str]:
     return {each["data_file"]["file_path"] for each in entries if each["snapshot_id"] == snapshot}
 
 
-def test_a_file_that_is_gone_is_found(ground: Field) -> None:
+def test_a_missing_file_is_found(ground: Field) -> None:
     def remove_iceberg(ground: Field) -> None:
         file = next(iter(iceberg(ground).scan().plan_files())).file
         Path(file.file_path.removeprefix("file://")).unlink()

@@ -16,7 +16,7 @@ MODELS = {model.name: model for model in MUTANTS if model.name not in OF_ROUTES}
 
 
 def played(name: str) -> list[str]:
-    """Play a kept counterexample; tell what is wrong in the end, whichever way it is healed."""
+    """Play a kept counterexample; return what is wrong in the end, whichever way it is healed."""
     steps = read_trace(name)
     assert steps, f"{name}: no counterexample is kept"
     constants = MODELS[name].constants

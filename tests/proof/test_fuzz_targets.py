@@ -3,7 +3,7 @@
 import pytest
 from tests.proof import fuzz
 
-from penstock.core import serialization
+from penstock.core import plain_data, serialization
 
 DAMAGES = {"json": 300, "avro": 500}
 
@@ -42,12 +42,12 @@ def broken(target, name):
 
 def test_a_reader_that_accepts_what_it_should_not_is_found(monkeypatch):
     """Texts of any kind, say: what was damaged cannot be written again, or reads otherwise."""
-    monkeypatch.setattr(serialization, "_text", str)
+    monkeypatch.setattr(serialization, "as_text", str)
 
     assert broken(fuzz.targets()["pending"], "pending")
 
 
 def test_a_reader_that_crashes_is_found(monkeypatch):
-    monkeypatch.setattr(serialization, "_load", lambda text, *_: serialization.json.loads(text))
+    monkeypatch.setattr(plain_data, "_UNREADABLE", (KeyError, AttributeError, AssertionError))
 
     assert broken(fuzz.targets()["ledger"], "ledger")

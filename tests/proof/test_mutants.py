@@ -28,7 +28,7 @@ def landed(offset: int, stop: int) -> bool:
 
 def test_every_place_that_decides_is_changed_and_no_other():
     found = mutants_of("penstock/core/x.py", SOURCE)
-    told = sorted(f"line {each.line}: {each.text.partition(':')[0]}" for each in found)
+    found_texts = sorted(f"line {each.line}: {each.text.partition(':')[0]}" for each in found)
 
     assert [
         "line 5: 1 to 2",
@@ -49,7 +49,7 @@ def test_every_place_that_decides_is_changed_and_no_other():
         "line 7: sorted left out",
         "line 8: None returned",
         "line 8: True to False",
-    ] == told
+    ] == found_texts
 
 
 def test_each_mutant_is_another_text():

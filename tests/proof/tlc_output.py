@@ -1,4 +1,4 @@
-"""Read the counterexample in what TLC says, as steps: who does what, and what that changes.
+"""Read the counterexample in what TLC says, as steps: which actor does what, and what that changes.
 
 TLC names the action of each step and prints the state after it; lives, chains and requests are
 found by comparing a state with the one before it.
@@ -47,14 +47,14 @@ def _states(said: str) -> Iterator[tuple[str, State]]:
 
 def _variables(text: str) -> State:
     parts = re.split(r"^/\\ (\w+) = ", text, flags=re.MULTILINE)
-    return {name: value_of(told) for name, told in zip(parts[1::2], parts[2::2], strict=True)}
+    return {name: value_of(value) for name, value in zip(parts[1::2], parts[2::2], strict=True)}
 
 
 def value_of(text: str) -> Any:
     """Read a value as TLC prints it: records as dicts, sequences as tuples, sets as frozensets."""
     tokens = _TOKEN.findall(text)
     value, rest = _value(tokens, 0)
-    assert rest == len(tokens), f"{text[:80]!r} goes on behind its value"
+    assert rest == len(tokens), f"{text[:80]!r} goes on after its value"
     return value
 
 
@@ -104,7 +104,7 @@ def _function(tokens: list[str], at: int) -> tuple[dict[Any, Any], int]:
 
 
 class Record(dict[str, Any]):
-    """A record that may stand in a set."""
+    """A record that may be in a set."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset((name, _frozen(value)) for name, value in self.items()))
@@ -162,7 +162,7 @@ def _settled(before: State, after: State) -> int:
 
 
 def _life_of(owner: int) -> int:
-    """Return the life of an owner, who is named by his line and his life."""
+    """Return the life of an owner, which is named by its line and its life."""
     return owner % 10
 
 

@@ -19,8 +19,9 @@ from penstock.core import decide as deciding
 from penstock.core.commits import CommitKind, landed_after
 from penstock.core.errors import ConflictError
 from penstock.core.file_ranges import Partitioned
+from penstock.landing.epoch import prepare
 from penstock.landing.repair import replay, reread, retry, table_rows
-from penstock.landing.tables import commits, log_checks, start_positions, table_set
+from penstock.landing.tables import log_checks, start_positions, table_set
 from penstock.ownership import claim as ownership
 from penstock.ownership import fencing
 from penstock.ports.tables import Verdict
@@ -30,16 +31,16 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 _commit = tables.MemoryTable.commit
 
 
-def _on_whatever_is_there(self: Any, state: Any, commit: Any, *, retain: int) -> str:
+def _on_whatever_is_there(self: Any, state: Any, commit: Any, **given: Any) -> str:
     state = replace(state, handle=self._warehouse.get(self.name).contents)
-    return _commit(self, state, commit, retain=retain)
+    return _commit(self, state, commit, **given)
 
 
-def _repeated(self: Any, state: Any, commit: Any, *, retain: int) -> str:
+def _repeated(self: Any, state: Any, commit: Any, **given: Any) -> str:
     try:
-        return _commit(self, state, commit, retain=retain)
+        return _commit(self, state, commit, **given)
     except ConflictError:
-        return _on_whatever_is_there(self, state, commit, retain=retain)
+        return _on_whatever_is_there(self, state, commit, **given)
 
 
 def _commit_is(commit: Any) -> Patch:
@@ -80,7 +81,7 @@ def _commit_before_rank(prepared: Any, landed: Any, *claims: Any) -> Any:
     return deciding.Commit() if fits and isinstance(found, deciding.Fenced) else found
 
 
-def _nobody_is_fenced(patch: pytest.MonkeyPatch) -> None:
+def _no_fencing(patch: pytest.MonkeyPatch) -> None:
     for room in (errors, deciding, fencing):
         patch.setattr(room, "outranks", lambda *_: False)
 
@@ -107,8 +108,8 @@ def _snapshots_alone(patch: pytest.MonkeyPatch) -> None:
 
     def state(self: Any, chain: Any) -> Any:
         found = before(self, chain)
-        summaries = [each.summary for each in found.handle.ancestry()]
-        if found.landed is None or any(each and each.chain == chain.name for each in summaries):
+        commits = [each.commit for each in found.handle.ancestry()]
+        if found.landed is None or any(each and each.chain.name == chain.name for each in commits):
             return found
         return replace(found, landed=None, verdict=Verdict.ABSENT)
 
@@ -141,12 +142,10 @@ def _starts_are_not_written(patch: pytest.MonkeyPatch) -> None:
 
 
 def _own_first(patch: pytest.MonkeyPatch) -> None:
-    before = commits.commits_for
+    before = prepare.commits_for
 
     def commits_for(*given: Any) -> Any:
         return before(*given)[::-1]
-
-    from penstock.landing.epoch import prepare
 
     patch.setattr(prepare, "commits_for", commits_for)
 
@@ -194,20 +193,20 @@ def _no_distrust(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(ownership.PipelineClaim, name, trusting)
 
 
-def _whoever_came_first(prepared: Any, landed: Any, *claims: Any) -> Any:
+def _first_claim_wins(prepared: Any, landed: Any, *claims: Any) -> Any:
     found = deciding.decide(prepared, landed, *claims)
     return deciding.Commit() if isinstance(found, deciding.Fenced) else found
 
 
 def _by_hand_on_a_moved_table(patch: pytest.MonkeyPatch) -> None:
-    def commit(self: Any, state: Any, commit: Any, *, retain: int) -> str:
+    def commit(self: Any, state: Any, commit: Any, **given: Any) -> str:
         there = {file.path for file in state.handle.files}
         removes = tuple(path for path in commit.removes if path in there)
-        return _commit(self, state, replace(commit, removes=removes), retain=retain)
+        return _commit(self, state, replace(commit, removes=removes), **given)
 
     patch.setattr(tables.MemoryTable, "commit", commit)
     patch.setattr(manual, "_shape", lambda _: None)
-    patch.setattr(manual, "decide", _whoever_came_first)
+    patch.setattr(manual, "decide", _first_claim_wins)
 
 
 def _any_files(patch: pytest.MonkeyPatch) -> None:
@@ -238,7 +237,7 @@ UNDEFENDED: dict[str, Patch] = {
     "own id": _decide_is(_without_own_id),
     "offsets": _decide_is(_without_offsets),
     "order of rules": _decide_is(_commit_before_rank),
-    "generation": _nobody_is_fenced,
+    "generation": _no_fencing,
     "rollback witness": _verdict_is(_the_property_alone),
     "second witness": _snapshots_alone,
     "third witness": _verdict_is(_no_third_witness),

@@ -10,13 +10,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.proof import models, prove  # noqa: E402
+from tests.proof import keyed_models, models, prove  # noqa: E402
 
 RESULTS = ROOT / "docs/design/spec/results"
 
 STORM = (
     "From `make storm`: two pipelines without Spark and one on it, into Iceberg behind a REST catalog",
-    "and into Delta, while faults come from a seed every few seconds. A checker looks all the while,",
+    "and into Delta, while faults come from a seed every few seconds. A checker polls all the while,",
     "every record is compared with Kafka at the end, value by value, and Spark reads every table.",
     "Seconds of recovery are those from what struck a pipeline to its next commit; on a busy machine",
     "they say more of the machine. All figures are in `docs/design/spec/results/storm.json`.",
@@ -33,7 +33,7 @@ CRASHES = (
 
 
 MUTANTS = (
-    "From `make mutants`, over core/ and commit/, as far as it has come. A survivor stands here with "
+    "From `make mutants`, over core/ and commit/, as far as it has come. A survivor is listed here with "
     "its reason (tests/proof/survivors.txt); one that has neither test nor reason yet is left out, "
     "and tried again:"
 )
@@ -47,18 +47,19 @@ def page(mark: str) -> str:
         mark,
         "",
         "The figures of what checks Penstock beyond its tests, from the results that are kept in",
-        "`docs/design/spec`. The specification is `docs/design/spec/Penstock.tla`; TLC searches all",
-        "states of a model, breadth first. Seconds are those of a busy machine with 2 cores, depth is the",
-        "length of the longest history. `make prove` makes the figures again, and fails when one",
-        "model or mutant is not as it should be. A model is small: this is evidence, and no proof.",
+        "`docs/design/spec`. `Penstock.tla` specifies the commit protocol, `Keyed.tla` what keyed tables",
+        "add to it (models `keyed…`); TLC searches all states of a model, breadth first. Seconds are those",
+        "of a busy machine with 2 cores, depth is the length of the longest history. `make prove` makes",
+        "the figures again, and fails when one model or mutant is not as it should be. A model is small:",
+        "this is evidence, and no proof. Keyed tables are being built; their argument comes first.",
         "",
         "## Models that hold",
         "",
-        f"Invariants: {', '.join(f'`{name}`' for name in models.INVARIANTS)}.",
+        f"Invariants: {_names(models.PENSTOCK)}; of keyed tables: {_names(keyed_models.KEYED)}.",
         "",
         "| model | of | distinct states | depth | seconds |",
         "|---|---|---|---|---|",
-        *_held(models.SMALL),
+        *_held(prove.SMALL),
         *_large(),
         "",
         "## Defences taken away",
@@ -70,12 +71,12 @@ def page(mark: str) -> str:
         "|---|---|---|---|",
     ]
     figures = prove.kept()
-    for model in models.MUTANTS:
+    for model in prove.MUTANTS:
         each = figures[model.name]
         lines.append(f"| {model.name} | {model.what} | `{each.verdict}` | {each.distinct:,} |")
     lines += [
         "",
-        "Each counterexample (`tests/proof/traces`) is played against the real code by",
+        "Each counterexample of the commit protocol (`tests/proof/traces`) is played against the code by",
         "`tests/proof/test_counterexamples.py`: exact with the defence, wrong where a test can take the",
         "defence out of the code. What the model leaves out:",
         "[the specification](../design/spec/README.md#what-is-not-in-it).",
@@ -106,11 +107,15 @@ def page(mark: str) -> str:
         "",
         "## Fuzzing",
         "",
-        "From `make fuzz`; features are what libFuzzer told apart:",
+        "From `make fuzz`; features are what libFuzzer distinguished:",
         "",
         *_quoted("fuzz.txt"),
     ]
     return "\n".join([*lines, ""])
+
+
+def _names(specification: models.Specification) -> str:
+    return ", ".join(f"`{name}`" for name in specification.invariants)
 
 
 def _held(chosen: Sequence[models.Model]) -> list[str]:
@@ -125,16 +130,16 @@ def _held(chosen: Sequence[models.Model]) -> list[str]:
 
 def _large() -> list[str]:
     """Return the large models: those searched whole, then how far the others were searched."""
-    figures, specification = prove.kept(), models.SPEC.read_text()
-    lines, former = _held(models.LARGE), []
-    for each in models.LARGE:
+    figures = prove.kept()
+    lines, former = _held(prove.LARGE), []
+    for each in prove.LARGE:
         found = figures[each.name]
         if found.verdict != "holds":
             far = f"`{each.name}` ({each.what}) was searched as far as {found.distinct:,} states"
             ended = found.verdict == "did not end"
             broken = "nothing was broken by then" if ended else f"it breaks `{found.verdict}`"
             lines += ["", f"{far}: {broken}."]
-        if found.of != models.mark(each, specification):
+        if found.of != models.mark(each):
             former.append(f"`{each.name}` ({found.commit})")
     if former:
         lines += ["", f"Searched before the specification changed: {', '.join(former)}."]

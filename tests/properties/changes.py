@@ -1,9 +1,9 @@
-"""How the columns of a table change in its life, by us and by strangers.
+"""How the columns of a table change in its life, by us and by other writers.
 
 Invariants:
 - rows name columns, and hold values of their types, as the table has them in the end;
 - what was landed before a column was there is null in it, and so is what was landed in a column of
-  the same name that a stranger dropped.
+  the same name that another writer dropped.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Change:
         return self.added | self.dropped
 
     def at_first(self, columns: Mapping[str, Type]) -> dict[str, Type]:
-        """Return the columns that rows have before, of those that they have behind."""
+        """Return the columns that rows have before, of those that they have afterwards."""
         kept = {name: type_ for name, type_ in columns.items() if name not in self.added}
         return kept | {name: NARROWER[name][0] for name in self.widened}
 
@@ -59,7 +59,7 @@ class Change:
         return {self.named_at_first(name): value for name, value in row.items()}
 
     def as_read(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what readers find behind of a row that landed before."""
+        """Return what readers find afterwards of a row that landed before."""
         inner = row["in"]
         if inner is not None:
             inner = {name: None if f"in.{name}" in self.later else inner[name] for name in INNER}
@@ -93,10 +93,10 @@ def changes(
 
 
 def change_columns(lakes: Lakes, table: str, change: Change, columns: Mapping[str, Type]) -> None:
-    """Have a stranger rename and drop, and then add and widen as we do."""
+    """Have another writer rename and drop, and then add and widen as we do."""
     if change.renamed or change.dropped:
-        stranger = _by_pyiceberg if table.startswith("lake.") else _by_hand
-        stranger(lakes, table, change)
+        change_by_other = _by_pyiceberg if table.startswith("lake.") else _by_hand
+        change_by_other(lakes, table, change)
     if change.later or change.widened:
         lakes.table(table).evolve(lakes.state(table), schema_of(columns))
 

@@ -1,5 +1,7 @@
 """Strategies for the core's values."""
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from penstock.core.accounting import Tally
@@ -8,9 +10,10 @@ from penstock.core.commits import (
     CommitKind,
     Committable,
     DataFile,
+    Keyed,
     Landed,
 )
-from penstock.core.offsets import TopicPartition, span
+from penstock.core.offsets import OffsetRange, TopicPartition, span
 
 texts = st.text(max_size=12)
 counts = st.integers(0, 2**40)
@@ -26,7 +29,9 @@ tallies = st.builds(
     counts,
     st.dictionaries(texts, counts, max_size=3),
     st.dictionaries(texts, counts, max_size=3),
+    counts,
 )
+keys = st.lists(texts, min_size=1, max_size=3, unique=True).map(tuple)
 files = st.builds(DataFile, texts, counts, counts, progress, texts, texts)
 ledgers = st.builds(
     Landed,
@@ -39,8 +44,9 @@ ledgers = st.builds(
     offsets=positions,
     recent=st.lists(st.tuples(texts, texts), max_size=4).map(tuple),
     valid_through_ms=st.none() | counts,
+    keyed=st.none() | st.builds(Keyed, keys, st.booleans()),
 )
-committables = st.builds(
+appends = st.builds(
     Committable,
     chain=st.builds(Chain, texts, texts),
     table_uuid=texts,
@@ -60,3 +66,22 @@ committables = st.builds(
     origins=positions,
     tallies=st.dictionaries(partitions, tallies, max_size=3),
 )
+row_deltas = st.builds(
+    replace,
+    appends,
+    kind=st.just(CommitKind.ROW_DELTA),
+    touched=st.none() | st.binary(max_size=9),
+    keys=keys,
+    compares_offsets=st.booleans(),
+)
+committables = appends | row_deltas
+
+
+def concatenated(first, second):
+    """Join two stretches, where the second goes on exactly where the first ended."""
+    joined = dict(first)
+    for at, later in second.items():
+        earlier = joined.get(at)
+        assert earlier is None or earlier.stop == later.start, f"{at}: {earlier} then {later}"
+        joined[at] = later if earlier is None else OffsetRange(earlier.start, later.stop)
+    return joined

@@ -2,7 +2,7 @@
 
 Invariants:
 - `keeps` knows no library: null compares with nothing, strings by code points, bytes unsigned;
-- readers differ on NaN and on the sign of zero, so `keeps` is told how a reader compares floats.
+- readers differ on NaN and on the sign of zero, so `keeps` is given how a reader compares floats.
 """
 
 from __future__ import annotations
@@ -192,8 +192,8 @@ class Dialect:
             case bytes():
                 return self.binary.format(value.hex())
             case dt.datetime():
-                told = value.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
-                return (self.moment if value.tzinfo else self.local).format(told)
+                text = value.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+                return (self.moment if value.tzinfo else self.local).format(text)
             case dt.date():
                 return f"CAST('{value.isoformat()}' AS date)"
             case Exact():

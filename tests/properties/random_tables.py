@@ -2,10 +2,10 @@
 
 A table's life is drawn: its layout, what lands commit by commit, and what happens between: manifests
 are merged, checkpoints written, files replaced, columns added, widened, renamed and dropped,
-partitioning changed, files rewritten by strangers.
+partitioning changed, files rewritten by other writers.
 
 Invariants:
-- a row is what was given to our writer; `id` tells rows apart;
+- a row is what was given to our writer; `id` identifies rows;
 - every batch draws few values for each column, so that files and row groups have narrow bounds.
 """
 

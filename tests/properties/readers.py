@@ -1,6 +1,6 @@
 """Readers of both formats, what each gets wrong by itself, and the check that they find all rows.
 
-Invariant: what a reader is not asked, since it answers wrongly whatever a table tells, has a test of
+Invariant: what a reader is not asked, since it answers wrongly whatever a table records, has a test of
 its own in test_deviations_of_readers.py.
 """
 
@@ -167,7 +167,7 @@ def differs_from_absent(lived: Lived, asked: Filter) -> bool:
 def far_days(lived: Lived) -> Callable[[Filter], bool]:
     """Return what selects filters by the first or last day of a year or month partition.
 
-    PyIceberg knows no day before and behind, and raises.
+    PyIceberg knows no day before and after, and raises.
     """
     split = {column for name, column in lived.plan.begun.layout if name in ("year", "month")}
 
@@ -183,13 +183,13 @@ def far_days(lived: Lived) -> Callable[[Filter], bool]:
 def bounds_of_deltalake_deviate(lived: Lived) -> Callable[[Filter], bool]:
     """Return what selects filters by values next to which deltalake writes its bounds.
 
-    It rounds those of long decimals to doubles, and NaN stands outside of those of floats.
+    It rounds those of long decimals to doubles, and NaN is outside of those of floats.
     """
     files = lived.lakes.handle(lived.table).file_uris()
-    strange = any(not Path(each).name.startswith("shop-") for each in files)
+    foreign = any(not Path(each).name.startswith("shop-") for each in files)
 
     def deviates(asked: Filter) -> bool:
-        if not strange or not asked.values:
+        if not foreign or not asked.values:
             return False
         if isinstance(asked.type, Decimal):
             return asked.type.precision > DIGITS_OF_A_DOUBLE
@@ -221,11 +221,14 @@ def data_set_of(lived: Lived) -> Callable[[Filter, set[int]], set[int]]:
         if asked.op in (Op.IS_NAN, Op.NOT_NAN):
             return due
         is_later = asked.column in lived.plan.change.later
-        for name, told, ids in files:
+        for name, predicate, ids in files:
             ours_then = name.startswith("shop-") and name not in lived.unindexed
             if ours_then and not (is_later and name in lived.older):
                 continue
-            if f"({asked.column} >= null[" in told and f"is_null({asked.column}," not in told:
+            if (
+                f"({asked.column} >= null[" in predicate
+                and f"is_null({asked.column}," not in predicate
+            ):
                 due = due | ids if asked.op is Op.NOT_NULL else due - ids
         return due
 
@@ -254,14 +257,14 @@ def wrong(
     read: Reader,
     floats: Floats,
     deviates: Callable[[Filter], bool],
-    told: Callable[[Filter, set[int]], set[int]] = lambda _, due: due,
+    answer: Callable[[Filter, set[int]], set[int]] = lambda _, due: due,
 ) -> Iterator[str]:
-    """Yield each filter that finds other rows than it should; `told` is a reader's answer."""
+    """Yield each filter that finds other rows than it should; `answer` is a reader's answer."""
     for asked in lived.plan.filters:
         if deviates(asked):
             continue
         kept = {id_ for id_, row in lived.rows.items() if keeps(asked, row, floats)}
-        due = sorted(told(asked, kept))
+        due = sorted(answer(asked, kept))
         try:
             found = sorted(read(asked))
         except (pa.ArrowException, duckdb.InvalidInputException) as error:
@@ -274,7 +277,7 @@ def wrong(
 
 
 def wrong_after_delete(lived: Lived) -> Iterator[str]:
-    """Let deltalake delete by the first filter that it can, and tell whether others are gone."""
+    """Let deltalake delete by the first filter that it can; return whether others are missing."""
     if not deltalake_writes(lived.plan.begun):
         return
     asked = next(each for each in lived.plan.filters if not datafusion_deviates(each))
@@ -301,13 +304,15 @@ def metadata_wrong(lived: Lived) -> Iterator[str]:
         rows = [lived.rows[id_] for id_ in pq.read_table(path, columns=["id"])["id"].to_pylist()]
         for asked in asked_of:
             matching = [keeps(asked, row, Floats.IEEE) for row in rows]
-            told = to_iceberg(asked)
-            if any(matching) and not _InclusiveMetricsEvaluator(known.schema(), told).eval(
+            expression = to_iceberg(asked)
+            if any(matching) and not _InclusiveMetricsEvaluator(known.schema(), expression).eval(
                 task.file
             ):
                 yield f"{asked}: {path} is skipped"
             if asked.op in (Op.NE, Op.NOT_NAN):  # in metadata null differs from all
                 nulls = [value_in(row, asked.column) is None for row in rows]
                 matching = [any(each) for each in zip(matching, nulls, strict=True)]
-            if not all(matching) and _StrictMetricsEvaluator(known.schema(), told).eval(task.file):
+            if not all(matching) and _StrictMetricsEvaluator(known.schema(), expression).eval(
+                task.file
+            ):
                 yield f"{asked}: {path} is taken whole"

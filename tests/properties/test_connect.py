@@ -17,13 +17,14 @@ from tests.properties.test_avro import (
     WORDS,
     changed,
     known_type,
-    told,
+    outcome,
     with_rescue,
 )
 
 from penstock.core.schema import Struct
 from penstock.rows.convert.blocks import ConversionPlan, convert_records, convert_typed_block
-from penstock.rows.decode.connect.reader import ConnectReader
+from penstock.rows.decode.connect.block_reader import connect_reader
+from penstock.rows.decode.json.parser import parse_object
 from penstock.rows.options import RowOptions
 
 COUNTED = {
@@ -91,7 +92,7 @@ def spoilt(data: st.DataObject, payload: Any) -> Any:
 
 @settings(max_examples=100)
 @given(structs(2), st.data(), st.integers(1, 30))
-def test_the_column_way_and_the_record_way_land_equal_rows_and_misfits(
+def test_the_column_way_and_the_record_way_give_equal_rows_and_rejects(
     drawn: tuple[Any, st.SearchStrategy[Any]], data: st.DataObject, repeated: int
 ) -> None:
     schema, values = drawn
@@ -100,7 +101,7 @@ def test_the_column_way_and_the_record_way_land_equal_rows_and_misfits(
     if data.draw(st.booleans()):
         bad = spoilt(data, data.draw(st.sampled_from(payloads)))
         texts.insert(len(texts) // 2, json.dumps(bad).encode())
-    reader = ConnectReader.of(json.dumps(schema).encode(), 64)
+    reader = connect_reader(parse_object(json.dumps(schema).encode(), depth_max=64), 64)
     asked = known_type(reader.type)
     assert isinstance(asked, Struct)
     kept = [field for field in asked.fields if data.draw(st.integers(0, 9))]
@@ -114,5 +115,5 @@ def test_the_column_way_and_the_record_way_land_equal_rows_and_misfits(
     by_record = convert_records(array, np.arange(len(array)), plan, reader.record)
 
     by_column.rows.validate(full=True)
-    assert told(by_record) == told(by_column)
+    assert outcome(by_record) == outcome(by_column)
     assert len(array) == len(by_column.rows) + len(by_column.rejects)

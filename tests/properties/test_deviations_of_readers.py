@@ -108,8 +108,8 @@ def test_pyiceberg_compares_no_decimal_that_files_of_before_a_widening_cannot_ho
 
 
 @pytest.mark.parametrize("transform", ["year", "month"])
-def test_pyiceberg_knows_no_day_beside_the_first_and_last(tmp_path: Path, transform: str) -> None:
-    """It looks at the one before, or behind; nothing is missed in silence."""
+def test_pyiceberg_knows_no_day_outside_the_first_and_last(tmp_path: Path, transform: str) -> None:
+    """It reads the one before, or after; nothing is missed silently."""
     lakes = landed(tmp_path, "lake.shop.t", Kind.DATE, [date(1, 1, 1)], [f"{transform}(c)"])
 
     with pytest.raises(OverflowError):
@@ -119,7 +119,7 @@ def test_pyiceberg_knows_no_day_beside_the_first_and_last(tmp_path: Path, transf
 
 
 def test_pyiceberg_takes_a_file_of_nulls_for_one_in_which_all_differ(tmp_path: Path) -> None:
-    """So a delete takes it away, but leaves nulls beside other values."""
+    """So a delete takes it away, but leaves nulls next to other values."""
     lakes = landed(tmp_path, "lake.shop.t", Kind.LONG, [None])
     known = lakes.known("lake.shop.t")
     (task,) = known.scan().plan_files()
@@ -140,7 +140,7 @@ def test_members_of_a_list_of_values_find_no_zero_of_the_other_sign(tmp_path: Pa
     assert [0, 2] == sorted(pa.table(found)["id"].to_pylist())
 
 
-def test_datafusion_tells_nan_apart_by_their_bits(tmp_path: Path) -> None:
+def test_datafusion_distinguishes_nan_by_their_bits(tmp_path: Path) -> None:
     """Full scans as well: with the sign set it takes NaN for less than all numbers."""
     bits = (0x7FF8000000000000, 0xFFF8000000000000, 0x7FF8000000000001)
     nans = [struct.unpack("<d", struct.pack("<Q", each))[0] for each in bits]
@@ -201,7 +201,7 @@ def test_data_sets_of_deltalake_miss_rows_where_a_column_was_indexed_later(tmp_p
 
 
 def test_data_sets_of_deltalake_miss_long_decimals_that_it_has_compacted(tmp_path: Path) -> None:
-    """It rounds the bounds that it writes to doubles; DataFusion behind `scan` finds the rows."""
+    """It rounds the bounds that it writes to doubles; DataFusion in `scan` finds the rows."""
     most = Exact("9999999999999999999999999999.9999999990")
     lakes = landed(tmp_path, "delta.shop.t", Decimal(38, 10), [most])
     lakes.landed("delta.shop.t", [{"id": 1, "c": most}])
@@ -211,7 +211,7 @@ def test_data_sets_of_deltalake_miss_long_decimals_that_it_has_compacted(tmp_pat
     assert [] == rows.to_table(filter=pc.field("c") == pa.scalar(most))["id"].to_pylist()
 
 
-def test_data_sets_of_deltalake_compare_no_texts_where_it_deleted_the_rows_beside(
+def test_data_sets_of_deltalake_compare_no_texts_where_it_deleted_neighbouring_rows(
     tmp_path: Path,
 ) -> None:
     """It writes them as views, and raises; nothing is missed in silence."""

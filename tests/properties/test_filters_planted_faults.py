@@ -59,23 +59,23 @@ def lived(place: Path, table: str, change: Callable[[Detail], None]) -> Lived:
     return Lived(Plan(begun, [ROWS], (), ASKED), lakes, {row["id"]: row for row in ROWS})
 
 
-def of_iceberg(name: str, **told: Any) -> Callable[[Detail], None]:
-    """Change what is told of a column: ids count `id` first, as `schema_of` orders them."""
+def of_iceberg(name: str, **changed: Any) -> Callable[[Detail], None]:
+    """Change what is recorded of a column: ids count `id` first, as `schema_of` orders them."""
     number = list(schema_of(COLUMNS).names).index(name) + 1
     places = {"nulls": 3, "low": 4, "high": 5}
 
     def change(detail: Detail) -> None:
         (column,) = (each for each in detail["columns"] if each[0] == number)
-        for key, value in told.items():
+        for key, value in changed.items():
             column[places[key]] = value
 
     return change
 
 
-def of_delta(key: str, **told: Any) -> Callable[[Detail], None]:
+def of_delta(key: str, **changed: Any) -> Callable[[Detail], None]:
     def change(detail: Detail) -> None:
         statistics = json.loads(detail["stats"])
-        statistics[key] |= told
+        statistics[key] |= changed
         detail["stats"] = json.dumps(statistics)
 
     return change

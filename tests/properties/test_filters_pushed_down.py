@@ -37,7 +37,7 @@ LIVES = settings(
 )
 
 
-@pytest.mark.timeout(0 if LONG else 300)
+@pytest.mark.timeout(0 if LONG else 1800)
 @given(iceberg_plans(FILTERS))
 @LIVES
 def test_filters_on_iceberg_tables_find_what_a_full_scan_finds(
@@ -52,7 +52,7 @@ def test_filters_on_iceberg_tables_find_what_a_full_scan_finds(
     lived.lakes.close()
 
 
-@pytest.mark.timeout(0 if LONG else 300)
+@pytest.mark.timeout(0 if LONG else 1800)
 @given(delta_plans(FILTERS))
 @LIVES
 def test_filters_on_delta_tables_find_what_a_full_scan_finds(
@@ -78,7 +78,7 @@ _NOTHING: Mapping[str, Any] = {"x": None, "deep": None, "many": None}
 def test_structs_of_delta_tables_that_are_null_are_found_whatever_members_hold(
     tmp_path: Path, structs: list[Any], indexed: str
 ) -> None:
-    """Members that are null in a whole file have no bounds; the columns beside them have."""
+    """Members that are null in a whole file have no bounds; the columns next to them have."""
     inner = Struct((Field("y", Kind.STRING),))
     members = (Field("x", Kind.LONG), Field("deep", inner), Field("many", List(Kind.STRING)))
     columns = Struct((Field("id", Kind.LONG), Field("st", Struct(members))))
@@ -97,6 +97,6 @@ def test_structs_of_delta_tables_that_are_null_are_found_whatever_members_hold(
 
 
 def metadata_wrong_of_ours(lived: Lived) -> list[Mismatch]:
-    """Audit the values of all files but those of PyIceberg, which tells of no NaN."""
+    """Audit the values of all files but those of PyIceberg, which counts no NaN."""
     found = values_of(lived.lakes.catalogs[lived.plan.begun.connector], "shop.t").mismatches
     return [each for each in found if Path(each.file).name.startswith("shop-")]

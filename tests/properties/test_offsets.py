@@ -2,12 +2,11 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.properties.core_values import positions
+from tests.properties.core_values import concatenated, positions
 
 from penstock.core.offsets import (
     advanced,
     between,
-    concatenated,
     gaps_and_overlaps,
     span,
     stops,

@@ -1,6 +1,6 @@
 """Whatever a record holds: it lands with the partition values that PyIceberg computes, or is refused.
 
-Every transform of every type stands in one table, so that an example costs one commit. A planted
+Every transform of every type is in one table, so that an example costs one commit. A planted
 value is one for which a transform, a label, a description or a manifest may raise: the ends of each
 type, texts of 64 KiB, of characters beyond the first plane, of what no file name may hold.
 """
@@ -119,7 +119,7 @@ def lake() -> Iterator[Lake]:
 
 
 def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    """Return rows as our readers would; what they hold stands in Iceberg's internal form."""
+    """Return rows as our readers would; their values are in Iceberg's internal form."""
     schema = file_schema_of()
     arrays = []
     for field in schema:
@@ -195,7 +195,7 @@ def test_rows_land_with_the_librarys_values_or_are_refused(
     got: Counter[Partition] = Counter()
     for task in foreign.scan().plan_files():
         held = [task.file.partition[place] for place in range(len(BY))]
-        got[told(held)] += task.file.record_count
+        got[values_of(held)] += task.file.record_count
     lacking, more = wanted - got, got - wanted
     assert [] == [*differences(lacking, more)]
     assert len(fits) == foreign.scan().to_arrow().num_rows
@@ -210,10 +210,10 @@ def partition_of(foreign: Any, row: dict[str, Any]) -> Partition:
     for field in foreign.spec().fields:
         source = foreign.schema().find_field(field.source_id)
         held.append(field.transform.transform(source.field_type)(row[source.name]))
-    return told(held)
+    return values_of(held)
 
 
-def told(partition: list[Any]) -> Partition:
+def values_of(partition: list[Any]) -> Partition:
     return tuple(_plain(each) for each in partition)
 
 

@@ -42,12 +42,14 @@ def large(**given_):
 
 
 @given(standings, ends)
-def test_the_lanes_of_a_table_lead_without_overlap_from_its_position_towards_the_end(standing, end):
-    for table, offsets in standing.items():
+def test_the_lanes_of_a_table_lead_without_overlap_from_its_position_towards_the_end(
+    positions, end
+):
+    for table, offsets in positions.items():
         for at, offset in offsets.items():
             ranges = [
                 lane.covered
-                for lane in lanes_of(standing, end)
+                for lane in lanes_of(positions, end)
                 if lane.at == at and table in lane.tables
             ]
             assert [] == gaps_and_overlaps(ranges)
@@ -59,31 +61,47 @@ def test_the_lanes_of_a_table_lead_without_overlap_from_its_position_towards_the
 
 
 @given(standings, ends)
-def test_lanes_of_one_partition_do_not_overlap_and_end_at_the_end(standing, end):
+def test_lanes_of_stop_across_partitions_do_not_overlap_and_end_at_the_end(positions, end):
     by_partition = defaultdict(list)
-    for lane in lanes_of(standing, end):
+    for lane in lanes_of(positions, end):
         by_partition[lane.at].append(lane.covered)
     for at, ranges in by_partition.items():
         assert [] == gaps_and_overlaps(ranges)
         assert end[at] == ranges[-1].stop
 
 
-@given(standings, ends)
-def test_a_trailing_table_catches_up_and_goes_on_with_the_others(standing, end):
-    """Repeated planning without a budget levels all tables in as many epochs as they stand apart."""
-    for _ in range(len(TABLES)):
-        for lane in lanes_of(standing, end):
-            for table in lane.tables:
-                standing[table] = advanced(standing[table], {lane.at: lane.covered})
+@given(standings, ends, ends)
+def test_no_lane_reads_past_a_stop_that_lies_before_it(positions, end, stop):
+    """Nothing else changes: what is read begins at the positions, and ends there or later."""
+    stops = {at: {offset} for at, offset in stop.items()}
+    plain, cut_there = lanes_of(positions, end), lanes_of(positions, end, stops)
 
-    assert [] == lanes_of(standing, end)
+    assert [(each.at, each.covered.start, each.tables) for each in plain] == [
+        (each.at, each.covered.start, each.tables) for each in cut_there
+    ]
+    for before, after in zip(plain, cut_there, strict=True):
+        start, at = before.covered.start, stop.get(before.at, -1)
+        assert after.covered.stop == (
+            min(at, before.covered.stop) if at > start else before.covered.stop
+        )
+
+
+@given(standings, ends)
+def test_a_trailing_table_catches_up_and_goes_on_with_the_others(positions, end):
+    """Repeated planning without a budget levels all tables in as many epochs as lie between them."""
+    for _ in range(len(TABLES)):
+        for lane in lanes_of(positions, end):
+            for table in lane.tables:
+                positions[table] = advanced(positions[table], {lane.at: lane.covered})
+
+    assert [] == lanes_of(positions, end)
 
 
 @given(standings, ends, budgets)
-def test_a_plan_covers_the_beginning_of_every_lane_once(standing, end, budget):
-    lanes = lanes_of(standing, end)
+def test_a_plan_covers_the_beginning_of_every_lane_once(positions, end, budget):
+    lanes = lanes_of(positions, end)
     planned = defaultdict(list)
-    for piece in plan(1, standing, end, budget).slices:
+    for piece in plan(1, positions, end, budget).slices:
         for lane in piece.lanes:
             planned[lane.at, lane.tables].append(lane.covered)
     wanted = defaultdict(list)
@@ -102,38 +120,38 @@ def test_a_plan_covers_the_beginning_of_every_lane_once(standing, end, budget):
 
 
 @given(standings, ends, budgets)
-def test_a_plan_keeps_to_its_budget_and_gives_every_lane_some(standing, end, budget):
-    lanes = lanes_of(standing, end)
-    epoch = plan(1, standing, end, budget)
+def test_a_plan_keeps_to_its_budget_and_gives_every_lane_some(positions, end, budget):
+    lanes = lanes_of(positions, end)
+    epoch = plan(1, positions, end, budget)
 
     assert epoch.records <= max(budget.records_max, len(lanes))
     assert all(lane.covered.count >= 1 for lane in cut(lanes, budget))
 
 
 @given(standings, ends, budgets)
-def test_a_slice_that_holds_a_part_of_a_range_holds_nothing_else(standing, end, budget):
-    whole = set(cut(lanes_of(standing, end), budget))
+def test_a_slice_that_holds_a_part_of_a_range_holds_nothing_else(positions, end, budget):
+    whole = set(cut(lanes_of(positions, end), budget))
     for piece in pack(sorted(whole, key=lambda lane: (lane.at, lane.covered)), budget):
         if not set(piece.lanes) <= whole:
             assert 1 == len(piece.lanes)
 
 
 @given(standings, ends, budgets)
-def test_slices_are_numbered_and_hold_something(standing, end, budget):
-    slices = plan(7, standing, end, budget).slices
+def test_slices_are_numbered_and_hold_something(positions, end, budget):
+    slices = plan(7, positions, end, budget).slices
 
     assert list(range(len(slices))) == [piece.number for piece in slices]
     assert all(piece.lanes for piece in slices)
 
 
 @given(standings, ends, budgets)
-def test_planning_is_a_function(standing, end, budget):
+def test_planning_is_a_function(positions, end, budget):
     backwards = {
         table: dict(reversed(list(offsets.items())))
-        for table, offsets in reversed(list(standing.items()))
+        for table, offsets in reversed(list(positions.items()))
     }
 
-    assert plan(1, standing, end, budget) == plan(1, backwards, end, budget)
+    assert plan(1, positions, end, budget) == plan(1, backwards, end, budget)
 
 
 def test_nothing_to_read_gives_no_slices():
@@ -149,8 +167,8 @@ def test_a_partition_without_an_end_is_left_to_the_next_epoch():
 
 
 def test_a_thousand_quiet_partitions_make_few_slices():
-    standing = {"a": {part(number): 0 for number in range(1_000)}}
-    epoch = plan(1, standing, {part(number): 10 for number in range(1_000)}, large())
+    positions = {"a": {part(number): 0 for number in range(1_000)}}
+    epoch = plan(1, positions, {part(number): 10 for number in range(1_000)}, large())
 
     assert 1_000 * 10 == epoch.records
     assert 1 <= len(epoch.slices) <= 4
@@ -165,27 +183,27 @@ def test_one_busy_partition_is_split_over_all_tasks():
 
 
 def test_a_busy_partition_does_not_starve_quiet_ones():
-    standing = {"a": {part(number): 0 for number in range(5)}}
+    positions = {"a": {part(number): 0 for number in range(5)}}
     end = {part(0): 10_000_000, **{part(number): 10 for number in range(1, 5)}}
-    lanes = cut(lanes_of(standing, end), large(records_max=1_000))
+    lanes = cut(lanes_of(positions, end), large(records_max=1_000))
 
     assert [960, 10, 10, 10, 10] == [lane.covered.count for lane in lanes]
 
 
 def test_tables_at_one_offset_share_a_lane_and_a_trailing_one_merges():
-    standing = {"a": {part(0): 10}, "b": {part(0): 10}, "c": {part(0): 4}}
+    positions = {"a": {part(0): 10}, "b": {part(0): 10}, "c": {part(0): 4}}
 
     assert [
         Lane(part(0), span(4, 10), ("c",)),
         Lane(part(0), span(10, 20), ("a", "b")),
-    ] == lanes_of(standing, {part(0): 20})
-    standing["c"] = {part(0): 10}
-    assert [Lane(part(0), span(10, 20), ("a", "b", "c"))] == lanes_of(standing, {part(0): 20})
+    ] == lanes_of(positions, {part(0): 20})
+    positions["c"] = {part(0): 10}
+    assert [Lane(part(0), span(10, 20), ("a", "b", "c"))] == lanes_of(positions, {part(0): 20})
 
 
-def test_a_table_that_trails_in_one_partition_does_not_hold_up_the_others():
-    standing = {"a": {part(0): 10, part(1): 0}, "b": {part(0): 0, part(1): 0}}
-    lanes = lanes_of(standing, {part(0): 20, part(1): 5})
+def test_a_table_that_trails_in_stop_across_partitions_does_not_hold_up_the_others():
+    positions = {"a": {part(0): 10, part(1): 0}, "b": {part(0): 0, part(1): 0}}
+    lanes = lanes_of(positions, {part(0): 20, part(1): 5})
 
     assert Lane(part(1), span(0, 5), ("a", "b")) in lanes
     assert Lane(part(0), span(10, 20), ("a",)) in lanes

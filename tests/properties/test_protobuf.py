@@ -9,11 +9,12 @@ import pyarrow as pa
 from google.protobuf import descriptor_pb2, timestamp_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.properties.test_avro import changed, known_type, same, told, with_rescue
+from tests.properties.test_avro import changed, known_type, outcome, same, with_rescue
 
 from penstock.core.schema import Struct
 from penstock.rows.convert.blocks import ConversionPlan, convert_records, convert_typed_block
-from penstock.rows.decode.protobuf.reader import ProtobufReader
+from penstock.rows.decode.format_reader import FormatReader
+from penstock.rows.decode.protobuf.block_reader import protobuf_reader
 from penstock.rows.decode.protobuf.schema import message_class
 from penstock.rows.options import RowOptions
 from penstock.rows.reject_codes import RejectError
@@ -120,7 +121,7 @@ def topics(draw: st.DrawFn) -> tuple[bytes, list[Any], list[bytes]]:
 @given(topics())
 def test_a_record_holds_what_was_put_into_its_message(topic: Any) -> None:
     descriptors, rows, values = topic
-    reader = ProtobufReader.of(descriptors, (0,))
+    reader = protobuf_reader(descriptors, (0,))
     for row, value in zip(rows, values, strict=True):
         if 7 in _numbers(row):  # perhaps a state without a name
             continue
@@ -148,7 +149,7 @@ def test_fields_that_are_repeated_on_the_wire_are_merged_as_the_runtime_merges_m
         writer = data.draw(st.sampled_from([made, other]))
         wire += writer.FromString(part).SerializeToString()
 
-    reader = ProtobufReader.of(descriptors, (0,))
+    reader = protobuf_reader(descriptors, (0,))
     whole = made.SerializeToString(merged)
     expected = _record(reader, whole)
 
@@ -161,7 +162,7 @@ def test_fields_that_are_repeated_on_the_wire_are_merged_as_the_runtime_merges_m
     array = pa.array([whole, wire], pa.binary())
     by_column = convert_typed_block(array, reader, plan)
     by_record = convert_records(array, np.arange(2), plan, reader.record)
-    assert told(by_record) == told(by_column)
+    assert outcome(by_record) == outcome(by_column)
 
 
 def _packed_otherwise(descriptors: bytes) -> bytes:
@@ -178,11 +179,11 @@ def _packed_otherwise(descriptors: bytes) -> bytes:
     return files.SerializeToString()
 
 
-def _record(reader: ProtobufReader, value: bytes) -> Any:
+def _record(reader: FormatReader, value: bytes) -> Any:
     try:
         return reader.record(value)
-    except RejectError as misfit:
-        return str(misfit.code)
+    except RejectError as error:
+        return str(error.code)
 
 
 def _shown(message: Any) -> dict[str, Any]:
@@ -238,7 +239,7 @@ def _numbers(value: Any) -> set[Any]:
 
 @settings(max_examples=125)
 @given(topics(), st.data(), st.integers(1, 10))
-def test_the_column_way_and_the_record_way_land_equal_rows_and_misfits(
+def test_the_column_way_and_the_record_way_give_equal_rows_and_rejects(
     topic: Any, data: st.DataObject, repeated: int
 ) -> None:
     descriptors, _, values = topic
@@ -247,7 +248,7 @@ def test_the_column_way_and_the_record_way_land_equal_rows_and_misfits(
         at = data.draw(st.integers(0, len(bad)))
         bad[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=3))
         values = [*values, bytes(bad)]
-    reader = ProtobufReader.of(descriptors, (0,))
+    reader = protobuf_reader(descriptors, (0,))
     asked = known_type(reader.type)
     assert isinstance(asked, Struct)
     kept = [field for field in asked.fields if data.draw(st.integers(0, 9))]
@@ -261,5 +262,5 @@ def test_the_column_way_and_the_record_way_land_equal_rows_and_misfits(
     by_record = convert_records(array, np.arange(len(array)), plan, reader.record)
 
     by_column.rows.validate(full=True)
-    assert told(by_record) == told(by_column)
+    assert outcome(by_record) == outcome(by_column)
     assert len(array) == len(by_column.rows) + len(by_column.rejects)

@@ -1,4 +1,4 @@
-"""Records of the wire, split by columns and read one by one: the same; and never beside them."""
+"""Records of the wire, split by columns and read one by one: the same; and never outside them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pyarrow as pa
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from penstock.connectors.kafka.native.connection import UnfitError
-from penstock.connectors.kafka.native.record_columns import PAD, Records, times_of
+from penstock.connectors.kafka.columns import times_of
+from penstock.connectors.kafka.native.connection import FallbackError
+from penstock.connectors.kafka.native.record_columns import PAD, Records
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 DELTAS = st.one_of(st.integers(-200, 200), st.integers(0, 1 << 22), INT64)
@@ -112,7 +113,7 @@ def test_columns_hold_what_was_written(parts: list[list[Written]]) -> None:
 def test_bytes_that_were_changed_are_refused_or_read_within_their_records(
     written: list[Written], data: st.DataObject
 ) -> None:
-    """Whatever bytes say: an UnfitError, or columns made of these bytes and nothing beside."""
+    """Whatever bytes say: a FallbackError, or columns made of these bytes and nothing else."""
     changed = bytearray(b"".join(each.wire() for each in written))
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(changed) - 1))
@@ -131,7 +132,7 @@ def read_or_refused(data: bytes, count: int) -> None:
     try:
         found = records([data], [count])
         columns = [found.key(), found.value(), found.headers()]
-    except UnfitError:
+    except FallbackError:
         return
     for column in columns:
         column.validate(full=True)
@@ -146,5 +147,5 @@ def test_times_are_sums_and_minus_one_is_none(pairs: list[tuple[int, int]]) -> N
     sums = [struct.unpack("q", struct.pack("Q", (a + b) & (1 << 64) - 1))[0] for a, b in pairs]
 
     assert [None if each == -1 else each for each in sums] == (
-        times_of(firsts, deltas).cast(pa.int64()).to_pylist()
+        times_of(firsts + deltas).cast(pa.int64()).to_pylist()
     )

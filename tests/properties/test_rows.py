@@ -122,10 +122,10 @@ def texts(type_: Type) -> st.SearchStrategy[str]:
 def members(draw: st.DrawFn, fields: tuple[Field, ...]) -> list[tuple[str, str]]:
     chosen = []
     for field in fields:
-        fate = draw(st.integers(0, 19))
-        if fate > 1:
+        kind = draw(st.integers(0, 19))
+        if kind > 1:
             chosen.append((field.name, draw(texts(field.type))))
-        elif fate == 1:
+        elif kind == 1:
             chosen.append((field.name, draw(ANYTHING)))
     if draw(st.integers(0, 9)) == 0:
         chosen.append((draw(NAMES), draw(ANYTHING)))
@@ -163,15 +163,15 @@ def blocks(draw: st.DrawFn) -> tuple[Schema, list[bytes], RowOptions]:
     return schema, values, options
 
 
-def told(fitted: BlockResult) -> Any:
-    codes = {at: (misfit.code, misfit.message) for at, misfit in fitted.rejects.items()}
+def outcome(fitted: BlockResult) -> Any:
+    codes = {at: (reject.code, reject.message) for at, reject in fitted.rejects.items()}
     rows = [repr(row) for row in fitted.rows.to_pylist()]
     return rows, fitted.positions.tolist(), codes, dict(fitted.dropped), dict(fitted.rescued)
 
 
 @settings(max_examples=100)
 @given(blocks(), st.sampled_from([1, 1, 3, 70]))
-def test_the_block_path_and_the_record_path_give_equal_rows_and_misfits(
+def test_the_block_path_and_the_record_path_give_equal_rows_and_rejects(
     block: tuple[Schema, list[bytes], RowOptions], repeated: int
 ) -> None:
     schema, values, options = block
@@ -182,12 +182,12 @@ def test_the_block_path_and_the_record_path_give_equal_rows_and_misfits(
     by_record = convert_records(array, np.arange(len(array)), plan)
 
     by_block.rows.validate(full=True)
-    assert told(by_record) == told(by_block)
+    assert outcome(by_record) == outcome(by_block)
 
 
 @settings(max_examples=40)
 @given(storms())
-def test_a_storm_lands_by_columns_what_the_record_path_lands(
+def test_many_bad_records_land_by_columns_as_by_the_record_path(
     block: tuple[Schema, list[bytes], RowOptions],
 ) -> None:
     schema, values, options = block
@@ -200,14 +200,14 @@ def test_a_storm_lands_by_columns_what_the_record_path_lands(
     by_record = [once.at_positions(places + first) for first in range(0, len(array), len(values))]
 
     by_column.rows.validate(full=True)
-    assert told(BlockResult.concat(by_record, plan.payload)) == told(by_column)
+    assert outcome(BlockResult.concat(by_record, plan.payload)) == outcome(by_column)
 
 
 @settings(max_examples=100)
 @given(
     st.lists(st.binary(min_size=1, max_size=40) | st.from_regex(rb'[]{}"v:,\\n1au\n\x00 -]{1,30}'))
 )
-def test_no_bytes_ever_crash_it_and_every_record_has_one_fate(values: list[bytes]) -> None:
+def test_no_bytes_ever_crash_it_and_every_record_has_one_outcome(values: list[bytes]) -> None:
     schema = Struct((Field("a", Kind.LONG), Field("v", Struct((Field("a", Kind.STRING),)))))
     batch = pa.record_batch(
         {
@@ -335,7 +335,7 @@ def lands(text: str, type_: Type) -> Any:
 
 @pytest.mark.parametrize("type_", [Kind.INT, Kind.LONG, Decimal(10, 2), Decimal(38, 38)])
 def test_a_number_too_small_for_a_decimal_is_not_zero(type_: Type) -> None:
-    """pyarrow 26 reads some of them as 0: those of 195 digits behind the point, for instance."""
+    """pyarrow 26 reads some of them as 0: those of 195 digits after the point, for instance."""
     for digits in (77, *range(190, 280), 533, 619, 1186):
         for text in (f"1e-{digits}", f"1.000892198526016E-{digits}", f"0.{'0' * digits}1"):
             assert lands(text, type_) is None, text

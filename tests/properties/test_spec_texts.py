@@ -1,4 +1,4 @@
-"""No text makes the reader of specs do more than give a pipeline or tell problems."""
+"""No text makes the reader of specs do more than return a pipeline or report problems."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a plan says is what the run then does: exit code, fate of each table, columns, counts.
+"""What a plan says is what the run then does: exit code, outcome of each table, columns, counts.
 
 The real coordinator and workers run on a broker, catalogs and a store in memory. A sample that is
 the whole backlog must be right to the record.
@@ -14,7 +14,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tests.foretold import Place, differences
+from tests.forecasts import Place, differences
 
 from penstock.app.inspect.plan import sample_outcome
 from penstock.app.inspect.plan.forecast import Plan
@@ -140,7 +140,7 @@ def _declared(rule: dict[str, Any]) -> dict[str, Any]:
     phases=(
         Phase.explicit,
         Phase.generate,
-    ),  # each try is a whole run: what failed is told as drawn
+    ),  # each try is a whole run: what failed is reported as drawn
 )
 @given(drawn=pipelines, first=st.tuples(topics, topics), second=st.tuples(topics, topics))
 def test_a_run_does_what_its_plan_says(
@@ -224,10 +224,10 @@ def test_a_plan_that_says_something_else_is_found(
     monkeypatch: pytest.MonkeyPatch, room: Any, name: str, fault: Callable[..., Any]
 ) -> None:
     monkeypatch.setattr(room, name, fault)
-    fit, misfit, wide = b'{"id": 1}', b'{"id": "x"}', b'{"id": 2, "more": 1, "kind": "new"}'
-    flood = [(fit, 1), (misfit, 1), (wide, 1), (b"[", 300)]
+    fit, bad, wide = b'{"id": 1}', b'{"id": "x"}', b'{"id": 2, "more": 1, "kind": "new"}'
+    flood = [(fit, 1), (bad, 1), (wide, 1), (b"[", 300)]
     schema = {"create": True, "columns": "evolve", "types": "quarantine", "hints": {}}
-    told = []
+    found = []
     route = {"route": {"kind": "kind"}, "unknown_tables": "create"}
     for clicks in ({"schema": schema}, {"schema": schema, **route}):
         rules = {"orders": {"schema": schema}, "clicks": clicks}
@@ -237,5 +237,5 @@ def test_a_plan_that_says_something_else_is_found(
             for topic in TOPICS:
                 place.send(topic, sent)
             before, said = set(place.columns()), place.plan()
-            told += differences(said, before, place.run())
-    assert told
+            found += differences(said, before, place.run())
+    assert found

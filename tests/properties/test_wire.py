@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from tests.properties.core_values import committables, ledgers
 
 from penstock.core.accounting import Tally
-from penstock.core.commits import Chain, CommitId, DataFile
+from penstock.core.commits import Chain, CommitId, CommitKind, DataFile, Keyed
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition, span
 from penstock.core.serialization import (
     committable_from_json,
     committable_to_json,
     epochs_to_json,
+    keyed_from_text,
+    keyed_to_text,
     ledger_from_json,
     ledger_to_json,
     positions_to_json,
@@ -45,6 +47,15 @@ LEDGER = replace(
     valid_through_ms=5,
     leader_epochs={TopicPartition("i", 0, "t"): 4},
     recent=((CommitId("c"), "files"),),
+)
+KEYED = replace(LEDGER, keyed=Keyed(("id", "region"), compares_offsets=True))
+DELTA = replace(
+    FULL,
+    kind=CommitKind.ROW_DELTA,
+    touched=b"\x00keys\xff",
+    keys=("id",),
+    compares_offsets=True,
+    tallies={TopicPartition("i", 0, "t"): Tally(3, 1, {}, {}, 2)},
 )
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
@@ -83,12 +94,12 @@ def test_any_text_gives_a_value_or_an_invalid_error(read, text):
 
 @given(st.data())
 def test_a_ledger_with_one_thing_changed_gives_a_value_or_an_invalid_error(data):
-    mutated_is_refused_or_read(ledger_from_json, ledger_to_json(origin(CHAIN, {0: 1, 1: 2})), data)
+    mutated_is_refused_or_read(ledger_from_json, ledger_to_json(KEYED), data)
 
 
 @given(st.data())
 def test_a_committable_with_one_thing_changed_gives_a_value_or_an_invalid_error(data):
-    mutated_is_refused_or_read(committable_from_json, committable_to_json(COMMIT), data)
+    mutated_is_refused_or_read(committable_from_json, committable_to_json(DELTA), data)
 
 
 def mutated_is_refused_or_read(read, text, data):
@@ -145,14 +156,84 @@ def test_hostile_text_is_refused(read, text):
     ids=["ledger", "committable"],
 )
 def test_a_newer_version_is_refused_with_what_it_needs(read, text):
-    with pytest.raises(InvalidError, match="version 2") as refused:
-        read(text.replace('"v":1', '"v":2'))
+    with pytest.raises(InvalidError, match="version 4") as refused:
+        read(text.replace('"v":1', '"v":4'))
 
     assert "P190" == refused.value.code
 
 
+def test_former_releases_refuse_what_has_a_sequence():
+    """They know version 2, and Delta's transactions by the name of the keys in them."""
+    keyed = replace(KEYED.keyed, sequence=("lsn", "no"))
+    ledger, delta = replace(KEYED, keyed=keyed), replace(DELTA, sequence=("lsn",))
+
+    assert ledger == ledger_from_json(ledger_to_json(ledger))
+    assert delta == committable_from_json(committable_to_json(delta))
+    assert keyed == keyed_from_text(keyed_to_text(keyed))
+    assert (3, 3) == (
+        json.loads(ledger_to_json(ledger))["v"],
+        json.loads(committable_to_json(delta))["v"],
+    )
+    assert (2, 2) == (
+        json.loads(ledger_to_json(KEYED))["v"],
+        json.loads(committable_to_json(DELTA))["v"],
+    )
+    assert "keys" not in json.loads(keyed_to_text(keyed))
+
+
+def test_a_row_delta_comes_back_with_its_keys_and_former_releases_refuse_it():
+    text = committable_to_json(DELTA)
+
+    assert DELTA == committable_from_json(text)
+    assert (2, 1) == (json.loads(text)["v"], json.loads(committable_to_json(COMMIT))["v"])
+    for damaged in ("%%%", 5, None, ["a"]):
+        with pytest.raises(InvalidError) as refused:
+            committable_from_json(json.dumps({**json.loads(text), "touched": damaged}))
+        assert "P191" == refused.value.code
+
+
+def test_the_ledger_of_a_keyed_chain_is_refused_by_releases_that_would_append():
+    text = ledger_to_json(KEYED)
+    data = json.loads(text)
+
+    assert KEYED == ledger_from_json(text)
+    assert 2 == data["v"]
+    assert {"keys": ["id", "region"], "compares_offsets": True} == data["keyed"]
+    since = replace(KEYED, keyed=replace(KEYED.keyed, since=KEYED.offsets))
+    assert since == ledger_from_json(ledger_to_json(since)) != KEYED
+    for damaged in (
+        {**data, "v": 1},
+        {name: value for name, value in data.items() if name != "keyed"},
+        {**data, "keyed": {"keys": [], "compares_offsets": True}},
+        {**data, "keyed": {"keys": ["id", "id"], "compares_offsets": True}},
+        {**data, "keyed": {"keys": "id", "compares_offsets": True}},
+        {**data, "keyed": {"keys": ["id"], "compares_offsets": 1}},
+        {**data, "keyed": {"keys": ["id"]}},
+        {**data, "keyed": None},
+    ):
+        with pytest.raises(InvalidError) as refused:
+            ledger_from_json(json.dumps(damaged))
+        assert "P191" == refused.value.code
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", "{}", '{"keys":["id"]}', '{"keys":[1]}'])
+def test_a_text_that_says_no_keys_is_refused(text):
+    with pytest.raises(InvalidError) as refused:
+        keyed_from_text(text)
+    assert "P191" == refused.value.code
+
+
+@pytest.mark.parametrize("more", [[0], [-1], [None], ["1"], [1, 1]])
+def test_what_was_superseded_is_written_only_where_it_is_not_0(more):
+    data = json.loads(committable_to_json(COMMIT))
+    data["tallies"] = [["i", 0, "t", 3, 3, {}, {}, *more]]
+
+    with pytest.raises(InvalidError):
+        committable_from_json(json.dumps(data))
+
+
 def test_the_text_of_a_ledger_is_as_the_tables_have_it():
-    """Ledgers stand in tables for years: this text may be added to, and not changed."""
+    """Ledgers are kept in tables for years: this text may be added to, and not changed."""
     assert (
         '{"chain":"shop","cluster":"cluster-1","generation":1,'
         '"leader_epochs":[],"owner":"owner-1","recent":[],'
@@ -167,7 +248,7 @@ def test_what_has_no_members_is_not_taken_for_an_empty_list(name, empty):
     """Without its files a commit would move the ledger past records that never landed."""
     data = {**json.loads(committable_to_json(COMMIT)), name: empty}
     if (name, empty) == ("origins", {}):
-        return  # an object is what stands there
+        return  # an object is valid there
 
     with pytest.raises(InvalidError):
         committable_from_json(json.dumps(data))
@@ -211,7 +292,9 @@ def held(document, place):
         (read, document, place)
         for read, (document, leaves) in (
             (ledger_from_json, full(ledger_to_json(LEDGER))),
+            (ledger_from_json, full(ledger_to_json(KEYED))),
             (committable_from_json, full(committable_to_json(FULL))),
+            (committable_from_json, full(committable_to_json(DELTA))),
         )
         for place in leaves
     ],
@@ -226,7 +309,7 @@ def test_a_thing_of_another_kind_is_refused_everywhere(read, document, place):
             read(json.dumps(changed))
 
 
-def test_names_stand_in_the_text_as_people_write_them():
+def test_names_are_written_in_the_text_as_people_write_them():
     assert "bestellungen-größe" in ledger_to_json(replace(LEDGER, chain="bestellungen-größe"))
 
 

@@ -1,4 +1,4 @@
-"""The jars of tests, pinned by the lock files beside this one and kept in Penstock's cache."""
+"""The jars of tests, pinned by the lock files next to this one and kept in Penstock's cache."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from penstock.dev.jars import Bundle, held, jars_of
-from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
+from penstock.engines.java import find_java
 
 _HERE = Path(__file__).parent
 _ICEBERG, _JETTY, _DELTA = "1.11.0", "12.1.5", "4.4.0"
@@ -122,13 +122,13 @@ SCHEMA_REGISTRY = Bundle(
 
 def class_path(*bundles: Bundle) -> str:
     """Fetch bundles where they are not yet here; give what Java takes for its class path."""
-    java = find_java(SPARK_JAVA_MAJORS, environment=os.environ)
+    java = find_java(os.environ)
     return ":".join(f"{jars_of(bundle, java)}/*" for bundle in bundles)
 
 
 def unpacked(bundle: Bundle) -> Path:
     """Fetch a distribution where it is not yet here, unpack it once, and give its folder."""
-    java = find_java(SPARK_JAVA_MAJORS, environment=os.environ)
+    java = find_java(os.environ)
     packed = jars_of(bundle, java)
     place = packed.with_name(f"{packed.name}-unpacked")
     with held(packed.with_name("unpacking.lock")):
@@ -143,4 +143,4 @@ def unpacked(bundle: Bundle) -> Path:
 
 
 def java_program() -> str:
-    return str(find_java(SPARK_JAVA_MAJORS, environment=os.environ).path)
+    return str(find_java(os.environ).path)

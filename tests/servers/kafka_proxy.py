@@ -34,9 +34,16 @@ from tests.servers.listening import listening, shut
 class Kind(IntEnum):
     """Keys of requests."""
 
+    PRODUCE = 0
     FETCH = 1
     LIST_OFFSETS = 2
     METADATA = 3
+    FIND_COORDINATOR = 10
+    INIT_PRODUCER_ID = 22
+    END_TRANSACTION = 26
+
+
+OF_READERS = (Kind.FETCH, Kind.LIST_OFFSETS, Kind.METADATA)
 
 
 class FrameFault(StrEnum):
@@ -65,6 +72,11 @@ class KafkaProxy:
         with self._guard:
             self._queued.setdefault(kind, deque()).extend(faults)
 
+    def clear(self) -> None:
+        """Forget the faults that have not been played."""
+        with self._guard:
+            self._queued.clear()
+
     def next(self, key: int) -> FrameFault | None:
         """Count a request, and use up the next fault of its kind."""
         with self._guard:
@@ -86,11 +98,11 @@ def before(proxy: KafkaProxy, server: tuple[str, int]) -> Iterator[KafkaProxy]:
 
 @dataclass(slots=True)
 class _Line:
-    """One connection; `fates` says in order what is to happen to the answers."""
+    """One connection; `faults` says in order what is to happen to the answers."""
 
     client: socket.socket
     server: socket.socket
-    fates: deque[FrameFault | None] = field(default_factory=deque)
+    faults: deque[FrameFault | None] = field(default_factory=deque)
 
     def close(self) -> None:
         shut(self.client, self.server)
@@ -109,10 +121,10 @@ def _serve(proxy: KafkaProxy, client: socket.socket, server: tuple[str, int]) ->
             fault = proxy.next(struct.unpack(">h", frame[:2])[0])
             if fault is FrameFault.LOSE_REQUEST:
                 break
-            line.fates.append(fault)
+            line.faults.append(fault)
             _send(line.server, frame)
             if fault is FrameFault.TWICE:
-                line.fates.append(FrameFault.LOSE_REQUEST)  # its answer is swallowed
+                line.faults.append(FrameFault.LOSE_REQUEST)  # its answer is swallowed
                 _send(line.server, frame)
     line.close()
 
@@ -120,7 +132,7 @@ def _serve(proxy: KafkaProxy, client: socket.socket, server: tuple[str, int]) ->
 def _answer(proxy: KafkaProxy, line: _Line) -> None:
     with suppress(OSError):
         while (frame := _frame(line.server)) is not None:
-            match line.fates.popleft():
+            match line.faults.popleft():
                 case FrameFault.LOSE_ANSWER:
                     break
                 case FrameFault.LOSE_REQUEST:

@@ -1,4 +1,4 @@
-"""Listen on a port of this machine and serve each connection in a thread: what proxies stand on."""
+"""Listen on a port of this machine and serve each connection in a thread: the base of proxies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 @contextmanager
 def listening(port: int, serve: Callable[[socket.socket], object]) -> Iterator[int]:
-    """Serve those who connect until the block ends; 0 is a free port. Gives the port."""
+    """Serve clients until the block ends; 0 is a free port. Yields the port."""
     listener = socket.create_server(("127.0.0.1", port))
     stopped = threading.Event()
 

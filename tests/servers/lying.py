@@ -1,4 +1,4 @@
-"""An HTTP proxy that lies as networks and proxies do; what is behind it is real.
+"""An HTTP proxy that lies as networks and proxies do; the server behind it is real.
 
 Lies are queued by a pattern of `METHOD path` and used up one a request, in order; what each does:
 
@@ -83,11 +83,11 @@ class Request:
 
 @dataclass(slots=True)
 class Liar:
-    """The lies to come, and those that were told; safe for threads."""
+    """The lies to come, and those that were used; safe for threads."""
 
     address: str
     server: str
-    told: list[tuple[Lie, str]] = field(default_factory=list)
+    reported: list[tuple[Lie, str]] = field(default_factory=list)
     _queued: list[tuple[re.Pattern[str], Lie]] = field(default_factory=list)
     _delayed: list[Request] = field(default_factory=list)
     _lines: dict[socket.socket, tuple[str, int]] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class Liar:
             self._queued += [(re.compile(pattern), lie) for lie in lies]
 
     def clear(self) -> None:
-        """Forget the lies that were not told."""
+        """Forget the lies that were not used."""
         with self._guard:
             self._queued.clear()
 
@@ -116,14 +116,14 @@ class Liar:
     def cut(self) -> None:
         """Cut all lines: what was asked so far has arrived when this returns, or never does.
 
-        Waits for what is under way to the server; delayed requests are lost, and who is on a line
-        has to open another.
+        Waits for what is under way to the server; delayed requests are lost, and their clients
+        have to open new lines.
         """
         place = urlsplit(self.address)
         with socket.create_connection((str(place.hostname), int(place.port or 0))) as last:
             own = last.getsockname()
             with self._guard:
-                self._guard.wait_for(lambda: own in self._lines.values())  # behind all others
+                self._guard.wait_for(lambda: own in self._lines.values())  # after all others
                 self._cut.update(self._lines)
                 self._delayed.clear()
                 mine = list(self._under_way)
@@ -144,7 +144,7 @@ class Liar:
 
     @contextmanager
     def passing(self, line: socket.socket | None) -> Iterator[bool]:
-        """Be under way with a request of a line; tells whether the line was not cut."""
+        """Be under way with a request of a line; return whether the line was not cut."""
         with self._guard:
             self._under_way.append(line)
             whole = line not in self._cut
@@ -197,7 +197,7 @@ class Liar:
             for number, (pattern, lie) in enumerate(self._queued):
                 if pattern.search(line):
                     del self._queued[number]
-                    self.told.append((lie, line))
+                    self.reported.append((lie, line))
                     return lie
         return None
 
@@ -258,15 +258,15 @@ def _answer(liar: Liar, handler: BaseHTTPRequestHandler) -> None:
         handler.close_connection = True
         return
     handler.send_response_only(answer.status)
-    told = "0"
+    reported = "0"
     for name, value in answer.headers:
         if name.lower() not in _HOP_BY_HOP:
             handler.send_header(name, value)
         elif name.lower() == "content-length":
-            told = value
+            reported = value
     if answer.status != http.client.NO_CONTENT:
         is_head = handler.command == "HEAD"
-        handler.send_header("content-length", told if is_head else str(len(answer.body)))
+        handler.send_header("content-length", reported if is_head else str(len(answer.body)))
     handler.end_headers()
     if handler.command != "HEAD":
         handler.wfile.write(answer.body)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import pytest  # noqa: F401  a child looks at its parent's main module
+import pytest  # noqa: F401  a child inspects its parent's main module
 
 import penstock.app.assembly.worker
 import penstock.app.inspect.audit
 import penstock.app.run
 import penstock.cli.audit
 import penstock.cli.run
-import penstock.connectors.delta.write.writer
+import penstock.connectors.delta.files.writer
 import penstock.connectors.iceberg.write.writer
 import penstock.connectors.kafka.librdkafka.reader
 import penstock.connectors.sql.store

@@ -58,10 +58,12 @@ class S3Server:
         mark = f"/moto-api/?mark={next(self.numbers)}"
         with urllib.request.urlopen(f"{self.endpoint}{mark}", timeout=5):
             pass
-        while mark not in (told := self.log.read_text(errors="replace")):
+        while mark not in (reported := self.log.read_text(errors="replace")):
             time.sleep(0.01)
         return [
-            f"{verb} {path}" for verb, path in _REQUEST.findall(told) if "/moto-api/" not in path
+            f"{verb} {path}"
+            for verb, path in _REQUEST.findall(reported)
+            if "/moto-api/" not in path
         ]
 
     def keys(self, bucket: str) -> list[str]:

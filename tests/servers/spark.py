@@ -59,15 +59,15 @@ def running(
     environment = {**environment, "SPARK_LOCAL_DIRS": str(directory / "local")}
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, directory, ignore_errors=True)
-        told = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-        master = stack.enter_context(_part(directory, "master", environment, _MASTER, *told))
+        reported = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        master = stack.enter_context(_part(directory, "master", environment, _MASTER, *reported))
         address = _said(master, directory / "master.log", _ADDRESS)
         folders, processes = [], []
         for number in range(workers):
             host = f"127.0.0.{number + 2}"
             folder = directory / host
-            told = ("--host", host, "--webui-port", "0", "--cores", "1", "--memory", memory)
-            words = (_WORKER, *told, "--work-dir", str(folder), address)
+            reported = ("--host", host, "--webui-port", "0", "--cores", "1", "--memory", memory)
+            words = (_WORKER, *reported, "--work-dir", str(folder), address)
             part = stack.enter_context(_part(directory, host, environment, *words))
             folders.append(folder)
             processes.append(part)

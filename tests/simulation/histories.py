@@ -1,7 +1,7 @@
-"""Random histories of a pipeline: lives, crashes, lies, strangers; at the end all is exact.
+"""Random histories of a pipeline: lives, crashes, lies, other writers; at the end all is exact.
 
     python -m tests.simulation.histories 10000          that many, on all cores (make soak-sim)
-    python -m tests.simulation.histories 1 --seed 4711  this one, told step by step
+    python -m tests.simulation.histories 1 --seed 4711  this one, shown step by step
     python -m tests.simulation.histories 1000000 --keep FILE --minutes 30    go on from FILE
 
 - What lives is the real coordinator, worker, commit and core; log, tables, store, engine and clock
@@ -9,7 +9,7 @@
 - A step is an act and a seed of its own, so that a failing history is made smaller by leaving steps
   out: what is printed is the least that still fails, and the line that repeats it.
 - What was played is kept in blocks of seeds, each with a mark of the code that it was played on; no
-  block is played twice, so that many sittings make one run. The sum tells how many are of which code.
+  block is played twice, so that many sittings make one run. The sum counts them by code.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 from tests.source_marks import mark_of
 from tests.story.backend import NOWHERE_REACHED, MemoryGround, catalog_name
 from tests.story.faulty_catalog import Fault
-from tests.story.unforeseen_errors import without_fence
+from tests.story.unexpected_errors import without_fence
 from tests.story.world import QUARANTINE, World, either, tables_named
 
 from penstock.core.crash_points import CrashPoint
@@ -59,30 +60,38 @@ class Step:
     seed: int
 
 
-def history_of(seed: int) -> tuple[Step, ...]:
-    """Draw a history."""
+def history_of(seed: int, acts: Sequence[str] = ()) -> tuple[Step, ...]:
+    """Draw a history, of all acts unless some are given."""
     drawn = random.Random(seed)
     count = drawn.randint(STEPS_MIN, STEPS_MAX)
-    return tuple(Step(drawn.choice(ACTS), drawn.getrandbits(32)) for _ in range(count))
+    chosen = acts or ACTS
+    return tuple(Step(drawn.choice(chosen), drawn.getrandbits(32)) for _ in range(count))
 
 
 class Play:
-    """A world in which a history is played; `told` is its trace."""
+    """A world in which a history is played; `reported` is its trace."""
+
+    acts: ClassVar[Sequence[str]] = ()
+    """What it is played of; all acts where none are named."""
 
     def __init__(self, seed: int) -> None:
         routes = {**tables_named("orders", "items"), "returns": ("lake.bronze.orders",)}
         self.random = random.Random(seed)
-        self.world = World(MemoryGround(), routes=routes, partitions=2)
+        self.world = self.made(routes)
         self.partitions = dict.fromkeys(routes, 2)
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.rolled: set[str] = set()
         self.played = Counter[str]()
 
+    def made(self, routes: Mapping[str, Sequence[str]]) -> World:
+        """Make the world."""
+        return World(MemoryGround(), routes=routes, partitions=2)
+
     def run(self, steps: Iterable[Step]) -> list[str]:
-        """Play all steps, then heal everything and live on; tell what is wrong in the end."""
+        """Play all steps, then heal everything and live on; say what is wrong in the end."""
         for step in steps:
             self.random = random.Random(step.seed)
-            self.told.append(step.act)
+            self.reported.append(step.act)
             self.played[step.act] += 1
             getattr(self, step.act)()
         self.random = random.Random(0)
@@ -112,7 +121,9 @@ class Play:
         life = self.begin(**given).run()
         if life.crashed and life.observer.crashed:
             self.played[f"crash: {life.points[-1]}"] += 1
-        self.told.append(f"  {life.number}: {life.error!r}" if life.error else f"  {life.number}")
+        self.reported.append(
+            f"  {life.number}: {life.error!r}" if life.error else f"  {life.number}"
+        )
         return life
 
     # Acts of producers and time.
@@ -150,7 +161,7 @@ class Play:
     def crash(self) -> None:
         self.some()
         plan = f"{self.random.choice(POINTS)}:{self.random.choice([1, 1, 2, 4])}"
-        self.told.append(f"  crash at {plan}")
+        self.reported.append(f"  crash at {plan}")
         self.live(crash=plan)
 
     def other_host(self) -> None:
@@ -180,14 +191,14 @@ class Play:
 
         self.some()
         life = self.begin().at(point, another).run()
-        self.told.append(f"  zombie at {point}, {host}: {life.error!r}")
+        self.reported.append(f"  zombie at {point}, {host}: {life.error!r}")
 
-    # Acts of networks, stores and strangers.
+    # Acts of networks, stores and other writers.
 
     def fault(self) -> None:
         self.some()
         name, chosen = self.table(), self.random.choices(FAULTS, k=2)
-        self.told.append(f"  {name}: {[str(each) for each in chosen]}")
+        self.reported.append(f"  {name}: {[str(each) for each in chosen]}")
         self.world.faults.queue(name, *chosen)
         self.live()
         self.world.faults.clear()
@@ -220,7 +231,7 @@ class Play:
         life.at(
             CrashPoint.PREPARE_AFTER, lambda: self.world.ground.restore_store("here", saved)
         ).run()
-        self.told.append(f"  {life.number}: {life.error!r}")
+        self.reported.append(f"  {life.number}: {life.error!r}")
 
     def remove_file(self) -> None:
         self.world.faults.release()  # what is on its way would bring in files that are gone
@@ -240,7 +251,7 @@ class Play:
         find = self.world.ground.warehouse.find
         return [name for name in map(catalog_name, self.world.tables) if find(name)]
 
-    def stranger(self) -> None:
+    def other_writer(self) -> None:
         for name in self.existing():
             self.world.ground.append(name)
             if self.random.random() < 0.5:
@@ -252,13 +263,13 @@ class Play:
                 self.world.ground.widen(name)
 
     def rollback(self) -> None:
-        """Roll a table back by one of our commits: it waits for a human from then on."""
+        """Roll a table back by one of our commits: it waits for a person from then on."""
         self.plain()
         self.world.faults.release()
         for name in self.existing()[:1]:
             contents = self.world.ground.warehouse.get(name).contents
-            older = [each for each in contents.ancestry() if each.summary][1:]
-            newest = next((each for each in contents.ancestry() if each.summary), None)
+            older = [each for each in contents.ancestry() if each.commit][1:]
+            newest = next((each for each in contents.ancestry() if each.commit), None)
             if newest is not None and older:
                 self.world.ground.roll_back(name, older[0].id)
                 self.rolled.add(f"lake.{name}")
@@ -284,8 +295,8 @@ class Play:
             if life.error is not None:
                 return [f"the last life ended with {life.error!r}"]
             if set(life.parked) - self.rolled:
-                return [f"the last life left {life.parked} aside"]
-        found = self.world.breaks(judged=either)
+                return [f"the last life left {life.parked} parked"]
+        found = self.world.breaks(fitting=either)
         return [text for text in found if not any(name in text for name in self.rolled)]
 
 
@@ -295,13 +306,18 @@ ACTS = [
     *["fault"] * 4,
     *["two_at_once"] * 4,
     *["restore_store", "restore_under", "lose_store", "other_host", "remove_file"] * 2,
-    *["away", "back", "stranger", "widen", "rules", "grow", "rollback", "send"],
+    *["away", "back", "other_writer", "widen", "rules", "grow", "rollback", "send"],
 ]
 
 
-def fails(seed: int, steps: Sequence[Step], hit: Counter[str] | None = None) -> str:
+def fails(
+    seed: int,
+    steps: Sequence[Step],
+    hit: Counter[str] | None = None,
+    kind: type[Play] = Play,
+) -> str:
     """Play a history; say what is wrong in one text, or nothing. `hit` is added to."""
-    play = Play(seed)
+    play = kind(seed)
     try:
         found = play.run(steps)
     except PenstockError as error:
@@ -313,44 +329,44 @@ def fails(seed: int, steps: Sequence[Step], hit: Counter[str] | None = None) -> 
     return "; ".join(found)
 
 
-def smallest(seed: int, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+def smallest(seed: int, steps: tuple[Step, ...], kind: type[Play] = Play) -> tuple[Step, ...]:
     """Leave out steps as long as the history still fails."""
     again = True
     while again:
         again = False
         for place in range(len(steps)):
             fewer = steps[:place] + steps[place + 1 :]
-            if fails(seed, fewer):
+            if fails(seed, fewer, kind=kind):
                 steps, again = fewer, True
                 break
     return steps
 
 
-def told(seed: int, hit: Counter[str] | None = None) -> str:
-    """Play the history of a seed; tell the smallest that fails like it, or nothing."""
-    steps = history_of(seed)
-    if not fails(seed, steps, hit):
+def reported(seed: int, hit: Counter[str] | None = None, kind: type[Play] = Play) -> str:
+    """Play the history of a seed; say the smallest that fails like it, or nothing."""
+    steps = history_of(seed, kind.acts)
+    if not fails(seed, steps, hit, kind):
         return ""
-    least = smallest(seed, steps)
-    play = Play(seed)
+    least = smallest(seed, steps, kind)
+    play = kind(seed)
     try:
         found: object = play.run(least)
     except (PenstockError, AssertionError) as error:
         found = repr(error)
     lines = [f"seed {seed}: {len(steps)} steps fail, {len(least)} are enough"]
     lines += [f"    {step}" for step in least]
-    lines += ["  it went:", *(f"    {line}" for line in play.told), f"  {found}"]
+    lines += ["  it went:", *(f"    {line}" for line in play.reported), f"  {found}"]
     return "\n".join(lines)
 
 
-def many(seeds: Iterable[int], tell: Callable[[str], object]) -> tuple[int, Counter[str]]:
-    """Play histories; tell each failure. Gives their number and what was played in all."""
+def many(seeds: Iterable[int], report: Callable[[str], object]) -> tuple[int, Counter[str]]:
+    """Play histories; say each failure. Gives their number and what was played in all."""
     failed, played = 0, Counter[str]()
     with _collecting_less():
         for seed in seeds:
-            if text := told(seed, played):
+            if text := reported(seed, played):
                 failed += 1
-                tell(text)
+                report(text)
     return failed, played
 
 

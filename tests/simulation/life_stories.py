@@ -1,4 +1,4 @@
-"""The life of a table: strangers, zombies, clocks and counters; on any ground.
+"""The life of a table: other writers, zombies, clocks and counters; on any ground.
 
 Ids are those of failure-modes.md.
 """
@@ -30,7 +30,7 @@ class LifeStories:
         assert [] == world.breaks()
 
     def test_c5_a_file_that_comes_late_joins_no_later_epoch(self, ground):
-        """The first's file is written, and told only when the second has landed its range."""
+        """The first's file is written, and reported only when the second has landed its range."""
         world = World(ground)
         world.send("orders", 3)
 
@@ -58,7 +58,7 @@ class LifeStories:
         assert 6 == len(world.rows())
 
     @pytest.mark.parametrize("commits", [1, 12])
-    def test_commits_of_strangers_between_ours_change_nothing(self, ground, commits):
+    def test_commits_of_other_writers_between_ours_change_nothing(self, ground, commits):
         world = World(ground)
         for _ in range(2):
             world.send("orders", 2)
@@ -70,19 +70,19 @@ class LifeStories:
 
         assert [] == world.breaks()
 
-    def test_a_stranger_who_commits_all_the_time_does_not_keep_us_from_landing(self, ground):
+    def test_another_writer_that_commits_all_the_time_does_not_keep_us_from_landing(self, ground):
         world = World(ground)
         world.send("orders", 2)
         world.run()
         world.send("orders", 2)
         turns = iter(range(8))
 
-        def stranger() -> None:
+        def other_writer() -> None:
             if next(turns, None) is not None:
                 ground.append(NAME)
-                world.faults.before_commit(NAME, stranger)
+                world.faults.before_commit(NAME, other_writer)
 
-        world.faults.before_commit(NAME, stranger)
+        world.faults.before_commit(NAME, other_writer)
         world.run()
 
         assert next(turns, None) is None

@@ -1,4 +1,4 @@
-"""Stories told on every ground: in memory here, on real parts in tests/integration/landing.
+"""Stories reported on every ground: in memory here, on real parts in tests/integration/landing.
 
 Ids are those of failure-modes.md. Each story ends with every record exactly once,
 chains gapless, and nothing left pending, unless it says otherwise.
@@ -361,7 +361,7 @@ class TableStories:
         assert [] == world.breaks()
         assert 1 == len(world.rejects())
 
-    def test_r3_a_staged_file_that_is_gone_is_noticed_and_its_range_read_again(self, ground):
+    def test_r3_a_missing_staged_file_is_noticed_and_its_range_read_again(self, ground):
         world = World(ground)
         world.send("orders", 3)
         world.run()
@@ -377,7 +377,7 @@ class TableStories:
         assert 1 == life.observer.passings(CrashPoint.FENCE_AFTER)
         assert [] == world.breaks()
 
-    def test_r3_a_staged_file_of_the_quarantine_that_is_gone_loses_no_refused_record(self, ground):
+    def test_r3_a_missing_staged_file_of_the_quarantine_loses_no_refused_record(self, ground):
         world = World(ground)
         world.send("orders", 3)
         world.run()
@@ -484,7 +484,7 @@ class TableStories:
         world.run()
         assert [] == world.breaks()
 
-    def test_a_run_goes_on_telling_what_waits_for_a_table_that_it_parked(self, ground):
+    def test_a_run_goes_on_reporting_what_waits_for_a_table_that_it_parked(self, ground):
         flooded, level = f"{CATALOG}.bronze.flooded", f"{CATALOG}.bronze.level"
         routes = {"orders": (flooded,), "others": (level,)}
         world = World(ground, routes=routes, stop_above_share=0.5, records_max=220)
@@ -493,9 +493,9 @@ class TableStories:
         life = world.run()
 
         assert {flooded: "P345"} == life.parked
-        behind = [each.behind for each in life.of(EpochPlanned)]
-        assert [300, 190] == [each[level] for each in behind]
-        assert [150, 150] == [each[flooded] for each in behind]
+        lag = [each.table_lag for each in life.of(EpochPlanned)]
+        assert [300, 190] == [each[level] for each in lag]
+        assert [150, 150] == [each[flooded] for each in lag]
 
     def test_nothing_is_landed_when_too_many_records_are_refused(self, ground):
         world = World(ground, stop_above_share=0.5)
@@ -639,9 +639,9 @@ class OwnerStories:
         world = World(ground)
         world.send("orders", 3)
         world.run()
-        stranger = World(ground, routes={"returns": (ORDERS,)})
-        stranger.send("returns", 2)
-        life = stranger.run(host="elsewhere")
+        other_writer = World(ground, routes={"returns": (ORDERS,)})
+        other_writer.send("returns", 2)
+        life = other_writer.run(host="elsewhere")
 
         assert {ORDERS: "P458"} == life.parked
         assert [] == world.breaks()
@@ -696,7 +696,7 @@ class OwnerStories:
         world.send("orders", 2)
         life = world.run()
 
-        assert [True] == [each.ours for each in life.of(CommitFoundLanded)]
+        assert [True] == [each.as_prepared for each in life.of(CommitFoundLanded)]
         assert [] == life.of(CommitAborted)
         assert [] == world.breaks()
 
@@ -722,7 +722,7 @@ class OwnerStories:
         life = world.run()
         world.run(host="there")
 
-        assert [False] == [each.ours for each in life.of(CommitFoundLanded)]
+        assert [False] == [each.as_prepared for each in life.of(CommitFoundLanded)]
         assert {0: 12} == world.offsets()
         assert [] == world.breaks()
 
@@ -756,7 +756,7 @@ class RulesStories:
         world.send("orders", 1, surprise=2)
         world.run()
 
-        assert [] == world.breaks(judged=either)
+        assert [] == world.breaks(fitting=either)
         assert [4] == [offset for _, _, offset in world.rejects()]
 
     def test_w1_a_refused_record_stays_refused_when_its_table_was_committed(self, ground):
@@ -769,7 +769,7 @@ class RulesStories:
         world.change_rules("rules-2", columns="drop_value")
         world.run()
 
-        assert [] == world.breaks(judged=either)
+        assert [] == world.breaks(fitting=either)
         assert [3] == [offset for _, _, offset in world.rejects()]
 
     def test_w1_changed_rules_wait_until_all_tables_are_level(self, ground):
@@ -782,11 +782,11 @@ class RulesStories:
         world.send("orders", 1, surprise=2)
         world.run()
 
-        assert [] == world.breaks(judged=either)
+        assert [] == world.breaks(fitting=either)
         for table in world.tables:
             assert [3, 4] == [offset for _, _, offset in world.rejects(table)]
 
-    def test_w1_lost_former_rules_stop_until_a_human_accepts_the_new_ones(self, ground):
+    def test_w1_lost_former_rules_stop_until_a_person_accepts_the_new_ones(self, ground):
         world = World(ground)
         world.send("orders", 3)
         world.run()
@@ -802,10 +802,10 @@ class RulesStories:
         assert "P189" == world.run().code
 
         world.run(accept=["rules"])
-        assert [] == world.breaks(judged=either)
+        assert [] == world.breaks(fitting=either)
         assert [4] == [offset for _, _, offset in world.rejects()]
 
-    def test_w1_rules_that_count_are_in_every_ledger_before_anything_is_judged_by_them(
+    def test_w1_rules_that_count_are_in_every_ledger_before_anything_is_checked_by_them(
         self, ground
     ):
         world = World(ground, routes=THREE, commit_threads=1)
@@ -818,7 +818,7 @@ class RulesStories:
         life = world.run()
 
         assert "" == life.code
-        assert [] == world.breaks(judged=either)
+        assert [] == world.breaks(fitting=either)
         assert [[], [], []] == [world.rejects(table) for table in world.tables]
 
     def test_w1_partitions_found_under_changed_rules_do_not_make_tables_level(self, ground):
@@ -862,7 +862,7 @@ class RulesStories:
         assert {away: "P463"} == life.parked
         world.run()
 
-        assert [] == world.breaks(judged=either)
+        assert [] == world.breaks(fitting=either)
         for table in world.tables:
             assert [3, 4] == [offset for _, _, offset in world.rejects(table)]
 
@@ -889,7 +889,7 @@ class RulesStories:
         ground.grow(ground.topic("orders"), 2)
         world.run()
 
-        assert [] == world.breaks(judged=either)
+        assert [] == world.breaks(fitting=either)
         for table in world.tables:
             assert [3, 4] == [offset for _, _, offset in world.rejects(table)]
             assert "rules-3" == world.landed(table).rules_hash
@@ -905,7 +905,7 @@ class RulesStories:
         assert [] == world.breaks()
         assert 8 == len(world.rejects())
 
-    def test_a_table_is_born_after_an_epoch_of_only_bad_records(self, ground):
+    def test_a_table_is_created_after_an_epoch_of_only_bad_records(self, ground):
         world = World(ground)
         world.send_raw("orders", b"bad", b"worse")
         world.run()
@@ -917,7 +917,7 @@ class RulesStories:
         assert [] == world.breaks()
         assert {0: 5} == world.offsets()
 
-    def test_a_table_is_born_while_bad_records_before_it_are_still_pending(self, ground):
+    def test_a_table_is_created_while_bad_records_before_it_are_still_pending(self, ground):
         world = World(ground)
         world.run()
         world.send_raw("orders", b"bad", b"worse")
@@ -931,7 +931,7 @@ class RulesStories:
         assert [] == world.breaks()
         assert 2 == len(world.rejects())
 
-    def test_a_table_is_born_when_the_quarantine_of_earlier_records_did_not_land(self, ground):
+    def test_a_table_is_created_when_the_quarantine_of_earlier_records_did_not_land(self, ground):
         world = World(ground)
         world.send_raw("orders", b"bad", b"worse")
         world.crash_at("prepare.after")
@@ -942,7 +942,7 @@ class RulesStories:
         assert [] == world.breaks()
         assert 2 == len(world.rejects())
 
-    def test_w8_a_late_table_is_born_with_its_ledger_though_store_and_process_are_lost(
+    def test_w8_a_late_table_is_created_with_its_ledger_though_store_and_process_are_lost(
         self, ground
     ):
         world = World(ground, routes=tables_named("orders", "items"))

@@ -11,8 +11,8 @@ from tests.story.world import QUARANTINE, World, tables_named
 
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import InvalidError
-from penstock.core.events import TableLeft, TableParked, TableResumed
-from penstock.landing.commit_executor import ThreadPoolCommits
+from penstock.core.events import TableAbandoned, TableParked, TableResumed
+from penstock.landing.settings import ThreadPoolCommits
 
 TWO = tables_named("orders", "items")
 ITEMS = TWO["items"][0]
@@ -35,7 +35,7 @@ def routed(ground):
 
 
 @pytest.mark.parametrize("listing", [7, 12, 40])
-def test_a_table_of_a_route_that_stood_aside_comes_back(ground, routed, listing):
+def test_a_parked_table_of_a_route_comes_back(ground, routed, listing):
     name = catalog_name(table_of("a"))
     routed.send("orders", 2, kind="a")
     life = routed.life(every_seconds=0.0)
@@ -50,14 +50,14 @@ def test_a_table_of_a_route_that_stood_aside_comes_back(ground, routed, listing)
     life.at_listing(listing, lambda: ground.hidden.add("orders")).at_listing(listing + 1, show)
     life.at_listing(300, life.stop.set).run("stopped")
 
-    assert [table_of("a")] == [event.table for event in life.of(TableLeft)]
+    assert [table_of("a")] == [event.table for event in life.of(TableAbandoned)]
     assert [table_of("a")] == [event.table for event in life.of(TableResumed)]
     assert {} == life.parked
     assert 2 + 2 + 5 == len(routed.rows(table_of("a")))
     assert [] == routed.breaks()
 
 
-def test_a_table_that_is_still_away_when_its_topic_is_back_is_told_again(ground, routed):
+def test_a_table_that_is_still_away_when_its_topic_is_back_is_reported_again(ground, routed):
     name = catalog_name(table_of("a"))
     routed.send("orders", 2, kind="a")
     life = routed.life(every_seconds=0.0)
@@ -65,15 +65,17 @@ def test_a_table_that_is_still_away_when_its_topic_is_back_is_told_again(ground,
     life.at_listing(80, lambda: ground.hidden.add("orders"))
     life.at_listing(81, ground.hidden.clear).at_listing(82, life.stop.set).run("stopped")
 
-    told = [
-        type(event) for event in life.observer.events if isinstance(event, TableParked | TableLeft)
+    reported = [
+        type(event)
+        for event in life.observer.events
+        if isinstance(event, TableParked | TableAbandoned)
     ]
-    assert [TableLeft, TableParked] == told[-2:]
+    assert [TableAbandoned, TableParked] == reported[-2:]
     assert {table_of("a"): "P459"} == life.parked
 
 
 @pytest.mark.parametrize("back", [30, 60, 99])
-def test_tables_of_a_route_that_stands_aside_itself_come_back(ground, routed, back):
+def test_tables_of_a_route_that_is_parked_itself_come_back(ground, routed, back):
     routed.send_raw("orders", b'{"n": 1}')  # the route refuses it
     life = routed.life(every_seconds=0.0)
     life.at(CrashPoint.PREPARE_AFTER, lambda: routed.faults.take_away(catalog_name(QUARANTINE)))
@@ -148,7 +150,7 @@ def test_a_table_is_opened_once_though_its_recovery_still_keeps_house(ground):
     assert [] == world.breaks()
 
 
-def test_brokers_that_refuse_us_behind_an_epoch_are_waited_for(ground):
+def test_brokers_that_refuse_us_after_an_epoch_are_waited_for(ground):
     world = World(ground, every_seconds=0.0)
     world.alone()
     world.send("orders", 2)

@@ -1,6 +1,6 @@
 """A spec changes while something is under way: whatever ends a run, verdicts are those of one spec.
 
-In memory: what is told here are crashes between two changes, and many records that leave no row.
+In memory: what is reported here are crashes between two changes, and many records that leave no row.
 """
 
 import pytest
@@ -28,7 +28,7 @@ ORDERS, RETURNS = {"orders": TABLES}, {"returns": TABLES}
 def world():
     """A pipeline that examined tombstones by rules that skip them, was killed, and has new rules.
 
-    Its table stands before them; what was examined is noted in its store.
+    Its table is before them; what was examined is noted in its store.
     """
     world = World(MemoryGround())
     world.rulebook[RULES] = {"tombstones": "skip"}
@@ -124,7 +124,7 @@ class TestTablesThatAreNotLevel:
             assert 10 == len(unlevel.rows(table))
             assert "rules-2" == unlevel.landed(table).rules_hash
 
-    def test_a_human_is_asked_each_time_when_their_topic_is_gone(self, unlevel):
+    def test_a_person_is_asked_each_time_when_their_topic_is_missing(self, unlevel):
         unlevel.routes = RETURNS
         unlevel.change_rules("rules-2")
         unlevel.delete_topic("orders")
@@ -138,7 +138,7 @@ class TestTablesThatAreNotLevel:
         assert "caught up" == unlevel.run(accept=["rules"]).ended.reason
         assert 8 == len(unlevel.rows(TRAILING))
 
-    def test_a_human_is_asked_no_more_for_a_topic_that_the_accepted_rules_do_not_read(
+    def test_a_person_is_asked_no_more_for_a_topic_that_the_accepted_rules_do_not_read(
         self, unlevel
     ):
         unlevel.routes = RETURNS
@@ -151,7 +151,7 @@ class TestTablesThatAreNotLevel:
         assert "caught up" == unlevel.run().ended.reason
         assert "rules-3" == unlevel.landed(TRAILING).rules_hash
 
-    def test_a_human_is_asked_when_leveling_brings_them_no_further(self, unlevel):
+    def test_a_person_is_asked_when_leveling_brings_them_no_further(self, unlevel):
         unlevel.routes = RETURNS
         unlevel.change_rules("rules-2")
         unlevel.delete_topic("orders")
@@ -162,7 +162,7 @@ class TestTablesThatAreNotLevel:
         assert "can no longer be read" in life.error.message
         assert "[3, 5)" in life.error.message
 
-    def test_one_that_comes_back_behind_the_leveling_is_leveled_too(self, unlevel):
+    def test_one_that_comes_back_after_the_leveling_is_leveled_too(self, unlevel):
         unlevel.send("orders", 1)
         miss(unlevel, LATE, TRAILING)
         unlevel.change_rules("rules-2")
@@ -174,7 +174,7 @@ class TestTablesThatAreNotLevel:
         assert {} == life.parked
         assert [] == unlevel.breaks()
 
-    def test_they_go_on_behind_what_retention_took_when_a_human_consents(self, unlevel):
+    def test_they_go_on_after_what_retention_took_when_a_person_consents(self, unlevel):
         unlevel.change_rules("rules-2")
         unlevel.delete_before("orders", 0, 4)
 
@@ -182,7 +182,7 @@ class TestTablesThatAreNotLevel:
         assert "caught up" == unlevel.run(accept=["gap"]).ended.reason
         assert [0, 1, 2, 4] == rows_of_orders(unlevel, TRAILING)
 
-    def test_a_human_is_told_when_several_former_rules_fed_them(self, unlevel):
+    def test_a_person_is_informed_when_several_former_rules_fed_them(self, unlevel):
         unlevel.change_rules("rules-2")
         unlevel.send("orders", 1)
         miss(unlevel, TRAILING)
@@ -237,7 +237,7 @@ class TestTopicsThatFormerRulesDidNotGiveATable:
         assert 8 + 1 == len(narrowed.rows(TRAILING))
         assert {} == life.parked
 
-    def test_a_topic_that_is_given_back_goes_on_where_the_table_stood(self, narrowed):
+    def test_a_topic_that_is_given_back_continues_from_the_tables_position(self, narrowed):
         narrowed.routes = {**ORDERS, **RETURNS}
         narrowed.change_rules("rules-3")
         narrowed.send("orders", 2)
@@ -246,7 +246,7 @@ class TestTopicsThatFormerRulesDidNotGiveATable:
         assert "caught up" == life.ended.reason
         assert [] == narrowed.breaks()
 
-    def test_they_are_told_by_the_rules_alone_when_the_topic_is_gone(self, narrowed):
+    def test_they_are_known_by_the_rules_alone_when_the_topic_is_missing(self, narrowed):
         narrowed.routes = RETURNS
         narrowed.change_rules("rules-3")
         narrowed.delete_topic("orders")
@@ -254,7 +254,7 @@ class TestTopicsThatFormerRulesDidNotGiveATable:
 
         assert "caught up" == narrowed.run().ended.reason
 
-    def test_a_human_is_asked_when_the_former_rules_are_lost(self, narrowed):
+    def test_a_person_is_asked_when_the_former_rules_are_lost(self, narrowed):
         narrowed.change_rules("rules-3")
         narrowed.ground.lose_store("here")
 
@@ -300,7 +300,7 @@ class TestTopicsThatFormerRulesDidNotGiveATable:
         assert [0, 1, 2, 3, 4] == rows_of_orders(world, TRAILING)[:5]
         assert "rules-2" == world.landed(TRAILING).rules_hash
 
-    def test_tables_of_a_route_are_judged_by_it(self, by_kind):
+    def test_tables_of_a_route_are_checked_by_it(self, by_kind):
         by_kind.routes = {"orders": (AHEAD,), "returns": (AHEAD, OF_KIND)}
         for rules in ("rules-2", "rules-3", "rules-4"):
             by_kind.change_rules(rules)
@@ -323,7 +323,7 @@ class TestTopicsThatFormerRulesDidNotGiveATable:
         assert "caught up" == life.ended.reason
         assert [0, 1, 2, 3] == rows_of_orders(by_kind, OF_A)
 
-    def test_a_human_is_asked_for_tables_of_a_route_whose_topic_is_gone(self, by_kind):
+    def test_a_person_is_asked_for_tables_of_a_route_whose_topic_is_missing(self, by_kind):
         by_kind.send("orders", 2, kind="a")
         miss(by_kind, OF_A)
         by_kind.routes = {"returns": (AHEAD, OF_KIND)}

@@ -1,4 +1,4 @@
-"""A pipeline is changed by hand: never beside a run, and only where nothing is pending."""
+"""A pipeline is changed by hand: never next to a run, and only where nothing is pending."""
 
 from tests.story.backend import MemoryGround
 from tests.story.world import ORDERS, PIPELINE, World

@@ -1,4 +1,4 @@
-"""Something of an epoch fails: a survey in one of its tasks, the listing behind its work."""
+"""Something of an epoch fails: a survey in one of its tasks, the listing after its work."""
 
 import pytest
 from tests.story.backend import CATALOG, MemoryGround
@@ -28,7 +28,7 @@ def registry_down_once(monkeypatch):
 
 @pytest.mark.usefixtures("registry_down_once")
 class TestASurveyThatFailsInOneTask:
-    def test_its_table_is_born_later_of_all_records(self):
+    def test_its_table_is_created_later_of_all_records(self):
         world = World(MemoryGround(), partitions=2)
         world.send("orders", 3, a=1)
         world.send("orders", 3, partition=1, b=2)
@@ -41,7 +41,7 @@ class TestASurveyThatFailsInOneTask:
         assert [] == world.breaks()
         assert 6 == len(world.rows())
 
-    def test_other_tables_are_born_and_land(self):
+    def test_other_tables_are_created_and_land(self):
         world = World(
             MemoryGround(), routes={"orders": (ORDERS,), "others": (OTHERS,)}, partitions=2
         )
@@ -66,7 +66,7 @@ class TestASurveyThatFailsInOneTask:
         assert 6 == len(world.rows())
 
 
-def test_a_table_is_not_born_while_a_partition_of_its_records_gives_nothing(monkeypatch):
+def test_a_table_is_not_created_while_a_partition_of_its_records_gives_nothing(monkeypatch):
     """Its leader moves in the middle of the survey: no error comes, and no record."""
     read, silent = MemoryReader.read, [1]
 
@@ -90,7 +90,7 @@ def test_a_table_is_not_born_while_a_partition_of_its_records_gives_nothing(monk
     assert 6 == len(world.rows())
 
 
-def test_a_table_is_born_though_a_survey_had_no_time_for_a_partition(monkeypatch):
+def test_a_table_is_created_though_a_survey_had_no_time_for_a_partition(monkeypatch):
     """Its turn never came: there might be no time for it in the next survey either."""
     read, starved = MemoryReader.read, [1]
     world = World(MemoryGround(), partitions=2)

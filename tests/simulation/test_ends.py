@@ -1,4 +1,4 @@
-"""When a run ends by itself: when what it found has landed, whoever goes on to send, or gives nothing."""
+"""A run ends by itself once what it found has landed, even if producers go on or partitions give nothing."""
 
 import pytest
 from tests.story.backend import MemoryGround, catalog_name
@@ -11,7 +11,7 @@ from penstock.core.errors import InvalidError
 from penstock.core.events import (
     EpochPlanned,
     KafkaAnswered,
-    TableLeft,
+    TableAbandoned,
     TableParked,
     TopicUnrouted,
 )
@@ -128,8 +128,8 @@ def test_a_run_without_an_end_waits_for_a_partition_that_gives_nothing(ground, m
     assert {0: 1} == world.offsets()
 
 
-def test_who_gave_nothing_is_read_last(ground, monkeypatch):
-    """It takes all the time that there is: those behind it had none."""
+def test_an_unresponsive_partition_is_read_last(ground, monkeypatch):
+    """It takes all the time that there is: those after it had none."""
     world = World(ground, partitions=2, every_seconds=0.0)
     world.send("orders", 1)
     world.send("orders", 1, partition=1)
@@ -150,7 +150,7 @@ def wait_for(world, deadline):
 
 
 @pytest.mark.parametrize("until", ["caught-up", "stopped"])
-def test_two_who_give_nothing_leave_time_for_a_third(ground, monkeypatch, until):
+def test_two_unresponsive_partitions_leave_time_for_a_third(ground, monkeypatch, until):
     world = World(ground, partitions=3, every_seconds=0.0)
     for partition in range(3):
         world.send("orders", 1, partition=partition)
@@ -166,8 +166,8 @@ def test_two_who_give_nothing_leave_time_for_a_third(ground, monkeypatch, until)
     assert ("P254" if until == "caught-up" else "") == life.code
 
 
-def test_who_was_asked_last_of_those_who_gave_nothing_is_asked_last(ground, monkeypatch):
-    """One of them is well again, and would have no time behind the other."""
+def test_the_unresponsive_partition_read_most_recently_is_read_last(ground, monkeypatch):
+    """One of them is well again, and would have no time after the other."""
     world = World(ground, partitions=2, every_seconds=0.0)
     for partition in range(2):
         world.send("orders", 1, partition=partition)
@@ -190,7 +190,7 @@ def test_who_was_asked_last_of_those_who_gave_nothing_is_asked_last(ground, monk
     assert {0: 1, 1: 4} == world.offsets()
 
 
-def test_who_gave_nothing_once_is_asked_again_though_another_takes_all_the_time(
+def test_a_partition_unresponsive_once_is_read_again_though_another_takes_all_the_time(
     ground, monkeypatch
 ):
     world = World(ground, partitions=2, every_seconds=0.0)
@@ -220,7 +220,7 @@ def test_who_gave_nothing_once_is_asked_again_though_another_takes_all_the_time(
 
 
 @pytest.mark.parametrize("until", ["caught-up", "once"])
-def test_a_partition_that_gives_nothing_is_told_of_though_tasks_are_short(
+def test_a_partition_that_gives_nothing_is_reported_though_tasks_are_short(
     ground, monkeypatch, until
 ):
     world = World(ground, timeout_seconds=5.0)
@@ -233,7 +233,7 @@ def test_a_partition_that_gives_nothing_is_told_of_though_tasks_are_short(
     assert "P254" == world.life().run(until).code
 
 
-def test_a_topic_that_goes_while_its_table_stands_aside_ends_nothing():
+def test_a_topic_that_is_deleted_while_its_table_is_parked_ends_nothing():
     ground = Hiding()
     world = World(ground, routes=TWO)
     world.alone()
@@ -248,7 +248,7 @@ def test_a_topic_that_goes_while_its_table_stands_aside_ends_nothing():
     life.at_listing(40, life.stop.set).run("stopped")
 
     assert {ITEMS} == {event.table for event in life.of(TableParked)}
-    assert [ITEMS] == [event.table for event in life.of(TableLeft)]
+    assert [ITEMS] == [event.table for event in life.of(TableAbandoned)]
     assert {ITEMS: "P459"} == life.parked
     assert 4 == len(world.rows())
 
@@ -303,7 +303,7 @@ def test_a_topic_that_goes_while_its_table_is_recovered_ends_nothing(point, faul
     assert [] == world.breaks()
 
 
-def test_a_topic_that_comes_later_and_has_no_place_is_told_of_and_stops_nobody(ground):
+def test_a_topic_that_comes_later_and_has_no_place_is_listed_and_stops_nobody(ground):
     world = World(ground, routes=TWO)
     ground = world.ground
     for topic in TWO:

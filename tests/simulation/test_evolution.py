@@ -59,7 +59,7 @@ def test_three_changes_that_conflict_are_one_schema_change_and_one_commit(ground
     assert {"n": Kind.LONG, "a": Kind.LONG} == {k: schema_of(world)[k] for k in ("n", "a")}
     assert [2] == [offset for _, _, offset in world.rejects()]
     assert [0, 1, 3, 4] == [offset for _, _, offset in world.rows()]
-    assert [] == world.breaks(judged=lambda held: b"text" not in held.value)
+    assert [] == world.breaks(fitting=lambda held: b"text" not in held.value)
 
 
 def test_topics_that_meet_in_one_table_change_it_together(ground):
@@ -114,10 +114,10 @@ def test_a_column_that_another_adds_meanwhile_with_another_type_is_his(ground):
 
     assert Kind.STRING == schema_of(world)["new"]
     assert [1] == [offset for _, _, offset in world.rejects()]
-    assert [] == world.breaks(judged=lambda held: b'"new": 1' not in held.value)
+    assert [] == world.breaks(fitting=lambda held: b'"new": 1' not in held.value)
 
 
-def test_a_column_that_another_drops_meanwhile_is_wished_for_again_only_by_its_records(ground):
+def test_a_column_that_another_writer_drops_is_requested_again_only_by_its_records(ground):
     world = growing(ground)
     world.send("orders", 1, old=1)
     world.run()
@@ -150,7 +150,7 @@ def test_a_lost_answer_to_a_schema_change_makes_it_once(ground):
     assert [] == world.breaks()
 
 
-def test_a_frozen_table_stands_aside_and_loses_nothing(ground):
+def test_a_frozen_table_is_parked_and_loses_nothing(ground):
     world = growing(ground, columns="freeze", types="freeze", routes={"orders": (ORDERS, OTHER)})
     world.send("orders", 2)
     world.run()
@@ -207,4 +207,4 @@ def test_records_whose_names_no_table_can_carry_are_refused_and_give_no_table(gr
     world.send("orders", 1)
     world.run()
     assert 1 == len(world.rows())
-    assert [] == world.breaks(judged=lambda held: held.offset > 1)
+    assert [] == world.breaks(fitting=lambda held: held.offset > 1)

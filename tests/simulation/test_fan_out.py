@@ -1,6 +1,6 @@
 """One topic, several tables: conditions, first matches, and tables that records ask for.
 
-Each story ends with every record in exactly the tables it is for, told by plain Python.
+Each story ends with every record in exactly the tables it is for, reported by plain Python.
 """
 
 import json
@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 from tests.story.backend import CATALOG, MemoryGround, catalog_name
-from tests.story.single_thread import SeededHands
+from tests.story.single_thread import SeededCommits
 from tests.story.world import PIPELINE, SOURCE, World
 
 from penstock.connectors.memory.tables import MemoryTables
@@ -79,7 +79,7 @@ def table_of(kind):
     return BY_KIND.replace("{kind}", kind)
 
 
-def human_made(world, kind):
+def made_by_operator(world, kind):
     columns = tuple(Field(name, Kind.STRING) for name in ("kind", SOURCE["topic"]))
     columns += (Field("n", Kind.LONG), Field(SOURCE["partition"], Kind.INT))
     columns += (Field(SOURCE["offset"], Kind.LONG),)
@@ -111,7 +111,7 @@ def test_a_table_is_created_for_the_first_record_that_asks_for_it(ground):
     assert 5 == len(world.rows(table_of("a")))
     assert 2 == len(world.rows(table_of("b")))
     assert 2 == len(world.rejects(BY_KIND))
-    assert [] == world.breaks(judged=lambda held: value(held, "kind") is not None)
+    assert [] == world.breaks(fitting=lambda held: value(held, "kind") is not None)
 
 
 def test_tables_of_a_route_are_neither_replayed_nor_put_back(ground):
@@ -222,11 +222,11 @@ def test_without_leave_to_create_an_unknown_table_s_records_are_quarantined(grou
     assert 2 == len(world.rejects(BY_KIND))
 
 
-def test_a_table_that_a_human_creates_later_gets_what_comes_from_then_on(ground):
+def test_a_table_that_a_person_creates_later_gets_what_comes_from_then_on(ground):
     world = by_kind(ground, unknown="quarantine")
     world.send("orders", 2, kind="a")
     world.run()
-    human_made(world, "a")
+    made_by_operator(world, "a")
     world.send("orders", 3, kind="a")
     world.run()
 
@@ -274,7 +274,7 @@ def test_a_table_taken_out_of_the_spec_waits_and_goes_on_when_it_is_put_back(gro
     assert 9 == len(world.rows(REST))
 
 
-def test_a_table_put_into_the_spec_later_reads_its_history_beside_the_others(ground):
+def test_a_table_put_into_the_spec_later_reads_its_history_with_the_others(ground):
     world = World(ground, routes={"orders": (BIG,)})
     world.send("orders", 4)
     world.run()
@@ -320,10 +320,10 @@ class Flaky:
         return getattr(self.tables, name)
 
 
-def test_a_look_that_fails_for_one_table_lets_no_record_be_taken_for_unknown(ground, monkeypatch):
+def test_a_catalog_that_fails_for_one_table_makes_no_record_unknown(ground, monkeypatch):
     world = by_kind(ground, unknown="quarantine")
     for kind in "abc":
-        human_made(world, kind)
+        made_by_operator(world, kind)
     world.send("orders", 2, kind="a")
     world.run()
     for kind in "abcabc":
@@ -341,7 +341,7 @@ def test_a_look_that_fails_for_one_table_lets_no_record_be_taken_for_unknown(gro
 
 def test_what_a_route_refused_never_lands_in_a_table_that_comes_back(ground):
     world = by_kind(ground, unknown="quarantine")
-    human_made(world, "a")
+    made_by_operator(world, "a")
     world.send("orders", 2, kind="a")
     world.run()
     world.faults.take_away(catalog_name(table_of("a")))
@@ -375,11 +375,11 @@ def test_k13_a_partition_that_comes_later_is_read_for_every_table_of_a_route_fro
     assert 21 == len(world.rows(table_of("a")))
 
 
-def test_a_table_of_a_human_s_that_a_record_asks_for_gets_that_record(ground):
+def test_a_table_of_a_person_s_that_a_record_asks_for_gets_that_record(ground):
     world = by_kind(ground)
     world.send("orders", 2, kind="a")
     world.run()
-    human_made(world, "b")
+    made_by_operator(world, "b")
     world.send("orders", 3, kind="b")
     world.run()
 
@@ -411,12 +411,12 @@ def test_what_a_route_refused_lands_by_a_retry_once_its_table_is_there(ground):
     """And once, though the retry dies between the closing and the rows, or their store is lost."""
     for crash in ("", "quarantine.after:1", "commit.before:1", "commit.after:1"):
         world = by_kind(MemoryGround(), unknown="quarantine")
-        human_made(world, "a")
+        made_by_operator(world, "a")
         world.send("orders", 3, kind="a")
         world.send("orders", 4, kind="b")
         world.run()
         assert 4 == len(world.rejects(BY_KIND))
-        human_made(world, "b")
+        made_by_operator(world, "b")
         world.send("orders", 1, kind="b")
         world.sleep()
         world.run()
@@ -436,7 +436,7 @@ def test_what_a_route_refused_lands_by_a_retry_once_its_table_is_there(ground):
 
 
 def test_a_route_that_waits_for_its_commits_does_not_read_the_same_again_meanwhile(ground):
-    """A record asks for a table while refusals are under way; the table begins behind these."""
+    """A record asks for a table while refusals are under way; the table begins after these."""
     for seed in range(40):
         world = by_kind(MemoryGround())
         world.alone(seed)
@@ -460,8 +460,8 @@ def test_a_route_waits_for_its_commits_though_others_are_read_meanwhile(monkeypa
     world.send("orders", 2, kind="a")
     world.send("items", 1)
     world.run()
-    slow, work = [None] * 60, SeededHands._work
-    monkeypatch.setattr(SeededHands, "_work", lambda self: slow.pop() if slow else work(self))
+    slow, work = [None] * 60, SeededCommits._work
+    monkeypatch.setattr(SeededCommits, "_work", lambda self: slow.pop() if slow else work(self))
     world.send_raw("orders", b"bad")
     life = world.life(every_seconds=0.0, max_epochs=1000)
     life.at_listing(6, lambda: world.send("orders", 3, kind="new"))
@@ -476,10 +476,10 @@ def test_a_route_waits_for_its_commits_though_others_are_read_meanwhile(monkeypa
     assert 3 == len(world.rows(table_of("new")))
 
 
-def test_tables_of_strangers_beside_a_route_s_are_not_looked_at_all_the_time(ground, monkeypatch):
+def test_foreign_tables_next_to_a_route_s_are_not_read_all_the_time(ground, monkeypatch):
     world = by_kind(ground, every_seconds=0.0)
     for number in range(5):
-        human_made(world, f"theirs_{number}")
+        made_by_operator(world, f"theirs_{number}")
     world.alone()
     looked, load = [], MemoryTables.load
     monkeypatch.setattr(

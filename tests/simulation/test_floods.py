@@ -1,6 +1,6 @@
-"""One table's flood of rejects parks that table: the others land, and a human decides how it goes on.
+"""One table's flood of rejects parks that table: the others land, and a person decides how it goes on.
 
-In memory: what a human does then is told on real parts in tests/integration/cli/test_bad_records.py.
+In memory: what a person does then is reported on real parts in tests/integration/cli/test_bad_records.py.
 """
 
 from dataclasses import replace
@@ -9,7 +9,7 @@ import pytest
 from tests.story.backend import CATALOG, MemoryGround
 from tests.story.world import ORDERS, RULES, World, tables_named
 
-from penstock.core.events import TableParked
+from penstock.core.events import PipelineStopped, TableParked
 
 ITEMS = f"{CATALOG}.bronze.items"
 FLOOD = 150
@@ -37,6 +37,7 @@ def test_it_is_parked_with_counts_codes_and_what_was_said_and_the_others_land(wo
     assert f"(50.0%): invalid character (byte 0), {FLOOD} times" in parked.reason
     assert {ORDERS: "P345"} == life.parked
     assert "caught up" == life.ended.reason
+    assert ["1 of 2 tables is parked"] == [each.reason for each in life.of(PipelineStopped)]
     assert 7 == len(world.rows(ITEMS))
     assert {0: 3} == world.offsets(ORDERS)
     assert [] == world.rejects(ORDERS) == world.pending()
@@ -84,6 +85,8 @@ def test_a_run_ends_where_every_table_would_be_parked(world):
 
     assert {ORDERS: "P345", ITEMS: "P345"} == life.parked
     assert "every table waits for a decision" == life.ended.reason
+    (stopped,) = life.of(PipelineStopped)
+    assert "every table waits for a decision; 2 of 2 tables are parked" == stopped.reason
 
 
 def test_changed_rules_count_at_once_where_no_other_table_has_its_topic(world):
@@ -125,7 +128,7 @@ def divided():
     return world
 
 
-def test_changed_rules_count_for_it_when_a_human_says_so(divided):
+def test_changed_rules_count_for_it_when_a_person_says_so(divided):
     """By the former rules it would be parked again, and they are asked first."""
     divided.change_rules("rules-2")
     divided.send("orders", 1)
@@ -142,7 +145,7 @@ def test_changed_rules_count_for_it_when_a_human_says_so(divided):
     assert [] == divided.breaks()
 
 
-def test_changed_rules_count_behind_the_former_ones_when_the_share_is_raised_as_well(divided):
+def test_changed_rules_count_after_the_former_ones_when_the_share_is_raised_as_well(divided):
     divided.change_rules("rules-2")
     divided.send_raw("orders", *[None] * FLOOD)
     life = divided.run(stop_above_share=1.0)

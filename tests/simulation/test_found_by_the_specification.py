@@ -1,5 +1,5 @@
 """What the specification (docs/design/spec) and random histories found in the code, each as the
-story that it told.
+story that it reported.
 
 Most turn on a record whose verdict changes between two readings, because its table's columns do.
 """
@@ -33,7 +33,7 @@ def die_unheard(world, times, host="a"):
 
 
 def require_no_refusal_by_a_zombie(world, unheard):
-    """A zombie, before whom so many lives died unheard, meets an owner with a store of his own."""
+    """A zombie with a high generation meets an owner with a store of its own."""
     world.send("orders", 2)
     world.run(host="a")
     world.send("orders", 1, later="x")  # refused by the first life, a row for the second
@@ -47,7 +47,7 @@ def require_no_refusal_by_a_zombie(world, unheard):
     world.run(host="b")
     world.run(host="a")
 
-    assert [] == world.breaks(judged=either)
+    assert [] == world.breaks(fitting=either)
     assert 3 == len(world.rows())
 
 
@@ -68,7 +68,7 @@ def test_w12_a_zombie_whose_store_was_lost_does_not_refuse_what_landed_meanwhile
     world.life().at(CrashPoint.PREPARE_AFTER, another).run()
     world.run()
 
-    assert [] == world.breaks(judged=either)
+    assert [] == world.breaks(fitting=either)
     assert 3 == len(world.rows())
 
 
@@ -86,7 +86,7 @@ def test_w15_what_a_life_of_a_higher_number_left_pending_is_not_landed(world):
     world.run(host="b")
     world.run(host="a")
 
-    assert [] == world.breaks(judged=either)
+    assert [] == world.breaks(fitting=either)
     assert 3 == len(world.rows())
 
 
@@ -109,7 +109,7 @@ def test_w15_two_owners_with_stores_of_their_own_do_not_play_ping_pong(world):
 
 
 def test_w15_a_store_from_yesterday_begins_a_line_of_its_own(world):
-    """A zombie of the line that was restored may have a higher number than who came after it."""
+    """A zombie of the line that was restored may have a higher number than the life after it."""
     saved = world.ground.save_store("here")
     world.send("orders", 2)
     world.run()
@@ -124,11 +124,11 @@ def test_w15_a_store_from_yesterday_begins_a_line_of_its_own(world):
     world.life().at(CrashPoint.QUARANTINE_BEFORE, another).run()
     world.run()
 
-    assert [] == world.breaks(judged=either)
+    assert [] == world.breaks(fitting=either)
     assert 3 == len(world.rows())
 
 
-def test_w15_what_was_pending_before_a_strange_change_by_hand_is_not_landed_after_it(world):
+def test_w15_what_was_pending_before_a_foreign_change_by_hand_is_not_landed_after_it(world):
     world.send("orders", 2)
     world.run(host="a")
     world.send("orders", 1, later="x")
@@ -139,22 +139,22 @@ def test_w15_what_was_pending_before_a_strange_change_by_hand_is_not_landed_afte
     world.run(host="a")
 
     assert changed
-    assert [] == world.breaks(judged=either)
+    assert [] == world.breaks(fitting=either)
     assert 3 == len(world.rows())
 
 
-def unborn(world, name):
+def not_created(world, name):
     """Drop a table; give the act that creates it as it was, with its ledger."""
-    born = world.ground.warehouse.get(name).contents
+    created = world.ground.warehouse.get(name).contents
     world.ground.drop(name)
-    ledger = ledger_from_json(born.ledgers[PIPELINE])
-    return lambda: world.catalog().create(name, TableDefinition(born.schema), [ledger])
+    ledger = ledger_from_json(created.ledgers[PIPELINE])
+    return lambda: world.catalog().create(name, TableDefinition(created.schema), [ledger])
 
 
 def test_w15_a_table_that_another_created_is_taken_over_before_it_is_read(world):
     world.send("orders", 1)
     world.life(host="a", crash="create.after:2").run()
-    another_was_first = unborn(world, NAME)
+    another_was_first = not_created(world, NAME)
     world.send("orders", 1, later="x")
     life = world.life(host="b").at(CrashPoint.CREATE_BEFORE, another_was_first)
     life.at(CrashPoint.PREPARE_AFTER, life.observer.crash_now).run()
@@ -164,8 +164,8 @@ def test_w15_a_table_that_another_created_is_taken_over_before_it_is_read(world)
 
 
 @pytest.mark.parametrize("shown", [b'{"x": null}', b"{}"])
-def test_w15_a_table_is_not_born_behind_an_owner_who_refused_records_for_it(monkeypatch, shown):
-    """He comes when we have begun, and before we look how far to read."""
+def test_w15_a_table_is_not_created_after_an_owner_that_refused_records_for_it(monkeypatch, shown):
+    """The other starts after us, and before we list how far to read."""
     world = World(MemoryGround())
     world.send_raw("orders", shown)
     life, asked = world.life(host="a"), count(1)
@@ -183,7 +183,7 @@ def test_w15_a_table_is_not_born_behind_an_owner_who_refused_records_for_it(monk
 
     assert life.error is None
     assert 1 == len(world.rows())
-    assert [] == world.breaks(judged=either)
+    assert [] == world.breaks(fitting=either)
 
 
 def test_w15_a_table_of_a_route_that_another_created_is_taken_over_before_it_is_read():
@@ -193,7 +193,7 @@ def test_w15_a_table_of_a_route_that_another_created_is_taken_over_before_it_is_
     name = catalog_name(table_of("b"))
     world.send("orders", 1, kind="b")
     world.life(host="a", crash="create.after").run()
-    another_was_first = unborn(world, name)
+    another_was_first = not_created(world, name)
     die_unheard(world, 2, host="b")
     life = world.life(host="b").at(CrashPoint.CREATE_BEFORE, another_was_first).run()
     chains = [(table_of("b"), PIPELINE), (QUARANTINE, f"{PIPELINE}/{table_of('b')}")]
@@ -204,7 +204,7 @@ def test_w15_a_table_of_a_route_that_another_created_is_taken_over_before_it_is_
     assert [] == world.breaks()
 
 
-def test_w15_a_table_of_a_route_is_not_created_behind_an_owner_who_refused_its_records():
+def test_w15_a_table_of_a_route_is_not_created_after_an_owner_that_refused_its_records():
     world = by_kind(MemoryGround(), tables_max=2)
     world.send("orders", 1, kind="c")
     world.run(host="a")
@@ -261,7 +261,7 @@ def comes_back(world, name):
     world.send("orders", 1)
 
 
-def test_w15_a_table_that_waits_for_a_human_makes_one_start_strange():
+def test_w15_a_table_that_waits_for_a_person_makes_one_start_foreign():
     world = World(MemoryGround(), routes=ALL)
     for topic in ALL:
         world.send(topic, 2)
@@ -270,7 +270,7 @@ def test_w15_a_table_that_waits_for_a_human_makes_one_start_strange():
     world.send("items", 1)
     world.run()
     items = catalog_name(ALL["items"][0])
-    own = [each for each in world.ground.warehouse.get(items).contents.ancestry() if each.summary]
+    own = [each for each in world.ground.warehouse.get(items).contents.ancestry() if each.commit]
     world.ground.roll_back(items, own[1].id)
     world.ground.lose_store("here")
     owners = []
@@ -281,7 +281,7 @@ def test_w15_a_table_that_waits_for_a_human_makes_one_start_strange():
     assert 1 == len(set(owners))
 
 
-def test_w13_a_refusal_whose_file_is_gone_is_read_again_though_it_moved_no_offset(world):
+def test_w13_a_refusal_whose_file_is_missing_is_read_again_though_it_moved_no_offset(world):
     world.send("orders", 1, extra=1)
     world.run()
     world.send("orders", 1, extra=1)  # a row, until its column is dropped
@@ -293,7 +293,7 @@ def test_w13_a_refusal_whose_file_is_gone_is_read_again_though_it_moved_no_offse
     world.ground.remove_file(refusal.files[0].path)
     world.run()
 
-    assert [] == world.breaks(judged=either)
+    assert [] == world.breaks(fitting=either)
     assert [1, 2] == [offset for _, _, offset in world.rejects()]
 
 

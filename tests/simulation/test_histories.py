@@ -35,11 +35,11 @@ FOUND = {46950: "0225", 47347: "0225", 48274: "0225", 60092: "0225", 131567: "02
 
 @pytest.mark.parametrize("seed", FOUND)
 def test_a_history_that_failed_once_is_exact(seed):
-    assert not histories.told(seed)
+    assert not histories.reported(seed)
 
 
 def trace(seed):
-    """Return all that a history does: what is told, every point passed, every row, every moment."""
+    """Return all that a history does: what is reported, every point passed, every row, every moment."""
     play, points = Play(seed), []
     begin = play.begin
 
@@ -50,7 +50,7 @@ def trace(seed):
 
     play.begin = watched
     play.run(history_of(seed))
-    return play.told, points, play.world.rows(), play.world.clock.now_ms()
+    return play.reported, points, play.world.rows(), play.world.clock.now_ms()
 
 
 SEEDS = range(0, 4000, 250)
@@ -62,7 +62,7 @@ def test_the_same_seed_is_the_same_history_to_the_last_point_passed(seed):
 
 
 def test_a_seed_is_the_same_history_in_every_process():
-    """Whatever order sets have: a failure is told by its seed, to be repeated elsewhere."""
+    """Whatever order sets have: a failure is reported by its seed, to be repeated elsewhere."""
 
     def traced(hash_seed):
         module = "from tests.simulation.test_histories import SEEDS, trace"
@@ -85,7 +85,7 @@ def test_an_assertion_that_breaks_where_records_are_read_is_no_refused_record(mo
 
 
 def test_a_planted_loss_is_found_and_made_small(monkeypatch):
-    """The simulator counts only if it finds one, and tells it in as few steps as it takes."""
+    """The simulator counts only if it finds one, and says it in as few steps as it takes."""
 
     def lose(self):
         self.world.send("orders", 1)

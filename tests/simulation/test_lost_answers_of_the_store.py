@@ -1,7 +1,7 @@
 """The store did it, and nobody heard: a reply to each of its writes is lost, then a life goes on."""
 
 import pytest
-from tests.simulation.test_fan_out import by_kind, human_made, table_of
+from tests.simulation.test_fan_out import by_kind, made_by_operator, table_of
 from tests.story.backend import MemoryGround
 from tests.story.world import World
 
@@ -103,10 +103,10 @@ class BusyGround(MemoryGround):
 
 
 def test_a_store_that_is_locked_when_a_route_is_brought_level_ends_the_run_and_stalls_nobody():
-    """A human makes a table; its route lands where it stands, and the store is locked just then."""
+    """A person makes a table; its route lands where it is, and the store is locked just then."""
     ground = BusyGround()
     world = by_kind(ground, unknown="quarantine")
-    human_made(world, "a")
+    made_by_operator(world, "a")
     world.send("orders", 3, kind="a")
     world.run()
     world.send("orders", 2, kind="a")
@@ -114,7 +114,7 @@ def test_a_store_that_is_locked_when_a_route_is_brought_level_ends_the_run_and_s
     life = world.life(every_seconds=0.0)
     for number in range(2, 170):
         life.at_listing(number, lambda: world.send("orders", 1, kind="a"))
-    life.at_listing(10, lambda: (human_made(world, "b"), ground.busy.append(1)))
+    life.at_listing(10, lambda: (made_by_operator(world, "b"), ground.busy.append(1)))
     life.at_listing(170, lambda: world.send("orders", 2, kind="b"))
 
     assert "P503" == life.run("stopped").code
@@ -134,6 +134,8 @@ class NotingGround(MemoryGround):
 
     def open_store(self, host):
         store = super().open_store(host)
+        if "examined" in vars(store):  # it was opened before
+            return store
         examined = store.examined
 
         def noted(*given):

@@ -24,7 +24,7 @@ def commits_of(world: World, name: str = ORDERS):
     return world.table(name).history(Chain(PIPELINE, name)).commits
 
 
-def test_a_table_dropped_for_twenty_epochs_catches_up_alone_beside_the_others(ground):
+def test_a_table_dropped_for_twenty_epochs_catches_up_alone_with_the_others(ground):
     world = World(ground, routes={"orders": NAMES}, retain=100)
     world.send("orders", 5)
     world.run()
@@ -107,7 +107,7 @@ def test_a_partition_that_loses_its_leader_while_it_is_read_holds_up_nobody(grou
     assert 2 == len([job for job in life.jobs if job])
 
 
-def test_a_new_partition_without_a_leader_yet_does_not_set_its_table_aside(ground):
+def test_a_new_partition_without_a_leader_yet_does_not_park_its_table(ground):
     world = World(ground)
     world.send("orders", 2)
     world.run()
@@ -310,7 +310,7 @@ def test_k11_a_log_cut_off_below_what_landed_stops_its_table(ground):
     assert {0: 10} == world.offsets()
 
 
-def test_k11_an_election_behind_what_landed_is_no_cut_for_who_examined_more(ground):
+def test_k11_an_election_after_what_landed_is_no_cut_for_a_table_that_examined_more(ground):
     """The store knows how far was read, the ledger the epoch of what landed: not of one place."""
     world = World(ground)
     world.send("orders", 2)
@@ -326,7 +326,7 @@ def test_k11_an_election_behind_what_landed_is_no_cut_for_who_examined_more(grou
 
 
 def test_k11_two_tables_at_two_places_of_a_partition_have_an_epoch_each(ground):
-    """One stands before an election; the other behind it, and knows no epoch of where it stands."""
+    """One is before an election; the other after it, and knows no epoch of where it is."""
     late = f"{CATALOG}.bronze.late"
     world = World(ground, routes={"orders": (ORDERS, late)})
     world.send("orders", 2)

@@ -32,7 +32,7 @@ def test_poison_is_found_by_halves_and_refused_alone(world, kills):
 
     assert [123] == [each.offset for each in life.of(PoisonFound)]
     assert [(world.ground.topic("orders"), 0, 123)] == world.rejects()
-    assert [] == world.breaks(judged=either)
+    assert [] == world.breaks(fitting=either)
     assert 339 == len(world.rows())
     assert len(life.jobs) < 60
 
@@ -42,7 +42,7 @@ def test_several_records_of_poison_are_all_found(world):
     poisoned(world, 0, 1, 50, 99).run()
 
     assert [0, 1, 50, 99] == [offset for _, _, offset in world.rejects()]
-    assert [] == world.breaks(judged=either)
+    assert [] == world.breaks(fitting=either)
 
 
 @pytest.mark.parametrize("kills", PoisonKind)
@@ -60,7 +60,7 @@ def test_every_table_of_a_topic_goes_without_the_record():
     poisoned(world, 7).run()
 
     assert [7] == [offset for _, _, offset in world.rejects(f"{ORDERS}_too")]
-    assert [] == world.breaks(judged=either)
+    assert [] == world.breaks(fitting=either)
 
 
 def test_a_range_read_again_does_not_refuse_the_record_twice(world):
@@ -70,7 +70,7 @@ def test_a_range_read_again_does_not_refuse_the_record_twice(world):
     poisoned(world, 7).run()
 
     assert [7] == [offset for _, _, offset in world.rejects()]
-    assert [] == world.breaks(judged=either)
+    assert [] == world.breaks(fitting=either)
 
 
 def test_more_poison_than_is_sought_ends_the_run_with_its_own_error(world):
@@ -87,23 +87,23 @@ def test_slices_that_die_together_only_are_read_one_by_one_from_then_on(world):
     life.room = 1
     life.run()
 
-    assert [(2, 1)] == [(each.slices, each.at_once) for each in life.of(ConcurrencyLowered)]
+    assert [(2, 1)] == [(each.slices, each.concurrency_max) for each in life.of(ConcurrencyLowered)]
     assert [2] == [len(jobs) for jobs in life.jobs if len(jobs) > 1]
     assert [] == world.rejects()
     assert 18_000 == len(world.rows())
-    assert [] == world.breaks(judged=either)
+    assert [] == world.breaks(fitting=either)
 
 
 class TestOfARoute:
     """The route goes on alone when a table of it is away, and the table catches up alone."""
 
-    @pytest.fixture(params=[False, True], ids=["together", "apart"])
+    @pytest.fixture(params=[False, True], ids=["together", "separate"])
     def world(self, request):
         def belongs(table, held):
             return table == (BY_KIND if held.offset in self.looked_at else A)
 
         self.looked_at = set()
-        self.apart = request.param
+        self.separate = request.param
         world = by_kind(MemoryGround(), belongs=belongs, commit_threads=1)
         world.send("orders", 2, kind="a")
         world.run()
@@ -112,7 +112,7 @@ class TestOfARoute:
 
     def live(self, world, kills):
         life = poisoned(world, 4, kills=kills, records_max=1)
-        if self.apart:
+        if self.separate:
             life.at(CrashPoint.COMMIT_BEFORE, lambda: world.faults.take_away(catalog_name(A)))
         life.run()
         world.faults.give_back(catalog_name(A))
@@ -123,15 +123,15 @@ class TestOfARoute:
 
         assert [4] == [offset for _, _, offset in world.rejects(A)]
         assert [] == world.rejects(BY_KIND)
-        assert [] == world.breaks(judged=either)
+        assert [] == world.breaks(fitting=either)
 
-    def test_the_route_refuses_what_kills_who_looks_at_it_and_so_does_its_table(self, world):
+    def test_the_route_refuses_a_record_that_kills_its_worker_and_so_does_its_table(self, world):
         self.looked_at.add(4)
-        self.live(world, PoisonKind.LOOKED_AT)
+        self.live(world, PoisonKind.READ)
 
-        by_itself = [] if self.apart else [4]  # it leaves out what the route has refused before
+        by_itself = [] if self.separate else [4]  # it leaves out what the route has refused before
         assert by_itself == [offset for _, _, offset in world.rejects(A)]
         assert [4] == [offset for _, _, offset in world.rejects(BY_KIND)]
         self.looked_at -= set(by_itself)
-        breaks = world.breaks(judged=either)
-        assert [] == [each for each in breaks if self.apart or not each.startswith(BY_KIND)]
+        breaks = world.breaks(fitting=either)
+        assert [] == [each for each in breaks if self.separate or not each.startswith(BY_KIND)]

@@ -29,8 +29,8 @@ def pending_rows(landed: int) -> World:
 
 
 def put_in_order(world: World, order: tuple[int, ...]) -> None:
-    """Label the pending commits so that recovery judges them in another order."""
-    entries = world.ground.shelf("here").entries
+    """Label the pending commits so that recovery checks them in another order."""
+    entries = world.ground.store("here").entries
     rows = [each for each in entries if each.state == "PENDING"]
     for entry, place in zip(rows, order, strict=True):
         entry.commit = replace(entry.commit, epoch=EpochNumber(place + 1))
@@ -39,7 +39,7 @@ def put_in_order(world: World, order: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("landed", range(ROWS + 1))
 @pytest.mark.parametrize("order", list(permutations(range(ROWS))))
-def test_r1_pending_commits_in_any_order_with_any_files_gone_recover(order, landed):
+def test_r1_pending_commits_in_any_order_with_any_files_missing_recover(order, landed):
     for count in range(ROWS + 1 - landed):
         for gone in combinations(range(landed, ROWS), count):
             world = pending_rows(landed)

@@ -12,7 +12,7 @@ from tests.story.world import ORDERS, World
 
 from penstock.core.commits import Chain, DataFile
 from penstock.core.crash_points import CrashPoint
-from penstock.core.events import StretchRead
+from penstock.core.events import ReplayProgressed
 from penstock.core.offsets import span
 from penstock.landing.repair import replay as replaying
 from penstock.landing.repair.access import ExclusiveAccess
@@ -59,7 +59,7 @@ def test_a_stretch_is_replaced_by_what_it_is_now(world: World) -> None:
     life = world.life().change(replay(3, 5))
 
     assert replaying.Replayed(2, 2, {}) == life.changed
-    assert 2 == len(set(before) & set(paths(world))), "two files stand as they stood"
+    assert 2 == len(set(before) & set(paths(world))), "two files are unchanged"
     assert [] == world.breaks()
 
 
@@ -180,7 +180,7 @@ def test_rows_whose_records_were_compacted_away_stay(world: World) -> None:
 
 
 def test_rows_that_somebody_deleted_come_back_only_when_asked_for(world: World) -> None:
-    """A stranger's commit rewrote the second file, of two rows, to one."""
+    """Another writer's commit rewrote the second file, of two rows, to one."""
     table = world.table()
     warehouse = table._warehouse
     contents = warehouse.get(table.name).contents
@@ -190,7 +190,7 @@ def test_rows_that_somebody_deleted_come_back_only_when_asked_for(world: World) 
     rewritten = DataFile("memory:///rewritten", 1, 104, {})
     head = contents.snapshots[contents.head]
     files = (first, rewritten, third)
-    foreign = replace(head, id="foreign", parent=head.id, files=files, summary=None)
+    foreign = replace(head, id="foreign", parent=head.id, files=files, commit=None)
     warehouse.get(table.name).apply(contents, contents.with_snapshot(foreign))
     life = world.life().change(replay(partition=None))
 
@@ -201,8 +201,8 @@ def test_rows_that_somebody_deleted_come_back_only_when_asked_for(world: World) 
     assert [] == world.breaks()
 
 
-def test_a_long_stretch_is_read_epoch_by_epoch_and_tells_how_far_it_is(world: World) -> None:
-    """Refused records stand in two of the epochs: each is left to the quarantine."""
+def test_a_long_stretch_is_read_epoch_by_epoch_and_reports_how_far_it_is(world: World) -> None:
+    """Refused records are in two of the epochs: each is left to the quarantine."""
     world.send_raw(TOPIC, b"no json")
     world.send(TOPIC, 2)
     world.send_raw(TOPIC, b"none either")
@@ -211,8 +211,8 @@ def test_a_long_stretch_is_read_epoch_by_epoch_and_tells_how_far_it_is(world: Wo
 
     assert replaying.Replayed(11, 11, {}) == life.changed
     assert [] == world.breaks()
-    told = [(each.read, each.positions) for each in life.observer.of(StretchRead)]
-    assert [(read, 13) for read in (2, 4, 6, 8, 10, 12, 13)] == told
+    reported = [(each.offsets_read, each.offsets) for each in life.observer.of(ReplayProgressed)]
+    assert [(read, 13) for read in (2, 4, 6, 8, 10, 12, 13)] == reported
     assert 7 == len(life.jobs), "no epoch is longer than a run's would be"
 
 

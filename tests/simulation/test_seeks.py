@@ -25,7 +25,8 @@ def seek(offset: int | None = None) -> Any:
         wanted = {} if offset is None else {(TOPIC, 0): Offset(offset)}
         planned = seeking.plan_seek(held.settings, held.environment, ORDERS, wanted)
         seeking.commit_seek(held, planned)
-        return {move.at.partition: (move.stop, move.given_up, move.gone) for move in planned.moves}
+        moves = planned.moves
+        return {each.at.partition: (each.stop, each.given_up, each.expired) for each in moves}
 
     return act
 
@@ -99,7 +100,7 @@ def test_positions_are_never_put_forward(world: World) -> None:
     assert "P472" == world.life().change(seek(10)).code
 
 
-def test_what_a_higher_position_gives_up_is_told(world: World) -> None:
+def test_what_a_higher_position_gives_up_is_reported(world: World) -> None:
     life = world.life().change(seek(5))
     world.give_up(TOPIC, 0, range(3, 5))
     world.run()
@@ -109,7 +110,7 @@ def test_what_a_higher_position_gives_up_is_told(world: World) -> None:
     assert [] == world.breaks()
 
 
-def test_what_kafka_no_longer_has_is_told(world: World) -> None:
+def test_what_kafka_no_longer_has_is_reported(world: World) -> None:
     world.delete_before(TOPIC, 0, 5)
     life = world.life().change(seek())
     world.give_up(TOPIC, 0, range(3, 5))
@@ -119,7 +120,7 @@ def test_what_kafka_no_longer_has_is_told(world: World) -> None:
     assert [] == world.breaks()
 
 
-def test_a_seek_of_one_partition_puts_all_of_a_rolled_back_table_back() -> None:
+def test_a_seek_of_stop_across_partitions_puts_all_of_a_rolled_back_table_back() -> None:
     both = World(MemoryGround(), partitions=2)
     for count in (3, 2):
         both.send(TOPIC, count)
@@ -146,7 +147,7 @@ def test_nothing_goes_back_before_where_the_table_began() -> None:
     assert "P472" == begun_late().life().change(seek(0)).code
 
 
-def test_where_neither_rows_nor_commits_tell_a_beginning_it_must_be_said() -> None:
+def test_where_neither_rows_nor_commits_show_a_beginning_it_must_be_said() -> None:
     late = begun_late()
     late.ground.expire(NAME)
     refused = late.life().change(seek())
@@ -170,11 +171,11 @@ def begun_late() -> World:
 
 
 def without_files(world: World, kept: int) -> None:
-    """Take all files away but the first ones, as a stranger's commit would."""
+    """Take all files away but the first ones, as another writer's commit would."""
     stored = world.table()._warehouse.get(NAME)
     contents = stored.contents
     head = contents.snapshots[contents.head]
-    foreign = replace(head, id="foreign", parent=head.id, files=head.files[:kept], summary=None)
+    foreign = replace(head, id="foreign", parent=head.id, files=head.files[:kept], commit=None)
     stored.apply(contents, contents.with_snapshot(foreign))
 
 

@@ -66,7 +66,7 @@ def seek(world: World, offset: int | None = None, **given: Any) -> Life:
 
 
 def delete(world: World, offsets: Iterable[int], *, partition: int = 0) -> None:
-    """Take the files away that hold rows of some offsets, as a stranger's commit would."""
+    """Take the files away that hold rows of some offsets, as another writer's commit would."""
     gone = {(partition, offset) for offset in offsets}
     stored = world.table()._warehouse.get(NAME)
     contents = stored.contents
@@ -76,7 +76,7 @@ def delete(world: World, offsets: Iterable[int], *, partition: int = 0) -> None:
         for file in head.files
         if not gone & {(row["_kafka_partition"], row["_kafka_offset"]) for row in rows_of([file])}
     )
-    foreign = replace(head, id=f"after {head.id}", parent=head.id, files=kept, summary=None)
+    foreign = replace(head, id=f"after {head.id}", parent=head.id, files=kept, commit=None)
     stored.apply(contents, contents.with_snapshot(foreign))
 
 
@@ -97,7 +97,7 @@ def test_of_retried_rows_that_were_deleted_at_the_end_each_lands_again_and_no_ot
     world.run()
     assert [(world.ground.topic("orders"), 0, 6)] == world.rejects()
     assert RetryResult({ORDERS: 1}) == retry(world)
-    assert [] == world.breaks(judged=either)
+    assert [] == world.breaks(fitting=either)
     assert [] == world.rejects()
     assert RetryResult() == retry(world)
 
@@ -118,7 +118,7 @@ def test_a_partition_that_keeps_its_rows_keeps_its_retries() -> None:
     world.run()
 
     assert RetryResult({ORDERS: 1}) == retry(world)
-    assert [] == world.breaks(judged=either)
+    assert [] == world.breaks(fitting=either)
 
 
 def test_a_retried_row_that_somebody_deleted_in_the_middle_stays_away() -> None:
@@ -131,7 +131,7 @@ def test_a_retried_row_that_somebody_deleted_in_the_middle_stays_away() -> None:
     world.give_up("orders", 0, [3])
 
     assert [0, 1, 2, 4, 5, 6, 7, 8] == offsets(world)
-    assert [] == world.breaks(judged=either)
+    assert [] == world.breaks(fitting=either)
 
 
 def test_what_a_higher_position_gives_up_stays_closed() -> None:
@@ -170,7 +170,7 @@ def test_a_retried_row_ahead_of_the_position_keeps_nothing_from_being_put_back()
     assert ([], 1) == seek(world).changed
     assert RetryResult({ORDERS: 1}) == retry(world)
     world.run()
-    assert [] == world.breaks(judged=either)
+    assert [] == world.breaks(fitting=either)
 
 
 def head(world: World) -> str:
@@ -178,7 +178,7 @@ def head(world: World) -> str:
 
 
 def rolled_back() -> World:
-    """Return a world whose table was rolled back behind the retry of 3, when 6 was landed."""
+    """Return a world whose table was rolled back after the retry of 3, when 6 was landed."""
     world = retried(6)
     before = head(world)
     retry(world)
@@ -190,7 +190,7 @@ def rolled_back() -> World:
 
 
 @pytest.mark.parametrize("position", [None, 9])
-def test_after_a_rollback_what_went_is_open_again_and_what_stands_is_not(
+def test_after_a_rollback_what_it_removed_is_open_again_and_the_rest_is_not(
     position: int | None,
 ) -> None:
     world = rolled_back()
@@ -199,7 +199,7 @@ def test_after_a_rollback_what_went_is_open_again_and_what_stands_is_not(
     assert RetryResult({ORDERS: 1}) == retry(world)
 
     assert [*range(11)] == offsets(world)
-    assert [] == world.breaks(judged=either)
+    assert [] == world.breaks(fitting=either)
 
 
 POINTS = (
@@ -235,7 +235,7 @@ def test_a_seek_that_is_killed_anywhere_loses_and_doubles_nothing(lost: bool, be
         retry(world)
 
         assert [*range(11)] == offsets(world), point
-        assert [] == world.breaks(judged=either), point
+        assert [] == world.breaks(fitting=either), point
 
 
 @pytest.mark.parametrize("table", [ORDERS, QUARANTINE])
@@ -250,11 +250,11 @@ def test_a_seek_whose_answer_is_lost_loses_and_doubles_nothing(table: str, fault
     retry(world)
 
     assert [*range(9)] == offsets(world)
-    assert [] == world.breaks(judged=either)
+    assert [] == world.breaks(fitting=either)
 
 
 def test_a_retry_that_lands_before_the_seek_does_hides_nothing_that_went() -> None:
-    """The seek dies when 6 is open again; its retry lands alone, behind 4 and 5 that are gone."""
+    """The seek dies when 6 is open again; its retry lands alone, after 4 and 5 that are gone."""
     world = retried()
     delete(world, [4, 6, 7, 8])
     assert seek(world, crash=f"{CrashPoint.COMMIT_BEFORE}:1").crashed
@@ -263,7 +263,7 @@ def test_a_retry_that_lands_before_the_seek_does_hides_nothing_that_went() -> No
 
     assert ([4], 0) == seek(world).changed
     world.run()
-    assert [] == world.breaks(judged=either)
+    assert [] == world.breaks(fitting=either)
 
 
 def test_a_rollback_to_where_only_a_retry_had_landed_hides_nothing_that_went() -> None:
@@ -278,7 +278,7 @@ def test_a_rollback_to_where_only_a_retry_had_landed_hides_nothing_that_went() -
     assert ([4], 0) == seek(world).changed
     world.run()
     retry(world)
-    assert [] == world.breaks(judged=either)
+    assert [] == world.breaks(fitting=either)
 
 
 def test_a_retried_row_at_the_end_is_no_reason_to_go_back() -> None:
@@ -292,4 +292,4 @@ def test_a_retried_row_at_the_end_is_no_reason_to_go_back() -> None:
     assert [0, 1, 2, 3, 4] == offsets(world)
 
     assert ([], 0) == seek(world).changed
-    assert [] == world.breaks(judged=either)
+    assert [] == world.breaks(fitting=either)

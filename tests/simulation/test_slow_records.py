@@ -1,6 +1,6 @@
-"""Records that are slow for a route in one look, and quick enough in another, are counted by their table.
+"""Records that are too slow for a route in one attempt only are counted by their table.
 
-Time is no verdict for ever: each story has a look that is too slow, whose outcome does not last for the
+Each story has an attempt that is too slow, whose outcome does not last for the
 route, and then a quick one. A record is in the rows or the rejects of its table, whatever the route says.
 """
 
@@ -46,7 +46,7 @@ def world():
 
 def counted(world):
     """Return what is wrong, but for records of a route in quarantine that are counted elsewhere."""
-    return [each for each in world.breaks(judged=either) if not each.startswith(BY_KIND)]
+    return [each for each in world.breaks(fitting=either) if not each.startswith(BY_KIND)]
 
 
 def offsets_of(coordinates):
@@ -60,16 +60,16 @@ def retried(world, name):
     return life.changed
 
 
-def quick_after(life, slow, *, looks=1):
+def quick_after(life, slow, *, attempts=1):
     """Have every record quick enough after so many results."""
-    return life.at(CrashPoint.RESULT_RETURNED, slow.clear, passing=looks)
+    return life.at(CrashPoint.RESULT_RETURNED, slow.clear, passing=attempts)
 
 
 def test_a_route_that_reads_again_for_a_new_table_loses_no_slow_record(world, slow):
     world.send("orders", 4, kind="a")
     world.send("orders", 1, kind="b")
     slow.add(5)
-    quick_after(world.life(records_max=3), slow, looks=2).run()
+    quick_after(world.life(records_max=3), slow, attempts=2).run()
 
     assert [] == counted(world)
 
@@ -96,7 +96,7 @@ def test_records_are_lost_where_a_table_passes_by_what_its_route_is_too_slow_for
     world.send("orders", 4, kind="a")
     world.send("orders", 1, kind="b")
     slow.add(5)
-    quick_after(world.life(records_max=3), slow, looks=2).run()
+    quick_after(world.life(records_max=3), slow, attempts=2).run()
 
     assert [f"{A} ('orders', 0, 5): 1 times too few"] == counted(world)
 
@@ -135,7 +135,7 @@ def test_a_retry_of_the_route_lands_no_record_that_its_table_refused_itself(worl
 
     slow.clear()
     found = retried(world, BY_KIND)
-    assert ({}, {"P314": 1}) == (found.landed, found.refused)
+    assert ({}, {"P314": 1}) == (found.landed, found.rejected)
     assert [0, 1, 2, 4] == offsets_of(world.rows(A))
 
 

@@ -27,7 +27,7 @@ def through(world: World) -> int:
 
 
 def tracked() -> TableProgress:
-    """Return a track that begins at the beginning; it stands in no table."""
+    """Return a track that begins at the beginning; it is in no table."""
     chain = Chain(PIPELINE, ORDERS)
     return TableProgress(None, chain, None, wanted=(AT,), examined={AT: Offset(0)})
 

@@ -20,13 +20,15 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 from tests.crash.field import BAD
 from tests.processes.broker import Cluster, Transaction
-from tests.storm.stage import TOPIC, Stage
+from tests.storm.stage import KEY, TOPIC, Stage
 
 from penstock.testing.sent import Sent
 
 SHORT = {"transaction.timeout.ms": 6_000}
-OPEN_SECONDS_MAX = 60.0
+HANGING_SECONDS, OPEN_SECONDS_MAX = 30.0, 120.0
 RECORDS_A_COLUMN, COLUMNS_MAX = 3_000, 12
+SLOTS = 60
+"""How many slots each partition has: what tables with keys have a row for."""
 HEADERS = ((), (), (("trace", b"\x00\xff"), ("trace", b"again"), ("empty", None)))
 WAYS = {"plain": 60, "commit": 20, "abort": 12, "later": 8}
 
@@ -61,11 +63,9 @@ class Feeder:
         former: list[Cluster] = []  # kept, so that no two name their transactions alike
         while not stop.wait(chance.uniform(0.5, 1.5) * self.pause):
             count = chance.randrange(1, self.batch + 1)
-            records = [
-                Sent(value(next(numbers), chance), headers=chance.choice(HEADERS))
-                for _ in range(count)
-            ]
             partition = chance.randrange(self.stage.partitions)
+            slots = [partition * SLOTS + chance.randrange(SLOTS) for _ in range(count)]
+            records = [_sent(next(numbers), slot, chance) for slot in slots]
             way = chance.choices(list(WAYS), list(WAYS.values()))[0]
             try:
                 self._send(cluster, partition, records, way, later)
@@ -99,6 +99,10 @@ class Feeder:
             begun.abort()
 
 
+def _sent(number: int, slot: int, chance: random.Random) -> Sent:
+    return Sent(value(number, slot, chance), b"%d" % slot, headers=chance.choice(HEADERS))
+
+
 def _decide(later: list[tuple[float, Transaction]], now: float) -> None:
     """End the open transactions that have waited long enough; every third is aborted."""
     for due in [each for each in later if each[0] <= now]:
@@ -109,7 +113,7 @@ def _decide(later: list[tuple[float, Transaction]], now: float) -> None:
             due[1].abort()
 
 
-def value(number: int, chance: random.Random) -> bytes | None:
+def value(number: int, slot: int, chance: random.Random) -> bytes | None:
     """Write one record: mostly good, with more columns as numbers rise; some bad, some without value."""
     drawn = chance.random()
     if drawn < 0.02:
@@ -117,15 +121,21 @@ def value(number: int, chance: random.Random) -> bytes | None:
     if drawn < 0.04:
         return chance.choice(BAD)
     data = {"id": number, "text": "ü" * chance.randrange(40), "shop": chance.choice("abc")}
+    data[KEY] = slot
     columns = min(number // RECORDS_A_COLUMN, COLUMNS_MAX)
     if columns and chance.random() < 0.2:
         data[f"extra_{chance.randrange(columns)}"] = f"n{number}"
     return json.dumps(data, ensure_ascii=False).encode()
 
 
-def wait_for_open_transactions(stage: Stage) -> None:
-    """Wait until transactions that a lost producer left open have timed out."""
-    admin = Cluster(stage.direct).admin
+def wait_for_open_transactions(stage: Stage) -> int:
+    """Wait until transactions that a lost producer left open have timed out.
+
+    One that hangs, of which the broker's coordinator knows nothing any more (KIP-890), never does: an
+    operator ends it. Return how many there were.
+    """
+    cluster, ended = Cluster(stage.direct), 0
+    admin = cluster.admin
     places = [TopicPartition(TOPIC, number) for number in range(stage.partitions)]
 
     def ends(level: IsolationLevel) -> dict[TopicPartition, int]:
@@ -134,7 +144,11 @@ def wait_for_open_transactions(stage: Stage) -> None:
         )
         return {at: each.result().offset for at, each in asked.items()}
 
-    deadline = time.monotonic() + OPEN_SECONDS_MAX
+    began = time.monotonic()
     while ends(IsolationLevel.READ_COMMITTED) != ends(IsolationLevel.READ_UNCOMMITTED):
-        assert time.monotonic() < deadline, "a transaction stays open"
+        waited = time.monotonic() - began
+        assert waited < OPEN_SECONDS_MAX, "a transaction stays open"
+        if waited > HANGING_SECONDS and not ended:
+            ended = cluster.end_open_transactions(TOPIC, range(stage.partitions))
         time.sleep(0.2)
+    return ended

@@ -1,13 +1,15 @@
-"""The judgement when a storm is over: every record, every file, and Spark's own reading.
+"""The verdict when a storm is over: every record, every file, and Spark's own reading.
 
 Invariants:
 - what is right is decided by Kafka's own records and `json.loads`, value by value;
-- what metadata says of every live file, strangers' too, is compared with what the file holds;
+- what metadata says of every live file, other writers' too, is compared with what the file holds;
 - lost is what lies below something that landed after it; what lies above all is not landed: its
-  table stood aside, say, and may still take it;
-- a leftover is a data file that no table ever needed; what strangers replaced is none;
-- it counts as attributed only when its name tells pipeline, epoch, slice and attempt, and a
-  life of that pipeline was there when it was written; strangers' files are told by their names.
+  table was parked, say, and may still take it;
+- tables with keys have the last record of each slot, if it has a value and no other writer has
+  deleted its row;
+- a leftover is a data file that no table ever needed; what other writers replaced is none;
+- it counts as attributed only when its name gives pipeline, epoch, slice and attempt, and a
+  life of that pipeline ran when it was written; other writers' files are known by their names.
 """
 
 from __future__ import annotations
@@ -23,17 +25,18 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow.parquet as pq
-from tests.crash.field import judge
+from tests.crash.field import expected_row, folded
 from tests.crash.values import Compared, compared
 from tests.storm.lives import Life
-from tests.storm.stage import TOPIC, Stage, path_of
-from tests.storm.strangers import Strangers, in_spark
-from tests.story.oracle import Finding, Row, committed_records, compare, same
+from tests.storm.other_writers import OtherWriters, in_spark
+from tests.storm.stage import KEY, KEYED, TOPIC, Stage, path_of
+from tests.story.oracle import Finding, Record, Row, committed_records, compare, same
 
 ATTEMPT = re.compile(
     r"(?P<pipe>[a-z]+)-(?P<epoch>\d+)-(?P<slice>\d+)-(?P<token>[0-9a-f]{8})(-sought-\d+)?(-q)?-"
 )
-STRANGE = re.compile(r"(\d{5}-\d+|part-\d{5})-[0-9a-f-]{36}(-[0-9a-z]+)*(\.[a-z]+)?\.parquet")
+FOREIGN_NAME = re.compile(r"(\d{5}-\d+|part-\d{5})-[0-9a-f-]{36}(-[0-9a-z]+)*(\.[a-z]+)?\.parquet")
+ROW_DELETES = re.compile(r".*-deletes(-.*)?\.parquet|deletion_vector_.*")
 _DELTA_LOG = "_delta_log"
 SLACK_SECONDS = 2.0
 LOST, NOT_LANDED = "lost", "not landed"
@@ -41,7 +44,7 @@ LOST, NOT_LANDED = "lost", "not landed"
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """Data files that no table needs: by whom, and those whose origin nobody can tell."""
+    """Data files that no table needs: by writer, and those of unknown origin."""
 
     by: Mapping[str, int]
     attempts: int
@@ -50,24 +53,24 @@ class Leftovers:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What stands when all is over."""
+    """What is there when all is over."""
 
     records: int
     without_value: int
     rows: Mapping[str, int]
     refused: int
     findings: Sequence[Finding]
-    strangers_wrong: Sequence[str]
+    others_wrong: Sequence[str]
     spark_differs: Sequence[str]
     values: Compared
     read_by_spark: int
     leftovers: Leftovers
 
 
-def judged(
+def judgement_of(
     stage: Stage,
     lives: Sequence[Life],
-    strangers: Strangers,
+    others: OtherWriters,
     *,
     spark: bool = True,
 ) -> Judgement:
@@ -89,9 +92,12 @@ def judged(
             all_ = stage.rows(table)
             rows[table] = len(all_)
             ours = [row for row in all_ if row["_kafka_offset"] is not None]
-            found = compare(table, landing, judge, ours, rejects)
+            expected = folded_without(records, others.deleted.get(table, set()))
+            found = compare(
+                table, expected if table in KEYED else landing, expected_row, ours, rejects
+            )
             findings += told_apart(found, ours, [r for r in rejects if r["table"] == table])
-            wrong += _strangers(table, all_, strangers.rows.get(table, set()))
+            wrong += _wrong_of_others(table, all_, others.rows.get(table, set()))
             differs += _differs(stage, table, all_) if spark else []
         differs += _differs(stage, pipe.quarantine, rejects) if spark else []
     return Judgement(
@@ -100,12 +106,21 @@ def judged(
         rows=rows,
         refused=refused,
         findings=findings,
-        strangers_wrong=wrong,
+        others_wrong=wrong,
         spark_differs=differs,
         values=_values(stage),
         read_by_spark=sum(rows.values()) + refused if spark else 0,
-        leftovers=leftovers(stage, lives, strangers.replaced),
+        leftovers=leftovers(stage, lives, others.replaced),
     )
+
+
+def folded_without(
+    records: Sequence[Record], deleted: AbstractSet[tuple[int, int]]
+) -> list[Record]:
+    """Return the records that a table with keys must have, less those that others deleted."""
+    return [
+        each for each in folded(records, KEY) if (each.at.partition, each.at.offset) not in deleted
+    ]
 
 
 def _values(stage: Stage) -> Compared:
@@ -122,7 +137,7 @@ def _values(stage: Stage) -> Compared:
 def told_apart(
     findings: Sequence[Finding], rows: Sequence[Row], rejects: Sequence[Row]
 ) -> list[Finding]:
-    """Call what is above everything that stands there not landed, instead of lost."""
+    """Call what is above every landed offset not landed, instead of lost."""
     places = [(row["_kafka_partition"], row["_kafka_offset"]) for row in rows]
     places += [(row["partition"], row["offset"]) for row in rejects]
     tops: dict[int, int] = {}
@@ -136,13 +151,13 @@ def told_apart(
     ]
 
 
-def _strangers(table: str, rows: Sequence[Row], confirmed: set[int]) -> list[str]:
-    """Find rows of strangers that are gone or doubled."""
+def _wrong_of_others(table: str, rows: Sequence[Row], confirmed: set[int]) -> list[str]:
+    """Find rows of other writers that are missing or doubled."""
     there = Counter(row["id"] for row in rows if row["_kafka_offset"] is None)
     gone = sorted(confirmed - set(there))
     twice = sorted(each for each, count in there.items() if count > 1)
-    found = [f"{table}: rows {gone} of strangers are gone"] if gone else []
-    return found + ([f"{table}: rows {twice} of strangers stand twice"] if twice else [])
+    found = [f"{table}: rows {gone} of other writers are missing"] if gone else []
+    return found + ([f"{table}: rows {twice} of other writers are doubled"] if twice else [])
 
 
 def _differs(stage: Stage, table: str, rows: Sequence[Row]) -> list[str]:
@@ -159,12 +174,14 @@ def _differs(stage: Stage, table: str, rows: Sequence[Row]) -> list[str]:
     if not unlike:
         return []
     mine, other = unlike[0]
-    told = [f"{k}: {mine.get(k)!r}, {other.get(k)!r}" for k in mine if mine[k] != other.get(k)]
-    return [f"{table}: {len(unlike)} rows are others by Spark: {'; '.join(told)}"]
+    differences = [
+        f"{k}: {mine.get(k)!r}, {other.get(k)!r}" for k in mine if mine[k] != other.get(k)
+    ]
+    return [f"{table}: {len(unlike)} rows are others by Spark: {'; '.join(differences)}"]
 
 
 def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Order rows: refused records, rows of ours, rows of strangers."""
+    """Order rows: refused records, rows of ours, rows of other writers."""
     if "_kafka_offset" not in row:
         return (row["table"], row["partition"], row["offset"])
     at = (row["_kafka_partition"], row["_kafka_offset"])
@@ -181,12 +198,14 @@ def leftovers(stage: Stage, lives: Sequence[Life], replaced: AbstractSet[Path]) 
         for path in {each for each in place.rglob("*.parquet") if _DELTA_LOG not in each.parts}:
             if path in needed or path in replaced:
                 continue
-            attempt, stranger = ATTEMPT.match(path.name), STRANGE.fullmatch(path.name)
+            attempt, foreign = ATTEMPT.match(path.name), FOREIGN_NAME.fullmatch(path.name)
             life = _life(lives, attempt["pipe"], path.stat().st_mtime) if attempt else None
             if life is not None and attempt is not None:
                 attempts.add(attempt[0])
                 by[f"an attempt of a life that ended by: {life.blow}"] += 1
-            elif stranger:
+            elif ROW_DELETES.fullmatch(path.name):
+                by["row deletes that were replaced"] += 1
+            elif foreign:
                 by["strangers"] += 1
             else:
                 unknown.append(str(path))
@@ -213,5 +232,5 @@ def _files(stage: Stage, table: str) -> tuple[Path, AbstractSet[Path]]:
     lake = stage.iceberg(table)
     if lake is None:
         return stage.directory / "nowhere", frozenset()
-    live = {path_of(each.file.file_path) for each in lake.scan().plan_files()}
-    return path_of(lake.location()), live
+    files = [file for each in lake.scan().plan_files() for file in (each.file, *each.delete_files)]
+    return path_of(lake.location()), {path_of(each.file_path) for each in files}

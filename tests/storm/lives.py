@@ -4,7 +4,7 @@ Invariants:
 - of each pipeline one process is alive at a time, but for a stopped one and its successor;
 - every life is written down with its beginning, its end and what ended it; a life that ends as
   nobody expects is a finding;
-- recovery is the time from what struck a pipeline to its next commit, whoever makes it.
+- recovery is the time from what struck a pipeline to its next commit, in whichever life.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from deltalake.exceptions import DeltaError
 from tests.processes.process import KILLED, Driver
 from tests.servers.warm import WarmProcess
 from tests.storm.plan import Fault, Gust, overdue
-from tests.storm.stage import Pipe, Stage, path_of
+from tests.storm.stage import KEYED, Pipe, Stage, path_of
 
 FENCED, BUG, UNAVAILABLE = 3, 70, 75
 END_SECONDS_MAX = 240.0
@@ -45,7 +45,7 @@ ABORTED = re.compile(r"rdkafka_\w+\.c:\d+: .*Assertion")
 
 Seen with seed 1; a death like any other for a pipeline, and counted as one.
 """
-UNFORESEEN = {"P486", "P487"}
+UNEXPECTED = {"P486", "P487"}
 """What no weather makes: codes of tables that an error of ours has parked."""
 EXPECTED: Mapping[str, frozenset[int]] = {
     BY_ITSELF: frozenset(),
@@ -79,7 +79,7 @@ class Log:
     commits: dict[str, list[float]] = field(default_factory=dict)
     recoveries: dict[str, list[float]] = field(default_factory=dict)
     events: Counter[str] = field(default_factory=Counter)
-    strange: list[str] = field(default_factory=list)
+    unexpected: list[str] = field(default_factory=list)
     late: int = 0
 
 
@@ -89,7 +89,7 @@ class Run:
 
     driver: Driver
     plan: str
-    born: float
+    started: float
     heard: int = 0
 
 
@@ -135,12 +135,12 @@ class Keeper:
                 self.run.driver.kill()
 
     def settle(self) -> None:
-        """Let a last run catch up; a table may stand aside for what was struck before."""
+        """Let a last run catch up; a table may be parked for what was struck before."""
         for _ in range(TRIES_TO_SETTLE):
             self._start("--until-caught-up")
             if self._bury(self.run, SETTLING, CATCH_UP_SECONDS_MAX) == 0:
                 return
-        self.log.strange.append(f"{self.pipe.name} does not come to rest")
+        self.log.unexpected.append(f"{self.pipe.name} does not come to rest")
 
     @property
     def run(self) -> Run:
@@ -150,9 +150,9 @@ class Keeper:
     def _start(self, *words: str, plan: str = "") -> None:
         environment = {"PENSTOCK_FAULTS": plan} if plan else {}
         start = None if self.pipe.on_spark else WarmProcess
-        spec, born = self.stage.spec(self.pipe), time.time()
+        spec, started = self.stage.spec(self.pipe), time.time()
         driver = Driver(spec, *words, environment=environment, start=start)
-        self._run = Run(driver, plan, born)
+        self._run = Run(driver, plan, started)
 
     def _live_until(self, moment: float) -> None:
         """Wait, and start a run again that has ended meanwhile."""
@@ -253,7 +253,7 @@ class Keeper:
     def _lose_staged_files(self) -> None:
         """Remove a file of each commit that was prepared, and all that Delta does not know.
 
-        A request of the dead must not come behind: no table outlives a file that goes as it lands.
+        A request of the dead must not come after: no table outlives a file that goes as it lands.
         """
         self.stage.liar.cut()
         known = (*self.pipe.tables, self.pipe.quarantine)
@@ -269,8 +269,9 @@ class Keeper:
                     path.unlink()
                     self.log.faults["staged file removed"] += 1
         for table in self.pipe.tables:
+            is_kept = table in KEYED  # deltalake does not know what deletes rows
             delta = self.stage.delta(table) if table.startswith("delta.") else None
-            if delta is not None:
+            if delta is not None and not is_kept:
                 with suppress(DeltaError):
                     delta.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
 
@@ -289,38 +290,38 @@ class Keeper:
                 code = run.driver.end(seconds_max).code
             except TimeoutError as error:
                 stacks = _stacks(run)
-                self.log.strange.append(
+                self.log.unexpected.append(
                     f"{self.pipe.name} did not end after {blow}: {error}{stacks}"
                 )
                 return -1
         self._listen(run)
-        self.log.lives.append(Life(self.pipe.name, run.born, time.time(), code, blow))
-        told = "".join(run.driver.lines)
+        self.log.lives.append(Life(self.pipe.name, run.started, time.time(), code, blow))
+        output = "".join(run.driver.lines)
         expected = {UNAVAILABLE, *EXPECTED.get(blow, {KILLED})}
         if not run.heard:
             expected.add(-signal.SIGTERM)  # it was about to start
-        if code == -signal.SIGABRT and ABORTED.search(told):
+        if code == -signal.SIGABRT and ABORTED.search(output):
             expected.add(code)
             self.log.faults["librdkafka aborts"] += 1
-        raised = run.plan and "struck at" in told
+        raised = run.plan and "struck at" in output
         if run.plan:
             expected |= {KILLED} | ({BUG} if raised else set())
         if raised or (run.plan and code == KILLED and blow not in SIGKILLS):
             self.log.faults[f"{Fault.POINT}, {run.plan.rpartition(':')[2]}"] += 1
         if code not in expected:
-            self.log.strange.append(
-                f"{self.pipe.name} ended with {code} after {blow}: {told[-1500:]}"
+            self.log.unexpected.append(
+                f"{self.pipe.name} ended with {code} after {blow}: {output[-1500:]}"
             )
         return code
 
     def _listen(self, run: Run) -> None:
-        """Write down what a run has told since."""
-        new = run.driver.told[run.heard :]
+        """Write down what a run has reported since."""
+        new = run.driver.reported[run.heard :]
         run.heard += len(new)
         for each in new:
             self.log.events[each.event] += 1
-            if each.event == "TableParked" and each.data["code"] in UNFORESEEN:
-                self.log.strange.append(f"{self.pipe.name}: {each.data['reason']}")
+            if each.event == "TableParked" and each.data["code"] in UNEXPECTED:
+                self.log.unexpected.append(f"{self.pipe.name}: {each.data['reason']}")
             if each.event == "TableCommitted":
                 self.log.commits.setdefault(str(each.data["table"]), []).append(each.at)
                 if self.shock is not None and each.at > self.shock[1]:
@@ -330,7 +331,7 @@ class Keeper:
 
 
 def _stacks(run: Run) -> str:
-    """Ask a run that does not end where its threads stand."""
+    """Dump the threads of a run that does not end."""
     before = len(run.driver.lines)
     run.driver.send(signal.SIGQUIT)
     time.sleep(STACKS_SECONDS)

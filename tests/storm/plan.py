@@ -1,4 +1,4 @@
-"""The plan of a storm: which fault comes when, to whom; all of it from one seed.
+"""The plan of a storm: which fault comes when, to which part; all of it from one seed.
 
 Invariants:
 - the same seed, length and paces give the same plan, whatever happens while it is carried out;
@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tests.servers.kafka_proxy import FrameFault, Kind
+from tests.servers.kafka_proxy import OF_READERS, FrameFault
 from tests.servers.lying import Lie
 
-from penstock.core.crash_points import CrashPoint
+from penstock.core.crash_points import OF_PUBLISHING, CrashPoint
 
-WORLD, STRANGERS = "the world", "strangers"
+WORLD, OTHERS = "the world", "strangers"
 CALM_SECONDS, PATIENT_SHARE = 1.0, 0.7
 LATE_SECONDS_MAX = 10.0
 
@@ -43,6 +43,7 @@ class Fault(StrEnum):
     APPEND = "a stranger appends"
     EXPIRE = "a stranger expires snapshots"
     COMPACT = "a stranger compacts"
+    DELETE = "a stranger deletes a row"
     TIDY = "Spark rewrites files and manifests"
 
 
@@ -77,12 +78,17 @@ OF_WORKERS = frozenset(
     }
 )
 """A worker of Spark that dies at one of these does so at every attempt, as of a poisonous record."""
-BY_STRANGERS: Mapping[Fault, int] = {Fault.APPEND: 3, Fault.EXPIRE: 1, Fault.COMPACT: 1}
+BY_OTHERS: Mapping[Fault, int] = {
+    Fault.APPEND: 3,
+    Fault.EXPIRE: 1,
+    Fault.COMPACT: 1,
+    Fault.DELETE: 2,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Gust:
-    """One fault: seconds after the beginning, whom it strikes, and how in particular.
+    """One fault: seconds after the beginning, what it strikes, and how in particular.
 
     A patient one lets a run commit before it strikes, however slow the machine is.
     """
@@ -108,7 +114,7 @@ class Paces:
     pipelines: Mapping[str, float]
     spark: frozenset[str]
     world: float
-    strangers: float
+    others: float
     tidy: float = 0.0
     grow: float = 0.0
 
@@ -121,10 +127,10 @@ def plan(seed: int, seconds: float, paces: Paces) -> tuple[Gust, ...]:
         found += _drawn(random.Random(f"{seed} {name}"), seconds, pace, name, weights)
     chance = random.Random(f"{seed} {WORLD}")
     found += _drawn(chance, seconds, paces.world, WORLD, ON_THE_WORLD)
-    chance = random.Random(f"{seed} {STRANGERS}")
-    found += _drawn(chance, seconds, paces.strangers, STRANGERS, BY_STRANGERS)
+    chance = random.Random(f"{seed} {OTHERS}")
+    found += _drawn(chance, seconds, paces.others, OTHERS, BY_OTHERS)
     found += _regular(seconds, paces.grow, WORLD, Fault.GROW)
-    found += _regular(seconds, paces.tidy, STRANGERS, Fault.TIDY)
+    found += _regular(seconds, paces.tidy, OTHERS, Fault.TIDY)
     return tuple(sorted(found, key=lambda gust: (gust.at, gust.target)))
 
 
@@ -175,14 +181,18 @@ def _detail(fault: Fault, chance: random.Random, *, spark: bool) -> str:
     match fault:
         case Fault.POINT:
             blow = chance.choice(["kill", "kill", "raise"])
-            points = [each for each in CrashPoint if not (spark and each in OF_WORKERS)]
+            points = [
+                each
+                for each in CrashPoint
+                if each not in OF_PUBLISHING and not (spark and each in OF_WORKERS)
+            ]
             return f"{chance.choice(points)}:{chance.randrange(1, 6)}:{blow}"
         case Fault.LIE:
             return f"{chance.choice(list(Lie)).name} {chance.randrange(1, 4)}"
         case Fault.AWAY:
             return f"{chance.uniform(1.0, 4.0):.2f}"
         case Fault.FRAME:
-            kind, frame = chance.choice(list(Kind)), chance.choice(list(FrameFault))
+            kind, frame = chance.choice(OF_READERS), chance.choice(list(FrameFault))
             return f"{kind.name} {frame.name} {chance.randrange(1, 4)}"
         case Fault.BROKER:
             return f"{chance.uniform(0.0, 2.0):.2f}"

@@ -9,7 +9,7 @@ import signal
 import subprocess
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -31,26 +31,28 @@ class Report:
     gusts: int
     logs: Mapping[str, Log]
     world: Mapping[str, int]
-    strangers: Mapping[str, int]
+    others: Mapping[str, int]
     ways: Mapping[str, int]
-    looks: int
+    checks: int
     sights: Sequence[Sight]
     blind: Sequence[str]
     too_late: int
     judgement: Judgement
     phases: Mapping[str, float]
+    deleted: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
+    """Rows of tables with keys that other writers deleted: partition and offset."""
 
     @property
     def wrong(self) -> list[str]:
         """List what must not be."""
         found = [str(each) for each in self.judgement.findings]
         found += [f"seen meanwhile: {each}" for each in self.sights]
-        found += [f"a look failed: {each}" for each in self.blind]
-        found += [*self.judgement.strangers_wrong, *self.judgement.spark_differs]
+        found += [f"a check failed: {each}" for each in self.blind]
+        found += [*self.judgement.others_wrong, *self.judgement.spark_differs]
         found += self.judgement.values.wrong
         found += [f"nobody knows the origin of {each}" for each in self.judgement.leftovers.unknown]
         for log in self.logs.values():
-            found += log.strange
+            found += log.unexpected
         return found
 
     @property
@@ -89,7 +91,7 @@ class Report:
             "rows": dict(judgement.rows),
             "refused": judgement.refused,
             **{name.replace(" ", "_"): count for name, count in self.counted.items()},
-            "looks": self.looks,
+            "looks": self.checks,
             "events": dict(sum((log.events for log in self.logs.values()), Counter())),
             "commits": {
                 table: len(times)
@@ -107,7 +109,7 @@ class Report:
             },
             "faults": dict(sorted(self.faults.items())),
             "lives": _lives(self.logs),
-            "strangers": dict(sorted(self.strangers.items())),
+            "strangers": dict(sorted(self.others.items())),
             "leftovers": {
                 "files": sum(left.by.values()) + len(left.unknown),
                 "by": dict(sorted(left.by.items())),
@@ -132,7 +134,7 @@ def lines(data: Mapping[str, Any]) -> list[str]:
     recovery, left = data["recovery_seconds"], data["leftovers"]
     stalls = data["longest_stall_seconds"]
     slowest = max(stalls, key=stalls.__getitem__, default="")
-    told = [
+    shown = [
         (
             f"{'green' if not data['wrong'] else 'RED'}: seed {data['seed']}, {data['seconds']:,} s, "
             f"plan {data['plan']['sha256']} of {data['plan']['gusts']} gusts, {data['plan']['too_late']} too late"
@@ -163,22 +165,22 @@ def lines(data: Mapping[str, Any]) -> list[str]:
         ),
         f"faults {sum(data['faults'].values()):,}:",
     ]
-    told += [f"  {count:>6}  {name}" for name, count in data["faults"].items()]
-    told += ["lives by their end and exit code:"]
-    told += [f"  {count:>6}  {name}" for name, count in data["lives"].items()]
-    told += ["by strangers:"]
-    told += [f"  {count:>6}  {name}" for name, count in data["strangers"].items()]
-    told += ["leftover files by:"]
-    told += [f"  {count:>6}  {name}" for name, count in left["by"].items()]
-    told += ["longest without a commit:"]
-    told += [f"  {seconds:>6.1f} s  {name}" for name, seconds in sorted(stalls.items())]
-    told += ["recovery by what struck, p50 and max:"]
-    told += [
+    shown += [f"  {count:>6}  {name}" for name, count in data["faults"].items()]
+    shown += ["lives by their end and exit code:"]
+    shown += [f"  {count:>6}  {name}" for name, count in data["lives"].items()]
+    shown += ["by strangers:"]
+    shown += [f"  {count:>6}  {name}" for name, count in data["strangers"].items()]
+    shown += ["leftover files by:"]
+    shown += [f"  {count:>6}  {name}" for name, count in left["by"].items()]
+    shown += ["longest without a commit:"]
+    shown += [f"  {seconds:>6.1f} s  {name}" for name, seconds in sorted(stalls.items())]
+    shown += ["recovery by what struck, p50 and max:"]
+    shown += [
         f"  {each['p50']:>6.1f}  {each['max']:>6.1f} s  {name}"
         for name, each in recovery.items()
         if name != "all"
     ]
-    return told + [f"WRONG {each}" for each in data["wrong"]]
+    return shown + [f"WRONG {each}" for each in data["wrong"]]
 
 
 def _merged(those: Any) -> dict[str, list[float]]:

@@ -1,22 +1,24 @@
 """The stage of a storm: one topic, and pipelines of it into Iceberg and Delta tables.
 
 Invariants:
-- pipelines see the catalog and the broker through proxies; whoever checks them does not;
+- tables with keys take the records of the topic as changes: of each slot the last one is its row;
+- pipelines see the catalog and the broker through proxies; the checkers do not;
 - rows are read by the tables' own libraries, never by ours.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pyarrow as pa
 import yaml
-from deltalake import DeltaTable
+from deltalake import DeltaTable, QueryBuilder
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
@@ -27,11 +29,11 @@ from tests.servers.lying import Liar, lying
 from tests.story.oracle import Row
 
 from penstock.core.errors import UnavailableError
-from penstock.dev.broker import Options, down, up
+from penstock.dev.broker import down, up
 from penstock.dev.ports import HOST, free_port
 
 TOPIC, PARTITIONS = "storm", 3
-HINTS = {"id": "long", "text": "string", "shop": "string"}
+HINTS = {"id": "long", "text": "string", "shop": "string", "slot": "long"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,15 @@ class Pipe:
         return self.master != "inline"
 
 
-MIXED = Pipe("mixed", ("lake.storm.mixed", "delta.storm.mixed"), "lake.ops.mixed")
-DELTA = Pipe("delta", ("delta.storm.whole", "delta.storm.split"), "delta.ops.delta")
+MIXED = Pipe(
+    "mixed", ("lake.storm.mixed", "delta.storm.mixed", "lake.storm.keyed"), "lake.ops.mixed"
+)
+DELTA = Pipe(
+    "delta", ("delta.storm.whole", "delta.storm.split", "delta.storm.keyed"), "delta.ops.delta"
+)
 SPARK = Pipe("spark", ("lake.storm.spark", "delta.storm.spark"), "lake.ops.spark", "local[1]", "2s")
 SPLIT = "delta.storm.split"
+KEYED, KEY = frozenset({"lake.storm.keyed", "delta.storm.keyed"}), "slot"
 TRIMMED = {"history.expire.max-snapshot-age-ms": "0"}
 """Lets own snapshots go by number alone, so that commits trim here too."""
 
@@ -67,7 +74,7 @@ class Stage:
     proxy: KafkaProxy
     catalog: str
     liar: Liar
-    broker: Options
+    broker: Mapping[str, str]
     partitions: int = PARTITIONS
 
     def spec(self, pipe: Pipe) -> Path:
@@ -102,7 +109,7 @@ class Stage:
                 "lake": {"type": "rest", "uri": self.liar.address},
                 "delta": {"type": "delta", "root": str(self.directory / "delta")},
             },
-            "tables": [{**rule, "into": name, **_own(name)} for name in pipe.tables],
+            "tables": [{**rule, **_own(name), "into": name} for name in pipe.tables],
             "commit": {"every": pipe.every, "retain": 10},
             "quarantine": {"into": pipe.quarantine, "stop_above": "100%"},
             "spark": {"master": pipe.master},
@@ -115,7 +122,7 @@ class Stage:
         time.sleep(wait)
         for again in (True, True, False):
             try:
-                up(self.directory / "broker", port, options=self.broker)
+                up(self.directory / "broker", port, properties=self.broker)
             except UnavailableError:  # a busy machine
                 if not again:
                     raise
@@ -127,7 +134,7 @@ class Stage:
         Cluster(self.direct).grow(TOPIC, self.partitions + 1)
         self.partitions += 1
 
-    # Tables, as strangers see them.
+    # Tables, as other writers see them.
 
     def iceberg(self, table: str) -> Table | None:
         """Load an Iceberg table; None when it does not exist."""
@@ -149,7 +156,7 @@ class Stage:
         """Read a table whole."""
         if table.startswith("delta."):
             delta = self.delta(table)
-            return [] if delta is None else delta.to_pyarrow_table().to_pylist()
+            return [] if delta is None else _rows_of(delta, keyed=table in KEYED)
         lake = self.iceberg(table)
         return [] if lake is None else lake.scan().to_arrow().to_pylist()
 
@@ -163,7 +170,19 @@ def _own(table: str) -> dict[str, Any]:
     """Return what the spec says of one table alone."""
     if table == SPLIT:
         return {"partition_by": ["shop"]}
-    return {"properties": TRIMMED} if table.startswith("lake.") else {}
+    own: dict[str, Any] = {"properties": TRIMMED} if table.startswith("lake.") else {}
+    if table in KEYED:
+        own |= {"mode": "upsert", "keys": [KEY], "tombstones": "delete"}
+        own["records"] = {"key_format": "json"}
+    return own
+
+
+def _rows_of(table: DeltaTable, *, keyed: bool) -> list[Row]:
+    """Read a Delta table; `to_pyarrow_table` refuses tables whose rows are deleted by vectors."""
+    if not keyed:
+        return table.to_pyarrow_table().to_pylist()
+    found = QueryBuilder().register("t", table).execute("SELECT * FROM t").read_all()
+    return pa.table(found).to_pylist()
 
 
 def _name(table: str) -> str:
@@ -173,28 +192,27 @@ def _name(table: str) -> str:
 @contextmanager
 def opened(directory: Path, pipes: tuple[Pipe, ...]) -> Iterator[Stage]:
     """Start a broker, a REST catalog and the proxies before them; build the stage."""
-    told = free_port()
-    behind = free_port(told)
-    direct = free_port(told, behind)
-    listeners = f"PLAINTEXT://{HOST}:{{port}},PROXIED://{HOST}:{behind}"
+    proxied = free_port()
+    inner = free_port(proxied)
+    direct = free_port(proxied, inner)
+    listeners = f"PLAINTEXT://{HOST}:{{port}},PROXIED://{HOST}:{inner}"
     properties = {
         **PROPERTIES,
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
         "listeners": f"{listeners},CONTROLLER://{HOST}:{{controller}}",
-        "advertised.listeners": f"PLAINTEXT://{HOST}:{{port}},PROXIED://{HOST}:{told}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{{port}},PROXIED://{HOST}:{proxied}",
         "listener.security.protocol.map": (
             "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT"
         ),
     }
-    options = Options(properties=properties)
     try:
-        up(directory / "broker", direct, options=options)
+        up(directory / "broker", direct, properties=properties)
         with (
-            before(KafkaProxy(told), (HOST, behind)) as proxy,
+            before(KafkaProxy(proxied), (HOST, inner)) as proxy,
             rest.running(directory / "rest") as catalog,
             lying(catalog) as liar,
         ):
-            stage = Stage(directory, pipes, f"{HOST}:{direct}", proxy, catalog, liar, options)
+            stage = Stage(directory, pipes, f"{HOST}:{direct}", proxy, catalog, liar, properties)
             stage.build()
             yield stage
     finally:

@@ -3,8 +3,8 @@
     python tests/storm/storm.py MINUTES SEED [FOLDER]    the report goes to FOLDER/storm.json, .txt
 
 - A real broker and a real REST catalog, each behind a proxy; Delta on this disk; real processes:
-  two pipelines without Spark, one with it; producers with transactions; strangers on the tables.
-- Faults of all kinds come every few seconds, from the seed. A checker looks all the while; at the
+  two pipelines without Spark, one with it; transactional producers; other writers on the tables.
+- Faults of all kinds come every few seconds, from the seed. A checker polls all the while; at the
   end every record is compared with Kafka, value by value, and Spark reads all tables.
 - The exit code is 1 when anything was lost, doubled, out of order, or ended as nobody expects.
 """
@@ -27,33 +27,33 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.storm.feeder import Feeder, wait_for_open_transactions  # noqa: E402
-from tests.storm.judgement import judged  # noqa: E402
+from tests.storm.judgement import judgement_of  # noqa: E402
 from tests.storm.lives import Keeper  # noqa: E402
-from tests.storm.plan import STRANGERS, WORLD, Paces, digest, plan  # noqa: E402
+from tests.storm.other_writers import OtherWriters  # noqa: E402
+from tests.storm.plan import OTHERS, WORLD, Paces, digest, plan  # noqa: E402
 from tests.storm.report import Report, lines  # noqa: E402
 from tests.storm.stage import DELTA, MIXED, SPARK, Pipe, Stage, opened  # noqa: E402
-from tests.storm.strangers import Strangers  # noqa: E402
 from tests.storm.watch import Watch  # noqa: E402
 from tests.storm.weather import World  # noqa: E402
 
 
 @dataclass(frozen=True, slots=True)
 class Strength:
-    """How hard it storms: pipelines, paces, records; `look` is the checker's pause."""
+    """How hard it storms: pipelines, paces, records; `check_seconds` is the checker's pause."""
 
     pipes: tuple[Pipe, ...]
     paces: Paces
     pause: float
     batch: int
-    look: float
+    check_seconds: float
 
 
 SHORT = Strength(
     (MIXED, DELTA),
-    Paces({"mixed": 4.0, "delta": 5.0}, frozenset(), world=1.2, strangers=2.0, grow=20.0),
+    Paces({"mixed": 4.0, "delta": 5.0}, frozenset(), world=1.2, others=2.0, grow=20.0),
     pause=0.04,
     batch=60,
-    look=2.0,
+    check_seconds=2.0,
 )
 LONG = Strength(
     (replace(MIXED, every="1500ms"), replace(DELTA, every="1500ms"), SPARK),
@@ -61,13 +61,13 @@ LONG = Strength(
         {"mixed": 15.0, "delta": 18.0, "spark": 60.0},
         frozenset({"spark"}),
         world=6.0,
-        strangers=8.0,
+        others=8.0,
         tidy=400.0,
         grow=900.0,
     ),
     pause=0.6,
     batch=40,
-    look=8.0,
+    check_seconds=8.0,
 )
 
 
@@ -77,11 +77,11 @@ Say = Callable[[str], None]
 def storm(
     stage: Stage, strength: Strength, seconds: float, seed: int, say: Say = lambda _: None
 ) -> Report:
-    """Let it storm over a stage, and judge it; `say` hears how it goes, once a look."""
+    """Let it storm over a stage, and check it; `say` hears how it goes, once a check."""
     gusts = plan(seed, seconds, strength.paces)
     keepers = [Keeper(stage, pipe) for pipe in stage.pipes]
-    world, strangers = World(stage, keepers), Strangers(stage)
-    watch = Watch(stage, strength.look, lambda: say(_state(keepers, watch)))
+    world, others = World(stage, keepers), OtherWriters(stage)
+    watch = Watch(stage, strength.check_seconds, lambda: say(_state(keepers, watch)))
     feeder = Feeder(stage, seed, strength.pause, strength.batch)
     phases: dict[str, float] = {}
 
@@ -99,17 +99,17 @@ def storm(
                 for keeper in keepers
             ]
             at_work.append(threads.submit(world.through, of(WORLD), began))
-            at_work.append(threads.submit(strangers.through, of(STRANGERS), began))
+            at_work.append(threads.submit(others.through, of(OTHERS), began))
             for each in at_work:
                 each.result()
         with _timed("settling", phases):
             world.calm()
-            wait_for_open_transactions(stage)
+            feeder.ways["hanging"] = wait_for_open_transactions(stage)
             for each in [threads.submit(keeper.settle) for keeper in keepers]:
                 each.result()
     lives = [life for keeper in keepers for life in keeper.log.lives]
     with _timed("judging", phases):
-        judgement = judged(stage, lives, strangers)
+        judgement = judgement_of(stage, lives, others)
     return Report(
         seed=seed,
         seconds=seconds,
@@ -117,23 +117,24 @@ def storm(
         gusts=len(gusts),
         logs={keeper.pipe.name: keeper.log for keeper in keepers},
         world=world.played(),
-        strangers=strangers.done,
+        others=others.done,
         ways=feeder.ways,
-        looks=watch.looks,
+        checks=watch.checks,
         sights=list(watch.sights),
         blind=watch.blind,
-        too_late=world.late + strangers.late + sum(keeper.log.late for keeper in keepers),
+        too_late=world.late + others.late + sum(keeper.log.late for keeper in keepers),
         judgement=judgement,
         phases=phases,
+        deleted=others.deleted,
     )
 
 
 def _state(keepers: Sequence[Keeper], watch: Watch) -> str:
     logs = [keeper.log for keeper in keepers]
-    wrong = [*watch.sights, *watch.blind, *(each for log in logs for each in log.strange)]
+    wrong = [*watch.sights, *watch.blind, *(each for log in logs for each in log.unexpected)]
     commits = [sum(map(len, log.commits.values())) for log in logs]
     lives = [len(log.lives) for log in logs]
-    return f"looks {watch.looks}, commits {commits}, lives {lives}, wrong {list(map(str, wrong))}"
+    return f"checks {watch.checks}, commits {commits}, lives {lives}, wrong {list(map(str, wrong))}"
 
 
 @contextmanager
@@ -150,7 +151,7 @@ def _said(text: str) -> None:
 def main(words: list[str]) -> int:
     """Storm for so many minutes; print the report, and keep it."""
     minutes, seed = float(words[0]), int(words[1])
-    logging.getLogger("pyiceberg").setLevel(logging.CRITICAL)  # strangers race for old metadata
+    logging.getLogger("pyiceberg").setLevel(logging.CRITICAL)  # other writers race for old metadata
     directory = Path(tempfile.mkdtemp(prefix="storm-"))
     _said(f"tables and logs are in {directory}; they stay there when anything is wrong")
     with opened(directory, LONG.pipes) as stage:

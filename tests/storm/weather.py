@@ -42,7 +42,7 @@ class World:
 
     def played(self) -> Counter[str]:
         """Count what was done, lie by lie and frame by frame."""
-        lies = Counter(f"catalog: {lie}" for lie, _ in self.stage.liar.told)
+        lies = Counter(f"catalog: {lie}" for lie, _ in self.stage.liar.reported)
         frames = Counter(f"Kafka: {kind.name} {fault}" for kind, fault in self.stage.proxy.played)
         return self.acts + lies + frames
 

@@ -1,4 +1,4 @@
-"""A clock that moves when told: waiting takes no time and moves it.
+"""A clock that moves only when advanced: waiting takes no time and moves it.
 
 Invariants: time never runs backwards; safe to use from several threads.
 """

@@ -41,6 +41,7 @@ from penstock.core.errors import (
 )
 from penstock.core.schema import Schema
 from penstock.core.statistics import Mismatch
+from penstock.ports.row_deletes import LiveFile, RowDeletes
 from penstock.ports.tables import (
     FileSource,
     History,
@@ -94,7 +95,7 @@ class FaultPlan:
             self._queued.clear()
 
     def before_commit(self, table: str, act: Callable[[], object]) -> None:
-        """Play an act between the next commit's examination and its request: a stranger's, say."""
+        """Play an act between the next commit's examination and its request: a foreign one, say."""
         with self._guard:
             self._before[table].append(act)
 
@@ -109,7 +110,7 @@ class FaultPlan:
             self._away.pop(table, None)
 
     def release(self) -> list[str]:
-        """Let delayed commits arrive now, oldest first; tell how each ended."""
+        """Let delayed commits arrive now, oldest first; return how each ended."""
         with self._guard:
             delayed, self._delayed = self._delayed, []
         return [_outcome(apply) for apply in delayed]
@@ -202,16 +203,39 @@ class FaultyTable:
         _check_there(self.name, self._plan)
         return self._table.state(chain)
 
-    def commit(self, state: TableState, commit: Committable, *, retain: int) -> str:
+    def commit(
+        self,
+        state: TableState,
+        commit: Committable,
+        *,
+        retain: int,
+        row_deletes: Sequence[RowDeletes] = (),
+    ) -> str:
         """Commit as the plan says."""
         self._plan.play_acts(self.name)
         _check_there(self.name, self._plan)
         fault = self._plan.next(self.name)
 
         def apply() -> str:
-            return self._table.commit(state, commit, retain=retain)
+            return self._table.commit(state, commit, retain=retain, row_deletes=row_deletes)
 
         return apply() if fault is None else self._play(fault, apply)
+
+    def require_row_deletes(self, state: TableState) -> None:
+        """Pass on."""
+        self._table.require_row_deletes(state)
+
+    def live_files(self, state: TableState) -> Sequence[LiveFile]:
+        """Pass on, unless the table is away."""
+        _check_there(self.name, self._plan)
+        return self._table.live_files(state)
+
+    def read_live(
+        self, state: TableState, file: LiveFile, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """Pass on, unless the table is away."""
+        _check_there(self.name, self._plan)
+        return self._table.read_live(state, file, columns)
 
     def evolve(self, state: TableState, schema: Schema) -> None:
         """Evolve as the plan says, like a commit."""
@@ -331,7 +355,7 @@ def _check_there(name: str, plan: FaultPlan) -> None:
 
 
 def _outcome(apply: Callable[[], str]) -> str:
-    """Apply a commit nobody hears the answer of; tell its end for the test."""
+    """Apply a commit with a lost answer; return its end for the test."""
     try:
         return apply()
     except PenstockError as error:

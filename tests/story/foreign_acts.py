@@ -1,4 +1,4 @@
-"""Memory connectors on which strangers act: operators, other writers, storage that loses files.
+"""Memory connectors on which others act: operators, other writers, storage that loses files.
 
 Each class is the connector's own and more, so that stories and contract suites can play what happens
 to Kafka, tables and pending stores from outside.
@@ -7,7 +7,7 @@ to Kafka, tables and pending stores from outside.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.connectors.memory.cluster import (
@@ -15,10 +15,9 @@ from penstock.connectors.memory.cluster import (
     Message,
     Partition,
     Transaction,
-    TransactionState,
 )
-from penstock.connectors.memory.store import Shelf
-from penstock.connectors.memory.warehouse import Row, Snapshot, Warehouse
+from penstock.connectors.memory.store import MemoryStore
+from penstock.connectors.memory.warehouse import Row, Snapshot, Stored, Warehouse
 from penstock.core.commits import DataFile
 
 
@@ -27,12 +26,12 @@ class MemoryTransaction:
 
     def __init__(self, cluster: MemoryCluster) -> None:
         self._cluster = cluster
-        self._transaction = Transaction(TransactionState.OPEN)
+        self._transaction = Transaction(committed=None)
         self._touched: dict[tuple[str, int], Partition] = {}
 
     def send(self, topic: str, *messages: Message, partition: int = 0) -> list[int]:
         """Send messages that nobody reads before `commit`; give their offsets."""
-        assert self._transaction.state is TransactionState.OPEN, "the transaction has ended"
+        assert self._transaction.committed is None, "the transaction has ended"
         with self._cluster.guard:
             found = self._cluster.partition(topic, partition)
             self._touched[topic, partition] = found
@@ -40,18 +39,18 @@ class MemoryTransaction:
 
     def commit(self) -> None:
         """Make the records visible."""
-        self._end(TransactionState.COMMITTED)
+        self._end(committed=True)
 
     def abort(self) -> None:
         """Make the records never to be seen."""
-        self._end(TransactionState.ABORTED)
+        self._end(committed=False)
 
-    def _end(self, state: TransactionState) -> None:
-        assert self._transaction.state is TransactionState.OPEN, "the transaction has ended"
+    def _end(self, *, committed: bool) -> None:
+        assert self._transaction.committed is None, "the transaction has ended"
         with self._cluster.guard:
-            self._transaction.state = state
+            self._transaction.committed = committed
             for partition in self._touched.values():
-                partition.add(None, Transaction(state))
+                partition.add(None, Transaction(committed))
 
 
 class PlayedCluster(MemoryCluster):
@@ -125,14 +124,45 @@ class PlayedCluster(MemoryCluster):
 class PlayedWarehouse(Warehouse):
     """A warehouse in which others append, roll back, expire, and lose tables and files."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._missing: set[str] = set()
+
+    def find(self, name: str) -> Stored | None:
+        """Find a table that is not hidden."""
+        return None if name in self._missing else super().find(name)
+
     def foreign_append(self, name: str, rows: Sequence[Row]) -> str:
-        """Append rows as a stranger; give the snapshot."""
-        stored, number = self.get(name), self.number()
-        path = f"memory:///{name}/foreign-{number}"
+        """Append rows as another writer; give the snapshot."""
+        contents = self.get(name).contents
+        return self._change(name, (*contents.files, self._file(name, rows)), contents.deleted)
+
+    def foreign_delete(self, name: str, matches: Callable[[Row], bool]) -> str:
+        """Delete rows as another writer, next to their files; return the snapshot."""
+        contents = self.get(name).contents
+        deleted = dict(contents.deleted)
+        for file in contents.files:
+            rows = enumerate(self.rows_of([file]))
+            found = frozenset(at for at, row in rows if matches(row))
+            if found:
+                deleted[file.path] = deleted.get(file.path, frozenset()) | found
+        return self._change(name, contents.files, deleted)
+
+    def foreign_compaction(self, name: str) -> str:
+        """Write all live rows into one file, as another writer; give the snapshot."""
+        return self._change(name, (self._file(name, self.rows(name)),), {})
+
+    def _file(self, name: str, rows: Sequence[Row]) -> DataFile:
+        path = f"memory:///{name}/foreign-{self.number()}"
         self.keep_file(path, rows, 100)
-        file = DataFile(path, len(rows), 100, {})
+        return DataFile(path, len(rows), 100, {})
+
+    def _change(
+        self, name: str, files: tuple[DataFile, ...], deleted: Mapping[str, frozenset[int]]
+    ) -> str:
+        stored, number = self.get(name), self.number()
         contents = stored.contents
-        snapshot = Snapshot(f"s{number}", contents.head, number, (*contents.files, file))
+        snapshot = Snapshot(f"s{number}", contents.head, number, files, deleted=deleted)
         stored.apply(contents, contents.with_snapshot(snapshot))
         return snapshot.id
 
@@ -173,13 +203,13 @@ class PlayedWarehouse(Warehouse):
             self._files[path] = (rows[: len(rows) // 2], size_bytes // 2)
 
 
-class PlayedShelf(Shelf):
-    """A shelf that can be lost."""
+class PlayedStore(MemoryStore):
+    """A pending store that can be lost."""
 
     def lose(self) -> None:
         """Forget everything, as a deleted file does."""
         with self.guard:
             self.holdings.clear()
             self.entries.clear()
-            self.examined.clear()
-            self.rules.clear()
+            self.noted.clear()
+            self.texts.clear()

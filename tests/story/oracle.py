@@ -1,9 +1,9 @@
 """An oracle for tests: what should be in a table by Kafka's word, against what is in it.
 
 Invariants:
-- nothing of ours is used to read or to judge: records come from a plain consumer under
+- nothing of ours is used to read or to check: records come from a plain consumer under
   read_committed, are decoded by `json.loads`, and tables are read by their own libraries;
-- it tells every difference, each with its coordinate: silence means that each record stands
+- it says every difference, each with its coordinate: silence means that each record is
   exactly once in its table xor in quarantine, value by value.
 
 It shares no code with the audit of the app, which trusts our reader and compares coordinates only.
@@ -50,7 +50,7 @@ class Record:
     value: bytes | None
 
 
-Judge = Callable[[Record], Row | None]
+ExpectedRow = Callable[[Record], Row | None]
 """Gives the columns that a record should have in a table, or None when it belongs in quarantine."""
 
 
@@ -131,7 +131,11 @@ def delta_rows(path: Path) -> list[Row]:
 
 
 def compare(
-    table: str, records: Sequence[Record], judge: Judge, rows: Sequence[Row], rejects: Sequence[Row]
+    table: str,
+    records: Sequence[Record],
+    expected_row: ExpectedRow,
+    rows: Sequence[Row],
+    rejects: Sequence[Row],
 ) -> list[Finding]:
     """Find every difference between what should be in a table and what is.
 
@@ -148,13 +152,14 @@ def compare(
     for at, record in expected.items():
         places = (landed.get(at, []), refused.get(at, []))
         found += [
-            Finding(kind, table, at, text) for kind, text in _differences(record, judge, *places)
+            Finding(kind, table, at, text)
+            for kind, text in _differences(record, expected_row, *places)
         ]
     return found
 
 
 def _differences(
-    record: Record, judge: Judge, rows: Sequence[Row], rejects: Sequence[Row]
+    record: Record, expected_row: ExpectedRow, rows: Sequence[Row], rejects: Sequence[Row]
 ) -> Iterable[tuple[str, str]]:
     if not rows and not rejects:
         yield "lost", "neither in the table nor in quarantine"
@@ -163,7 +168,7 @@ def _differences(
     for name, places in (("the table", rows), ("quarantine", rejects)):
         if len(places) > 1:
             yield "doubled", f"{len(places)} times in {name}"
-    columns = judge(record)
+    columns = expected_row(record)
     if columns is None and rows:
         yield "accepted", "in the table, and does not fit it"
     if columns is not None and rejects:

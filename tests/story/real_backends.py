@@ -33,7 +33,8 @@ from penstock.core.crash_points import CrashPoint
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.runtime import Clock, Observer
 from penstock.ports.store import PendingStore
-from penstock.ports.tables import TableFormat, WriterFactory
+from penstock.ports.tables import TableFormat
+from penstock.ports.writers import WriterFactory
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.sent import Sent
 
@@ -196,7 +197,7 @@ class StoresOnDisk:
             (self.directory / name).write_bytes(content)
 
     def remove_file(self, path: str) -> None:
-        """Remove a data file behind everybody's back."""
+        """Remove a data file without a commit."""
         Path(path.removeprefix("file://")).unlink()
 
     def _store(self, host: str) -> Path:
@@ -224,7 +225,7 @@ class IcebergLake(StoresOnDisk):
         return partial(iceberg.open_writer, secrets=_SECRETS)
 
     def drop(self, name: str) -> None:
-        """Drop a table as a stranger."""
+        """Drop a table as another writer."""
         self.foreign().drop_table(name)
 
     def roll_back(self, name: str, snapshot: str) -> None:
@@ -233,7 +234,7 @@ class IcebergLake(StoresOnDisk):
         table.manage_snapshots().rollback_to_snapshot(int(snapshot)).commit()
 
     def append(self, name: str) -> None:
-        """Append a row as a stranger."""
+        """Append a row as another writer."""
         table = self.foreign().load_table(name)
         schema = table.schema().as_arrow()
         table.append(pa.Table.from_pylist([dict.fromkeys(schema.names)], schema=schema))
@@ -256,7 +257,7 @@ class IcebergLake(StoresOnDisk):
         table.maintenance.expire_snapshots().by_ids(gone).commit()
 
     def foreign(self) -> SqlCatalog:
-        """Open the catalog as a stranger does."""
+        """Open the catalog as another writer does."""
         return SqlCatalog(CATALOG, **self._settings)
 
 
@@ -280,7 +281,7 @@ class DeltaLake(StoresOnDisk):
         return partial(delta.open_writer, secrets=_SECRETS)
 
     def drop(self, name: str) -> None:
-        """Drop a table as a stranger."""
+        """Drop a table as another writer."""
         shutil.rmtree(self.location(name))
 
     def roll_back(self, name: str, snapshot: str) -> None:
@@ -288,7 +289,7 @@ class DeltaLake(StoresOnDisk):
         DeltaTable(self.location(name)).restore(int(snapshot))
 
     def append(self, name: str) -> None:
-        """Append a row as a stranger."""
+        """Append a row as another writer."""
         schema = pa.schema(DeltaTable(self.location(name)).schema().to_arrow())
         row = pa.Table.from_pylist([dict.fromkeys(schema.names)], schema=schema)
         write_deltalake(self.location(name), row, mode="append")

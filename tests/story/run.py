@@ -37,9 +37,9 @@ from penstock.landing.task.message_json import job_from_json, result_to_json
 from penstock.landing.task.messages import Job, PoisonKind, TaskResult
 from penstock.landing.task.worker import work
 from penstock.ports.log import Log
-from penstock.ports.runtime import Observer
+from penstock.ports.runtime import JobResult, Observer
 from penstock.ports.store import Owner
-from penstock.ports.tables import FileWriter, WriterFactory
+from penstock.ports.writers import FileWriter, WriterFactory
 from penstock.rows.decode.decoder import plain_readers
 
 if TYPE_CHECKING:
@@ -303,7 +303,7 @@ class LifeEngine:
         self._reader = world.ground.open_reader(world.topics, self._clock)
 
     def run(self, jobs: Sequence[str]) -> Sequence[str]:
-        """Run all jobs in order; a worker dies when it comes to poison that it was not told of, and
+        """Run all jobs in order; a worker dies at poison that its job does not name, and
         when more jobs run together than the life has room for.
 
         Raises UnavailableError (P606) then.
@@ -315,6 +315,10 @@ class LifeEngine:
         if self._life.poison and any(self._dies_of(job_from_json(text)) for text in jobs):
             raise UnavailableError("workers died", code="P606", hint="more memory")
         return [self._run(text) for text in jobs]
+
+    def run_once(self, jobs: Sequence[str]) -> Sequence[JobResult]:
+        """Run all jobs in order, each once."""
+        return [JobResult(text, ran_once=True) for text in self.run(jobs)]
 
     def _dies_of(self, job: Job) -> bool:
         return any(
@@ -356,14 +360,14 @@ class LifeEngine:
 
 
 def _dies_in(lane: Lane, job: Job, offset: int, kills: PoisonKind) -> bool:
-    """Return whether who works on a lane dies of a record: a survey, if it was told of nothing, and
-    otherwise who looks at it, or makes a row of it, without having been told of that.
+    """Return whether the worker of a lane dies of a record: a survey, if its job does not name it;
+    otherwise a worker that reads it, or makes a row of it, if its job does not name that.
     """
     known = job.poison.get((lane.at.topic_id, lane.at.partition, offset))
     if job.survey:
         return known is None
-    if kills is PoisonKind.LOOKED_AT:
-        return known is not PoisonKind.LOOKED_AT
+    if kills is PoisonKind.READ:
+        return known is not PoisonKind.READ
     gates = (job.tables[name].filter_of(lane.at.topic) for name in lane.tables)
     makes_rows = any(gate.route is None or gate.share for gate in gates)
     return known is None and makes_rows
@@ -376,10 +380,12 @@ class WritersOnFullDisks:
         self._life, self._names = life, names
         self._open: WriterFactory = life.world.ground.open_writer()
 
-    def __call__(self, target: str, *, prefix: str, observer: Observer) -> FileWriter:
+    def __call__(
+        self, target: str, *, prefix: str, observer: Observer, places: bool = False
+    ) -> FileWriter:
         """Open a writer. Raises UnavailableError where the disk is full."""
         name = self._names.get(target, "")
         if self._life.full_disks.get(name, 0):
             self._life.full_disks[name] -= 1
             raise UnavailableError(f"{name}: no space left", code="P484", hint="make room")
-        return self._open(target, prefix=prefix, observer=observer)
+        return self._open(target, prefix=prefix, observer=observer, places=places)

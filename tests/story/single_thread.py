@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from penstock.ownership.heartbeat import Heartbeat
+from penstock.ownership.claim import Heartbeat
 
 Task = tuple[Callable[[str], None], str, "Future[None]"]
 
@@ -25,17 +25,17 @@ BEATS_SHARE = 0.1
 
 
 class OneThread:
-    """What goes on beside the coordinator in one life, done in its own thread."""
+    """What goes on next to the coordinator in one life, done in its own thread."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._random = random.Random(~seed)
         self._beats: dict[int, Callable[[], bool]] = {}
 
-    def hands(self, count: int) -> SeededHands:
+    def hands(self, count: int) -> SeededCommits:
         """Return the hands; there is one pair, whatever the count."""
         del count
-        return SeededHands(self._seed, self._beat)
+        return SeededCommits(self._seed, self._beat)
 
     def beats(self, act: Callable[[], bool], every_seconds: float) -> Heartbeat:
         """Do an act when the coordinator waits, now and then."""
@@ -84,7 +84,7 @@ class Waiting:
         self.tasks.clear()
 
 
-class SeededHands(Waiting):
+class SeededCommits(Waiting):
     """Do now or later, by the toss of a seeded coin."""
 
     def __init__(self, seed: int, beat: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Stories of a pipeline: send, live, crash, meddle, and see whether every record stands once.
+"""Stories of a pipeline: send, live, crash, meddle, and see whether every record is once.
 
     world = World(MemoryGround())
     world.send("orders", 3)
@@ -11,7 +11,7 @@ What lives is the real coordinator, workers and rooms below; only the ground may
 
 Invariants:
 - lives share nothing but the ground; each opens store, catalog and log afresh, as a process does;
-- time stands still but for waits and listings; each life begins when the former's heartbeat is old;
+- time moves only by waits and listings; each life begins when the former's heartbeat is old;
 - `breaks` asks the cluster, the tables and the stores, never a coordinator.
 """
 
@@ -34,9 +34,16 @@ from penstock.core.audit import chain_breaks, doubled_commits, doubled_files, ne
 from penstock.core.commits import Chain, Committable, Landed
 from penstock.core.resolutions import records_only
 from penstock.core.serialization import progress_from_json
-from penstock.landing.commit_executor import CommitExecutor, ThreadPoolCommits
-from penstock.landing.settings import Consent, Routes, Settings, TableLocation, TableTarget
-from penstock.ownership.heartbeat import Heartbeat, start_heartbeat
+from penstock.landing.settings import (
+    CommitExecutor,
+    Consent,
+    Routes,
+    Settings,
+    TableLocation,
+    TableTarget,
+    ThreadPoolCommits,
+)
+from penstock.ownership.claim import Heartbeat
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import Table, TableFormat, Verdict
 from penstock.rows.options import RowOptions
@@ -91,7 +98,7 @@ class World:
         self.changes = changes
         self.hosts = {"here"}
         self.hands: Callable[[int], CommitExecutor] = ThreadPoolCommits
-        self.beats: Callable[[Callable[[], bool], float], Heartbeat] = start_heartbeat
+        self.beats: Callable[[Callable[[], bool], float], Heartbeat] = Heartbeat
         self._lives = itertools.count(1)
         self._next_value = itertools.count(1)
         self._gone: list[tuple[str, Held]] = []
@@ -137,11 +144,11 @@ class World:
         self.ground.delete_before(full, partition, offset)
 
     def give_up(self, topic: str, partition: int, offsets: Iterable[int]) -> None:
-        """Note that some records need not be anywhere: a human consented."""
+        """Note that some records need not be anywhere: a person consented."""
         self._lost |= {(self.ground.topic(topic), partition, offset) for offset in offsets}
 
     def change_rules(self, rules: str, **options: Any) -> None:
-        """Let later lives judge records by other options; the routes of now are these rules's."""
+        """Let later lives check records by other options; the routes of now are these rules's."""
         self._routes_then[rules] = self.routes
         self.rulebook[rules] = options
         self.rules = rules
@@ -309,13 +316,13 @@ class World:
         ]
         return [each for each in found if each[0] not in self._lost]
 
-    def breaks(self, *, judged: Callable[[Held], bool] | None = None) -> list[str]:
+    def breaks(self, *, fitting: Callable[[Held], bool] | None = None) -> list[str]:
         """Return all that is wrong: records not exactly once, broken chains, commits left pending.
 
-        `judged` tells whether a record fits; by default every JSON object does. Where rules differ
+        `fitting` says whether a record fits; by default every JSON object does. Where rules differ
         over a story, pass `either`.
         """
-        fits = judged or is_object
+        fits = fitting or is_object
         found = [text for name in self.tables for text in self._misplaced(name, fits)]
         found += [text for name in self.tables for text in self._broken(name)]
         for host in sorted(self.hosts):
@@ -343,8 +350,8 @@ class World:
             state, history = opened.state(chain), opened.history(chain)
             if state.verdict not in (Verdict.AGREED, Verdict.ABSENT):
                 found.append(f"{chain}: {state.verdict}, {state.evidence}")
-            told = newest_segment(history.commits)
-            commits = [progress_from_json([*map(list, each.progress)]) for each in told]
+            reported = newest_segment(history.commits)
+            commits = [progress_from_json([*map(list, each.progress)]) for each in reported]
             breaks = [*doubled_commits(each.commit_id for each in history.commits)]
             breaks += chain_breaks(state.landed, commits) if state.landed else []
             breaks += doubled_files(history.paths)
@@ -361,7 +368,7 @@ def is_object(held: Held) -> bool:
 
 
 def either(held: Held) -> bool:
-    """Stand for records that may be in the table or in quarantine, as long as it is once."""
+    """Allows records that may be in the table or in quarantine, as long as it is once."""
     del held
     return True
 

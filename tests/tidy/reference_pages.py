@@ -8,7 +8,7 @@
     conversions.md  what each JSON value becomes in a column of each type
     penstock.schema.json, at the root: the JSON Schema of a spec
 
-and src/penstock/app/manual/facts.json, from which `penstock explain` tells the same offline.
+and src/penstock/app/manual/facts.json, from which `penstock explain` prints the same offline.
 
 - Made from the source alone, so that no page can promise what the code does not do.
 - A text with parts that are known only at run time shows them as `…`.
@@ -27,11 +27,11 @@ from pathlib import Path
 from typing import Any
 
 from penstock.cli import COMMANDS, application
+from penstock.spec.json_schema import SCHEMA_FILE, json_schema
 from penstock.spec.settings.fields import NOT_YET
-from penstock.spec.writing import SCHEMA_FILE, json_schema
 
 ROOT = Path(__file__).resolve().parents[2]
-CODE = re.compile(r"P[1-7]\d\d")
+CODE = re.compile(r"P[1-8]\d\d")
 MARKED = "Written by `make docs` from the source; do not edit."
 
 SUBJECTS = {
@@ -42,6 +42,7 @@ SUBJECTS = {
     "P5": "Pending store and ownership",
     "P6": "Engine, Java and the local broker",
     "P7": "Our own bugs",
+    "P8": "Publishing",
 }
 
 # How a process ends by the kind of its error (core/errors.py); the kinds of the first and third
@@ -55,7 +56,7 @@ ENDINGS = {
     "ConflictError": "tried again",
     "OutcomeUnknownError": "found out",
 }
-ENDING_OF_SUBJECT = {"P1": "2", "P3": "quarantined"}
+ENDING_OF_SUBJECT = {"P1": "2", "P26": "2", "P3": "quarantined"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +253,8 @@ def cli_page() -> str:
         text = application(name).generate_docs()
         section = re.search(rf"^## penstock {name}\n.*?(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
         assert section is not None, f"the help of {name} has a section"
-        told = re.sub(r"^Example: (.+)$", r"Example: `\1`", section[0], flags=re.MULTILINE)
-        lines += ["", told.replace(says_nothing, "").strip()]
+        text = re.sub(r"^Example: (.+)$", r"Example: `\1`", section[0], flags=re.MULTILINE)
+        lines += ["", text.replace(says_nothing, "").strip()]
     return "\n".join([*lines, ""])
 
 
@@ -422,7 +423,8 @@ def _text(node: ast.expr | None) -> str:
 
 def _ending(code: str, of: list[Use]) -> str:
     kinds = sorted({ENDINGS[use.kind] for use in of if use.kind in ENDINGS})
-    return ", ".join(kinds) or ENDING_OF_SUBJECT.get(code[:2], "")
+    of_subject = (each for begin, each in ENDING_OF_SUBJECT.items() if code.startswith(begin))
+    return ", ".join(kinds) or next(of_subject, "")
 
 
 def _row(code: str, of: list[Use]) -> str:

@@ -22,6 +22,9 @@ PROMISES = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 MAY_ASK_THE_WORLD = ("app", "connectors", "engines", "dev", "testing")
 MAY_CATCH_ALL = ("app",)
 OUTERMOST = "penstock/cli/output.py"  # what nobody caught becomes exit code 70 there
+ENDS_TRANSACTIONS = "penstock/commit/transactions.py"
+ENDS = {"end": 2, "append": 3}
+
 MAY_COMMIT = ("commit", "connectors", "testing")
 
 WORLDLY_MODULES = {"time", "random", "secrets"}
@@ -56,7 +59,7 @@ class Module:
 
     @property
     def room(self) -> str:
-        """Name the room it stands in: `core` for penstock/core/offsets.py."""
+        """Name the package it is in: `core` for penstock/core/offsets.py."""
         parts = self.name.split("/")
         return parts[1] if len(parts) > 2 else ""
 
@@ -140,6 +143,22 @@ def commits_elsewhere(modules: list[Module]) -> list[str]:
     ]
 
 
+def transactions_elsewhere(modules: list[Module]) -> list[str]:
+    """Find calls of `Terms.end` and `Ledger.append` outside the module that ends transactions.
+
+    They are known by the number of their arguments: the end of a match and a list's append have fewer.
+    """
+    return [
+        f"{each.name}:{node.lineno}: {ast.unparse(node.func)}"
+        for each in modules
+        if each.room not in {"connectors", "testing"} and each.name != ENDS_TRANSACTIONS
+        for node in ast.walk(each.tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and len(node.args) + len(node.keywords) == ENDS.get(node.func.attr)
+    ]
+
+
 def imports_of_testing(modules: list[Module]) -> list[str]:
     """Find production code that imports what is made for tests."""
     return [
@@ -186,7 +205,7 @@ def catch_alls(modules: list[Module]) -> list[str]:
 
 
 def _names_of(function: ast.expr) -> set[str]:
-    """Name a function as it is called, with and without the module it stands in."""
+    """Name a function as it is called, with and without the module it is in."""
     called = ast.unparse(function)
     return {called, called.removeprefix("datetime.")}
 
@@ -224,11 +243,13 @@ def parameters_untold(modules: list[Module]) -> list[str]:
     found = []
     for each in rooms:
         for node in _public(each.tree):
-            told = ast.get_docstring(node) or ""
-            if isinstance(node, Function) and ("Example: " in told or "Parameters\n" in told):
+            docstring = ast.get_docstring(node) or ""
+            if isinstance(node, Function) and (
+                "Example: " in docstring or "Parameters\n" in docstring
+            ):
                 given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
                 given += [node.args.vararg] if node.args.vararg else []
-                listed = set(re.findall(r"^(\w+)$", told.partition("-----")[2], re.MULTILINE))
+                listed = set(re.findall(r"^(\w+)$", docstring.partition("-----")[2], re.MULTILINE))
                 listed |= {one.arg for one in given if _has_help(one.annotation, shared)}
                 found += [
                     f"{each.name}:{node.lineno}: {node.name} {one.arg}"

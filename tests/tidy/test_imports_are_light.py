@@ -10,7 +10,7 @@ import pytest
 HEAVY = {"pyspark", "confluent_kafka", "pyiceberg", "deltalake", "pyarrow", "pandas", "numpy"}
 PARSER = {"cyclopts", "attr", "attrs", "docstring_parser", "rich"}
 ROOMS = {"penstock", "penstock.cli", "penstock.core", "penstock.core.version"}
-PRINTED = {f"penstock.{each}" for each in ("cli.hints", "cli.output", "cli.parameters", "core")}
+PRINTED = {f"penstock.{each}" for each in ("cli.output", "cli.parameters", "core")}
 PRINTED |= {"penstock.core.errors"}
 SLOW_STANDARD = {"asyncio", "email", "http", "logging", "multiprocessing", "subprocess"}
 JYTHON = {"org"}  # `copy` asks whether it runs there

@@ -54,7 +54,7 @@ def test_every_code_raised_is_expected_by_a_test(root, pages, raised) -> None:
 
 
 def test_a_code_that_a_test_only_makes_is_not_expected_by_it(pages) -> None:
-    tree = ast.parse('raise InvalidError("x", code="P201")\nassert "P202" == told.code')
+    tree = ast.parse('raise InvalidError("x", code="P201")\nassert "P202" == raised.code')
 
     assert ["P202"] == [*expected(tree, pages)]
 
@@ -69,7 +69,7 @@ def test_every_page_is_of_a_code_that_is_raised(root, raised) -> None:
     assert set() == written(root).keys() - raised
 
 
-def test_a_code_stands_in_the_file_of_its_subject_and_once(root) -> None:
+def test_a_code_is_defined_once_in_the_file_of_its_subject(root) -> None:
     for path in (root / "src/penstock/app/manual").glob("P*.md"):
         codes = [line[3:] for line in path.read_text().splitlines() if line.startswith("## ")]
         assert sorted(set(codes)) == codes, path.name
@@ -80,7 +80,7 @@ def test_every_page_says_what_to_do_or_that_nothing_is_to_be_done() -> None:
     assert [] == [page.code for page in manual().values() if not page.does]
 
 
-def test_every_page_tells_how_the_command_ends() -> None:
+def test_every_page_says_how_the_command_ends() -> None:
     endings = {each for page in manual().values() for each in page.ending.split(", ")}
 
     assert set() == endings - ENDINGS.keys()
@@ -97,9 +97,9 @@ def test_the_page_of_types_names_those_that_are_read_and_no_others() -> None:
         within = {"map<…>": "string, int", "struct<…>": "a: int, b: date"}.get(word, "int")
         text = word.replace("(p,s)", "(10,2)").replace("[n]", "[4]").replace("…", within)
         assert text == str(parse_type(text))
-    told = re.search(r"it is `(.+)`", example)
-    assert told is not None
-    assert parse_type(told[1])
+    example_type = re.search(r"it is `(.+)`", example)
+    assert example_type is not None
+    assert parse_type(example_type[1])
 
 
 def test_every_code_that_help_and_pages_explain_has_its_page(root) -> None:

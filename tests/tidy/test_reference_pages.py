@@ -84,8 +84,8 @@ def test_one_code_has_one_meaning(pages, uses) -> None:
 
 
 def test_every_code_says_something(uses) -> None:
-    told = {use.code for use in uses if use.message}
-    assert set() == {use.code for use in uses} - told
+    described = {use.code for use in uses if use.message}
+    assert set() == {use.code for use in uses} - described
 
 
 def test_no_code_says_a_single_word(uses) -> None:

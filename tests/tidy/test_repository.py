@@ -156,8 +156,8 @@ def test_what_failed_is_named_again_at_the_end(suites, tmp_path) -> None:
     report.write_text(REPORT)
     failed = tuple(suites.failures(report))
     unit = next(suite for suite in suites.SUITES if suite.name == "unit")
-    told = suites.again([suites.Outcome(unit, 1.0, 2.0, suites.counted(report), failed)])
-    assert told == [
+    shown = suites.again([suites.Outcome(unit, 1.0, 2.0, suites.counted(report), failed)])
+    assert shown == [
         "unit: tests/unit/test_a.py::test_two: AssertionError: why then",
         f"unit: tests/unit/test_b.py::TestThree::test_three[a.b]: {CRASHED}",
         "unit: tests/unit/test_c.py: collection failure",

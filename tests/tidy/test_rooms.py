@@ -1,4 +1,4 @@
-"""The pages stand in four rooms and the design, and each is found from the front page."""
+"""The pages are in four folders and the design, and each is found from the front page."""
 
 import os
 import re
@@ -8,7 +8,7 @@ INDEXES = ("README.md", "reference/README.md", "design/README.md")
 LINK = re.compile(r"\]\(([^)#:]+)")
 
 
-def test_every_page_stands_in_a_room(root) -> None:
+def test_every_page_is_in_a_known_folder(root) -> None:
     docs = root / "docs"
     assert {"README.md", *ROOMS} == {each.name for each in docs.iterdir()}
 

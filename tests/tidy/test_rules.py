@@ -55,6 +55,18 @@ PLANTED = {
             "penstock/app/a.py:2: self.catalog.create",
         ),
     ],
+    "transactions_elsewhere": [
+        (
+            "penstock/landing/a.py",
+            "def f(terms): terms.end('id', 1)",
+            "penstock/landing/a.py:1: terms.end",
+        ),
+        (
+            "penstock/commit/a.py",
+            "class A:\n    def f(self): self.ledger.append('id', term=1, entries=[])",
+            "penstock/commit/a.py:2: self.ledger.append",
+        ),
+    ],
     "imports_of_testing": [
         (
             "penstock/app/a.py",
@@ -106,6 +118,10 @@ ALLOWED = {
         ("penstock/commit/land.py", "def f(table): table.commit(1)"),
         ("penstock/connectors/sql/file.py", "def f(connection): connection.commit()"),
         ("penstock/landing/a.py", "class A:\n    def f(self): self.create(1)"),
+    ],
+    "transactions_elsewhere": [
+        ("penstock/commit/transactions.py", "def f(terms): terms.end('id', 1)"),
+        ("penstock/rows/a.py", "def f(match, file): match.end(1); file.append('text')"),
     ],
     "imports_of_testing": [("penstock/testing/a.py", "import penstock.testing.b")],
     "worldly": [

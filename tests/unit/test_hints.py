@@ -12,8 +12,7 @@ import pytest
 
 import penstock
 from penstock.cli import COMMANDS, NAMING, application
-from penstock.cli.hints import name_spec, pasteable
-from penstock.cli.output import guarded
+from penstock.cli.output import guarded, name_spec, pasteable
 from penstock.cli.specs import named_again, with_spec_named
 from penstock.core.errors import DecisionNeededError
 
@@ -24,8 +23,8 @@ PROSE = {
 }
 
 
-def told(path: str, hint: str) -> str:
-    """A hint as a command tells it that has loaded this spec."""
+def reported(path: str, hint: str) -> str:
+    """A hint as a command says it that has loaded this spec."""
 
     def command() -> str:
         name_spec(named_again(Path(path)))
@@ -75,7 +74,7 @@ def test_the_hints_of_the_sources_are_found() -> None:
 @pytest.mark.parametrize("spec", ["my.yaml", "my.spec"])
 @pytest.mark.parametrize("hint", commands())
 def test_every_command_of_a_hint_works_with_the_spec_that_was_named(hint: str, spec: str) -> None:
-    words = told(spec, hint).split()[1:]
+    words = reported(spec, hint).split()[1:]
     name = words[0]
     words = with_spec_named(words) if name in NAMING else words
 
@@ -95,7 +94,7 @@ def test_every_command_of_a_hint_works_with_the_spec_that_was_named(hint: str, s
     ],
 )
 def test_the_spec_is_named_as_it_was_and_not_where_it_is_found_again(path, expected) -> None:
-    assert expected == told(path, "penstock run --accept gap")
+    assert expected == reported(path, "penstock run --accept gap")
 
 
 def test_the_default_is_named_where_the_environment_names_another(monkeypatch) -> None:
@@ -117,7 +116,7 @@ def test_the_default_is_named_where_the_environment_names_another(monkeypatch) -
 )
 def test_only_commands_that_take_a_spec_are_changed(hint, expected) -> None:
     changed = "penstock explain P455; meant:  penstock seek my.yaml lake.a.b"
-    assert (expected or changed) == told("my.yaml", hint)
+    assert (expected or changed) == reported("my.yaml", hint)
 
 
 @pytest.mark.parametrize("as_json", [False, True])

@@ -7,22 +7,24 @@ import sys
 
 import pytest
 
-# A thread of Arrow's calls Python, which sleeps until the command has ended; then it wants back.
+# A thread of Arrow's calls Python, and waits there until the interpreter takes its modules
+# apart, `sys` last; then it wants back. Arrow waits for it before the process ends.
 LATE = """
-import io, sys, threading, time
+import io, os, sys, threading
 import pyarrow as pa
 import pyarrow.csv
 
 class Slow(io.BytesIO):
     def read(self, size=-1):
         reading.set()
-        time.sleep(0.5)
-        return b""
+        return os.read(readable, 1)
 
 reading = threading.Event()
+readable, writable = os.pipe()
+sys.held = open(writable, "wb", buffering=0)
 file = pa.PythonFile(Slow(), mode="r")
 threading.Thread(target=pyarrow.csv.open_csv, args=(file,), daemon=True).start()
-reading.wait(5)
+reading.wait()
 
 from penstock.cli import console, main
 entry = sys.argv[1]
@@ -53,5 +55,6 @@ def test_a_thread_of_a_library_does_not_take_the_exit_code(
     assert err in found.stderr
 
 
-def test_such_a_thread_aborts_a_process_that_takes_the_interpreter_apart() -> None:
-    assert -6 == ended("main", "explain", "P101").returncode
+def test_such_a_thread_kills_a_process_that_finalizes_the_interpreter() -> None:
+    """The signal differs: an abort or a fault of the memory that was taken apart."""
+    assert ended("main", "explain", "P101").returncode < 0

@@ -1,4 +1,4 @@
-"""Every command is told of its spec in the same way."""
+"""Every command is reported of its spec in the same way."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def functions() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("name", "command"), functions().items())
-@pytest.mark.parametrize("told", ["a word", "--spec", "PENSTOCK_SPEC", "nothing"])
+@pytest.mark.parametrize("reported", ["a word", "--spec", "PENSTOCK_SPEC", "nothing"])
 def test_every_command_takes_the_spec_in_the_same_ways(
-    name: str, command: Any, told: str, monkeypatch: pytest.MonkeyPatch
+    name: str, command: Any, reported: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     required = [
         each.name
@@ -47,7 +47,7 @@ def test_every_command_takes_the_spec_in_the_same_ways(
     ]
     names = ["lake.shop.orders" for _ in required]
     words = [*name.split(), *names]
-    match told:
+    match reported:
         case "a word":
             words = [*name.split(), "shop.yaml", *names]
         case "--spec":
@@ -60,7 +60,7 @@ def test_every_command_takes_the_spec_in_the_same_ways(
     _, bound, *_ = application(name.split(maxsplit=1)[0]).parse_args(words, print_error=False)
 
     default = None if name == "doctor" else SPEC
-    expected = default if told == "nothing" else Path("shop.yaml")
+    expected = default if reported == "nothing" else Path("shop.yaml")
     bound.apply_defaults()
     assert expected == bound.arguments["spec"]
     assert all(bound.arguments[each] == "lake.shop.orders" for each in required)

@@ -30,7 +30,6 @@ from penstock.app.inspect.plan.forecast import Plan
 from penstock.app.inspect.plan.plan import plan as work_out
 from penstock.app.inspect.status import Status
 from penstock.app.inspect.status import status as read_status
-from penstock.app.run import RunOptions
 from penstock.app.run import run as land
 from penstock.landing.coordinator import RunResult
 from penstock.landing.settings import Consent, Until
@@ -42,30 +41,32 @@ from penstock.spec.model import Pipeline
 
 @dataclass(frozen=True, slots=True)
 class Followed(NotebookTable):
-    """Records that were followed on their way."""
+    """Records and their outcomes."""
 
     records: tuple[Peeked, ...]
 
     def rows(self) -> Rows:
-        """Return a row for each table that a record goes to, or one row when none takes it."""
+        """Return a row for each table of a record, or one row when no rule takes the record."""
         return [
             {
                 "topic": each.topic,
                 "partition": each.partition,
                 "offset": each.offset,
-                "table": fate.table if fate else "",
-                "outcome": fate.outcome if fate else "",
-                "rows": json.dumps(fate.rows, default=str, ensure_ascii=False) if fate else "",
-                "code": fate.code if fate else "",
+                "table": outcome.table if outcome else "",
+                "outcome": outcome.outcome if outcome else "",
+                "rows": json.dumps(outcome.rows, default=str, ensure_ascii=False)
+                if outcome
+                else "",
+                "code": outcome.code if outcome else "",
             }
             for each in self.records
-            for fate in (each.fates or (None,))
+            for outcome in (each.outcomes or (None,))
         ]
 
 
 @dataclass(slots=True)
 class OpenPipeline:
-    """A pipeline that can be run, looked at and proved. Nothing is opened until it is used."""
+    """A pipeline that can be run, inspected and audited. Nothing is opened until it is used."""
 
     spec: Pipeline
     spark: Any = None
@@ -85,12 +86,13 @@ class OpenPipeline:
         concerns the pipeline as a whole.
         """
         self._stop.clear()
-        options = RunOptions(until, takeover, accept)
         return land(
             self.spec,
-            options,
             observer=observer or UNHEARD,
             stop=self._stop,
+            until=until,
+            takeover=takeover,
+            accept=accept,
             engine=lambda: assembly.open_engine(self.spec, self.spark, observer=observer),
         )
 
@@ -111,7 +113,7 @@ class OpenPipeline:
         return Followed(follow(self.spec, topic, count=count, at=where))
 
     def status(self) -> Status:
-        """Read how each table stands. Raises UnavailableError when brokers or store are gone."""
+        """Read the status of each table. Raises UnavailableError when brokers or store are down."""
         return read_status(self.spec, SystemClock())
 
     def audit(self, *, rows: bool = False) -> Audit:

@@ -1,7 +1,7 @@
 """`penstock explain`: the manual of errors, which needs no network.
 
 A page has two sources: what the code says and does is collected from the sources by `make docs`
-(manual/facts.json), cause and example are written by people (manual/P1.md … P7.md).
+(manual/facts.json), cause and example are written by people (manual/P1.md … P8.md).
 
 Invariant: every code that is raised has both parts (tests/tidy/test_manual.py).
 """
@@ -37,7 +37,7 @@ _HEADING = re.compile(r"^# (?P<subject>.+)$", re.MULTILINE)
 class ManualPage:
     """One code: what is said when it happens, why it happens, an example, what to do.
 
-    A `…` stands for what is known only when it happens. `says` and `does` belong together loosely:
+    A `…` replaces what is known only when it happens. `says` and `does` belong together loosely:
     one code may be raised in several places.
     """
 
@@ -72,9 +72,13 @@ def manual() -> Mapping[str, ManualPage]:
     written: dict[str, tuple[str, str, str, str]] = {}
     for name in sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".md")):
         written |= read_subject((folder / name).read_text("utf-8"))
-    return {
-        code: _page(code, fact, written.get(code, ("", "", "", ""))) for code, fact in facts.items()
-    }
+    pages = {}
+    for code, fact in facts.items():
+        subject, cause, example, advice = written.get(code, ("", "", "", ""))
+        does = (*fact["does"], *filter(None, [advice]))
+        says = tuple(fact["says"])
+        pages[code] = ManualPage(code, subject, fact["exit"], says, cause, example, does)
+    return pages
 
 
 def read_subject(text: str) -> dict[str, tuple[str, str, str, str]]:
@@ -88,18 +92,12 @@ def read_subject(text: str) -> dict[str, tuple[str, str, str, str]]:
 
 
 def _parts(text: str) -> tuple[str, str, str]:
-    parts = {"Example": "", "Do": ""}
-    causes = []
+    parts: dict[str, list[str]] = {"": [], "Example": [], "Do": []}
+    part = parts[""]
     for line in text.splitlines():
         name, colon, rest = line.partition(": ")
-        if colon and name in parts:
-            parts[name] = rest
-        else:
-            causes.append(line)
-    return " ".join(causes).strip(), parts["Example"], parts["Do"]
-
-
-def _page(code: str, fact: Mapping[str, Any], written: tuple[str, str, str, str]) -> ManualPage:
-    subject, cause, example, advice = written
-    does = (*fact["does"], *([advice] if advice else []))
-    return ManualPage(code, subject, fact["exit"], tuple(fact["says"]), cause, example, does)
+        begins = bool(colon) and name in parts
+        part = parts[name] if begins else part
+        part.append(rest if begins else line)
+    cause, example, action = (" ".join(lines).strip() for lines in parts.values())
+    return cause, example, action

@@ -1,11 +1,10 @@
-"""`penstock run`: land records until told to stop, and say with which exit code it ended."""
+"""`penstock run`: land records until asked to stop, and say with which exit code it ended."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 from penstock.app.assembly import assembly
 from penstock.core.errors import gravest
@@ -18,49 +17,41 @@ from penstock.ports.runtime import Engine, Observer
 from penstock.spec.model import Pipeline
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """How to run: until when, whether to take a live owner's place, and what a human consented to.
-
-    `accept`: `gap` (go on behind records that retention took), `topic` (a re-created topic is a new
-    one), `rules` (the present rules count for stretches other tables landed under former ones).
-    """
-
-    until: Until = "stopped"
-    takeover: bool = False
-    accept: frozenset[Consent] = frozenset()
-    faults: str = ""
-
-
 def run(
     pipeline: Pipeline,
-    options: RunOptions,
     *,
     observer: Observer,
     stop: threading.Event,
+    until: Until,
+    takeover: bool = False,
+    accept: frozenset[Consent] = frozenset(),
+    faults: str = "",
     engine: Callable[[], Engine] | None = None,
 ) -> RunResult:
-    """Run a pipeline to its end. Raises any PenstockError that concerns it as a whole."""
+    """Run a pipeline to its end. Raises any PenstockError that concerns it as a whole.
+
+    `takeover` takes a live owner's place. `accept` is what a person consents to: `gap` (go on after
+    records that retention deleted), `topic` (a re-created topic is a new one), `rules` (the present
+    rules count for stretches other tables landed under former ones). `faults` are crash points.
+    """
     with ExitStack() as stack:
         environment = assembly.open_environment(pipeline, stack, observer=observer, engine=engine)
-        settings = assembly.settings_of(pipeline, accept=options.accept, faults=options.faults)
-        if options.takeover:  # who takes a live owner's place must be able to do its work
+        settings = assembly.settings_of(pipeline, accept=accept, faults=faults)
+        if takeover:  # a run that takes a live owner's place must be able to do its work
             observer(WaitBegan(ENGINE))
             while not environment.engine.is_ready(TICK_SECONDS):
                 if stop.is_set():
                     return RunResult({}, "asked to stop")
             environment.engine.capacity()
-        former = assembly.former_of(pipeline, accept=options.accept, faults=options.faults)
-        return land(
-            settings, environment, stop, options.until, takeover=options.takeover, former=former
-        )
+        former = assembly.former_of(pipeline, accept=accept, faults=faults)
+        return land(settings, environment, stop, until, takeover=takeover, former=former)
 
 
 def exit_code(ended: RunResult, until: Until, *, asked_to_stop: bool) -> int:
     """Return the exit code of a run that came to its end (interface.md 2).
 
     A stop that was asked for is clean; otherwise tables that are parked count: those that need a
-    human first, then those whose input is at fault, then those that may come back.
+    person first, then those with wrong input, then those that may come back.
     """
     if asked_to_stop and until == "stopped":
         return 0

@@ -30,11 +30,17 @@ COMMANDS = {
     "run": ("penstock.cli.run:run", "Land records until you stop it."),
     "status": ("penstock.cli.status:status", "Show the state of each table."),
     "audit": ("penstock.cli.audit:audit", "Prove that no record is lost or duplicated."),
+    "transactions": (
+        "penstock.cli.transactions:transactions",
+        "List open and hanging transactions of Kafka; abort one.",
+    ),
     "replay": (
         "penstock.cli.replay:replay",
         "Re-ingest an offset range and replace its rows in one commit.",
     ),
     "seek": ("penstock.cli.seek:seek", "Move a table's progress back to where its rows end."),
+    "pause": ("penstock.cli.pause:pause", "Commit nothing to a table while another writer works."),
+    "resume": ("penstock.cli.pause:resume", "End the pause of a table."),
     "doctor": ("penstock.cli.doctor:doctor", "Check that everything a run needs is in place."),
     "prepare": (
         "penstock.cli.prepare:prepare",
@@ -48,8 +54,8 @@ COMMANDS = {
     "dev": ("penstock.cli.dev:app", "Run a real Kafka broker on this machine."),
 }
 
-NAMING = frozenset({"audit", "peek", "quarantine", "replay", "seek"})
-"""Commands whose arguments are names of tables and topics."""
+NAMING = frozenset({"audit", "pause", "peek", "quarantine", "replay", "resume", "seek"})
+"""Commands with names of tables and topics as arguments."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -58,7 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if words == ["--version"]:
         print(f"penstock {__version__}")  # noqa: T201  the quickest answer
         return
-    _collect_rarely()
+    # Imports make 300,000 objects that live to the end: to walk them for every 700 new ones takes a
+    # quarter of a short command's time.
+    gc.set_threshold(YOUNG_OBJECTS_MAX, 10, 10)
     from penstock.cli.output import guarded
 
     if set(words[:1]) & NAMING:
@@ -89,14 +97,6 @@ def console() -> None:
         code = 0
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 1
-
-
-def _collect_rarely() -> None:
-    """Run the garbage collector less often: imports make 300,000 objects that live to the end.
-
-    Walking them for every 700 new objects takes a quarter of a short command's time.
-    """
-    gc.set_threshold(YOUNG_OBJECTS_MAX, 10, 10)
 
 
 def application(chosen: str) -> App:

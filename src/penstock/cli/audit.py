@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from penstock.cli.hints import pasteable
-from penstock.cli.output import error_data, print_result, say, show_error, tell
+from penstock.cli.output import fields_of, pasteable, print_line, print_result, say, show_error
 from penstock.cli.parameters import SPEC, Json, Spec
 from penstock.cli.specs import load_spec
 from penstock.core.errors import InvalidError
@@ -16,12 +14,16 @@ from penstock.observe.formatting import number_of
 
 if TYPE_CHECKING:
     from penstock.app.inspect.audit import Audit, ChainAudit, TableAudit
+    from penstock.app.inspect.keys_audit import KeysAudits
     from penstock.app.inspect.metadata_audit import ValuesAudit, ValuesAudits
+    from penstock.app.inspect.row_count import RowCount
 
 
+KINDS = {"witnesses": "rolled back"}
+RULES = "rules"
 JSON_HELP = (
-    'Print JSON: each table with "waiting", its unread records (null: unknown); with --values its '
-    '"outcome": "ok", "wrong", "nothing to compare" or "error".'
+    'Print JSON: each table with "lag_records", its unread records (null: unknown); with --values '
+    'its "outcome": "ok", "wrong", "nothing to compare" or "error".'
 )
 
 
@@ -30,6 +32,7 @@ def audit(
     spec: Spec = SPEC,
     count: bool = False,
     values: bool = False,
+    keys: str | None = None,
     json: Annotated[Json, Parameter(help=JSON_HELP)] = False,
 ) -> int:
     """Prove that no record is lost or duplicated: chains from metadata, rows with --count.
@@ -38,7 +41,8 @@ def audit(
 
     With --values instead, checks that the metadata of every live file agrees with its contents, so
     that a reader's filter finds all rows that match. Exits with 4 on a break, and says where; with
-    --values also with 2 where nothing could be compared in any table. Writes nothing.
+    --values also with 2 where nothing could be compared in any table. With --keys, counts rows by
+    key. Writes nothing.
 
     Example: penstock audit shop.yaml lake.bronze.orders --count
 
@@ -48,28 +52,50 @@ def audit(
         Tables by their names in the spec; default: all. With --values any table of a catalog of
         the spec.
     count
-        Also compare every row with Kafka, record by record.
+        Also compare every row with Kafka, record by record; in a keyed table each key's row with
+        its last change.
     values
         Compare bounds, counts, sizes and partition values in the metadata of every live file with
         its contents, whichever writer made it.
+    keys
+        Count the rows of each key instead: these columns, as id,region, or "rules" for the keys of
+        the rules. Exits with 4 where a key has several rows. Takes any table of a catalog.
     """
     from penstock.app.inspect.audit import audit as prove
+    from penstock.app.inspect.keys_audit import audit_keys
     from penstock.app.inspect.metadata_audit import audit_values
 
     progressed = (lambda _: None) if json else say
+    if count + values + (keys is not None) > 1:
+        raise InvalidError(
+            "--count, --values and --keys are three audits",
+            code="P444",
+            hint="run them one after the other",
+        )
+    if keys is not None:
+        named = () if keys == RULES else _columns(keys)
+        seen = audit_keys(load_spec(spec), tables=tables, keys=named, progressed=progressed)
+        print_result(seen, data=_keys_data, show=_print_keys, json=json)
+        return seen.exit_code
     if values:
-        if count:
-            raise InvalidError(
-                "--values and --count are two audits",
-                code="P444",
-                hint="run them one after the other",
-            )
         compared = audit_values(load_spec(spec), tables=tables, progressed=progressed)
-        print_result(compared, data=_values_data, show=print_values, json=json)
+        print_result(compared, data=_values_data, show=_print_values, json=json)
         return compared.exit_code
     found = prove(load_spec(spec), tables=tables, rows=count, progressed=progressed)
     print_result(found, data=_data, show=print_audit, json=json)
     return found.exit_code
+
+
+def _columns(text: str) -> list[str]:
+    """Read the names of columns. Raises InvalidError (P444): an empty one, one given twice."""
+    names = [each.strip() for each in text.split(",")]
+    if not all(names) or len({*names}) < len(names):
+        raise InvalidError(
+            f"{text[:80]!r} does not name the columns of a key",
+            code="P444",
+            hint="--keys id,region, or  --keys rules",
+        )
+    return names
 
 
 def print_audit(found: Audit) -> None:
@@ -81,134 +107,158 @@ def print_audit(found: Audit) -> None:
 def _data(found: Audit) -> dict[str, Any]:
     return {
         "exit_code": found.exit_code,
-        "tables": [
-            {
-                "table": each.table,
-                "chains": [asdict(chain) for chain in each.chains],
-                "census": asdict(each.census) if each.census else None,
-                "waiting": each.waiting,
-                "error": error_data(each.problem) if each.problem else None,
-            }
-            for each in found.tables
-        ],
+        "tables": [_with_error(fields_of(each)) for each in found.tables],
     }
 
 
+def _with_error(table: dict[str, Any]) -> dict[str, Any]:
+    problem = table.pop("problem")
+    return {**table, "error": problem}
+
+
 def _print_table(each: TableAudit) -> None:
-    tell(each.table)
+    print_line(each.table)
     if each.problem is not None:
         show_error(each.problem, as_json=False)
     for chain in each.chains:
-        tell(f"  {_chain_text(chain)}")
-    census = each.census
-    if census is not None:
-        older = f"; {census.unchecked:,} rows are older than Kafka's log"
-        tell(
-            f"  rows: {census.records:,} records in Kafka = {census.rows - census.unchecked:,} in "
-            f"the table + {census.quarantined:,} in quarantine + {census.skipped:,} left out"
-            f"{older if census.unchecked else ''}"
-        )
-    for untold in () if census is None else census.untold:
-        tell(f"  not compared: {untold}")
+        print_line(f"  {_chain_text(chain)}")
+    counted = each.row_count
+    if counted is not None:
+        print_line(f"  rows: {_rows_text(counted)}")
+        for reason in counted.not_compared:
+            print_line(f"  not compared: {reason}")
+        for skipped in counted.skipped_offsets:
+            print_line(f"  no row: {skipped}")
     for broken in each.breaks:
-        tell(f"  BROKEN {broken.kind}: {broken.message}")
+        print_line(f"  BROKEN {KINDS.get(broken.kind, broken.kind)}: {broken.message}")
     for way in _ways_out(each):
-        tell(f"    → {pasteable(way)}")
+        print_line(f"    → {pasteable(way)}")
     if each.problem is None and not each.breaks:
-        tell(f"  ok: {_proven(each)}")
-    if each.problem is None and each.waiting != 0:
-        tell(f"  waiting: {_waiting(each)}")
+        print_line(f"  ok: {_proven(each)}")
+    if each.problem is None and each.lag_records != 0:
+        print_line(f"  lag: {_lag(each)}")
+
+
+def _rows_text(counted: RowCount) -> str:
+    replaced = f"{counted.superseded:,} replaced or deleted by later ones + "
+    older = "are older than Kafka's log" if counted.keys is None else "were not compared"
+    unchecked = f"; {number_of(counted.unchecked, 'row')} {older}"
+    return (
+        f"{counted.records:,} records in Kafka = "
+        f"{counted.rows - counted.unchecked:,} in the table + "
+        f"{'' if counted.keys is None else replaced}"
+        f"{counted.quarantined:,} in quarantine + {counted.filtered:,} filtered"
+        f"{unchecked if counted.unchecked else ''}"
+    )
 
 
 def _ways_out(each: TableAudit) -> list[str]:
-    """Name the commands that show what can be done about rows that are gone."""
     kinds = {broken.kind for broken in each.breaks}
     if "witnesses" in kinds:
         return [f"it was rolled back:  penstock explain P455; meant:  penstock seek {each.table}"]
+    if each.row_count is not None and each.row_count.keys is not None:
+        places = " ".join(each.row_count.applied_again)
+        return [f"apply their changes again:  penstock seek {each.table} {places}"] * bool(places)
     topics = {one.where.rpartition("[")[0] for one in each.breaks if one.kind == "lost"}
     if topics:
         return [
-            f"rows that are gone at the end of the table:  penstock seek {each.table}",
+            f"rows that are missing at the end of the table:  penstock seek {each.table}",
             f"between others:  penstock replay {each.table} {' '.join(sorted(topics))} --new-rows",
         ]
     return []
 
 
 def _proven(each: TableAudit) -> str:
-    if each.census is None:
+    row_count = each.row_count
+    if row_count is None:
         return "chain gapless"
-    fate = "landed or quarantined once" if each.census.quarantined else "landed once"
-    which = "every record" if each.waiting == 0 else "every record that it has read"
-    return f"chain gapless, {which} {fate}"
+    if row_count.not_compared if row_count.keys is None else row_count.partitions_not_compared:
+        where = number_of(row_count.partitions_not_compared, "partition")
+        return f"chain gapless; rows not compared in {where}"
+    if row_count.keys is not None:
+        which = f"each of {number_of(row_count.keys, 'key')} that Kafka still has a change of"
+        return f"chain gapless, {which} has the row of its last one, or none after a delete"
+    outcome = "landed or quarantined once" if row_count.quarantined else "landed once"
+    which = "every record" if each.lag_records == 0 else "every record that it has read"
+    if row_count.skipped_offsets or row_count.unchecked:
+        which += " and that Kafka still has" if each.lag_records else " that Kafka still has"
+    return f"chain gapless, {which} {outcome}"
 
 
-def _waiting(each: TableAudit) -> str:
-    if each.waiting is None:
+def _lag(each: TableAudit) -> str:
+    if each.lag_records is None:
         return "? records of its topics in Kafka: a partition has no leader"
-    held = number_of(each.waiting, "record")
+    held = number_of(each.lag_records, "record")
     why = pasteable("penstock status")
     return f"{held} of its topics in Kafka, which it has not read yet; why:  {why}"
 
 
 def _chain_text(chain: ChainAudit) -> str:
-    told = "from the beginning" if chain.from_the_beginning else "the oldest were trimmed"
     name = "quarantine chain" if "/" in chain.chain else "chain"
     files = "" if "/" in chain.chain else f", {number_of(chain.files, 'file')}"
-    return f"{name}: {number_of(chain.commits, 'commit')} told ({told}){files}"
+    commits = number_of(chain.commits, "commit")
+    if not chain.complete:
+        return f"{name}: history kept for the newest {commits}{files}"
+    return f"{name}: {commits} recorded{files}"
 
 
-def print_values(found: ValuesAudits) -> None:
-    """Print an audit of values for people."""
+def _print_values(found: ValuesAudits) -> None:
     for each in found.tables:
-        _print_values(each)
+        _print_values_of(each)
     if not found.tables:
-        tell("nothing to compare: no topic is routed to a table, and there is no quarantine")
+        print_line("nothing to compare: no topic is routed to a table, and there is no quarantine")
 
 
-def _print_values(each: ValuesAudit) -> None:
-    tell(each.table)
+def _print_values_of(each: ValuesAudit) -> None:
+    print_line(each.table)
     if each.problem is not None:
         show_error(each.problem, as_json=False)
         return
     compared = ((each.files, "file"), (each.columns, "column"), (each.rows, "row"))
-    tell(f"  compared: {', '.join(number_of(*one) for one in compared)}")
-    for untold in each.untold:
-        tell(f"  not compared: {untold}")
+    print_line(f"  compared: {', '.join(number_of(*one) for one in compared)}")
+    for reason in each.not_compared:
+        print_line(f"  not compared: {reason}")
     for wrong in each.mismatches:
         where = f"{wrong.column} in {wrong.file}" if wrong.column else wrong.file
-        tell(f"  WRONG {wrong.fault}: {where}")
-        tell(f"    the metadata says {wrong.stated}, the file holds {wrong.held}")
-        tell(f"    why it matters: {wrong.harm}")
+        print_line(f"  WRONG {wrong.fault}: {where}")
+        print_line(f"    the metadata says {wrong.stated}, the file holds {wrong.held}")
+        print_line(f"    why it matters: {wrong.harm}")
     if each.further:
-        tell(f"  and {each.further:,} more")
+        print_line(f"  and {each.further:,} more")
     if each.outcome == "nothing to compare":
-        tell(f"  nothing to compare: {_why_nothing(each)}")
+        print_line(f"  nothing to compare: {_why_nothing(each)}")
     if each.outcome == "ok":
-        which = "every file that was compared" if each.untold else "every file"
-        tell(f"  ok: the metadata says of {which} what it holds")
+        which = "every file that was compared" if each.not_compared else "every file"
+        print_line(f"  ok: the metadata says of {which} what it holds")
+
+
+def _print_keys(found: KeysAudits) -> None:
+    from penstock.app.inspect.keys_audit import said
+
+    for each in found.tables:
+        print_line(each.table)
+        if each.problem is not None:
+            show_error(each.problem, as_json=False)
+            continue
+        for line in said(each):
+            print_line(f"  {line}")
+
+
+def _keys_data(found: KeysAudits) -> dict[str, Any]:
+    tables = [_with_error(fields_of(each)) for each in found.tables]
+    return {"exit_code": found.exit_code, "tables": tables}
 
 
 def _why_nothing(each: ValuesAudit) -> str:
     if each.files:
         return f"the metadata of {number_of(each.files, 'file')} says nothing of columns"
-    return "no file could be compared" if each.untold else "no live file"
+    return "no file could be compared" if each.not_compared else "no live file"
 
 
 def _values_data(found: ValuesAudits) -> dict[str, Any]:
-    return {
-        "exit_code": found.exit_code,
-        "tables": [
-            {
-                "table": each.table,
-                "outcome": each.outcome,
-                "files": each.files,
-                "columns": each.columns,
-                "rows": each.rows,
-                "mismatches": [{**asdict(one), "harm": one.harm} for one in each.mismatches],
-                "further": each.further,
-                "untold": list(each.untold),
-                "error": error_data(each.problem) if each.problem else None,
-            }
-            for each in found.tables
-        ],
-    }
+    tables = []
+    for each in found.tables:
+        table = {"table": each.table, "outcome": each.outcome, **fields_of(each)}
+        table["mismatches"] = [{**fields_of(one), "harm": one.harm} for one in each.mismatches]
+        tables.append(_with_error(table))
+    return {"exit_code": found.exit_code, "tables": tables}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from penstock.cli.output import USAGE, print_json, tell
+from penstock.cli.output import USAGE, print_json, print_line
 from penstock.cli.parameters import SPEC, Json, Spec
 from penstock.cli.specs import load_spec
 
@@ -47,8 +47,8 @@ def try_cases(
         print_json({"exit_code": code, "cases": data})
         return code
     for case, found in results:
-        tell(f"{'FAILED' if found else 'ok'}  {case.name}")
+        print_line(f"{'FAILED' if found else 'ok'}  {case.name}")
         for each in found:
-            tell(f"    {path}:{case.line}  {each}")
-    tell(f"{len(results) - failed} of {len(results)} cases passed")
+            print_line(f"    {path}:{case.line}  {each}")
+    print_line(f"{len(results) - failed} of {len(results)} cases passed")
     return code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from penstock.cli.output import tell
+from penstock.cli.output import print_line
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
@@ -23,5 +23,5 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
     """
     from penstock.cli import application
 
-    tell(application("").generate_completion(prog_name="penstock", shell=shell))
+    print_line(application("").generate_completion(prog_name="penstock", shell=shell))
     return 0

@@ -8,30 +8,35 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from penstock.cli.hints import pasteable
-from penstock.cli.output import PLAIN, RED, print_json, say, tell
+from penstock.cli.output import PLAIN, RED, pasteable, print_json, print_line, say
+from penstock.cli.waiting import waits_shown
 
 if TYPE_CHECKING:
-    from penstock.app.repair.confirmed_change import Change, Done
+    from penstock.app.repair.confirmed_change import Change
+    from penstock.ports.runtime import Observer
+
+Done = tuple[Any, Sequence[str]]
+"""What was done, as data for machines and as lines for people."""
 
 
 def confirm_and_apply(
-    change: Change, apply: Callable[[], Done], yes: str | None, *, json: bool
+    plan: Callable[[Observer], Change], apply: Callable[[], Done], yes: str | None, *, json: bool
 ) -> int:
     """Apply a change once it is confirmed, print what was done, and return exit code 0.
 
-    Raises as `confirmed` and `apply`.
+    Raises as `plan`, `confirmed` and `apply`.
     """
+    with waits_shown(as_json=json) as observer:
+        change = plan(observer)
     done = apply() if confirmed(change, yes) else None
     if json:
-        print_json({"plan": asdict(change), "done": None if done is None else dict(done.data)})
+        print_json({"plan": change, "done": done and done[0]})
     elif done is not None:
-        for line in done.lines:
-            tell(pasteable(line))
+        for line in done[1]:
+            print_line(pasteable(line))
     return 0
 
 
@@ -48,6 +53,9 @@ def confirmed(change: Change, yes: str | None) -> bool:
         say(f"  {RED}{step.text}{PLAIN}" if colour and step.destructive else f"  {step.text}")
     if not change.steps:
         say("  nothing to do")
+        return False
+    if yes is None and not any(step.changes for step in change.steps):
+        say("Nothing was changed, and there is nothing to apply.")
         return False
     given = yes
     if given is None and sys.stdin.isatty():

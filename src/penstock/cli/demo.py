@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from penstock.cli.audit import print_audit
-from penstock.cli.output import print_json, result_console, say, tell
+from penstock.cli.output import print_json, print_line, result_console, say
 from penstock.cli.parameters import Json
 
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ def demo(
 ) -> int:
     """Run the demo: a real broker, real data, a SIGKILL in the middle, an audit at the end.
 
-    Lands 336,776 flights in an Iceberg and in a Delta table and their weather in a third. Exits
-    with 0 only when the audit found every record once in each table.
+    Lands 336,776 flights in an Iceberg and in a Delta table, their weather in a third, and the
+    changes of a departure board in two keyed ones. Exits with 0 only when the audit found every
+    record once, and the board's rows are those that its changes leave.
 
     Example: penstock demo
 
@@ -41,35 +42,38 @@ def demo(
 
     clock = SystemClock()
     began = clock.monotonic()
-    told = Demo(directory, say, lambda jar, done, total: say(f"  [{done}/{total}] {jar}")).run()
+    found = Demo(directory, say, lambda jar, done, total: say(f"  [{done}/{total}] {jar}")).run()
     seconds = clock.monotonic() - began
     if json:
         print_json(
             {
-                "exit_code": told.audit.exit_code,
-                "records": told.records,
-                "recovery_seconds": round(told.recovery_seconds, 2),
+                "exit_code": found.exit_code,
+                "records": found.records,
+                "recovery_seconds": round(found.recovery_seconds, 2),
                 "seconds": round(seconds, 1),
-                "spec": str(told.spec),
+                "spec": str(found.spec),
             }
         )
-        return told.audit.exit_code
-    _show(told, seconds)
-    return told.audit.exit_code
+        return found.exit_code
+    _show(found, seconds)
+    return found.exit_code
 
 
-def _show(told: DemoResult, seconds: float) -> None:
+def _show(found: DemoResult, seconds: float) -> None:
     from penstock.app.assembly.process import SystemClock
-    from penstock.observe.render import render_status
+    from penstock.observe.render import StatusText
 
-    tell("\n$ penstock status")
-    result_console().print(render_status(told.status.snapshot, SystemClock().now_ms()))
-    tell("\n$ penstock audit --count")
-    print_audit(told.audit)
-    good = told.audit.exit_code == 0
+    print_line("\n$ penstock status")
+    result_console().print(StatusText(found.status.snapshot, SystemClock().now_ms()))
+    print_line("\n$ penstock audit --count")
+    print_audit(found.audit)
+    good = found.audit.exit_code == 0
     verdict = "every record landed once in each table" if good else "THE AUDIT FAILED"
-    tell(f"\n{told.records:,} records, one SIGKILL, {seconds:.0f} s: {verdict}.")
-    tell(reading(told.spec))
+    right = f"{found.changes:,} changes leave, read by PyIceberg and deltalake"
+    board = f"THE ROWS ARE WRONG in {', '.join(found.wrong)}" if found.wrong else f"what {right}"
+    print_line(f"\nThe board in both keyed tables: {board}.")
+    print_line(f"{found.records:,} records, one SIGKILL, {seconds:.0f} s: {verdict}.")
+    print_line(reading(found.spec))
 
 
 def reading(spec: Path) -> str:

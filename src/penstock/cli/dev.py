@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from penstock.cli.output import print_json, say, tell
+from penstock.cli.output import print_json, print_line, say
 from penstock.cli.parameters import Directory, Json, command_group
 
 if TYPE_CHECKING:
-    from penstock.dev.broker import Running
-    from penstock.dev.choosing import Chosen
+    from penstock.dev.broker import Chosen, Running
 
 PORT = 9092
 
@@ -34,8 +33,8 @@ def up(
     port
         Port to listen on, on the loopback address; 0 picks a free one.
     """
+    from penstock.dev.broker import HOME
     from penstock.dev.broker import up as start
-    from penstock.dev.choosing import HOME
 
     def downloaded(jar: str, done: int, total: int) -> None:
         say(f"[{done}/{total}] {jar}")
@@ -45,7 +44,9 @@ def up(
         print_json(_data(running, directory or HOME))
     else:
         where = "" if directory is None else f" --directory {directory}"
-        tell(f"{_address(running)}; stop it: penstock dev down{where}")
+        print_line(f"{_address(running)}; stop it: penstock dev down{where}")
+        if not running.bootstrap.endswith(f":{PORT}"):
+            print_line(f"use it: export BROKERS={running.bootstrap}")
     return 0
 
 
@@ -54,15 +55,15 @@ def down(*, directory: Directory = None, json: Json = False) -> int:
 
     Example: penstock dev down
     """
+    from penstock.dev.broker import chosen
     from penstock.dev.broker import down as stop
-    from penstock.dev.choosing import chosen
 
     found = chosen(directory)
     stopped = stop(found.directory)
     if json:
         print_json({"stopped": stopped, "directory": str(found.directory)})
     else:
-        tell(f"stopped; its data are in {found.directory}" if stopped else _none(found))
+        print_line(f"stopped; its data are in {found.directory}" if stopped else _none(found))
     return 0
 
 
@@ -71,16 +72,16 @@ def status(*, directory: Directory = None, json: Json = False) -> int:
 
     Example: penstock dev status --json
     """
-    from penstock.dev.choosing import chosen
+    from penstock.dev.broker import chosen
 
     found = chosen(directory)
     running = found.running
     if json:
         print_json(_data(running, found.directory) if running else None)
     elif running:
-        tell(f"{_address(running)}; its data and log are in {found.directory}")
+        print_line(f"{_address(running)}; its data and log are in {found.directory}")
     else:
-        tell(_none(found))
+        print_line(_none(found))
     return 0
 
 
@@ -98,7 +99,6 @@ def _address(running: Running) -> str:
 
 
 def _none(found: Chosen) -> str:
-    """Return the message that no broker runs here, with those that were started elsewhere."""
     elsewhere = "".join(f"\n  --directory {place}" for place in found.others)
     there = f"; running elsewhere, name one:{elsewhere}" if elsewhere else ""
     return f"no broker runs in {found.directory}{there}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,8 +11,7 @@ from cyclopts import Parameter
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.hints import pasteable
-from penstock.cli.output import print_result, result_console, say
+from penstock.cli.output import pasteable, print_result, result_console, say
 from penstock.cli.parameters import SPEC, SPEC_VARIABLE, Json
 from penstock.cli.specs import load_spec
 from penstock.observe.formatting import one_line
@@ -20,20 +19,20 @@ from penstock.observe.formatting import one_line
 if TYPE_CHECKING:
     from penstock.app.doctor.examination import Examination
 
-MARKS = {"good": ("ok", "green"), "odd": ("look", "yellow"), "bad": ("BAD", "bold red")}
+MARKS = {"ok": ("ok", "green"), "warning": ("warn", "yellow"), "failed": ("FAIL", "bold red")}
 SPEC_HELP = "The spec of the pipeline; default: penstock.yaml if it exists."
 
 
 def doctor(
     spec: Annotated[Path | None, Parameter(env_var=SPEC_VARIABLE, help=SPEC_HELP)] = None,
     *,
-    look_only: bool = False,
+    read_only: bool = False,
     json: Json = False,
 ) -> int:
     """Check that everything a run needs is in place: this machine, and what the spec names.
 
     Checks Java, Python, libraries, jars, ports, memory and disk; brokers, their release,
-    permissions and clocks; the pending store; each catalog, whose compare-and-set is measured on a
+    permissions and clocks; the pending store; each catalog, with its compare-and-set measured on a
     scratch table that is dropped again; each table, its features and snapshots. Without a spec, it
     checks this machine alone.
 
@@ -43,7 +42,7 @@ def doctor(
 
     Parameters
     ----------
-    look_only
+    read_only
         Create no scratch tables: write nothing at all.
     """
     from penstock.app.doctor.examination import examine
@@ -51,7 +50,7 @@ def doctor(
     path = spec or (SPEC if SPEC.exists() else None)
     found = examine(
         None if path is None else load_spec(path),
-        touch=not look_only,
+        touch=not read_only,
         environment=os.environ,
         progressed=(lambda _: None) if json else say,
     )
@@ -60,20 +59,20 @@ def doctor(
 
 
 def _data(found: Examination) -> dict[str, Any]:
-    findings = [{**asdict(each), "hint": pasteable(each.hint)} for each in found.findings]
-    return {"exit_code": found.exit_code, "findings": findings}
+    checks = [replace(each, hint=pasteable(each.hint)) for each in found.checks]
+    return {"exit_code": found.exit_code, "checks": checks}
 
 
 def _show(found: Examination) -> None:
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     for ratio in (None, None, None, 1):
         table.add_column(ratio=ratio, overflow="fold")
-    for each in found.findings:
-        mark, style = MARKS.get(each.standing, ("?", "dim"))
-        message = Text(one_line(each.message), "" if each.standing == "good" else style)
+    for each in found.checks:
+        mark, style = MARKS.get(each.status, ("?", "dim"))
+        message = Text(one_line(each.message), "" if each.status == "ok" else style)
         if each.code:
             message = Text(f"{each.code}  ", style) + message
-        if each.hint and each.standing != "good":
+        if each.hint and each.status != "ok":
             message.append(f"\n→ {one_line(pasteable(each.hint))}", "")
         table.add_row(Text(mark, style), each.check, Text(one_line(each.subject), "bold"), message)
     result_console().print(table)

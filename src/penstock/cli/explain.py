@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from penstock.cli.output import print_json, talk_width, tell
+from penstock.cli.output import print_json, print_line, talk_width
 from penstock.cli.parameters import Json
 
 if TYPE_CHECKING:
@@ -29,13 +28,12 @@ def explain(code: str | None = None, *, json: Json = False) -> int:
     width = talk_width()
     pages = list(manual().values()) if code is None else [look_up(code)]
     if json:
-        data = [asdict(page) for page in pages]
-        print_json(data if code is None else data[0])
+        print_json(pages if code is None else pages[0])
         return 0
     for page in pages:
         first = page.cause or "".join(page.says[:1])
         line = f"{page.code}  {textwrap.shorten(first, width - 6)}"
-        tell(line if code is None else _text(page, width))
+        print_line(line if code is None else _text(page, width))
     return 0
 
 

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from penstock.cli.output import error_data, print_json, say, show_error, tell
+from penstock.cli.output import print_json, print_line, say, show_error
 from penstock.cli.parameters import SPEC, Json, Spec
 from penstock.cli.waiting import ERASE, waits_shown
-from penstock.core.errors import InvalidError, PenstockError
+from penstock.core.errors import InvalidError
 from penstock.observe.formatting import number_of
 
 if TYPE_CHECKING:
     from penstock.app.init.migrate.account import Migrated
     from penstock.app.init.rule import Rule
-    from penstock.app.init.topics import Looked
+    from penstock.app.init.topics import SampledTopics
 
 
 def init(
@@ -85,7 +84,6 @@ def init(
 def _require_one(
     from_: str | None, from_config: Path | None, *, only_topics: bool, only_config: bool
 ) -> None:
-    """Raise InvalidError (P166) for two sources or none, or an option of the other one."""
     if (from_ is None) == (from_config is None) or (only_config and from_config is None):
         raise InvalidError(
             "init takes one of --from and --from-config, and --offsets with the latter alone",
@@ -101,85 +99,67 @@ def _require_one(
 
 
 def _report(spec: Path, data: dict[str, Any], lines: list[str], *, as_json: bool) -> int:
-    """Print what was written and what is left to do; return the exit code."""
-    problem = _problem(spec)
+    from penstock.spec.load import load
+
+    problem = None
+    try:
+        load(spec)
+    except InvalidError as error:
+        problem = error
     code = 0 if problem is None else problem.exit_code
     if as_json:
-        left = {} if problem is None else {"error": error_data(problem)}
+        left = {} if problem is None else {"error": problem}
         print_json({"spec": str(spec), **data, "valid": problem is None, **left})
         return code
     say("\n".join(lines))
     if problem is None:
-        tell(f"{spec} is written; next:  penstock validate {spec}")
+        print_line(f"{spec} is written; next:  penstock validate {spec}")
         return code
     show_error(problem, as_json=False)
-    tell(f"{spec} is written, and not complete: decide what is named above, then")
-    tell(f"  penstock validate {spec}")
+    print_line(f"{spec} is written, and not complete: decide what is named above, then")
+    print_line(f"  penstock validate {spec}")
     return code
 
 
 def _progress(done: int, of: int) -> None:
-    """Show the progress on a terminal, in one line that is overwritten."""
     if sys.stderr.isatty():
         end = "\n" if done == of else ""
-        sys.stderr.write(f"{ERASE}sampled {done} of {of} topics{end}")
-        sys.stderr.flush()
+        say(f"{ERASE}sampled {done} of {of} topics", end)
 
 
-def _of_topics(sampled: Looked[Rule]) -> tuple[dict[str, Any], list[str]]:
-    """Return what topics hold, as data and as lines."""
-    topics = sampled.topics
+def _of_topics(sampled: SampledTopics[Rule]) -> tuple[dict[str, Any], list[str]]:
+    topics, names = sampled.topics, ("topic", "records", "sampled", "rejected", "excluded")
     data = {
-        "topics": [
-            {
-                "topic": each.topic,
-                "records": each.records,
-                "looked_at": each.looked_at,
-                "refused": dict(each.refused),
-                "unfit": each.unfit,
-            }
-            for each in topics
-        ],
-        "not_looked_at": sampled.left,
+        "topics": [{name: getattr(each, name) for name in names} for each in topics],
+        "not_sampled": sampled.left,
     }
-    lines = [f"{each.topic}: {_fate(each)}" for each in topics]
+    lines = [f"{each.topic}: {_outcome(each)}" for each in topics]
     if sampled.left:
         lines.append(f"{number_of(sampled.left, 'more topic')} not sampled, and not in the spec")
     return data, lines
 
 
-def _fate(rule: Rule) -> str:
-    if rule.unfit:
-        return rule.unfit
-    told = number_of(rule.records, "record")
-    if not rule.refused:
-        return told
-    codes = ", ".join(rule.refused)
-    refused = f"{sum(rule.refused.values())} of {rule.looked_at} sampled records do not fit"
-    return f"{told}; {refused} ({codes}):  penstock explain {next(iter(rule.refused))}"
+def _outcome(rule: Rule) -> str:
+    if rule.excluded:
+        return rule.excluded
+    held = number_of(rule.records, "record")
+    if not rule.rejected:
+        return held
+    codes = ", ".join(rule.rejected)
+    refused = f"{sum(rule.rejected.values())} of {rule.sampled} sampled records do not fit"
+    return f"{held}; {refused} ({codes}):  penstock explain {next(iter(rule.rejected))}"
 
 
 def _account(found: Migrated) -> tuple[dict[str, Any], list[str]]:
-    """Return what became of every option, as data and as lines."""
     data = {
         "from": found.system,
         "mapped": [{"option": option, "setting": setting} for option, setting in found.mapped],
-        "left": [{"option": option, "why": why} for option, why in found.left],
-        "undecided": [asdict(each) for each in found.questions()],
+        "unmapped": [{"option": option, "reason": reason} for option, reason in found.unmapped],
+        "undecided": found.questions(),
     }
-    lines = [f"mapped  {option} → {setting}" for option, setting in found.mapped]
-    lines += [f"left    {option}: {why}" for option, why in found.left]
-    return data, lines + [f"decide  {each.option}" for each in found.questions()]
-
-
-def _problem(spec: Path) -> PenstockError | None:
-    from penstock.spec.load import load
-
-    try:
-        load(spec)
-    except InvalidError as error:
-        return error
-    return None
+    lines = [f"mapped    {option} → {setting}" for option, setting in found.mapped]
+    lines += [f"unmapped  {option}: {reason}" for option, reason in found.unmapped]
+    return data, lines + [f"decide    {each.option}" for each in found.questions()]
 
 
 def _read(path: Path) -> str:

@@ -1,10 +1,15 @@
 """How results and errors are printed, as text or JSON, and how a command exits.
 
-Invariant: the exit code does not depend on whether messages and errors could be printed.
+Invariants:
+- the exit code does not depend on whether messages and errors could be printed;
+- commands in hints name the spec in use, so that they work when pasted: code below the CLI knows no
+  spec file and says `penstock run --accept gap`; after `penstock run shop.yaml` the hint reads
+  `penstock run shop.yaml --accept gap`. The default spec is not named.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -14,11 +19,11 @@ import textwrap
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.cli.hints import pasteable
 from penstock.core.errors import BugError, PenstockError
 
 if TYPE_CHECKING:
@@ -33,6 +38,12 @@ BUG = 70
 USAGE = 2
 WIDTH_MIN, WIDTH_MAX = 60, 100
 RED, PLAIN = "\x1b[31m", "\x1b[0m"
+_COMMAND = re.compile(
+    r"\bpenstock (?:run|plan|validate|status|doctor|test|audit|peek|seek|replay|pause|resume|"
+    r"transactions|quarantine [a-z]+)"
+    r"(?![\w-])(?! FILE)"
+)
+_named: ContextVar[str] = ContextVar("named", default="")
 _MARKS = re.compile(r"^P\d{3}(?=  )|(?<=  )P\d{3}$|(?<= )\^+(?= |$)", re.MULTILINE)
 
 
@@ -50,7 +61,7 @@ def result_console(*, soft_wrap: bool = False) -> Console:
 
 def guarded(act: Callable[[], Any], words: Sequence[str]) -> int:
     """Run a command, print its error if any, and return the exit code."""
-    _stand_in_for_closed_streams()
+    _replace_closed_streams()
     try:
         return copy_context().run(_ended, act, words)  # hints name its spec in there
     finally:
@@ -86,7 +97,7 @@ def _ended(act: Callable[[], Any], words: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _stand_in_for_closed_streams() -> None:
+def _replace_closed_streams() -> None:
     """Open streams that the process was started without, as under `>&-`."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
@@ -108,21 +119,20 @@ def show_error(error: PenstockError, *, as_json: bool) -> None:
     """Print an error, if that is possible: its code, a sentence of fact, and what to do."""
     if as_json:
         with suppress(OSError):
-            print_json({"error": error_data(error)})
+            print_json({"error": error})
         return
     problems = getattr(error, "problems", None)
     if problems is not None:  # a SpecError, which holds them all
         from penstock.spec.problems import render
 
-        say(painted(f"{error.message}\n{render(problems, width=talk_width())}"))
+        say(_painted(f"{error.message}\n{render(problems, width=talk_width())}"))
         return
-    say(painted(_filled(f"{error.code}  {error.message}", "      ")))
+    say(_painted(_filled(f"{error.code}  {error.message}", "      ")))
     if error.hint:
         say(_with_command(f"      → {pasteable(error.hint)}"))
 
 
-def painted(text: str) -> str:
-    """Return a text with error codes and carets in colour, where the terminal wants colour."""
+def _painted(text: str) -> str:
     if not sys.stderr.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     return _MARKS.sub(f"{RED}\\g<0>{PLAIN}", text)
@@ -140,15 +150,13 @@ def _filled(text: str, indent: str) -> str:
     """Return a text wrapped between words on a terminal, which would break within one."""
     if not sys.stderr.isatty():
         return text
-    lines = textwrap.wrap(
+    return textwrap.fill(
         text,
         talk_width(),
         subsequent_indent=indent,
-        drop_whitespace=True,
         break_on_hyphens=False,
         break_long_words=False,
     )
-    return "\n".join(lines)
 
 
 def talk_width() -> int:
@@ -156,8 +164,7 @@ def talk_width() -> int:
     return min(max(shutil.get_terminal_size((WIDTH_MAX, 24)).columns, WIDTH_MIN), WIDTH_MAX)
 
 
-def error_data(error: PenstockError) -> dict[str, Any]:
-    """Return an error as plain data; a SpecError has all its problems."""
+def _error_data(error: PenstockError) -> dict[str, Any]:
     data: dict[str, Any] = {
         "kind": type(error).__name__,
         "code": error.code,
@@ -174,13 +181,8 @@ def error_data(error: PenstockError) -> dict[str, Any]:
 def _problem_data(problem: Problem) -> dict[str, Any]:
     from penstock.spec.problems import path_text
 
-    data: dict[str, Any] = {
-        "code": problem.code,
-        "severity": problem.severity,
-        "path": path_text(problem.path),
-        "message": problem.message,
-        "hint": problem.hint,
-    }
+    names = ("code", "severity", "path", "message", "hint")
+    data = {**{name: getattr(problem, name) for name in names}, "path": path_text(problem.path)}
     place = problem.place
     if place is not None:
         data |= {"file": place.file, "line": place.line, "column": place.column}
@@ -198,21 +200,52 @@ def print_result(
 
 
 def print_json(data: Any) -> None:
-    """Print data for machines on stdout. Raises as `tell`."""
-    tell(json.dumps(data, ensure_ascii=False, default=str))
+    """Print data for machines on stdout, as `json_text`. Raises as `print_line`."""
+    print_line(json_text(data))
 
 
-def say(text: str) -> None:
+def json_text(data: Any) -> str:
+    """Return data as JSON: dataclasses and errors are objects, bytes Base64, the rest is text."""
+    return json.dumps(data, ensure_ascii=False, default=_plain)
+
+
+def fields_of(data: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass by name, as they are."""
+    return {each.name: getattr(data, each.name) for each in fields(data)}
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case PenstockError():
+            return _error_data(value)
+        case bytes():
+            return base64.b64encode(value).decode()
+        case _:
+            return fields_of(value) if is_dataclass(value) else str(value)
+
+
+def say(text: str, end: str = "\n") -> None:
     """Print a message on stderr. If that fails, it is lost."""
     with suppress(OSError):
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(text + end)
         sys.stderr.flush()
 
 
-def tell(text: str = "") -> None:
+def print_line(text: str = "") -> None:
     """Print a line on stdout. Raises OSError, NobodyReadsError when the reader has closed it."""
     try:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
     except BrokenPipeError as error:
         raise NobodyReadsError from error
+
+
+def name_spec(words: str) -> None:
+    """Let hints name the spec by these words, until the command ends (`output.guarded`)."""
+    _named.set(words)
+
+
+def pasteable(hint: str) -> str:
+    """Return a hint with commands that name the spec in use."""
+    named = _named.get()
+    return _COMMAND.sub(lambda found: f"{found[0]} {named}", hint) if named else hint

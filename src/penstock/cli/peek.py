@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_text
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
@@ -10,15 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from rich.text import Text
 
-from penstock.cli.output import print_result, result_console, say
+from penstock.cli.output import json_text, print_result, result_console, say
 from penstock.cli.parameters import SPEC, At, Json, Spec
-from penstock.cli.record_text import (
-    key_and_headers,
-    plain_data,
-    records_data,
-    shortened,
-    shown_bytes,
-)
+from penstock.cli.record_text import key_and_headers, records_data, shortened, shown_bytes
 from penstock.cli.specs import load_spec
 from penstock.cli.waiting import waits_shown
 from penstock.core.errors import InvalidError
@@ -26,6 +19,7 @@ from penstock.observe.formatting import one_line
 
 if TYPE_CHECKING:
     from penstock.app.inspect.peek import Peeked, TableOutcome
+    from penstock.app.inspect.row_effects import RowChange
     from penstock.core.offsets import TopicPartition
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -52,7 +46,7 @@ def peek(
     count
         How many records; default: 5, or 1 with --at.
     """
-    from penstock.app.inspect.peek import peek as look
+    from penstock.app.inspect.peek import peek as peek_at
     from penstock.app.inspect.peek import spot
 
     where = spot(at) if at else None
@@ -60,18 +54,18 @@ def peek(
     if not name:
         raise InvalidError("peek needs a topic", code="P162", hint="penstock peek orders -n 5")
     pipeline = load_spec(spec)
-    unheard: list[TopicPartition] = []
+    unanswered: list[TopicPartition] = []
     with waits_shown(as_json=json) as observer:
-        found = look(
+        found = peek_at(
             pipeline,
             name,
             count=count or (1 if where else 5),
             at=where,
-            unheard=unheard.append,
+            unanswered=unanswered.append,
             observer=observer,
         )
-    for left_out in unheard:
-        say(f"{left_out} did not answer in time and is left out")
+    for partition in unanswered:
+        say(f"{partition} did not answer in time: its records are not shown")
     print_result(found, data=records_data, show=_show, json=json)
     return 0
 
@@ -93,10 +87,10 @@ def _lines(each: Peeked) -> Iterator[Text]:
     size = "no value" if each.value is None else f"{len(each.value):,} bytes"
     yield Text(f"  raw      {size}  {shown_bytes(each.value)}")
     if each.decoded is not None:
-        yield Text(f"  decoded  {shortened(json_text.dumps(each.decoded, ensure_ascii=False))}")
-    for fate in each.fates:
-        yield from _fate_lines(fate)
-    if not each.fates:
+        yield Text(f"  decoded  {shortened(json_text(each.decoded))}")
+    for outcome in each.outcomes:
+        yield from _outcome_lines(outcome)
+    if not each.outcomes:
         yield Text("  → no table takes it", "yellow")
 
 
@@ -107,13 +101,36 @@ def _date(timestamp_ms: int) -> str:
         return f"{timestamp_ms} ms since 1970"
 
 
-def _fate_lines(fate: TableOutcome) -> Iterator[Text]:
-    name = f"{fate.table}{' (to be created)' if fate.unborn else ''}"
-    detail = f"{fate.code} {one_line(fate.detail)}".strip()
-    if fate.outcome == "quarantine":
-        yield Text(f"  → {name}  would be rejected: {detail}", "red")
-    elif fate.outcome != "row":
-        yield Text(f"  → {name}  {fate.outcome}: {detail}", "yellow")
-    for row in fate.rows:
-        shown = json_text.dumps(plain_data(row), ensure_ascii=False, default=str)
-        yield Text(f"  → {name}  {shortened(shown)}", "green")
+def _outcome_lines(found: TableOutcome) -> Iterator[Text]:
+    name = f"{found.table}{' (to be created)' if found.create else ''}"
+    detail = f"{found.code} {one_line(found.detail)}".strip()
+    if found.outcome == "quarantined":
+        said = f"would be rejected: {detail}" if found.code else detail
+        yield Text(f"  → {name}  {said}", "red" if found.code else "yellow")
+    elif found.outcome != "landed" or not (found.rows or found.changes):
+        yield Text(f"  → {name}  {found.outcome}: {detail}", "yellow")
+    for change in found.changes:
+        key = shortened(json_text(change.key))
+        said = f"{change.change} of {key}: {_effect(change)}"
+        yield Text(f"  → {name}  {one_line(said)}", "green")
+    for row in found.rows:
+        yield Text(f"  → {name}  {shortened(json_text(row))}", "green")
+    for what, paths in (("dropped", found.dropped), ("kept in _rescued", found.rescued)):
+        if paths:
+            names = ", ".join(paths)
+            yield Text(f"    {what}: {one_line(names)}", "yellow")
+
+
+def _effect(change: RowChange) -> str:
+    """Return what a change does to the rows that it finds, with where they come from."""
+    places = ", ".join(f"{row.topic}[{row.partition}] offset {row.offset}" for row in change.rows)
+    match change.effect:
+        case "replaces" | "deletes":
+            return f"{change.effect} the row of {places}"
+        case "flags":
+            return f"flags the row of {places} as deleted"
+        case "inserts flagged":
+            return "inserts a row that is flagged as deleted"
+        case "is late":
+            return f"is late: the row of {places} stays"
+    return f"{change.effect}: {change.detail}" if change.detail else change.effect

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from shlex import join
 from typing import TYPE_CHECKING, Any
 
 from rich.padding import Padding
 from rich.text import Text
 
-from penstock.cli.hints import pasteable
-from penstock.cli.output import error_data, print_json, result_console
+from penstock.cli.output import fields_of, pasteable, print_json, result_console
 from penstock.cli.parameters import SPEC, Accept, Json, Spec, Takeover
 from penstock.cli.record_text import shown_bytes
 from penstock.cli.specs import load_spec
@@ -21,24 +19,27 @@ from penstock.observe.formatting import age_text, count_text, number_of, one_lin
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from penstock.app.inspect.plan.forecast import Plan, Sampled, TablePlan
+    from penstock.app.inspect.plan.forecast import Adoption, Plan, Sampled, TablePlan
     from penstock.core.errors import PenstockError
 
 COLUMNS_SHOWN_MAX = 40
 COLUMN_NAME_CELLS = 30
 PARTITIONS_SHOWN_MAX = 12
 
-FATES = {
+WITHOUT_COLUMN = {
     "evolve": "columns to add",
-    "drop_value": "fields without a column, whose values are dropped",
-    "quarantine": "fields without a column, whose records go to quarantine",
+    "freeze": "fields without a column: the table is parked",
+    "drop_value": "fields without a column: their values are dropped",
+    "rescue": "fields without a column: their values are kept in _rescued",
+    "quarantine": "fields without a column: their records go to quarantine",
 }
 OUTCOMES = {
     0: "nothing to do: every table holds all there is",
     10: "a run would do this:  {run}",
     11: "a step is destructive: penstock run refuses it without --accept",
 }
-MISFITS_SHOWN_MAX = 8
+NO_TOPIC = "nothing to land: no topic matches"
+REJECTS_SHOWN_MAX = 8
 EXCERPT_CHARACTERS_MAX = 72
 
 
@@ -64,54 +65,47 @@ def plan(
         Exit with 0 when there is nothing to do, 10 for changes, 11 for destructive ones; whatever
         else would stop a run keeps the run's exit code.
     """
-    from penstock.app.inspect.plan.plan import plan as look
+    from penstock.app.inspect.plan.plan import plan as make_plan
 
     pipeline = load_spec(spec)
     with waits_shown(as_json=json) as observer:
-        found = look(pipeline, accept=frozenset(accept), takeover=takeover, observer=observer)
+        found = make_plan(pipeline, accept=frozenset(accept), takeover=takeover, observer=observer)
     code = (found.problem_code or found.change) if exit_code else found.exit_code
     if json:
         print_json(_data(found))
         return code
+    consents = [word for each in accept for word in ("--accept", each)]
+    run = pasteable(join(["penstock", "run", *(["--takeover"] if takeover else []), *consents]))
     console = result_console()
-    for line in plan_lines(found, _run(accept, takeover=takeover)):
+    for line in plan_lines(found, run):
         console.print(line, soft_wrap=isinstance(line, Text))  # a command is pasted whole
     return code
 
 
 def _data(found: Plan) -> dict[str, Any]:
-    tables = []
-    for each in found.tables:
-        data = asdict(each)
-        data["problem"] = error_data(each.problem) if each.problem else None
-        data["destructive"] = [error_data(error) for error in each.destructive]
-        data["records"] = each.records
-        data["lands"] = each.parked is None
-        for told, beginning in zip(data["beginnings"], each.beginnings, strict=True):
-            told["records"] = beginning.records
-        for told, misfits in zip(data["sampled"]["misfits"], each.sampled.misfits, strict=True):
-            told["value"] = _excerpt(misfits.value)
-        tables.append(data)
     return {
         "pipeline": found.pipeline,
         "change": found.change,
-        "run": {
-            "exit_code": found.exit_code,
-            "reason": error_data(found.reason) if found.reason else None,
-        },
+        "run": {"exit_code": found.exit_code, "reason": found.reason},
         "creates_quarantine": found.creates_quarantine or None,
         "running": found.owner or None,
-        "former_rules": found.former_rules,
+        "level_first": found.level_first,
         "unrouted": found.unrouted,
+        "unmatched_patterns": found.unmatched_patterns,
         "seconds": found.seconds,
-        "tables": tables,
+        "tables": [_table_data(each) for each in found.tables],
     }
 
 
-def _run(accept: tuple[str, ...], *, takeover: bool) -> str:
-    """Return the command that starts the run that was planned."""
-    consents = [word for each in accept for word in ("--accept", each)]
-    return pasteable(join(["penstock", "run", *(["--takeover"] if takeover else []), *consents]))
+def _table_data(table: TablePlan) -> dict[str, Any]:
+    rejects = [{**fields_of(each), "value": _excerpt(each.value)} for each in table.sampled.rejects]
+    return {
+        **fields_of(table),
+        "ranges": [{**fields_of(each), "records": each.records} for each in table.ranges],
+        "sampled": {**fields_of(table.sampled), "rejects": rejects},
+        "records": table.records,
+        "lands": table.parked is None,
+    }
 
 
 def plan_lines(found: Plan, run: str = "penstock run") -> Iterator[RenderableType]:
@@ -124,9 +118,11 @@ def plan_lines(found: Plan, run: str = "penstock run") -> Iterator[RenderableTyp
         yield Text(f"  it runs now, on {one_line(found.owner)}", "yellow")
     if found.creates_quarantine:
         yield Text(f"  + create the quarantine table {found.creates_quarantine}", "green")
-    if found.former_rules:
-        names = ", ".join(found.former_rules)
-        yield Text(f"  first bring level, by the rules they were fed with: {names}", "yellow")
+    if found.level_first:
+        names = ", ".join(found.level_first)
+        yield Text(f"  first bring level, under the previous spec: {names}", "yellow")
+    for pattern in found.unmatched_patterns:
+        yield Text(f"  no topic matches the pattern {one_line(pattern)}", "yellow")
     for topic in found.unrouted:
         yield Text(f"  no table takes topic {one_line(topic)}", "yellow")
     for table in found.tables:
@@ -137,8 +133,9 @@ def plan_lines(found: Plan, run: str = "penstock run") -> Iterator[RenderableTyp
 
 
 def _outcome(found: Plan, run: str) -> str:
-    """Return in a line what a run would do, or the exit code it would end with."""
     reason = found.reason
+    if not (found.tables or found.unrouted) and found.unmatched_patterns and reason is None:
+        return NO_TOPIC
     if reason is None or found.problem_code != found.exit_code:
         return OUTCOMES[found.change].format(run=one_line(run))
     return f"a run would end with {reason.exit_code}: {reason.code}"
@@ -147,6 +144,15 @@ def _outcome(found: Plan, run: str) -> str:
 def _table_lines(table: TablePlan) -> Iterator[RenderableType]:
     mark, style, act = _act(table)
     yield Text.assemble((f"{mark} {table.table}", style), f"  {act}")
+    if table.keys:
+        keys, sequence = (
+            ", ".join(map(one_line, each)) for each in (table.keys, table.sequence_by)
+        )
+        last = f"; the highest wins by {sequence}" if sequence else ""
+        flag = f"; a deleted row stays, with {one_line(table.flag)}" if table.flag else ""
+        yield _below(f"mode: {table.mode}, one row for each key: {keys}{last}{flag}")
+    if table.adopts is not None:
+        yield _below(_adoption(table.adopts), "yellow")
     for error in table.destructive:
         yield _below(f"destructive  {error.code}  {_said(table, error)}", "bold red")
         yield from _way_out(error)
@@ -159,16 +165,30 @@ def _table_lines(table: TablePlan) -> Iterator[RenderableType]:
     room = min(max((len(name) for name, _ in shown), default=0), COLUMN_NAME_CELLS)
     for name, kind in shown:
         yield _below(f"+ {name:<{room}}  {kind}", "green")
-    if len(table.columns) > COLUMNS_SHOWN_MAX:
-        yield Text(f"    and {number_of(len(table.columns) - COLUMNS_SHOWN_MAX, 'more column')}")
+    yield from _more(len(table.columns) - COLUMNS_SHOWN_MAX, "column")
     if table.missing:
         names = ", ".join(one_line(f"{n} {kind}") for n, kind in table.missing[:COLUMNS_SHOWN_MAX])
-        yield _below(f"{FATES.get(table.fate, table.fate)}: {names}", "yellow")
-    for name, near in table.unmatched:
+        policy = WITHOUT_COLUMN.get(table.columns_policy, table.columns_policy)
+        yield _below(f"{policy}: {names}", "yellow")
+    for name, near in table.unmatched_hints:
         meant = f"; did you mean {one_line(near)}?" if near else ""
         text = f"the hint {one_line(name)} matches no field of the sampled records{meant}"
         yield _below(text, "yellow")
+    for name, hint, kind in table.ignored_hints:
+        text = f"the hint {one_line(name)}: {hint} has no effect: the column is there, as {kind}"
+        yield _below(text, "yellow")
+    if table.creation_only:
+        from penstock.app.inspect.creation_settings import without_effect
+
+        yield _below(without_effect(table.creation_only), "dim")
     yield from _backlog_lines(table)
+
+
+def _adoption(adopts: Adoption) -> str:
+    rows = adopts.rows
+    there = "its rows" if rows is None else number_of(rows, "row")
+    verb, whose = ("stays", "its key changes") if rows == 1 else ("stay", "their key changes")
+    return f"becomes keyed with the first commit; {there} from before {verb} until {whose}"
 
 
 def _said(table: TablePlan, error: PenstockError) -> str:
@@ -177,12 +197,10 @@ def _said(table: TablePlan, error: PenstockError) -> str:
 
 
 def _below(text: str, style: str = "", *, cells: int = 4) -> RenderableType:
-    """Indent a text below a name, with its wrapped lines."""
     return Padding(Text(text, style), (0, 0, 0, cells), expand=False)
 
 
 def _way_out(error: PenstockError, *, cells: int = 4) -> Iterator[RenderableType]:
-    """Yield an error's hint; a command at its end gets a line of its own."""
     says, gap, command = one_line(pasteable(error.hint)).rpartition("  penstock ")
     if not gap:
         says, command = command, ""
@@ -196,7 +214,7 @@ def _act(table: TablePlan) -> tuple[str, str, str]:
         return "!", "bold red", "does not go on"
     if table.create:
         return "+", "bold green", "to create, with the columns that records show"
-    if table.adds_columns:
+    if table.missing and table.columns_policy == "evolve":
         return "~", "bold yellow", "to land in, with new columns"
     if table.records or table.pending:
         return "~", "bold", "to land in"
@@ -204,15 +222,13 @@ def _act(table: TablePlan) -> tuple[str, str, str]:
 
 
 def _backlog_lines(table: TablePlan) -> Iterator[RenderableType]:
-    for each in table.beginnings[:PARTITIONS_SHOWN_MAX]:
+    for each in table.ranges[:PARTITIONS_SHOWN_MAX]:
         yield Text(
             f"    {one_line(each.topic)}[{each.partition}] from {each.start:,} to {each.stop:,}"
-            f"  ({each.why})",
+            f"  ({each.reason})",
             "dim" if not each.records else "",
         )
-    if len(table.beginnings) > PARTITIONS_SHOWN_MAX:
-        more = len(table.beginnings) - PARTITIONS_SHOWN_MAX
-        yield Text(f"    and {number_of(more, 'more partition')}")
+    yield from _more(len(table.ranges) - PARTITIONS_SHOWN_MAX, "partition")
     if table.records:
         size = "" if table.size_bytes is None else f", about {size_text(table.size_bytes)} to read"
         yield Text(f"    backlog: {number_of(table.records, 'record')}{size}")
@@ -220,26 +236,48 @@ def _backlog_lines(table: TablePlan) -> Iterator[RenderableType]:
 
 
 def _sampled_lines(sampled: Sampled) -> Iterator[RenderableType]:
-    """Yield how many sampled records fit, and why others do not, with an example."""
+    yield from _change_lines(sampled)
     if not sampled.quarantined and not sampled.filtered:
         return
     left = [f"{count_text(count)} {why}" for why, count in sampled.filtered.items()]
-    out = f"; left out: {', '.join(left)}" if left else ""
-    fate = "quarantined, if the run came to them" if sampled.trips else "quarantined"
-    refused = f"; the others would be {fate}" if sampled.quarantined else ""
+    out = f"; filtered: {', '.join(left)}" if left else ""
+    outcome = "quarantined, if the run came to them" if sampled.would_park else "quarantined"
+    rejected = count_text(sum(sampled.quarantined.values()))
+    refused = f"; {rejected} would be {outcome}" if sampled.quarantined else ""
     said = f"of {number_of(sampled.records, 'sampled record')} {count_text(sampled.landed)} fit"
     yield _below(f"{said}{refused}{out}", "yellow")
-    for each in sampled.misfits[:MISFITS_SHOWN_MAX]:
+    for each in sampled.rejects[:REJECTS_SHOWN_MAX]:
         place = f"{one_line(each.topic)}:{each.partition}:{each.offset}"
         yield _below(f"{each.code}  {one_line(each.message)}  ({count_text(each.count)})", "yellow")
         yield _below(f"{place}  {_excerpt(each.value)}", "dim", cells=10)
-    if len(sampled.misfits) > MISFITS_SHOWN_MAX:
-        more = number_of(len(sampled.misfits) - MISFITS_SHOWN_MAX, "more reason")
-        yield Text(f"    and {more}", "yellow")
+    yield from _more(len(sampled.rejects) - REJECTS_SHOWN_MAX, "reason", "yellow")
+
+
+def _change_lines(sampled: Sampled) -> Iterator[RenderableType]:
+    changes = sampled.changes
+    if changes is None:
+        return
+    records = number_of(sampled.records, "sampled record")
+    keys = number_of(changes.upserts + changes.deletes, "key")
+    yield _below(
+        f"{records} change {keys}: {count_text(changes.upserts)} get a row, "
+        f"{count_text(changes.deletes)} are deleted; {count_text(changes.superseded)} records "
+        "superseded by later ones of the same key"
+    )
+    if changes.across:
+        yield _below(
+            f"{number_of(changes.across, 'key')} changed in two partitions: which change is the "
+            "last is not known (across_partitions)",
+            "yellow",
+        )
+
+
+def _more(count: int, noun: str, style: str = "") -> Iterator[Text]:
+    if count > 0:
+        yield Text(f"    and {number_of(count, f'more {noun}')}", style)
 
 
 def _excerpt(value: bytes | None) -> str:
-    """Show the beginning of a value as `penstock quarantine show` shows it."""
     text = shown_bytes(value)
     cut = text[: EXCERPT_CHARACTERS_MAX - 1]
     return text if len(text) <= EXCERPT_CHARACTERS_MAX else f"{cut}…"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from penstock.cli.output import print_json, say, tell
+from penstock.cli.output import print_json, print_line, say
 from penstock.cli.parameters import Json
 from penstock.observe.formatting import size_text
 
@@ -28,5 +28,5 @@ def prepare(*, json: Json = False) -> int:
     if json:
         print_json({"archive": str(path), "bytes": size})
     else:
-        tell(f"{path}: {size_text(size)}; Spark starts from it from now on")
+        print_line(f"{path}: {size_text(size)}; Spark starts from it from now on")
     return 0

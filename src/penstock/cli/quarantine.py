@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import asdict
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from penstock.cli.output import print_json, print_result, say, tell
+from penstock.cli.confirming import Done, confirm_and_apply
+from penstock.cli.output import print_json, print_line, print_result, say
 from penstock.cli.parameters import (
     SPEC,
     At,
@@ -22,11 +23,10 @@ from penstock.cli.parameters import (
 )
 from penstock.cli.record_text import key_and_headers, records_data, shown_bytes
 from penstock.cli.specs import load_spec
-from penstock.cli.waiting import waits_shown
 from penstock.observe.formatting import number_of, one_line
 
 if TYPE_CHECKING:
-    from penstock.app.repair.quarantine import Group, Refused
+    from penstock.app.repair.quarantine import Group, RejectedRecord
     from penstock.landing.repair.selection import Selection
 
 
@@ -44,14 +44,14 @@ def list_groups(table: str | None = None, *, spec: Spec = SPEC, json: Json = Fal
 
     found = groups(load_spec(spec), table or "")
     if json:
-        print_json({"groups": [asdict(each) for each in found]})
+        print_json({"groups": found})
         return 0
     if not found:
-        tell("no record was rejected")
+        print_line("no record was rejected")
     for name, group in groupby(found, lambda each: each.table):
-        tell(name)
+        print_line(name)
         for each in group:
-            tell(_group_text(each))
+            print_line(_group_text(each))
     return 0
 
 
@@ -93,28 +93,23 @@ def retry(
 ) -> int:
     """Land rejected records that fit by now, each once, and mark them as retried.
 
-    Refused while a run is alive. With neither --yes nor a terminal it only shows the change.
+    RejectedRecord while a run is alive. With neither --yes nor a terminal it only shows the change.
 
     Example: penstock quarantine retry lake.bronze.orders --code P361 --yes shop
     """
-    from penstock.app.assembly.crash_points import from_environment
-    from penstock.app.repair.confirmed_change import Done
-    from penstock.app.repair.quarantine import retry as land
-    from penstock.app.repair.quarantine import retry_forecast
-    from penstock.cli.confirming import confirm_and_apply
+    from penstock.app.repair import quarantine as repair
 
     pipeline, choice = load_spec(spec), _choice(code, at)
 
     def apply() -> Done:
-        done = land(pipeline, table, choice, faults=from_environment())
-        landed = [f"{number_of(n, 'record')} landed in {name}" for name, n in done.landed.items()]
-        refused = sorted(done.refused.items())
-        left = [f"{number_of(n, 'record')} still rejected: {each}" for each, n in refused]
-        return Done(asdict(done), (*landed, *left))
+        done = repair.retry(pipeline, table, choice)
+        lines = [f"{number_of(n, 'record')} landed in {name}" for name, n in done.landed.items()]
+        rejected = sorted(done.rejected.items())
+        lines += [f"{number_of(n, 'record')} still rejected: {each}" for each, n in rejected]
+        return done, lines
 
-    with waits_shown(as_json=json) as observer:
-        change = retry_forecast(pipeline, table, choice, observer)
-    return confirm_and_apply(change, apply, yes, json=json)
+    plan = partial(repair.retry_forecast, pipeline, table, choice)
+    return confirm_and_apply(plan, apply, yes, json=json)
 
 
 def drop(
@@ -132,19 +127,16 @@ def drop(
 
     Example: penstock quarantine drop lake.bronze.orders --code P302 --yes shop
     """
-    from penstock.app.assembly.crash_points import from_environment
-    from penstock.app.repair.confirmed_change import Done
-    from penstock.app.repair.quarantine import drop as give_up
-    from penstock.app.repair.quarantine import drop_forecast
-    from penstock.cli.confirming import confirm_and_apply
+    from penstock.app.repair import quarantine as repair
 
     pipeline, choice = load_spec(spec), _choice(code, at)
 
     def apply() -> Done:
-        done = give_up(pipeline, table, choice, faults=from_environment())
-        return Done({"dropped": done}, (f"{number_of(done, 'record')} dropped",))
+        done = repair.drop(pipeline, table, choice)
+        return {"dropped": done}, [f"{number_of(done, 'record')} dropped"]
 
-    return confirm_and_apply(drop_forecast(pipeline, table, choice), apply, yes, json=json)
+    change = repair.drop_forecast(pipeline, table, choice)
+    return confirm_and_apply(lambda _: change, apply, yes, json=json)
 
 
 app = command_group(
@@ -158,8 +150,7 @@ def _choice(codes: tuple[str, ...], at: str | None) -> Selection:
     from penstock.app.inspect.peek import spot
     from penstock.app.repair.quarantine import spot_choice
 
-    where = spot(at) if at else None
-    return spot_choice(codes, (where.topic, where.partition, where.offset) if where else None)
+    return spot_choice(codes, spot(at) if at else None)
 
 
 def _group_text(each: Group) -> str:
@@ -170,13 +161,13 @@ def _group_text(each: Group) -> str:
     return f"  {each.status:<10} {each.records:>12,}  {what:<16} {when} UTC"
 
 
-def _show(found: Collection[Refused]) -> None:
+def _show(found: Collection[RejectedRecord]) -> None:
     for each in found:
-        when = f"{each.refused_at:%Y-%m-%d %H:%M} UTC"
-        tell(f"{one_line(each.topic)}:{each.partition}:{each.offset}  {each.status}")
-        tell(f"  rejected {each.code} {one_line(each.message)}  ({when})")
+        when = f"{each.quarantined_at:%Y-%m-%d %H:%M} UTC"
+        print_line(f"{one_line(each.topic)}:{each.partition}:{each.offset}  {each.status}")
+        print_line(f"  rejected {each.code} {one_line(each.message)}  ({when})")
         for line in key_and_headers(each):
-            tell(line)
-        tell(f"  raw      {shown_bytes(each.value)}")
+            print_line(line)
+        print_line(f"  raw      {shown_bytes(each.value)}")
     if not found:
         say("no such record is open")

@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from penstock.cli.output import fields_of
 from penstock.observe.formatting import one_line
 
 if TYPE_CHECKING:
     from penstock.app.inspect.peek import Peeked
-    from penstock.app.repair.quarantine import Refused
+    from penstock.app.repair.quarantine import RejectedRecord
 
 SHOWN_CHARACTERS_MAX = 2000
 
 
-def records_data(records: Iterable[Peeked | Refused]) -> list[dict[str, Any]]:
-    """Return records for JSON: bytes as Base64, and `text` where the value is UTF-8."""
-    return [{**plain_data(asdict(each)), "text": _text(each.value)} for each in records]
+def records_data(records: Iterable[Peeked | RejectedRecord]) -> list[dict[str, Any]]:
+    """Return records for JSON, with `text` where the value is UTF-8."""
+    return [{**fields_of(each), "text": _text(each.value)} for each in records]
 
 
-def plain_data(value: Any) -> Any:
-    """Return a value for JSON: bytes as Base64."""
-    match value:
-        case bytes():
-            return base64.b64encode(value).decode()
-        case dict():
-            return {str(key): plain_data(member) for key, member in value.items()}
-        case list() | tuple():
-            return [plain_data(member) for member in value]
-        case _:
-            return value
-
-
-def key_and_headers(record: Peeked | Refused) -> Iterator[str]:
+def key_and_headers(record: Peeked | RejectedRecord) -> Iterator[str]:
     """Return the lines that show a record's key and headers."""
     if record.key is not None:
         yield f"  key      {shown_bytes(record.key)}"

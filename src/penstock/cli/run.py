@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from penstock.cli.output import INTERRUPTED, error_data, print_json, say, show_error
+from penstock.cli.output import INTERRUPTED, print_json, say, show_error
 from penstock.cli.parameters import SPEC, Accept, Json, Spec, Takeover
 from penstock.cli.specs import load_spec
 
 if TYPE_CHECKING:
     from penstock.landing.coordinator import RunResult
+    from penstock.landing.settings import Until
     from penstock.observe.log import LogLines
     from penstock.observe.progress import Progress
     from penstock.observe.status import StatusBoard
@@ -61,19 +62,26 @@ def run(
         Serve Prometheus metrics at host:port, such as 127.0.0.1:9464.
     """
     from penstock.app.assembly.crash_points import from_environment, observer_for
-    from penstock.app.run import RunOptions, exit_code
+    from penstock.app.run import exit_code
     from penstock.app.run import run as run_pipeline
     from penstock.observe.fanout import Observers
 
     pipeline = load_spec(spec)
     faults = from_environment()
-    until = "once" if once else "caught-up" if until_caught_up else "stopped"
-    options = RunOptions(until, takeover, frozenset(accept), faults)  # type: ignore[arg-type]
+    until: Until = "once" if once else "caught-up" if until_caught_up else "stopped"
     stop, voice = threading.Event(), Voice()
     with signals(stop, voice), _observers(pipeline, metrics, voice, as_json=json) as listeners:
         observer = Observers(*listeners, observer_for(faults))
-        ended = run_pipeline(pipeline, options, observer=observer, stop=stop)
-    code = exit_code(ended, options.until, asked_to_stop=stop.is_set())
+        ended = run_pipeline(
+            pipeline,
+            observer=observer,
+            stop=stop,
+            until=until,
+            takeover=takeover,
+            accept=frozenset(accept),
+            faults=faults,
+        )
+    code = exit_code(ended, until, asked_to_stop=stop.is_set())
     _print_outcome(ended, code, as_json=json)
     return code
 
@@ -82,12 +90,11 @@ def run(
 def _observers(
     pipeline: Pipeline, metrics: str | None, voice: Voice, *, as_json: bool
 ) -> Iterator[list[Observer]]:
-    """Yield the observers of a run: board, log and, when asked for, metrics."""
     from penstock.app.assembly.process import SystemClock
     from penstock.app.inspect.status import status_file
     from penstock.observe.periodic import periodic
     from penstock.observe.status import StatusBoard, StatusFile
-    from penstock.observe.watches import LOOK_EVERY_SECONDS, StallWatch
+    from penstock.observe.watches import CHECK_EVERY_SECONDS, StallWatch
 
     clock = SystemClock()
     board = StatusBoard(pipeline.name, clock)
@@ -97,14 +104,14 @@ def _observers(
         stack.enter_context(StatusFile(status_file(pipeline), board, clock, log.complain))
         watch = StallWatch(board, clock, log, interval_ms=interval_ms)
         stack.enter_context(
-            periodic(watch.look, every_seconds=LOOK_EVERY_SECONDS, name="stall-watch")
+            periodic(watch.check, every_seconds=CHECK_EVERY_SECONDS, name="stall-watch")
         )
         if metrics is None:
             yield [board, log]
             return
         from penstock.core.events import MetricsServed
         from penstock.core.version import __version__
-        from penstock.observe.metrics import Metrics, MetricsEndpoint, address, served_at
+        from penstock.observe.metrics import Metrics, address, metrics_served, served_at
 
         counted = Metrics(
             board,
@@ -114,16 +121,15 @@ def _observers(
             target_file_bytes=pipeline.target_file_bytes,
         )
         host, port = address(metrics)
-        served = stack.enter_context(MetricsEndpoint(counted, host, port))
-        log(MetricsServed(served_at(host, served.port)))
+        served = stack.enter_context(metrics_served(counted, host, port))
+        log(MetricsServed(served_at(host, served)))
         yield [board, log, counted]
 
 
 def _print_outcome(ended: RunResult, code: int, *, as_json: bool) -> None:
     if as_json:
-        parked = {name: error_data(error) for name, error in ended.parked.items()}
         with suppress(OSError):  # the exit code says it too
-            print_json({"reason": ended.reason, "exit_code": code, "parked": parked})
+            print_json({"reason": ended.reason, "exit_code": code, "parked": {**ended.parked}})
         return
     for name, error in ended.parked.items():
         say(f"{name} is parked:")
@@ -187,30 +193,23 @@ def _write_now(text: bytes) -> None:
 def _log(
     board: StatusBoard, clock: Clock, interval_ms: int, voice: Voice, *, as_json: bool
 ) -> Iterator[LogLines]:
-    """Log to stderr: JSON lines, lines for people, or such lines above a live display."""
-    from penstock.observe.log import (
-        console_log,
-        json_log,
-        wants_colour,
-        wants_display,
-        written_to,
-    )
+    from penstock.observe import log as logs
     from penstock.observe.periodic import periodic
-    from penstock.observe.watches import LOOK_EVERY_SECONDS, WaitWatch
+    from penstock.observe.watches import CHECK_EVERY_SECONDS, WaitWatch
 
-    if as_json or not wants_display(sys.stderr, os.environ):
-        log = (json_log if as_json else console_log)(written_to(sys.stderr), clock)
+    if as_json or not logs.wants_display(sys.stderr, os.environ):
+        log = (logs.json_log if as_json else logs.console_log)(logs.written_to(sys.stderr), clock)
         watch = WaitWatch(board, clock, log)
-        with periodic(watch.look, every_seconds=LOOK_EVERY_SECONDS, name="wait-watch"):
+        with periodic(watch.check, every_seconds=CHECK_EVERY_SECONDS, name="wait-watch"):
             yield log
         return
     from penstock.observe.progress import Progress, above, console_on
 
-    colour = wants_colour(sys.stderr, os.environ)
+    colour = logs.wants_colour(sys.stderr, os.environ)
     console = console_on(sys.stderr, colour=colour)
     with Progress(board, clock, console, interval_ms=interval_ms) as display:
         voice.display = display
         try:
-            yield console_log(above(console), clock, colour="always" if colour else "never")
+            yield logs.console_log(above(console), clock, colour="always" if colour else "never")
         finally:
             voice.display = None

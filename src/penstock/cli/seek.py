@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from penstock.cli.confirming import Done, confirm_and_apply
 from penstock.cli.parameters import SPEC, Json, Spec, Table, Yes
 from penstock.cli.specs import load_spec
-from penstock.cli.waiting import waits_shown
 
 
 def seek(
@@ -28,23 +30,18 @@ def seek(
     places
         Only these partitions, as topic:partition:offset; the offset is the next to read.
     """
-    from penstock.app.assembly.crash_points import from_environment
-    from penstock.app.repair.confirmed_change import Done
-    from penstock.app.repair.replay_and_seek import place_of, plan_seek
-    from penstock.app.repair.replay_and_seek import seek as seek_table
-    from penstock.cli.confirming import confirm_and_apply
+    from penstock.app.repair import replay_and_seek as repair
 
     pipeline = load_spec(spec)
-    meant = [place_of(each) for each in places]
+    meant = [repair.place_of(each) for each in places]
 
     def apply() -> Done:
-        moves = seek_table(pipeline, table, meant, faults=from_environment())
+        moves = repair.seek(pipeline, table, meant)
         data = [
             {"topic": m.at.topic, "partition": m.at.partition, "start": m.start, "stop": m.stop}
             for m in moves
         ]
-        return Done({"moves": data}, (f"{table}: to land the records again:  penstock run",))
+        return {"moves": data}, [f"{table}: to land the records again:  penstock run"]
 
-    with waits_shown(as_json=json) as observer:
-        change = plan_seek(pipeline, table, meant, observer)
-    return confirm_and_apply(change, apply, yes, json=json)
+    plan = partial(repair.plan_seek, pipeline, table, meant)
+    return confirm_and_apply(plan, apply, yes, json=json)

@@ -13,7 +13,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from penstock.cli.hints import name_spec
+from penstock.cli.output import name_spec, say, talk_width
 from penstock.cli.parameters import SPEC, SPEC_VARIABLE
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ ENDINGS = (".yaml", ".yml")
 
 
 def with_spec_named(words: Sequence[str]) -> list[str]:
-    """Return the arguments of a command that takes names, with the spec moved behind `--spec`.
+    """Return the arguments of a command that takes names, with the spec moved after `--spec`.
 
     Where `--spec` names one already, all other words are names.
     """
@@ -46,7 +46,6 @@ def named_again(path: Path) -> str:
 
 def load_spec(path: Path) -> Pipeline:
     """Load a spec and print its warnings; from here on, hints name it. Raises SpecError."""
-    from penstock.cli.output import say, talk_width
     from penstock.spec.load import load_with_warnings
     from penstock.spec.problems import render
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from penstock.cli.hints import pasteable
-from penstock.cli.output import error_data, print_json, result_console
+from penstock.cli.output import fields_of, pasteable, print_json, result_console
 from penstock.cli.parameters import SPEC, Json, Spec
 from penstock.cli.specs import load_spec
 from penstock.cli.waiting import waits_shown
+from penstock.core.errors import UnavailableError
+from penstock.observe.formatting import one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -56,23 +57,22 @@ def status(
     with waits_shown(as_json=json) as observer:
         found = read(pipeline, clock, observer)
     if json:
-        print_json(_data(pipeline, found, clock))
+        print_json(_data(found))
     else:
-        result_console().print(_drawn(pipeline, found, clock))
+        result_console().print(_drawn(found, clock))
     return found.exit_code
 
 
 def keep_showing(pipeline: Pipeline, clock: Clock, *, as_json: bool) -> None:
     """Show a pipeline's status again and again until interrupted; retry what is unavailable."""
     from penstock.app.inspect.status import status as read
-    from penstock.core.errors import UnavailableError
 
     if as_json:
         while True:
             try:
-                print_json(_data(pipeline, read(pipeline, clock), clock))
+                print_json(_data(read(pipeline, clock)))
             except UnavailableError as error:
-                print_json({"error": error_data(error)})
+                print_json({"error": error})
             clock.wait(WATCH_EVERY_SECONDS)
     from rich.console import Group
     from rich.live import Live
@@ -82,7 +82,7 @@ def keep_showing(pipeline: Pipeline, clock: Clock, *, as_json: bool) -> None:
     with Live(seen, auto_refresh=False, screen=False) as live:
         while True:
             try:
-                seen = _drawn(pipeline, read(pipeline, clock), clock)
+                seen = _drawn(read(pipeline, clock), clock)
                 live.update(seen, refresh=True)
             except UnavailableError as error:
                 failed = Text(f"{error.code}: {error.message}; trying again", style="red")
@@ -90,29 +90,31 @@ def keep_showing(pipeline: Pipeline, clock: Clock, *, as_json: bool) -> None:
             clock.wait(WATCH_EVERY_SECONDS)
 
 
-def _data(pipeline: Pipeline, found: Status, clock: Clock) -> dict[str, Any]:
-    from msgspec import to_builtins
-
-    from penstock.app.inspect.status import stall_of
-
+def _data(found: Status) -> dict[str, Any]:
     return {
         "exit_code": found.exit_code,
         "running": found.running,
-        "stalled": to_builtins(stall_of(pipeline, found, clock)),
-        **to_builtins(_hinting(found.snapshot)),
+        "stalled": found.stall,
+        "stuck_transactions": found.stuck,
+        **fields_of(_hinting(found.snapshot)),
     }
 
 
-def _drawn(pipeline: Pipeline, found: Status, clock: Clock) -> RenderableType:
-    from penstock.app.inspect.status import stall_of
-    from penstock.observe.render import render_status
+def _drawn(found: Status, clock: Clock) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
 
-    stall = stall_of(pipeline, found, clock)
-    return render_status(_hinting(found.snapshot), clock.now_ms(), stall=stall)
+    from penstock.observe.render import StatusText
+
+    shown = StatusText(_hinting(found.snapshot), clock.now_ms(), stall=found.stall)
+    if not found.stuck:
+        return shown
+    lines = [f"{each.state} transaction {each.name} holds up {each.held}" for each in found.stuck]
+    hint = pasteable("to end one:  penstock transactions --abort NAME")
+    return Group(shown, *(Text(one_line(each), "bold red") for each in lines), Text(hint))
 
 
 def _hinting(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot with the spec named in the hints of parked tables."""
     tables = {
         name: replace(table, parked=replace(table.parked, hint=pasteable(table.parked.hint)))
         for name, table in snapshot.tables.items()

@@ -6,10 +6,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from penstock.cli.output import error_data, print_json, show_error, tell
+from penstock.cli.output import print_json, print_line, show_error
 from penstock.cli.parameters import SPEC, Json, Spec
 from penstock.cli.specs import load_spec
 from penstock.cli.waiting import waits_shown
+from penstock.core.errors import PenstockError, gravest
 
 
 def validate(
@@ -31,32 +32,24 @@ def validate(
         Check the file alone.
     """
     from penstock.app.inspect.validate import check
-    from penstock.core.errors import gravest
 
     pipeline = load_spec(spec)
-    found = None
+    problems: list[PenstockError] = []
+    tables: dict[str, str] = {}
     if not offline:
         with waits_shown(as_json=json) as observer:
-            found = check(pipeline, observer=observer)
-    problems = [] if found is None else list(found.problems)
-    tables = {} if found is None else dict(found.tables)
+            problems, tables = check(pipeline, observer=observer)
     code = gravest(problem.exit_code for problem in problems)
     if json:
-        print_json(
-            {
-                "pipeline": pipeline.name,
-                "exit_code": code,
-                "problems": [error_data(problem) for problem in problems],
-                "tables": tables,
-            }
-        )
+        data = {"pipeline": pipeline.name, "exit_code": code}
+        print_json({**data, "problems": problems, "tables": tables})
         return code
     for problem in problems:
         show_error(problem, as_json=False)
     for table, state in tables.items():
-        tell(f"{table}: {state}")
+        print_line(f"{table}: {state}")
     if not problems:
-        tell(f"{spec}: pipeline {pipeline.name} is valid")
+        print_line(f"{spec}: pipeline {pipeline.name} is valid")
     return code
 
 
@@ -65,7 +58,7 @@ def schema() -> int:
 
     Example: penstock schema > penstock.schema.json
     """
-    from penstock.spec.writing import json_schema
+    from penstock.spec.json_schema import json_schema
 
     print_json(json_schema())
     return 0

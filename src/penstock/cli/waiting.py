@@ -11,10 +11,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.cli.output import talk_width
+from penstock.cli.output import say, talk_width
 
 if TYPE_CHECKING:
     from penstock.observe.status import StatusBoard
@@ -32,54 +34,48 @@ def waits_shown(*, as_json: bool) -> Iterator[Observer]:
     from penstock.observe.log import console_log, wants_display, written_to
     from penstock.observe.periodic import periodic
     from penstock.observe.status import StatusBoard
-    from penstock.observe.watches import LOOK_EVERY_SECONDS, WaitWatch
+    from penstock.observe.watches import CHECK_EVERY_SECONDS, WaitWatch
 
     if as_json:
         yield UNHEARD
         return
     clock = SystemClock()
     board = StatusBoard("", clock)
-    line = WaitLine(board, clock, _write)
+    line = WaitLine(board, clock, partial(say, end=""))
     lines = WaitWatch(board, clock, console_log(written_to(sys.stderr), clock))
     watch = line if wants_display(sys.stderr, os.environ) else lines
     try:
-        with periodic(watch.look, every_seconds=LOOK_EVERY_SECONDS, name="wait-watch"):
+        with periodic(watch.check, every_seconds=CHECK_EVERY_SECONDS, name="wait-watch"):
             yield board
     finally:
         line.erase()
 
 
+@dataclass(slots=True)
 class WaitLine:
     """One line of a terminal, written over: what is waited for and since when."""
 
-    def __init__(self, board: StatusBoard, clock: Clock, write: Callable[[str], None]) -> None:
-        self._board = board
-        self._clock = clock
-        self._write = write
-        self._is_shown = False
+    board: StatusBoard
+    clock: Clock
+    write: Callable[[str], None]
+    _is_shown: bool = False
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Show the current wait; called periodically, by one thread."""
         from penstock.observe.formatting import age_text, name_text
 
-        waiting = self._board.snapshot().waiting
-        lasted_ms = 0 if waiting is None else self._clock.now_ms() - waiting.since_ms
+        waiting = self.board.snapshot().waiting
+        lasted_ms = 0 if waiting is None else self.clock.now_ms() - waiting.since_ms
         if waiting is None or lasted_ms < SHORT_MS:
             self.erase()
             return
         text = f"waiting {age_text(lasted_ms)} for {waiting.what}"
         columns = talk_width() - 1  # a full line would wrap, and its beginning stay
         self._is_shown = True
-        self._write(f"{ERASE}{name_text(text, columns)}")
+        self.write(f"{ERASE}{name_text(text, columns)}")
 
     def erase(self) -> None:
         """Remove the line from the terminal."""
         if self._is_shown:
             self._is_shown = False
-            self._write(ERASE)
-
-
-def _write(text: str) -> None:
-    with suppress(OSError):
-        sys.stderr.write(text)
-        sys.stderr.flush()
+            self.write(ERASE)

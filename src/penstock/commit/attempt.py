@@ -1,29 +1,34 @@
 """One attempt to commit on an examined state, and the pause before the next.
 
-Invariant: a lost answer is never taken for a failure nor for a success: the next turn finds out.
+Invariants:
+- a lost answer is never taken for a failure nor for a success: the next turn finds out;
+- none begins on a table that is paused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from penstock.commit.pauses import Pauses
 from penstock.core.claims import Claim
 from penstock.core.commits import CommitKind, Committable
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import ConflictError, OutcomeUnknownError
 from penstock.core.events import CommitConflicted, CommitLeftInDoubt
+from penstock.ports.row_deletes import RowDeletes
 from penstock.ports.runtime import Clock, Observer
 from penstock.ports.tables import Table, TableState
 
 IN_DOUBT = "in doubt"
 PLAIN_TURNS = 5
-"""How many turns in a row are lost before waits grow."""
+"""The number of turns lost in a row before waits grow."""
 _POINTS = {
     CommitKind.APPEND: (CrashPoint.COMMIT_BEFORE, CrashPoint.COMMIT_AFTER),
     CommitKind.ANCHOR: (CrashPoint.ANCHOR_BEFORE, CrashPoint.ANCHOR_AFTER),
     CommitKind.FENCE: (CrashPoint.FENCE_BEFORE, CrashPoint.FENCE_AFTER),
+    CommitKind.ROW_DELTA: (CrashPoint.COMMIT_BEFORE, CrashPoint.COMMIT_AFTER),
     CommitKind.REPLACE: (CrashPoint.COMMIT_BEFORE, CrashPoint.COMMIT_AFTER),
     CommitKind.SEEK: (CrashPoint.COMMIT_BEFORE, CrashPoint.COMMIT_AFTER),
 }
@@ -31,11 +36,12 @@ _POINTS = {
 
 @dataclass(frozen=True, slots=True)
 class CommitContext:
-    """What landing needs besides the table and the commit.
+    """The context of a commit: all that landing needs in addition to the table and the commit.
 
-    `jitter` gives a number in 0..1 for the back-off, whose seconds are the least and the most that
+    `jitter` returns a number in 0..1 for the back-off; its seconds are the least and the most that
     it doubles to; `retain` is the number of own snapshots kept; `supersedes` are the lineages that
-    our claim was made over.
+    our claim was made over; `pauses` holds back attempts on tables that are paused. In the tables
+    `stop_across_partitions` a key may not be changed by two partitions.
     """
 
     claim: Claim
@@ -47,10 +53,12 @@ class CommitContext:
     back_off_seconds: float = 0.02
     back_off_seconds_max: float = 2.0
     supersedes: frozenset[str] = frozenset()
+    pauses: Pauses = field(default_factory=Pauses)
+    stop_across_partitions: frozenset[str] = frozenset()
 
 
 class Attempt(NamedTuple):
-    """One look at a table and the attempt on it: the how manieth from 0, and when it began."""
+    """One read of a table and the attempt on it: its number from 0, and when it began."""
 
     number: int
     began: float
@@ -63,15 +71,25 @@ def attempts(context: CommitContext) -> Iterator[Attempt]:
 
 
 def attempt_once(
-    commit: Committable, state: TableState, table: Table, context: CommitContext, turn: Attempt
+    commit: Committable,
+    state: TableState,
+    table: Table,
+    context: CommitContext,
+    turn: Attempt,
+    *,
+    row_deletes: Sequence[RowDeletes] = (),
 ) -> str:
-    """Try once on the examined state; return the snapshot, or "" when it has to be found out."""
+    """Try once on the examined state; return the snapshot, or "" when it has to be found out.
+
+    Raises UnavailableError (P445) while the table is paused.
+    """
     before, after = _POINTS[commit.kind]
     if commit.kind is CommitKind.APPEND and commit.chain.is_quarantine:
         before, after = CrashPoint.QUARANTINE_BEFORE, CrashPoint.QUARANTINE_AFTER
     context.observer.passed(before)
     try:
-        snapshot = table.commit(state, commit, retain=context.retain)
+        with context.pauses.passing(commit.chain.table, context.clock.now_ms()):
+            snapshot = table.commit(state, commit, retain=context.retain, row_deletes=row_deletes)
     except ConflictError as error:
         context.observer(CommitConflicted(*names_of(commit), turn.number, error.message))
         back_off(context, turn)
@@ -86,10 +104,10 @@ def attempt_once(
 
 
 def back_off(context: CommitContext, turn: Attempt) -> None:
-    """Wait before the next look for about as long as a turn takes.
+    """Wait before the next turn for about as long as a turn takes.
 
-    A loser who waited longer than that, turn by turn, would always meet others who start anew at
-    once. From the sixth turn on the wait doubles: then it is no race of a few.
+    A loser that waits longer than that would always meet others that start again at once. From the
+    sixth turn on the wait doubles: then it is no race of a few.
     """
     took = max(context.clock.monotonic() - turn.began, context.back_off_seconds)
     doublings = max(turn.number + 1 - PLAIN_TURNS, 0)

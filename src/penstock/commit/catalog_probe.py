@@ -1,4 +1,4 @@
-"""Measures on a scratch table whether a catalog keeps the one promise that all else stands on.
+"""Measures on a scratch table whether a catalog keeps the one promise that all else depends on.
 
 The table is examined twice, and a commit is sent on each of the two equal states. A catalog that
 honours the compare-and-set lands the first and refuses the second (protocol.md 5); one that lands
@@ -28,10 +28,10 @@ RETAIN = 25
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What was measured: seconds to create a table and to commit, and the storage's clock.
+    """The measurements: seconds to create a table and to commit, and the storage's clock.
 
     `ahead_seconds` is by how much the storage's clock is ahead of ours (negative: behind), None
-    where the storage tells no times.
+    where the storage reports no times.
     """
 
     create_seconds: float
@@ -72,7 +72,7 @@ def _race_commits(table: Table, chain: Chain, held: Claim) -> None:
         for covered in (OffsetRange(Offset(0), Offset(1)), OffsetRange(Offset(0), Offset(2)))
     )
     table.commit(state, first, retain=RETAIN)
-    with suppress(ConflictError, OutcomeUnknownError):  # without a clear answer the table tells
+    with suppress(ConflictError, OutcomeUnknownError):  # without a clear answer the table decides
         table.commit(other, second, retain=RETAIN)
     landed = table.state(chain).landed
     reached = None if landed is None else landed.offsets.get(ANYTHING)
@@ -88,9 +88,9 @@ def _race_commits(table: Table, chain: Chain, held: Claim) -> None:
 
 
 def _ahead(stored_ms: int | None, before_ms: int, after_ms: int) -> float | None:
-    """Compare a time of the storage with ours around it; within them there is no skew to tell."""
+    """Compare a time of the storage with ours around it; within them no skew can be measured."""
     if stored_ms is None:
         return None
     if stored_ms > after_ms:
         return (stored_ms - after_ms) / 1000
-    return min(stored_ms + 1000 - before_ms, 0) / 1000  # storages tell whole seconds
+    return min(stored_ms + 1000 - before_ms, 0) / 1000  # storages report whole seconds

@@ -1,6 +1,6 @@
-"""Where one chain stands in its table, and the commits that begin there.
+"""The position of one chain in its table, and the commits that begin there.
 
-Invariant: a commit begins where its chain is expected to stand, and nowhere else.
+Invariant: a commit begins at the expected position of its chain, and nowhere else.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from penstock.core.resolutions import records_only
 from penstock.ports.tables import Table, TableState, Verdict
 
 NO_EPOCH = EpochNumber(0)
-"""What labels commits that belong to no epoch."""
+"""The label of commits that belong to no epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChainPosition:
-    """Where one chain stands in its table; `last_claim` is the claim that landed last in it.
+    """The position of one chain in its table; `last_claim` is the claim that landed last in it.
 
     `expected` is what the chain will have landed once its pending commits are in.
     """
@@ -53,14 +53,18 @@ class ChainPosition:
         expected = {**commit.origins, **self.expected, **stops(commit.progress)}
         return replace(self, expected=expected)
 
+    def read(self) -> TableState:
+        """Read the state of its table afresh. Raises UnavailableError, InvalidError."""
+        return self.table.state(self.chain)
+
     def recheck(self, context: CommitContext) -> None:
         """Raise FencedError when a newer owner has landed since; UnavailableError."""
-        require_rank(self.table.state(self.chain), context.claim, context.supersedes)
+        require_rank(self.read(), context.claim, context.supersedes)
 
 
 @dataclass(frozen=True, slots=True)
 class CommitLabels:
-    """What the commits of one epoch, or of one manual change, share."""
+    """Values shared by the commits of one epoch, or of one manual change."""
 
     claim: Claim
     cluster_id: str
@@ -70,12 +74,12 @@ class CommitLabels:
 
 
 def read_position(table: Table, chain: Chain, cluster_id: str) -> ChainPosition:
-    """Read where a chain stands in its table. Raises like `sound_position`, UnavailableError."""
+    """Read a chain's position in its table. Raises like `sound_position`, UnavailableError."""
     return sound_position(table, chain, table.state(chain), cluster_id)
 
 
 def sound_position(table: Table, chain: Chain, state: TableState, cluster_id: str) -> ChainPosition:
-    """Return where a chain stands in a state of its table.
+    """Return a chain's position in a state of its table.
 
     Raises DecisionNeededError where the table was rolled back or was fed from another cluster.
     """
@@ -87,7 +91,7 @@ def sound_position(table: Table, chain: Chain, state: TableState, cluster_id: st
 
 
 def position_at(table: Table, chain: Chain, state: TableState) -> ChainPosition:
-    """Return where a chain stands in a state of its table, whatever the witnesses say."""
+    """Return a chain's position in a state of its table, whatever the witnesses say."""
     landed = state.landed
     return ChainPosition(
         chain=chain,
@@ -118,8 +122,16 @@ def commit_at(
     tallies: Mapping[TopicPartition, Tally] | None = None,
     leader_epochs: LeaderEpochs | None = None,
     removes: tuple[str, ...] = (),
+    keys: tuple[str, ...] = (),
+    touched: bytes | None = None,
+    sequence: tuple[str, ...] = (),
 ) -> Committable:
-    """Make one commit of a chain; its id follows from the progress, or from a nonce without one."""
+    """Make one commit of a chain; its id follows from the progress, or from a nonce without one.
+
+    A row delta has `keys`, the columns of the key, the keys that it touches, and perhaps a
+    `sequence`: columns by which changes compare.
+    """
+    assert (kind is CommitKind.ROW_DELTA) == bool(keys) == (touched is not None), "keys of rows"
     if not progress and not nonce:
         nonce = f"{labels.attempt}:{labels.epoch}"
     return Committable(
@@ -144,4 +156,7 @@ def commit_at(
         leader_epochs={at: e for at, e in (leader_epochs or {}).items() if at in progress},
         tallies=tallies or {},
         removes=removes,
+        keys=keys,
+        touched=touched,
+        sequence=sequence,
     )

@@ -1,4 +1,4 @@
-"""How a chain begins: a table created with its ledger, start positions written before reading.
+"""Begins chains: creates a table with its ledger, and writes start positions before reading.
 
 Source: protocol.md 2, "The first position is a decision, written down".
 """
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from penstock.commit.attempt import CommitContext
 from penstock.commit.chain_position import NO_EPOCH, CommitLabels, commit_at, position_at
-from penstock.commit.errors import ledger_gone
+from penstock.commit.errors import ledger_missing
 from penstock.commit.land import land
 from penstock.core.commits import Chain, CommitKind, Landed
 from penstock.core.crash_points import CrashPoint
@@ -50,7 +50,7 @@ def begin(
 ) -> Positions:
     """Write start positions into a chain where it has none, before anything is read from them.
 
-    Returns the positions that are in the ledger now: another may have written his first.
+    Returns the positions that are in the ledger now: another owner may have written first.
     Raises what `land` raises.
     """
     claim = context.claim
@@ -66,5 +66,5 @@ def begin(
     land(anchor, table, context)
     landed = table.state(chain).landed
     if landed is None:
-        raise ledger_gone(anchor)
+        raise ledger_missing(anchor)
     return {at: landed.offsets[at] for at in origins}

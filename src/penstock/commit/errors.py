@@ -1,11 +1,11 @@
-"""What keeps a commit from landing: another owner, another cluster, a rollback, a lost ledger."""
+"""Errors of commits that must not land: another owner or cluster, a rollback, a lost ledger."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from penstock.core.claims import Claim
-from penstock.core.commits import Committable
+from penstock.core.commits import Committable, Landed
 from penstock.core.decide import outranks
 from penstock.core.errors import DecisionNeededError, FencedError, PenstockError
 from penstock.ports.tables import TableState
@@ -36,7 +36,7 @@ def fenced(by: Claim, claim: Claim) -> FencedError:
     return error
 
 
-def ledger_gone(commit: Committable) -> DecisionNeededError:
+def ledger_missing(commit: Committable) -> DecisionNeededError:
     """Build the error for a table that lost its progress."""
     return DecisionNeededError(
         f"{commit.chain.table} has no record of what {commit.chain.name} has landed in it",
@@ -51,6 +51,49 @@ def other_cluster(table: str, ledger: str, here: str) -> DecisionNeededError:
         f"{table} was fed from Kafka cluster {ledger}, and the brokers given are cluster {here}",
         code="P454",
         hint="point kafka.brokers at the former cluster, or land in tables of another name",
+    )
+
+
+def require_same_keys(
+    table: str, landed: Landed | None, keys: Sequence[str], sequence: Sequence[str]
+) -> None:
+    """Raise DecisionNeededError where a chain has changed rows otherwise than by these columns.
+
+    Without `keys` rows are appended; without a `sequence` the order of the log decides. A chain
+    that has appended until now may change rows from now on.
+    """
+    if landed is None or landed.keyed is None:
+        return
+    former = landed.keyed
+    if (former.keys, former.sequence) == (tuple(keys), tuple(sequence)):
+        return
+    differ = bool(keys) and former.sequence != tuple(sequence)
+    was = f"the keys {_shown(former.keys, former.sequence if differ else None)}"
+    now = f"its keys are {_shown(keys, sequence if differ else None)} now"
+    now = now if keys else "it is to append now"
+    raise DecisionNeededError(
+        f"rows of {table} were changed by {was} until now, and {now}",
+        code="P464",
+        hint="give the rule its former mode, keys and sequence_by back, or land in a table of "
+        "another name",
+    )
+
+
+def _shown(keys: Sequence[str], sequence: Sequence[str] | None) -> str:
+    if sequence is None:
+        return ", ".join(keys)
+    by = f"sequence_by: [{', '.join(sequence)}]" if sequence else "without sequence_by"
+    return f"{', '.join(keys)} ({by})"
+
+
+def keys_across_partitions(table: str, keys: int) -> DecisionNeededError:
+    """Build the error for keys that were changed in two partitions, where the spec says stop."""
+    return DecisionNeededError(
+        f"{keys:,} {'key' if keys == 1 else 'keys'} of {table} changed in two partitions: which "
+        "change is the last is not known; the commit waits",
+        code="P489",
+        hint="to let the later commit win, and in a commit the later partition:  "
+        "across_partitions: warn",
     )
 
 

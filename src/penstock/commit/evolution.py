@@ -1,9 +1,10 @@
-"""Give a table a wider schema, before anything is landed that needs it (protocol.md 5).
+"""Widens the schema of a table, before anything lands that needs it (protocol.md 5).
 
 Invariants:
 - the change is made on exactly the schema that was examined, by the owner of the pipeline;
-- a schema that somebody else changed meanwhile is never changed back: the wish is dropped;
-- it stands by itself: a crash behind it leaves a wider table, and the same records are read again.
+- a schema that another writer changed meanwhile is never changed back: the request is dropped;
+- it is a change of its own: a crash after it leaves a wider table, and the same records are read
+  again.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ def evolve(
         require_rank(state, context.claim, context.supersedes)
         context.observer.passed(CrashPoint.EVOLVE_BEFORE)
         try:
-            table.evolve(state, wide)
+            with context.pauses.passing(chain.table, context.clock.now_ms()):
+                table.evolve(state, wide)
         except (ConflictError, OutcomeUnknownError):
-            back_off(context, turn)  # the next look tells whether it was made
+            back_off(context, turn)  # the next turn shows whether it was made
         else:
             context.observer.passed(CrashPoint.EVOLVE_AFTER)
     raise UnavailableError(

@@ -23,6 +23,10 @@ def fence(like: Committable, state: TableState, table: Table, context: CommitCon
         progress={},
         files=(),
         removes=(),
+        keys=(),
+        sequence=(),
+        touched=None,
+        compares_offsets=False,
         origins={},
         tallies={},
         valid_through_ms=None,
@@ -49,7 +53,7 @@ def fence_rollback(chain: Chain, state: TableState, table: Table, context: Commi
     Raises FencedError when a newer owner has landed, and what `fence` raises.
     """
     landed = state.landed
-    assert landed is not None, "a rollback is told by a ledger"
+    assert landed is not None, "only a ledger shows a rollback"
     require_rank(state, context.claim, supersedes=last_lineage(state))
     labels = CommitLabels(context.claim, landed.cluster_id, NO_EPOCH, landed.rules_hash, "fence")
     position = position_at(table, chain, state)

@@ -2,12 +2,15 @@
 
 Invariants:
 - every attempt is decided on a state read afresh, and is applied to that state or not at all;
+- what a row delta replaces is found after the decision, on that same state;
+- a chain changes rows by the keys that its ledger names, and by no others;
 - nothing is deleted here, whatever the outcome;
 - a lost answer is never taken for a failure nor for a success: the next turn finds out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -21,43 +24,55 @@ from penstock.commit.attempt import (
 )
 from penstock.commit.errors import (
     fenced,
+    keys_across_partitions,
     last_lineage,
-    ledger_gone,
+    ledger_missing,
     other_cluster,
     require_rank,
+    require_same_keys,
     rolled_back,
 )
 from penstock.commit.fence import fence
-from penstock.core.commits import Committable, Landed, first_ledger
+from penstock.commit.row_deltas import RowDeltaResolver
+from penstock.core.commits import CommitKind, Committable, Landed, first_ledger
+from penstock.core.crash_points import CrashPoint
 from penstock.core.decide import AlreadyLanded, Commit, Fenced, Gap, Superseded, decide
 from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
-from penstock.core.events import CommitAborted, CommitFoundLanded, GapFound, TableCommitted
-from penstock.core.table_errors import FILES_UNFIT
+from penstock.core.events import (
+    CommitAborted,
+    CommitFoundLanded,
+    GapFound,
+    KeysAcrossPartitions,
+    TableCommitted,
+)
+from penstock.core.table_errors import FILES_REJECTED
+from penstock.ports.row_deletes import RowDeletes
 from penstock.ports.runtime import Observer
 from penstock.ports.tables import Table, TableState, Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class LandResult:
-    """How one commit ended: `landed` with these very files, or proven unable to land."""
+    """The outcome of one commit: `landed` with these very files, or proven unable to land."""
 
     landed: bool
     reason: str
 
 
 def land(
-    prepared: Committable, table: Table, context: CommitContext, *, unfit: str = ""
+    prepared: Committable, table: Table, context: CommitContext, *, abort_reason: str = ""
 ) -> LandResult:
     """Land a commit exactly once, or prove that it cannot land.
 
-    `unfit` is a reason not to land it, though the table stands where it begins: then a fence kills
-    what may be in flight of it before it is dropped (protocol.md 6).
+    `abort_reason` says why it must not land, though the table is where it begins: then a fence
+    stops any attempt of it in flight before it is dropped (protocol.md 6).
 
     Raises FencedError (a newer owner landed), DecisionNeededError (rollback, re-created table, lost
-    ledger), UnavailableError (table or catalog not there, or too many foreign commits in a row).
+    ledger, keys of two partitions), UnavailableError (no table, no catalog, no turn left).
     """
     claim, observer = context.claim, context.observer
     commit = replace(prepared, generation=claim.generation, owner=claim.owner)
+    resolver = RowDeltaResolver(commit) if commit.touched is not None else None
     attempted, dead = "", False
     began = context.clock.monotonic()
     for turn in attempts(context):
@@ -67,25 +82,30 @@ def land(
         decision = decide(commit, landed, claim, context.supersedes)
         match decision:
             case Commit() if dead:
-                return _aborted(commit, observer, unfit)
-            case Commit() if unfit or _schema_changed(commit, state):
-                unfit = unfit or "the table's schema changed meanwhile"
+                return _aborted(commit, observer, abort_reason)
+            # Files of a former schema would lose their columns (protocol.md 5); it may come
+            # back, and with it an attempt that was rejected.
+            case Commit() if abort_reason or (commit.files and state.schema_id != commit.schema_id):
+                abort_reason = abort_reason or "the table's schema changed meanwhile"
                 fence(commit, state, table, context)
-                dead = True  # an attempt in flight may have been faster: look again
+                dead = True  # an attempt in flight may have been faster: read again
             case Commit():
-                snapshot, unfit = _try_commit(commit, state, table, context, turn)
+                snapshot, abort_reason = _try_commit(
+                    commit, state, table, context, turn, resolver=resolver
+                )
                 attempted = snapshot or attempted
             case AlreadyLanded(ours=ours):
                 if not (attempted and ours):
                     return _found(commit, observer, ours=ours)
                 seconds = context.clock.monotonic() - began
                 snapshot = state.head if attempted == IN_DOUBT else attempted
-                observer(committed(commit, snapshot, seconds, landed))
+                changes = _report(resolver, observer)
+                observer(committed(commit, snapshot, seconds, landed, changes))
                 return LandResult(landed=True, reason="committed")
             case Fenced(by=by):
                 raise fenced(by, claim)
             case Gap() if state.verdict is Verdict.ABSENT:
-                raise ledger_gone(commit)
+                raise ledger_missing(commit)
             case Gap():
                 observer(GapFound(*names_of(commit)))
                 return _aborted(commit, observer, "the table's position is before its start")
@@ -99,13 +119,6 @@ def land(
         code="P450",
         hint="another writer commits all the time, or the catalog fails; the run tries again",
     )
-
-
-def _schema_changed(commit: Committable, state: TableState) -> bool:
-    """Return whether files are of a schema that is gone: landing them would lose their columns
-    (protocol.md 5). A schema may come back, and with it an attempt that was refused.
-    """
-    return bool(commit.files) and state.schema_id != commit.schema_id
 
 
 def examined_ledger(commit: Committable, state: TableState) -> Landed:
@@ -142,19 +155,46 @@ def require_sound(
     if state.verdict is Verdict.ROLLED_BACK:
         require_rank(state, context.claim, supersedes=last_lineage(state))
         fence(commit, state, table, context)
+    if state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN):
         raise rolled_back(commit.chain.table, state.evidence, quarantine=commit.chain.is_quarantine)
-    if state.verdict is Verdict.UNCERTAIN:
-        raise rolled_back(commit.chain.table, state.evidence, quarantine=commit.chain.is_quarantine)
+
+
+def _report(resolver: RowDeltaResolver | None, observer: Observer) -> Mapping[str, int]:
+    """Return what the changes of a row delta did, as its last attempt found it."""
+    if resolver is None or resolver.last is None:
+        return {}
+    found = resolver.last
+    if found.across or found.moved:
+        name = resolver.commit.chain.table
+        observer(KeysAcrossPartitions(name, found.across, found.moved))
+    return found.counts
 
 
 def _try_commit(
-    commit: Committable, state: TableState, table: Table, context: CommitContext, turn: Attempt
+    commit: Committable,
+    state: TableState,
+    table: Table,
+    context: CommitContext,
+    turn: Attempt,
+    *,
+    resolver: RowDeltaResolver | None,
 ) -> tuple[str, str]:
-    """Try once as `attempt_once` does; give the snapshot, and why the files do not fit any more."""
+    if commit.kind in (CommitKind.APPEND, CommitKind.ROW_DELTA):
+        require_same_keys(commit.chain.table, state.landed, commit.keys, commit.sequence)
+    row_deletes: Sequence[RowDeletes] = ()
+    if resolver is not None:
+        context.observer.passed(CrashPoint.RESOLVE_BEFORE)
+        found = resolver.resolve(state, table, examined_ledger(commit, state))
+        context.observer.passed(CrashPoint.RESOLVE_AFTER)
+        keys = max(found.across, found.moved)
+        if keys and commit.chain.table in context.stop_across_partitions:
+            raise keys_across_partitions(commit.chain.table, keys)
+        commit = replace(commit, compares_offsets=found.compares_offsets)
+        row_deletes = found.row_deletes
     try:
-        return attempt_once(commit, state, table, context, turn), ""
+        return attempt_once(commit, state, table, context, turn, row_deletes=row_deletes), ""
     except InvalidError as error:
-        if error.code != FILES_UNFIT:
+        if error.code != FILES_REJECTED:
             raise
         return "", error.message
 
@@ -170,7 +210,13 @@ def _aborted(commit: Committable, observer: Observer, reason: str) -> LandResult
     return LandResult(landed=False, reason=reason)
 
 
-def committed(commit: Committable, snapshot: str, seconds: float, landed: Landed) -> TableCommitted:
+def committed(
+    commit: Committable,
+    snapshot: str,
+    seconds: float,
+    landed: Landed,
+    changes: Mapping[str, int] | None = None,
+) -> TableCommitted:
     """Return the event of a commit that landed."""
     return TableCommitted(
         epoch=commit.epoch,
@@ -184,4 +230,11 @@ def committed(commit: Committable, snapshot: str, seconds: float, landed: Landed
         size_bytes=sum(file.size_bytes for file in commit.files),
         seconds=seconds,
         valid_through_ms=landed.valid_through_ms,
+        changes=_with_superseded(changes or {}, commit),
     )
+
+
+def _with_superseded(changes: Mapping[str, int], commit: Committable) -> Mapping[str, int]:
+    """Add the records whose change a later one of the same commit replaces, where there are any."""
+    superseded = sum(tally.superseded for tally in commit.tallies.values())
+    return {**changes, "superseded": superseded} if superseded else changes

@@ -1,12 +1,12 @@
-"""Land what a human asked for: one attempt on exactly the state that the plan was made from.
+"""Land what a person asked for: one attempt on exactly the state that the plan was made from.
 
-A pipeline's own commits are tried again on a moved table, for they cover offsets that nothing else
-covers. What is done by hand was decided from a table's files, so on a moved table it is given up,
-and made anew by whoever asks again.
+A pipeline's own commits are tried again on a changed table, because nothing else covers their
+offsets. A manual change was decided from a table's files: on a changed table it is given up, and
+planned again by the next command.
 
 Invariants:
 - nothing landed when this raises, but for FencedError and UnavailableError after an answer was
-  lost: then the message says to look again;
+  lost: then the message says to check again;
 - a rolled-back table takes a seek and nothing else.
 """
 
@@ -56,7 +56,6 @@ def land_manual(
 
 
 def _verified_ledger(commit: Committable, state: TableState) -> Landed:
-    """Return the ledger of a table that a commit by hand may land on."""
     name = commit.chain.table
     if state.landed is None:
         raise InvalidError(
@@ -66,8 +65,8 @@ def _verified_ledger(commit: Committable, state: TableState) -> Landed:
         )
     if state.landed.cluster_id != commit.cluster_id:
         raise other_cluster(name, state.landed.cluster_id, commit.cluster_id)
-    stands = state.verdict is Verdict.AGREED
-    if not stands and not (commit.kind is CommitKind.SEEK and state.verdict is Verdict.ROLLED_BACK):
+    agreed = state.verdict is Verdict.AGREED
+    if not agreed and not (commit.kind is CommitKind.SEEK and state.verdict is Verdict.ROLLED_BACK):
         raise rolled_back(name, state.evidence)
     return state.landed
 

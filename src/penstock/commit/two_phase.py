@@ -1,10 +1,12 @@
 """Finish or drop what an earlier life prepared (protocol.md 6, recovery).
 
-Invariants: rows are judged oldest first and each on its own; a row leaves PENDING only landed, or
-with the decision that proves it cannot land; files that are gone are fenced before the row is
-dropped, so that no attempt in flight can bring dangling files into the table; nothing lands in a
-table's own chain behind a quarantine commit that did not land; what was examined counts no more
-once something that was prepared with it is dropped.
+Invariants:
+- rows are decided on oldest first, each on its own, and leave PENDING only landed, or with the
+  decision that proves that they cannot land;
+- a commit with missing files is fenced before its row is dropped, so that no attempt in flight can
+  bring dangling files into the table;
+- nothing lands in a table's own chain after a quarantine commit that did not land;
+- what was examined counts no more once something that was prepared with it is dropped.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ class TwoPhase:
         return landings
 
     def recover(self, work: Sequence[Work]) -> list[LandResult]:
-        """Settle all that is pending for one table, in order; files may be gone by now.
+        """Settle all that is pending for one table, in order; files may be missing by now.
 
         Raises what `land` raises; then the rest stays PENDING.
         """
@@ -69,7 +71,7 @@ class TwoPhase:
                 reason = "records before it did not reach the quarantine; its range is read again"
                 for follower in [each for each in waiting if not each[0].chain.is_quarantine]:
                     waiting.remove(follower)
-                    dropped = land(*follower, self.context, unfit=reason)
+                    dropped = land(*follower, self.context, abort_reason=reason)
                     self._settle_in_store(follower[0], dropped)
                     landings.append(dropped)
             self._settle_in_store(commit, landing)
@@ -77,11 +79,18 @@ class TwoPhase:
         return landings
 
     def housekeep(self, name: str, table: Table) -> None:
-        """Let a table do its housekeeping; a failure is told and does no harm."""
-        observer = self.context.observer
+        """Let a table do its housekeeping; a failure is reported and does no harm.
+
+        A table that is paused does it after a later commit.
+        """
+        observer, context = self.context.observer, self.context
+        now_ms = context.clock.now_ms()
+        if context.pauses.until_ms(name, now_ms) is not None:
+            return
         observer.passed(CrashPoint.HOUSEKEEP_BEFORE)
         try:
-            table.housekeep()
+            with context.pauses.passing(name, now_ms):
+                table.housekeep()
         except PenstockError as error:
             observer(HousekeepingFailed(name, error.message))
         except MemoryError:
@@ -91,15 +100,15 @@ class TwoPhase:
         observer.passed(CrashPoint.HOUSEKEEP_AFTER)
 
     def _recover_one(self, commit: Committable, table: Table) -> LandResult:
-        return land(commit, table, self.context, unfit=self._unsuitable(commit, table))
-
-    def _unsuitable(self, commit: Committable, table: Table) -> str:
-        gone = table.missing_files(commit.files)
-        if gone:
-            return f"{len(gone)} of its files are gone, {gone[0]} first; its range is read again"
-        if commit.claim.line != self.context.claim.line:
-            return "another owner may have read its range meanwhile; it is read again"
-        return ""
+        abort_reason = ""
+        if missing := table.missing_files(commit.files):
+            abort_reason = (
+                f"{len(missing)} of its files are missing, {missing[0]} first; "
+                "its range is read again"
+            )
+        elif commit.claim.line != self.context.claim.line:
+            abort_reason = "another owner may have read its range meanwhile; it is read again"
+        return land(commit, table, self.context, abort_reason=abort_reason)
 
     def _settle_in_store(self, commit: Committable, landing: LandResult) -> None:
         observer, claim = self.context.observer, self.context.claim

@@ -1,4 +1,5 @@
-"""The books of an epoch: examined = landed + filtered + quarantined, per table and partition.
+"""The books of an epoch, per table and partition: what was examined has landed, or was superseded
+(in keyed tables, by a later change of its key), filtered or quarantined.
 
 Invariants: counts are never negative; entries add up before an epoch is prepared (protocol.md I2).
 Records that no route wants are counted under `unroutable` at the partition, not at a table.
@@ -6,20 +7,24 @@ Records that no route wants are counted under `unroutable` at the partition, not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from penstock.core.errors import BugError
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Count the fate of records examined for one table in one partition."""
+    """Count what became of records examined for one table in one partition.
+
+    `superseded` are changes that later ones of the same commit replace (docs/design/0244).
+    """
 
     examined: int = 0
     landed: int = 0
     filtered: Mapping[str, int] = field(default_factory=dict)
     quarantined: Mapping[str, int] = field(default_factory=dict)
+    superseded: int = 0
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(
@@ -27,6 +32,7 @@ class Tally:
             self.landed + other.landed,
             _sum(self.filtered, other.filtered),
             _sum(self.quarantined, other.quarantined),
+            self.superseded + other.superseded,
         )
 
     @property
@@ -39,24 +45,23 @@ class Tally:
         """Count the records that were left out with a reason."""
         return sum(self.filtered.values())
 
+    def after_merge(self, superseded: int) -> Tally:
+        """Return it with that many of the changes that landed superseded."""
+        return replace(
+            self, landed=self.landed - superseded, superseded=self.superseded + superseded
+        )
+
     def check(self, where: str) -> None:
         """Raise BugError when the sides of the equation differ."""
-        total = self.landed + self.filtered_total + self.quarantined_total
+        total = self.landed + self.superseded + self.filtered_total + self.quarantined_total
         if total != self.examined:
+            superseded = f"{self.superseded} superseded, " if self.superseded else ""
             raise BugError(
-                f"{where}: {self.examined} records examined, but {self.landed} landed, "
+                f"{where}: {self.examined} records examined, but {self.landed} landed, {superseded}"
                 f"{self.filtered_total} filtered and {self.quarantined_total} quarantined",
                 code="P701",
                 hint="nothing was committed for this epoch; please report this",
             )
-
-
-def total(tallies: Iterable[Tally]) -> Tally:
-    """Add tallies up."""
-    result = Tally()
-    for tally in tallies:
-        result = result + tally
-    return result
 
 
 def _sum(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:

@@ -33,9 +33,13 @@ class Break:
 
 
 def chain_breaks(landed: Landed, commits: Sequence[Progress]) -> list[Break]:
-    """Check the ranges of the commits told, oldest first, against each other and the ledger."""
+    """Check the ranges of commits, oldest first, against each other and the ledger."""
     found: list[Break] = []
-    for at, ranges in sorted(ranges_by_partition(commits).items()):
+    by_partition: dict[TopicPartition, list[OffsetRange]] = defaultdict(list)
+    for progress in commits:
+        for at, covered in progress.items():
+            by_partition[at].append(covered)
+    for at, ranges in sorted(by_partition.items()):
         for kind, where in gaps_and_overlaps(ranges):
             verb = "is in no commit" if kind == "gap" else "is in two commits"
             found.append(Break(kind, str(at), f"{at}{where} {verb}"))
@@ -49,36 +53,22 @@ def chain_breaks(landed: Landed, commits: Sequence[Progress]) -> list[Break]:
 def newest_segment(commits: Sequence[Kinded]) -> Sequence[Kinded]:
     """Return the commits since the newest seek, which begins a new chain from where it put back to.
 
-    What landed before it was proven before it, or is what the seek mended.
+    What landed before it was proven before it, or is what the seek repaired.
     """
     seeks = [number for number, each in enumerate(commits) if each.kind == CommitKind.SEEK]
     return commits[seeks[-1] :] if seeks else commits
 
 
-def ranges_by_partition(
-    commits: Iterable[Progress],
-) -> dict[TopicPartition, list[OffsetRange]]:
-    """Sort the ranges of commits by partition, in the order of the commits."""
-    ranges: dict[TopicPartition, list[OffsetRange]] = defaultdict(list)
-    for progress in commits:
-        for at, covered in progress.items():
-            ranges[at].append(covered)
-    return dict(ranges)
-
-
 def doubled_files(paths: Iterable[str]) -> list[Break]:
     """Find data files that the table references more than once."""
-    return [
-        Break("file", path, f"{path} is referenced {count} times")
-        for path, count in sorted(Counter(paths).items())
-        if count > 1
-    ]
+    return [Break("file", each, f"{each} is referenced {n} times") for each, n in _doubled(paths)]
 
 
 def doubled_commits(commit_ids: Iterable[str]) -> list[Break]:
     """Find commits that landed more than once."""
-    return [
-        Break("commit", commit_id, f"commit {commit_id} landed {count} times")
-        for commit_id, count in sorted(Counter(commit_ids).items())
-        if count > 1
-    ]
+    found = _doubled(commit_ids)
+    return [Break("commit", each, f"commit {each} landed {n} times") for each, n in found]
+
+
+def _doubled(names: Iterable[str]) -> list[tuple[str, int]]:
+    return [(name, count) for name, count in sorted(Counter(names).items()) if count > 1]

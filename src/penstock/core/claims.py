@@ -12,7 +12,7 @@ Generation = NewType("Generation", int)
 class Claim:
     """The right to commit for a pipeline.
 
-    Generations order the claims of one line: those that one pending store gave out, one after the
+    Generations order the claims of one line: those that one pending store assigned, one after the
     other (docs/design/0225). `owner` is `<line>/<run>`; a ledger may have forgotten it ("").
     """
 

@@ -3,18 +3,19 @@
 Invariants:
 - one logical commit has one id over retries, restarts and failovers: it is a hash of the source
   ranges it covers and of nothing that changes with time (protocol.md I5);
+- a row delta adds rows and deletes others, which are found at the commit (docs/design/0243);
 - a committable without files moves progress only (an anchor); without ranges it moves nothing but
   the table's head and start positions (a fence, or the anchor that fixes start positions);
-- what a human asks for has no ranges either: a replacement puts files in the place of others and
-  moves no position, a seek puts positions back and begins a new segment (docs/design/0110, 0111).
+- manual changes have no ranges either: a replacement puts files in the place of others and moves no
+  position, a seek puts positions back and begins a new segment (docs/design/0110, 0111).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NewType
 
@@ -30,6 +31,7 @@ from penstock.core.offsets import (
     without,
     without_empty,
 )
+from penstock.core.resolutions import records_only
 
 EpochNumber = NewType("EpochNumber", int)
 CommitId = NewType("CommitId", str)
@@ -61,8 +63,8 @@ class Chain:
 class DataFile:
     """Describe one written, immutable file well enough to commit it without opening it.
 
-    `ranges` are the source ranges whose rows may be in it; `detail` is versioned JSON that only the
-    connector that wrote the file reads (statistics, partition values, split offsets).
+    `ranges` are the source ranges of the rows that may be in it; `detail` is versioned JSON for the
+    connector that wrote the file (statistics, partition values, split offsets).
     """
 
     path: str
@@ -80,7 +82,12 @@ class CommitKind(StrEnum):
     ANCHOR = "anchor"
     FENCE = "fence"
     REPLACE = "replace"
+    ROW_DELTA = "row-delta"
     SEEK = "seek"
+
+
+MOVES = frozenset({CommitKind.APPEND, CommitKind.ANCHOR, CommitKind.ROW_DELTA})
+"""The kinds of commits that move positions by ranges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,9 @@ class Committable:
     """One prepared commit of one chain: all that is needed to land it after a crash.
 
     `removes` are paths of live files that a replacement takes away; such a commit is never kept.
+    `touched` are the keys that a row delta changes (rows/keyed/touched.py), and `keys` the columns
+    of the key; `sequence` and `compares_offsets` are what a ledger that becomes keyed by it is to
+    say (`Keyed`).
     """
 
     chain: Chain
@@ -109,15 +119,20 @@ class Committable:
     leader_epochs: LeaderEpochs = field(default_factory=dict)
     tallies: Mapping[TopicPartition, Tally] = field(default_factory=dict)
     removes: tuple[str, ...] = ()
+    touched: bytes | None = field(default=None, repr=False)
+    keys: tuple[str, ...] = ()
+    compares_offsets: bool = False
+    sequence: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         assert all(covered.count for covered in self.progress.values()), (
             "empty ranges claim nothing"
         )
-        assert self.kind in (CommitKind.APPEND, CommitKind.ANCHOR) or not self.progress, (
-            f"a {self.kind} has no progress"
-        )
+        assert self.kind in MOVES or not self.progress, f"a {self.kind} has no progress"
         assert self.kind is CommitKind.REPLACE or not self.removes, f"a {self.kind} removes nothing"
+        assert self.kind is CommitKind.ROW_DELTA or not (
+            self.touched or self.keys or self.compares_offsets or self.sequence
+        ), f"a {self.kind} has no keys"
 
     @property
     def claim(self) -> Claim:
@@ -136,13 +151,33 @@ class Committable:
 
 
 @dataclass(frozen=True, slots=True)
+class Keyed:
+    """How a chain changes rows: by these columns of the key, since its first row delta.
+
+    `compares_offsets` is false where rows may have come from elsewhere before: a row with a higher
+    offset is then no later one. `since` are the positions from which on records are changes, where
+    that is not the beginning of the partition: before them they were appended, or never read.
+    `sequence` are the columns by which a change is later than another, before the order of the log.
+    """
+
+    keys: tuple[str, ...]
+    compares_offsets: bool
+    since: Positions = field(default_factory=dict)
+    sequence: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert self.keys, "a key has columns"
+
+
+@dataclass(frozen=True, slots=True)
 class Landed:
-    """What one chain has landed in a table: the ledger (protocol.md 3).
+    """The ledger of one chain in a table: all that it has landed (protocol.md 3).
 
     `offsets` are next-to-read, for every partition ever read, also of topics no longer read;
-    `leader_epochs` are those of the records before them, where known (KIP-320): with them a log
-    that was cut off and has grown past us again is told from the one we read.
-    `recent` are the newest commit ids with the digest of their files, oldest first.
+    `leader_epochs` are those of the records before them, where known (KIP-320): they show that a
+    log was truncated and has grown past our position again.
+    `recent` are the newest commit ids with the digest of their files, oldest first. `keyed` is None
+    for a chain that only appends.
     """
 
     chain: str
@@ -155,6 +190,7 @@ class Landed:
     recent: tuple[tuple[CommitId, str], ...] = ()
     valid_through_ms: int | None = None
     leader_epochs: LeaderEpochs = field(default_factory=dict)
+    keyed: Keyed | None = None
 
     @property
     def claim(self) -> Claim:
@@ -171,7 +207,7 @@ def commit_id_of(
 ) -> CommitId:
     """Derive the id of a logical commit from what it covers (protocol.md I5).
 
-    Anchors without ranges and fences pass a nonce, since they cover nothing that tells them apart.
+    Anchors without ranges and fences pass a nonce, since they cover nothing that could differ.
     """
     ranges = [
         [at.topic_id, at.partition, r.start, r.stop]
@@ -191,64 +227,92 @@ def landed_after(landed: Landed, commit: Committable) -> Landed:
     """Return the ledger as it reads once `commit` has landed on `landed`.
 
     Origins are written only where the ledger has no position; progress must begin at the ledger's
-    positions, which `decide` has checked on the same state. After a seek the origins stand, and of
-    what landed before nothing is recent: it may land again.
+    positions, which `decide` has checked on the same state. After a seek the origins count, and of
+    what landed before nothing is recent: it may land again. Rows may be of other rules then, or of
+    records that the log has lost, so offsets are compared no more.
     """
-    if commit.kind is CommitKind.SEEK:
-        return _after_seek(landed, commit)
-    offsets = advanced({**commit.origins, **landed.offsets}, commit.progress)
-    recent = (*landed.recent, (commit.commit_id, commit.digest))[-RECENT_COMMITS_MAX:]
-    return Landed(
-        chain=landed.chain,
-        cluster_id=commit.cluster_id,
+    by_commit = replace(
+        landed,
         generation=commit.generation,
         owner=commit.owner,
-        segment=landed.segment,
         rules_hash=commit.rules_hash,
-        offsets=offsets,
-        recent=recent,
-        valid_through_ms=_later(landed.valid_through_ms, commit.valid_through_ms),
+        recent=((commit.commit_id, commit.digest),),
+        keyed=keyed_after(landed, commit),
+    )
+    if commit.kind is CommitKind.SEEK:
+        return replace(
+            by_commit,
+            segment=commit.segment,
+            offsets={**landed.offsets, **commit.origins},
+            keyed=landed.keyed and _put_back(landed.keyed, commit.origins),
+            valid_through_ms=None,
+            leader_epochs=without(landed.leader_epochs, commit.origins),
+        )
+    times_ms = (landed.valid_through_ms, commit.valid_through_ms)
+    return replace(
+        by_commit,
+        cluster_id=commit.cluster_id,
+        offsets=advanced({**commit.origins, **landed.offsets}, commit.progress),
+        recent=(*landed.recent, *by_commit.recent)[-RECENT_COMMITS_MAX:],
+        valid_through_ms=max((each for each in times_ms if each is not None), default=None),
         leader_epochs={**without(landed.leader_epochs, commit.progress), **commit.leader_epochs},
     )
 
 
-def _after_seek(landed: Landed, commit: Committable) -> Landed:
-    moved = commit.origins
-    return Landed(
-        chain=landed.chain,
-        cluster_id=landed.cluster_id,
-        generation=commit.generation,
-        owner=commit.owner,
-        segment=commit.segment,
-        rules_hash=commit.rules_hash,
-        offsets={**landed.offsets, **moved},
-        recent=((commit.commit_id, commit.digest),),
-        leader_epochs=without(landed.leader_epochs, moved),
-    )
+def keyed_after(landed: Landed, commit: Committable) -> Keyed | None:
+    """Return how a chain changes rows once `commit` has landed: its first row delta decides.
+
+    Its changes begin where the partitions were then, and where later ones are read from.
+    """
+    keyed = landed.keyed
+    if keyed is None and commit.keys:
+        keyed = Keyed(
+            commit.keys, commit.compares_offsets, _beyond_first(landed.offsets), commit.sequence
+        )
+    if keyed is None or commit.kind is CommitKind.SEEK:
+        return keyed
+    begun = {at: each for at, each in commit.origins.items() if at not in landed.offsets}
+    return replace(keyed, since={**keyed.since, **_beyond_first(begun)})
+
+
+def _put_back(keyed: Keyed, to: Positions) -> Keyed:
+    """Return how a chain changes rows once it is put back: what it reads again are changes."""
+    since = {at: min(first, to.get(at, first)) for at, first in keyed.since.items()}
+    return replace(keyed, compares_offsets=False, since=since)
+
+
+def _beyond_first(positions: Positions) -> Positions:
+    """Return the positions of records that are not at the beginning of their partition."""
+    return {at: each for at, each in records_only(positions).items() if each}
 
 
 def target_of(pipeline: str, chain: Chain) -> str:
-    """Name the target table of a chain: its own table, or the one whose rejects it holds."""
+    """Name the target table of a chain: its own table, or the one that it holds the rejects of."""
     return chain.name.removeprefix(f"{pipeline}/") if chain.is_quarantine else chain.table
 
 
 def first_ledger(
-    chain: Chain, claim: Claim, cluster_id: str, rules_hash: str, origins: Positions
+    chain: Chain,
+    claim: Claim,
+    cluster_id: str,
+    rules_hash: str,
+    origins: Positions,
+    *,
+    keyed: Keyed | None = None,
 ) -> Landed:
     """Return the ledger a table is created with: start positions and nothing landed."""
+    if keyed is not None:
+        keyed = replace(keyed, since=_beyond_first(origins))
     return Landed(
-        chain.name, cluster_id, claim.generation, claim.owner, 0, rules_hash, dict(origins)
+        chain.name,
+        cluster_id,
+        claim.generation,
+        claim.owner,
+        0,
+        rules_hash,
+        dict(origins),
+        keyed=keyed,
     )
-
-
-def files_of(commits: Sequence[Committable]) -> tuple[DataFile, ...]:
-    """List the files of several commits in order."""
-    return tuple(file for commit in commits for file in commit.files)
-
-
-def _later(first: int | None, second: int | None) -> int | None:
-    known = [value for value in (first, second) if value is not None]
-    return max(known) if known else None
 
 
 def position(positions: Positions, at: TopicPartition) -> Offset:

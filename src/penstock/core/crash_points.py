@@ -21,6 +21,9 @@ class CrashPoint(StrEnum):
     CREATE_AFTER = "create.after"
     EVOLVE_BEFORE = "evolve.before"
     EVOLVE_AFTER = "evolve.after"
+    RESOLVE_BEFORE = "resolve.before"
+    RESOLVE_AFTER = "resolve.after"
+    ROW_DELETES_WRITTEN = "row_deletes.written"
     MANIFEST_WRITTEN = "manifest.written"
     COMMIT_BEFORE = "commit.before"
     COMMIT_AFTER = "commit.after"
@@ -37,10 +40,25 @@ class CrashPoint(StrEnum):
     HOUSEKEEP_AFTER = "housekeep.after"
     HEARTBEAT_BEFORE = "heartbeat.before"
     HEARTBEAT_AFTER = "heartbeat.after"
+    LEDGER_BEFORE = "ledger.before"
+    LEDGER_AFTER = "ledger.after"
+    END_BEFORE = "end.before"
+    END_AFTER = "end.after"
     STOPPING = "stopping"
     RELEASE_BEFORE = "release.before"
     RELEASE_AFTER = "release.after"
 
 
+OF_PUBLISHING = frozenset(
+    {
+        CrashPoint.LEDGER_BEFORE,
+        CrashPoint.LEDGER_AFTER,
+        CrashPoint.END_BEFORE,
+        CrashPoint.END_AFTER,
+    }
+)
+"""Points of transactions in Kafka, which landing has none of."""
+
+
 class InjectedError(Exception):
-    """Stand for an error of our own making: no handler expects it, and no fence holds it off."""
+    """An error that tests raise on purpose: no handler expects it, and no fence holds it off."""

@@ -5,7 +5,7 @@ rests on the compare-and-set over offsets alone (rules 1, 3, 4, 5): the answer i
 very state it was given, and the table must still be in that state when the commit is applied.
 Rule 2 makes zombies stop early and keeps them from landing after a newer owner.
 
-Invariants: no I/O, no clock, no randomness; every pair of facts gives exactly one decision.
+Invariants: no I/O, no clock, no randomness; every pair of facts has exactly one decision.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ def decide(
 
     `over` are the lines that ours was made over, as `outranks` takes them.
     """
-    # Rule 1: it is there already.
+    # Rule 1: it has landed already.
     digest = landed.digest_of(prepared.commit_id)
     if digest is not None:
         return AlreadyLanded(ours=digest == prepared.digest)
     ranges = prepared.progress
-    behind = [position(landed.offsets, at) - covered.stop for at, covered in ranges.items()]
-    if ranges and min(behind) >= 0:
+    ahead = [position(landed.offsets, at) - covered.stop for at, covered in ranges.items()]
+    if ranges and min(ahead) >= 0:
         return AlreadyLanded(ours=False)
-    # Rule 2: a newer owner landed. Before rule 3, for an empty commit of theirs moves no offset.
+    # Rule 2: a newer owner landed. Before rule 3: an empty commit of theirs moves no offset.
     theirs = landed.claim
     if outranks(theirs, claim, supersedes):
         return Fenced(by=theirs)
-    # Rule 3: it continues exactly where the table is. True as well when there are no ranges.
+    # Rule 3: it continues exactly where the table is. This holds as well when there are no ranges.
     ahead = [position(landed.offsets, at) - covered.start for at, covered in ranges.items()]
     if all(distance == 0 for distance in ahead):
         return Commit()
@@ -80,7 +80,7 @@ def decide(
 
 def outranks(theirs: Claim, ours: Claim, supersedes: Collection[str] = ()) -> bool:
     """Return whether a landed claim fences ours: higher, equal with another known owner, or
-    of another line, whose numbers say nothing of ours (docs/design/0225).
+    of another lineage, with numbers that cannot be compared with ours (docs/design/0225).
 
     Not where ours was made `over` that line. A ledger may have forgotten its owner (""), never its
     generation (protocol.md 3).

@@ -1,9 +1,9 @@
-"""What can go wrong, sorted by what the reader of the message must do.
+"""All errors, sorted by what the reader of the message must do.
 
     PenstockError
     ├── InvalidError          fix your input                      exit 2
     ├── FencedError           a newer owner runs; do not restart  exit 3
-    ├── DecisionNeededError   a human must decide                 exit 4
+    ├── DecisionNeededError   a person must decide                exit 4
     ├── BugError              ours; please report                 exit 70
     ├── UnavailableError      try again later                     exit 75
     ├── ConflictError         certainly not applied; refresh      internal
@@ -16,13 +16,15 @@ stable (`P` and three digits). A new direct child needs a design note (docs/desi
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from penstock.core.claims import Claim
+    from penstock.core.offsets import Offset, TopicPartition
 
 _BY_RANK = (4, 2, 3, 70, 75)
-"""Exit codes by rank: what waits for a human comes before what may end by itself."""
+"""Exit codes by rank: what waits for a person comes before what may end by itself."""
 
 
 class PenstockError(Exception):
@@ -37,7 +39,7 @@ class PenstockError(Exception):
         self.hint = hint
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.message, self.code, self.hint))
+        return (partial(type(self), code=self.code, hint=self.hint), (self.message,))
 
 
 class InvalidError(PenstockError):
@@ -57,9 +59,13 @@ class FencedError(PenstockError):
 
 
 class DecisionNeededError(PenstockError):
-    """Going on would lose or double records, or forget a rollback: a human decides."""
+    """Going on would lose or double records, or forget a rollback: a person decides.
+
+    `at` is the record that asks, where it is one; what lies before it may land.
+    """
 
     exit_code = 4
+    at: tuple[TopicPartition, Offset] | None = None
 
 
 class BugError(PenstockError):
@@ -83,12 +89,8 @@ class OutcomeUnknownError(PenstockError):
 
 
 def gravest(codes: Iterable[int]) -> int:
-    """Return the exit code that a human should see first; 0 when there is none but that.
+    """Return the exit code that a person should see first; 0 when there is none but that.
 
     Source: docs/reference/exit-codes.md, "4 before 2 before 75".
     """
     return min((code for code in codes if code), key=_BY_RANK.index, default=0)
-
-
-def _rebuild(kind: type[PenstockError], message: str, code: str, hint: str) -> PenstockError:
-    return kind(message, code=code, hint=hint)

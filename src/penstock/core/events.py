@@ -44,12 +44,12 @@ class WaitLasted(Event):
 @dataclass(frozen=True, slots=True)
 class BacklogCounted(Event):
     """The backlog is known for the first time in this run: records per topic (`lag`), per table
-    (`behind`) and per partition (`waiting`).
+    (`table_lag`) and per partition (`partition_lag`).
     """
 
     lag: Mapping[str, int]
-    behind: Mapping[str, int]
-    waiting: Mapping[str, int]
+    table_lag: Mapping[str, int]
+    partition_lag: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +62,16 @@ class TableCreated(Event):
 
 @dataclass(frozen=True, slots=True)
 class EpochPlanned(Event):
-    """An epoch was planned. `lag` is the backlog in records per topic, `behind` per table,
-    `waiting` per partition, all before this epoch.
+    """An epoch was planned. `lag` is the backlog in records per topic, `table_lag` per table,
+    `partition_lag` per partition, all before this epoch.
     """
 
     epoch: int
     slices: int
     records: int
     lag: Mapping[str, int] = field(default_factory=dict)
-    behind: Mapping[str, int] = field(default_factory=dict)
-    waiting: Mapping[str, int] = field(default_factory=dict)
+    table_lag: Mapping[str, int] = field(default_factory=dict)
+    partition_lag: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,11 @@ class EpochPrepared(Event):
 
 @dataclass(frozen=True, slots=True)
 class TableCommitted(Event):
-    """Files and progress became visible in one table."""
+    """Files and progress became visible in one table.
+
+    `changes` counts what a row delta did: keys inserted, updated, deleted, absent, late; rows
+    healed, which are further rows of one key; and records superseded by later ones of the commit.
+    """
 
     epoch: int
     table: str
@@ -122,6 +126,18 @@ class TableCommitted(Event):
     size_bytes: int
     seconds: float
     valid_through_ms: int | None = None
+    changes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KeysAcrossPartitions(Event):
+    """A commit changed `keys` keys in two partitions, or replaced `rows` rows of other partitions:
+    which change is the last is by their order in the commit, or that of commits.
+    """
+
+    table: str
+    keys: int
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,18 +151,18 @@ class CommitEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class CommitFoundLanded(CommitEvent):
-    """A commit of an earlier attempt was found in the table and not repeated. `ours` is false when
-    it landed with other files than those prepared.
+    """A commit of an earlier attempt was found in the table and not repeated. `as_prepared` is
+    false when it landed with other files than those prepared.
     """
 
-    ours: bool
+    as_prepared: bool
 
 
 @dataclass(frozen=True, slots=True)
 class CommitConflicted(CommitEvent):
     """The table changed during the commit; everything is read and decided again."""
 
-    turn: int
+    attempt: int
     reason: str
 
 
@@ -154,7 +170,7 @@ class CommitConflicted(CommitEvent):
 class CommitLeftInDoubt(CommitEvent):
     """The answer to a commit was lost; the next turn finds out whether it landed."""
 
-    turn: int
+    attempt: int
     reason: str
 
 
@@ -183,8 +199,23 @@ class TableResumed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class TableLeft(Event):
+class TableAbandoned(Event):
     """A run no longer waits for a parked table: its topics were deleted. Pending commits stay."""
+
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class PauseBegan(Event):
+    """The run commits nothing to a table until `until_ms`: somebody paused it."""
+
+    table: str
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PauseEnded(Event):
+    """The pause of a table is over, by its time or by `penstock resume`; its commits go on."""
 
     table: str
 
@@ -210,12 +241,13 @@ class PoisonFound(Event):
 @dataclass(frozen=True, slots=True)
 class ConcurrencyLowered(Event):
     """`slices` slices killed a worker together, and none of them alone: they need more memory than
-    the workers have. At most `at_once` run together now; more are tried again after some epochs.
+    the workers have. At most `concurrency_max` run together now; more are tried again after some
+    epochs.
     """
 
     epoch: int
     slices: int
-    at_once: int
+    concurrency_max: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,12 +260,12 @@ class RecordsFiltered(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class StretchRead(Event):
-    """A replay has read `read` of its `positions` offsets so far."""
+class ReplayProgressed(Event):
+    """A replay has read `offsets_read` of its `offsets` offsets so far."""
 
     table: str
-    read: int
-    positions: int
+    offsets_read: int
+    offsets: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Which files a replayed stretch replaces, and which stand across its edge. Pure.
+"""Finds the files that a replayed range replaces, and those across its edge. Pure.
 
 Rule (docs/design/0110): a file is replaced only when every row of it came from the stretch, so that
-one commit takes exactly the stretch's rows away and puts them there anew.
+one commit removes exactly the rows of a range and writes them again.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ from dataclasses import dataclass, field
 from penstock.core.offsets import OffsetRange, span
 
 Ranges = Mapping[tuple[str, int], OffsetRange]
-"""Ranges by topic name and partition, as rows tell their source."""
+"""Ranges by topic name and partition, as rows name their source."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileRanges:
-    """The ranges of a live file; `strangers` counts its rows without a source, `counts` those with
-    one, by topic and partition.
-    """
+    """The ranges of a live file; `counts` are its rows with a source, by topic and partition."""
 
     path: str
     rows: int
@@ -31,13 +29,13 @@ class FileRanges:
 
 @dataclass(frozen=True, slots=True)
 class Partitioned:
-    """Files by how they stand to a stretch: wholly in it, across its edge."""
+    """Files by their position to a range: wholly in it, across its edge."""
 
     inside: tuple[FileRanges, ...]
     across: tuple[FileRanges, ...]
 
     def widened(self, stretch: Ranges) -> dict[tuple[str, int], OffsetRange]:
-        """Return the range widened to hold the files across its edge, as far as one look shows."""
+        """Return the range widened to hold the files across its edge, as far as these show."""
         wide = dict(stretch)
         for file in self.across:
             for at, covered in file.ranges.items():
@@ -51,18 +49,17 @@ def partition_files(files: Iterable[FileRanges], stretch: Ranges) -> Partitioned
     inside: list[FileRanges] = []
     across: list[FileRanges] = []
     for file in files:
-        touched = [at for at, covered in file.ranges.items() if _meet(covered, stretch.get(at))]
-        if not touched:
+        pairs = [(c, stretch[at]) for at, c in file.ranges.items() if at in stretch]
+        if not any(c.start < wanted.stop and wanted.start < c.stop for c, wanted in pairs):
             continue
-        whole = not file.rows_without_source and all(
-            _within(covered, stretch.get(at)) for at, covered in file.ranges.items()
-        )
-        (inside if whole else across).append(file)
+        whole = not file.rows_without_source and len(pairs) == len(file.ranges)
+        within = all(wanted.start <= c.start and c.stop <= wanted.stop for c, wanted in pairs)
+        (inside if whole and within else across).append(file)
     return Partitioned(tuple(inside), tuple(across))
 
 
 def ends_of_rows(files: Iterable[FileRanges]) -> dict[tuple[str, int], int]:
-    """Give, by topic and partition, the offset behind the last row that is there."""
+    """Return, by topic and partition, the offset after the last row."""
     ends: dict[tuple[str, int], int] = {}
     for file in files:
         for at, covered in file.ranges.items():
@@ -71,7 +68,7 @@ def ends_of_rows(files: Iterable[FileRanges]) -> dict[tuple[str, int], int]:
 
 
 def starts_of_rows(files: Iterable[FileRanges]) -> dict[tuple[str, int], int]:
-    """Give, by topic and partition, the offset of the first row that is there."""
+    """Return, by topic and partition, the offset of the first row that exists."""
     first: dict[tuple[str, int], int] = {}
     for file in files:
         for at, covered in file.ranges.items():
@@ -85,11 +82,3 @@ def rows_of(files: Iterable[FileRanges]) -> Counter[tuple[str, int]]:
     for file in files:
         total.update(file.counts)
     return total
-
-
-def _meet(covered: OffsetRange, stretch: OffsetRange | None) -> bool:
-    return stretch is not None and covered.start < stretch.stop and stretch.start < covered.stop
-
-
-def _within(covered: OffsetRange, stretch: OffsetRange | None) -> bool:
-    return stretch is not None and stretch.start <= covered.start and covered.stop <= stretch.stop

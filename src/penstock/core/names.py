@@ -2,8 +2,8 @@
 
 Readers differ: Spark finds a column by `toLowerCase` and a member of a struct by
 `equalsIgnoreCase`, its Parquet reader, Delta and Iceberg go by `toLowerCase`, and DuckDB by ASCII
-alone. Here two names are one as soon as they are for one of them, so that what is told apart here
-is so everywhere.
+alone. Here two names are one as soon as they are for one of them, so that names that differ here
+differ everywhere.
 
 Source: `java.lang.String`; Unicode, "Default Case Folding". What Spark says of each letter is in
 tests/integration/readers/test_names_of_columns.py.

@@ -60,7 +60,7 @@ def span(start: int, stop: int) -> OffsetRange:
 
 
 def without(epochs: LeaderEpochs, moved: Container[TopicPartition]) -> dict[TopicPartition, int]:
-    """Leave out the epochs of partitions whose positions have moved away from them."""
+    """Leave out the epochs of partitions with moved positions."""
     return {at: epoch for at, epoch in epochs.items() if at not in moved}
 
 
@@ -70,7 +70,7 @@ def without_empty(progress: Progress) -> dict[TopicPartition, OffsetRange]:
 
 
 def stops(progress: Progress) -> dict[TopicPartition, Offset]:
-    """Return the position behind each range."""
+    """Return the position after each range."""
     return {at: covered.stop for at, covered in progress.items()}
 
 
@@ -90,16 +90,6 @@ def between(start: Positions, stop: Positions) -> dict[TopicPartition, OffsetRan
         for at, end in stop.items()
         if at in start and start[at] < end
     }
-
-
-def concatenated(first: Progress, second: Progress) -> dict[TopicPartition, OffsetRange]:
-    """Join two stretches, where the second goes on exactly where the first ended."""
-    joined = dict(first)
-    for at, later in second.items():
-        earlier = joined.get(at)
-        assert earlier is None or earlier.stop == later.start, f"{at}: {earlier} then {later}"
-        joined[at] = later if earlier is None else OffsetRange(earlier.start, later.stop)
-    return joined
 
 
 def gaps_and_overlaps(ranges: Iterable[OffsetRange]) -> list[tuple[str, OffsetRange]]:

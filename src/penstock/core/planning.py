@@ -1,31 +1,32 @@
 """From positions and ends to the slices of one epoch.
 
-A *lane* is one range of one partition and the tables that want exactly that range. Tables that
-stand at the same offset share a lane and its records are read once; a table that trails gets a lane
-of its own up to where the others stand, so it catches up beside them without a second reading
+A *lane* is one range of one partition and the tables that want exactly that range. Tables
+at the same offset share a lane and its records are read once; a table that lags gets a lane of its
+own up to the others' position, so it catches up next to them without a second reading
 (docs/design/0004-lanes-instead-of-floors.md).
 
 Invariants:
 - lanes of one table never overlap and start exactly at the table's position;
 - a range is split over slices only alone: a slice that holds a part of a range holds nothing else,
-  so a part whose predecessor stopped early can be dropped with all its files (protocol.md 2);
+  so a part can be dropped with all its files if the part before it stopped early (protocol.md 2);
 - the sum of planned records is at most the budget's, and every lane with a backlog gets some.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from types import MappingProxyType
 
 from penstock.core.commits import EpochNumber
-from penstock.core.offsets import Offset, OffsetRange, Positions, TopicPartition
+from penstock.core.offsets import Offset, OffsetRange, Positions, TopicPartition, span
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What can be read of a partition now.
+    """The offsets of a partition that can be read now.
 
     `stop` is the last stable offset, listed under the isolation level of the reader; `high` is the
     high watermark: the two are equal when no transaction is open.
@@ -38,8 +39,8 @@ class Bounds:
 
 def waiting_beyond(offsets: Positions, bounds: Mapping[TopicPartition, Bounds]) -> int:
     """Return how many positions partitions hold beyond `offsets`; all, where none is given."""
-    stands = {at: max(offsets.get(at, each.start), each.start) for at, each in bounds.items()}
-    return sum(max(each.stop - stands[at], 0) for at, each in bounds.items())
+    positions = {at: max(offsets.get(at, each.start), each.start) for at, each in bounds.items()}
+    return sum(max(each.stop - positions[at], 0) for at, each in bounds.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,24 +90,29 @@ class Budget:
         return max(self.record_bytes.get(at, self.record_bytes_unknown), 1.0)
 
 
-def lanes_of(positions: Mapping[str, Positions], ends: Positions) -> list[Lane]:
+def lanes_of(
+    positions: Mapping[str, Positions],
+    ends: Positions,
+    stops: Mapping[TopicPartition, Collection[Offset]] = MappingProxyType({}),
+) -> list[Lane]:
     """Lay out what each table has yet to read; tables at one offset share a lane.
 
-    A lane of trailing tables ends where the next tables stand, and they go on together from there
-    in the next epoch.
+    A lane of lagging tables ends at the position of the next tables; from there they go on together
+    in the next epoch. So do lanes that begin before one of `stops`.
     """
-    standing: dict[TopicPartition, dict[Offset, list[str]]] = defaultdict(lambda: defaultdict(list))
+    starting: dict[TopicPartition, dict[Offset, list[str]]] = defaultdict(lambda: defaultdict(list))
     for table, offsets in positions.items():
         for at, offset in offsets.items():
-            standing[at][offset].append(table)
+            starting[at][offset].append(table)
     lanes = []
-    for at in sorted(standing):
+    for at in sorted(starting):
         end = ends.get(at)
         if end is None:
             continue
-        for start, stop in pairwise([*sorted(standing[at]), max(end, *standing[at])]):
-            if start < min(stop, end):
-                tables = tuple(sorted(standing[at][start]))
+        edges = sorted({*starting[at], *stops.get(at, ())})
+        for start, stop in pairwise([*edges, max(end, edges[-1])]):
+            if start in starting[at] and start < min(stop, end):
+                tables = tuple(sorted(starting[at][start]))
                 lanes.append(Lane(at, OffsetRange(start, min(stop, end)), tables))
     return lanes
 
@@ -114,14 +120,13 @@ def lanes_of(positions: Mapping[str, Positions], ends: Positions) -> list[Lane]:
 def cut(lanes: Sequence[Lane], budget: Budget) -> list[Lane]:
     """Cut lanes to the budget, fairly: a short lane keeps all, the long ones share what is left."""
     wanted = {lane: lane.covered.count for lane in lanes}
-    records_max = min(budget.records_max, _records_within(budget, lanes))
+    total = sum(wanted.values())
+    size = sum(count * budget.bytes_of(lane.at) for lane, count in wanted.items())
+    within_bytes = total if size <= budget.bytes_max else int(total * budget.bytes_max / size)
+    records_max = min(budget.records_max, within_bytes)
     shares = _fair_shares(wanted, max(records_max, len(wanted)))
     return [
-        Lane(
-            lane.at,
-            OffsetRange(lane.covered.start, Offset(lane.covered.start + shares[lane])),
-            lane.tables,
-        )
+        replace(lane, covered=span(lane.covered.start, lane.covered.start + shares[lane]))
         for lane in lanes
     ]
 
@@ -143,16 +148,14 @@ def pack(lanes: Sequence[Lane], budget: Budget) -> tuple[Slice, ...]:
 
 
 def plan(
-    number: EpochNumber, positions: Mapping[str, Positions], ends: Positions, budget: Budget
+    number: EpochNumber,
+    positions: Mapping[str, Positions],
+    ends: Positions,
+    budget: Budget,
+    stops: Mapping[TopicPartition, Collection[Offset]] = MappingProxyType({}),
 ) -> Epoch:
     """Plan one epoch. No slices when nothing is left to read."""
-    return Epoch(number, pack(cut(lanes_of(positions, ends), budget), budget))
-
-
-def _records_within(budget: Budget, lanes: Sequence[Lane]) -> int:
-    total = sum(lane.covered.count for lane in lanes)
-    size = sum(lane.covered.count * budget.bytes_of(lane.at) for lane in lanes)
-    return total if size <= budget.bytes_max else int(total * budget.bytes_max / size)
+    return Epoch(number, pack(cut(lanes_of(positions, ends, stops), budget), budget))
 
 
 def _fair_shares(wanted: Mapping[Lane, int], available: int) -> dict[Lane, int]:
@@ -167,13 +170,11 @@ def _fair_shares(wanted: Mapping[Lane, int], available: int) -> dict[Lane, int]:
 
 
 def _split(lane: Lane, records: float) -> list[Lane]:
-    """Cut a lane into equal parts when it is worth more than one and a half tasks."""
     if lane.covered.count <= 1.5 * records:
         return [lane]
     parts = min(round(lane.covered.count / records), lane.covered.count)
     edges = [lane.covered.start + lane.covered.count * i // parts for i in range(parts + 1)]
-    ranges = [OffsetRange(Offset(a), Offset(b)) for a, b in pairwise(edges)]
-    return [Lane(lane.at, covered, lane.tables) for covered in ranges]
+    return [replace(lane, covered=span(start, stop)) for start, stop in pairwise(edges)]
 
 
 def _fill(lanes: Sequence[Lane], budget: Budget, target: float) -> list[list[Lane]]:

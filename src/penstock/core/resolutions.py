@@ -1,9 +1,9 @@
 """Resolutions: what people decided about rejected records, one numbered log per quarantine chain.
 
-Theory of operation (docs/design/0100): a resolution is a row of the quarantine table. Its number is
-a position in a log of its own, which ledgers hold like a partition of a topic: in the quarantine
-chain it is the number of resolutions, in a table's chain the number of those that the table has
-applied. So a retry is landed like anything else, by a compare-and-set on positions.
+A resolution is a row of the quarantine table. Its number is a position in a log of its own, which
+ledgers hold like a partition of a topic: in the quarantine chain it is the number of resolutions,
+in a table's chain the number of those that the table has applied. So a retry is landed like
+anything else, by a compare-and-set on positions (docs/design/0100).
 
 Invariants: no topic has such an id (Kafka's have no slash); what reads a log of records never sees
 a log of resolutions (`records_only`).
@@ -25,7 +25,7 @@ Value = TypeVar("Value")
 
 
 class Resolution(StrEnum):
-    """What was decided: the record has landed, was dropped, or was rejected again."""
+    """The decision: the record has landed, was dropped, or was rejected again."""
 
     RETRIED = "retried"
     DROPPED = "dropped"

@@ -18,7 +18,7 @@ from typing import Any
 
 PRECISION_MAX = 38
 SOURCE_PREFIX = "_kafka_"
-"""How the columns begin that tell where a row came from: `_kafka_topic`, `_kafka_offset`, …"""
+"""The prefix of the source columns: `_kafka_topic`, `_kafka_offset`, …"""
 
 
 class Kind(StrEnum):
@@ -41,7 +41,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decimal:
-    """Exact numbers of up to `precision` digits, `scale` of them behind the point."""
+    """Exact numbers of up to `precision` digits, `scale` of them after the point."""
 
     precision: int
     scale: int
@@ -129,7 +129,7 @@ _SCALARS = {kind.value: kind for kind in Kind if kind is not Kind.UNKNOWN}
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 _FIXED = re.compile(r"fixed\[\s*(\d+)\s*\]")
 SCALAR_WORDS = (*_SCALARS, "decimal(p,s)", "fixed[n]")
-"""How types without others within are written, for those who write them."""
+"""How to write types without others within."""
 
 
 def scalar_type(text: str) -> Kind | Decimal | Fixed | None:

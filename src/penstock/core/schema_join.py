@@ -1,4 +1,4 @@
-"""What becomes of schemas that are seen in several places, in part, or beside declared types.
+"""Joins schemas that are seen in several places, in part, or together with declared types.
 
 Invariant: `join` never narrows: each value that fits one side fits the join, or the clash is
 reported.
@@ -17,7 +17,7 @@ from penstock.core.schema_walk import merge, transform, walk, within
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """Report two types that no lossless join covers; the left one was kept."""
+    """Report two types that no lossless join covers, and which was kept."""
 
     path: str
     kept: Type
@@ -33,7 +33,9 @@ _PROMOTIONS = {
 
 
 def join(left: Type, right: Type) -> tuple[Type, list[Clash]]:
-    """Return the smallest type both sides fit in; on a clash the left side, which is reported."""
+    """Return the smallest type both sides fit in; on a clash, which is reported, the left side, or
+    the right one where only that has a type yet: an empty object or list says little.
+    """
     clashes: list[Clash] = []
 
     def resolve(kept: Type, other: Type, path: str) -> Type:
@@ -46,17 +48,20 @@ def join(left: Type, right: Type) -> tuple[Type, list[Clash]]:
                 return Decimal(max(kept.precision, other.precision), kept.scale)
             case Kind(), Kind() if promoted := _PROMOTIONS.get(frozenset({kept, other})):
                 return promoted
-            case _:
+            case _ if is_known(kept) or not is_known(other):
                 clashes.append(Clash(path, kept, other))
                 return kept
+            case _:
+                clashes.append(Clash(path, other, kept))
+                return other
 
     return merge(left, right, resolve), clashes
 
 
 def united(schemas: Iterable[Schema]) -> Schema:
-    """Join what was seen in several places, in order: no member that differs from another one in
-    case only, for many engines cannot tell the two apart. The first counts, there and where types
-    clash; but one that has a type yet goes before one that has none.
+    """Join what was seen in several places, in order. No two members differ in case only, because
+    many engines cannot distinguish them. The first counts, there and where types clash; but one
+    with a type goes before one that has none yet.
     """
     found, *others = schemas
     for each in others:

@@ -1,4 +1,4 @@
-"""One walk over type trees, for all that looks into a schema, changes it or merges two.
+"""One walk over type trees, for all code that reads a schema, changes it or merges two.
 
 Paths name what is within a type as hints and rejects do: `customer.id`, `items[].id` within a list,
 `prices{}` for the values of a map. Keys of maps have no path and are never changed.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.core.errors import BugError
 
 SCRATCH = "penstock_scratch_"
-"""How the last part of a scratch table's name begins."""
+"""The prefix of the last part of a scratch table's name."""
 
 
 def is_scratch(name: str) -> bool:

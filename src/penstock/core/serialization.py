@@ -1,14 +1,15 @@
 """The versioned plain-data forms of what outlives a process: ledgers and committables.
 
 Invariants:
-- reading back what was written gives an equal value;
-- a newer version is refused with what it needs, never half understood;
+- reading back what was written returns an equal value;
+- a newer version is rejected with what it needs, never half understood;
 - parsers take hostile input: anything but the exact form raises InvalidError, nothing else.
 """
 
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -21,24 +22,38 @@ from penstock.core.commits import (
     Committable,
     DataFile,
     EpochNumber,
+    Keyed,
     Landed,
 )
-from penstock.core.errors import InvalidError
 from penstock.core.offsets import LeaderEpochs, Offset, Positions, Progress, TopicPartition, span
+from penstock.core.plain_data import (
+    as_counts,
+    as_list,
+    as_natural,
+    as_rows,
+    as_text,
+    as_truth,
+    as_whole,
+    reading,
+    refusing,
+)
 
 Value = TypeVar("Value")
 
-LEDGER_VERSION = 1
-COMMITTABLE_VERSION = 1
+LEDGER_VERSION = 3
+"""Of a keyed chain with a sequence; without one it is 2, and of a chain that appends 1. A release
+that knows no keys, or no sequence, would land other rows, and must not read it."""
+COMMITTABLE_VERSION = 3
+"""Of a row delta with a sequence; without one it is 2, and of other commits 1, as for ledgers."""
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"), sort_keys=True, ensure_ascii=False)
 
 
 def ledger_to_json(landed: Landed) -> str:
-    """Write a ledger as it stands in a table (protocol.md 3), compact and with sorted keys."""
-    return _dump(
+    """Write a ledger as it is kept in a table (protocol.md 3), compact and with sorted keys."""
+    return _ENCODER.encode(
         {
-            "v": LEDGER_VERSION,
+            "v": 1 if landed.keyed is None else 3 if landed.keyed.sequence else 2,
             "chain": landed.chain,
             "cluster": landed.cluster_id,
             "generation": landed.generation,
@@ -49,35 +64,70 @@ def ledger_to_json(landed: Landed) -> str:
             "valid_through_ms": landed.valid_through_ms,
             "leader_epochs": epochs_to_json(landed.leader_epochs),
             "topics": positions_to_json(landed.offsets),
+            **({} if landed.keyed is None else {"keyed": _keyed_with_since(landed.keyed)}),
         }
     )
 
 
 def ledger_from_json(text: str) -> Landed:
     """Read a ledger; raises InvalidError when it is not one or of a newer version."""
-    data = _load(text, "ledger", LEDGER_VERSION)
-    try:
+    with reading(text, "ledger", LEDGER_VERSION) as data:
         return Landed(
-            chain=_text(data["chain"]),
-            cluster_id=_text(data["cluster"]),
-            generation=Generation(_whole(data["generation"])),
-            owner=_text(data["owner"]),
-            segment=_whole(data["segment"]),
-            rules_hash=_text(data["rules"]),
+            chain=as_text(data["chain"]),
+            cluster_id=as_text(data["cluster"]),
+            generation=Generation(as_whole(data["generation"])),
+            owner=as_text(data["owner"]),
+            segment=as_whole(data["segment"]),
+            rules_hash=as_text(data["rules"]),
             offsets=positions_from_json(data["topics"]),
-            recent=tuple((CommitId(_text(i)), _text(d)) for i, d in _rows(data["recent"])),
+            recent=tuple((CommitId(as_text(i)), as_text(d)) for i, d in as_rows(data["recent"])),
             valid_through_ms=_optional(data.get("valid_through_ms")),
             leader_epochs=epochs_from_json(data.get("leader_epochs", [])),
+            keyed=_keyed(data),
         )
-    except (KeyError, TypeError, ValueError, AttributeError, AssertionError) as error:
-        raise _malformed("ledger", error) from error
+
+
+def _keyed_with_since(keyed: Keyed) -> dict[str, Any]:
+    since = {"since": positions_to_json(keyed.since)} if keyed.since else {}
+    return {**keyed_to_data(keyed), **since}
+
+
+def keyed_to_data(keyed: Keyed) -> dict[str, Any]:
+    """Return the plain-data form of how a chain changes rows, without since where.
+
+    Keys with a sequence have another name: a release that knows no sequence does not read them.
+    """
+    keys = {"keys": [*keyed.keys], "compares_offsets": keyed.compares_offsets}
+    if not keyed.sequence:
+        return keys
+    return {"sequenced_keys": keys.pop("keys"), "sequence": [*keyed.sequence], **keys}
+
+
+def keyed_from_data(data: Mapping[str, Any]) -> Keyed:
+    """Read it back; raises KeyError, TypeError, ValueError or AssertionError on another form."""
+    since = positions_from_json(data.get("since", {}))
+    compares = as_truth(data["compares_offsets"])
+    if "sequence" not in data:
+        return Keyed(_names(data["keys"]), compares, since)
+    return Keyed(_names(data["sequenced_keys"]), compares, since, _names(data["sequence"]))
+
+
+def keyed_to_text(keyed: Keyed) -> str:
+    """Write how a chain changes rows, without since where; equal ones give equal text."""
+    return _ENCODER.encode(keyed_to_data(keyed))
+
+
+def keyed_from_text(text: str) -> Keyed:
+    """Read how a chain changes rows; raises InvalidError when it is not that."""
+    with refusing("keyed ledger"):
+        return keyed_from_data(json.loads(text))
 
 
 def committable_to_json(commit: Committable) -> str:
-    """Write a committable as it stands in the pending store."""
-    return _dump(
+    """Write a committable as it is kept in the pending store."""
+    return _ENCODER.encode(
         {
-            "v": COMMITTABLE_VERSION,
+            "v": 3 if commit.sequence else 2 if commit.touched is not None or commit.keys else 1,
             "chain": commit.chain.name,
             "table": commit.chain.table,
             "uuid": commit.table_uuid,
@@ -96,43 +146,42 @@ def committable_to_json(commit: Committable) -> str:
             "valid_through_ms": commit.valid_through_ms,
             "origins": positions_to_json(commit.origins),
             "leader_epochs": epochs_to_json(commit.leader_epochs),
-            "tallies": [
-                [*_place(at), t.examined, t.landed, t.filtered, t.quarantined]
-                for at, t in sorted(commit.tallies.items())
-            ],
+            "tallies": tallies_to_json(commit.tallies),
+            **({} if commit.touched is None else {"touched": b64encode(commit.touched).decode()}),
+            **({"keys": [*commit.keys]} if commit.keys else {}),
+            **({"compares_offsets": True} if commit.compares_offsets else {}),
+            **({"sequence": [*commit.sequence]} if commit.sequence else {}),
         }
     )
 
 
 def committable_from_json(text: str) -> Committable:
     """Read a committable; raises InvalidError when it is not one or of a newer version."""
-    data = _load(text, "pending commit", COMMITTABLE_VERSION)
-    try:
+    with reading(text, "pending commit", COMMITTABLE_VERSION) as data:
         return Committable(
-            chain=Chain(_text(data["chain"]), _text(data["table"])),
-            table_uuid=_text(data["uuid"]),
-            segment=_whole(data["segment"]),
-            commit_id=CommitId(_text(data["id"])),
-            attempt=_text(data["attempt"]),
-            generation=Generation(_whole(data["generation"])),
-            owner=_text(data["owner"]),
-            cluster_id=_text(data["cluster"]),
-            epoch=EpochNumber(_whole(data["epoch"])),
+            chain=Chain(as_text(data["chain"]), as_text(data["table"])),
+            table_uuid=as_text(data["uuid"]),
+            segment=as_whole(data["segment"]),
+            commit_id=CommitId(as_text(data["id"])),
+            attempt=as_text(data["attempt"]),
+            generation=Generation(as_whole(data["generation"])),
+            owner=as_text(data["owner"]),
+            cluster_id=as_text(data["cluster"]),
+            epoch=EpochNumber(as_whole(data["epoch"])),
             kind=CommitKind(data["kind"]),
             progress=progress_from_json(data["progress"]),
-            files=tuple(map(file_from_data, _list(data["files"]))),
-            rules_hash=_text(data["rules"]),
-            schema_id=_whole(data["schema_id"]),
+            files=tuple(map(file_from_data, as_list(data["files"]))),
+            rules_hash=as_text(data["rules"]),
+            schema_id=as_whole(data["schema_id"]),
             valid_through_ms=_optional(data["valid_through_ms"]),
             origins=positions_from_json(data["origins"]),
             leader_epochs=epochs_from_json(data.get("leader_epochs", [])),
-            tallies=_by_place(
-                (place, Tally(_natural(x), _natural(y), _counts(f), _counts(q)))
-                for *place, x, y, f, q in _rows(data["tallies"])
-            ),
+            tallies=tallies_from_json(data["tallies"]),
+            touched=b64decode(data["touched"], validate=True) if "touched" in data else None,
+            keys=_names(data["keys"]) if "keys" in data else (),
+            compares_offsets=as_truth(data.get("compares_offsets", False)),
+            sequence=_names(data["sequence"]) if "sequence" in data else (),
         )
-    except (KeyError, TypeError, ValueError, AttributeError, AssertionError) as error:
-        raise _malformed("pending commit", error) from error
 
 
 def positions_to_json(positions: Positions) -> dict[str, Any]:
@@ -147,7 +196,9 @@ def positions_to_json(positions: Positions) -> dict[str, Any]:
 def positions_from_json(topics: Mapping[str, Any]) -> dict[TopicPartition, Offset]:
     """Read positions back; raises KeyError, TypeError or ValueError on another form."""
     return {
-        TopicPartition(topic_id, _number(partition), _text(topic["name"])): Offset(_natural(offset))
+        TopicPartition(topic_id, _number(partition), as_text(topic["name"])): Offset(
+            as_natural(offset)
+        )
         for topic_id, topic in topics.items()
         for partition, offset in _filled(topic["offsets"]).items()
     }
@@ -160,7 +211,7 @@ def epochs_to_json(epochs: LeaderEpochs) -> list[list[Any]]:
 
 def epochs_from_json(rows: list[list[Any]]) -> dict[TopicPartition, int]:
     """Read leader epochs back; raises TypeError or ValueError on another form."""
-    return _by_place((place, _natural(epoch)) for *place, epoch in _rows(rows))
+    return _by_place((place, as_natural(epoch)) for *place, epoch in as_rows(rows))
 
 
 def progress_to_json(progress: Progress) -> list[list[Any]]:
@@ -171,8 +222,30 @@ def progress_to_json(progress: Progress) -> list[list[Any]]:
 def progress_from_json(rows: list[list[Any]]) -> Progress:
     """Read ranges back; raises TypeError or ValueError on another form."""
     return _by_place(
-        (place, span(_natural(start), _natural(stop))) for *place, start, stop in _rows(rows)
+        (place, span(as_natural(start), as_natural(stop))) for *place, start, stop in as_rows(rows)
     )
+
+
+def tallies_to_json(tallies: Mapping[TopicPartition, Tally]) -> list[list[Any]]:
+    """List tallies as `[topic id, partition, topic, examined, landed, filtered, quarantined]`, and
+    what was superseded after them where that is not 0.
+    """
+    return [
+        [
+            *_place(at),
+            each.examined,
+            each.landed,
+            each.filtered,
+            each.quarantined,
+            *([each.superseded] if each.superseded else []),
+        ]
+        for at, each in sorted(tallies.items())
+    ]
+
+
+def tallies_from_json(rows: list[list[Any]]) -> dict[TopicPartition, Tally]:
+    """Read tallies back; raises TypeError or ValueError on another form."""
+    return _by_place((row[:3], _tally(*row[3:])) for row in as_rows(rows))
 
 
 def file_to_data(file: DataFile) -> dict[str, Any]:
@@ -190,52 +263,13 @@ def file_to_data(file: DataFile) -> dict[str, Any]:
 def file_from_data(data: Mapping[str, Any]) -> DataFile:
     """Read a file description back; raises KeyError, TypeError or ValueError on another form."""
     return DataFile(
-        path=_text(data["path"]),
-        record_count=_natural(data["records"]),
-        size_bytes=_natural(data["bytes"]),
+        path=as_text(data["path"]),
+        record_count=as_natural(data["records"]),
+        size_bytes=as_natural(data["bytes"]),
         ranges=progress_from_json(data["ranges"]),
-        partition=_text(data["partition"]),
-        detail=_text(data["detail"]),
+        partition=as_text(data["partition"]),
+        detail=as_text(data["detail"]),
     )
-
-
-def _dump(data: Mapping[str, Any]) -> str:
-    return _ENCODER.encode(data)
-
-
-def _load(text: str, what: str, version_max: int) -> dict[str, Any]:
-    try:
-        data = json.loads(text)
-        version = _positive(data["v"])
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise _malformed(what, error) from error
-    if version > version_max:
-        raise InvalidError(
-            f"this {what} has version {version}, and this penstock reads up to {version_max}",
-            code="P190",
-            hint="use the newer penstock that wrote it, or upgrade this one",
-        )
-    return dict(data)
-
-
-def _malformed(what: str, error: Exception) -> InvalidError:
-    return InvalidError(
-        f"this is not a {what} of Penstock: {type(error).__name__}: {error}",
-        code="P191",
-        hint="it was edited or damaged by others; restore it from a backup",
-    )
-
-
-def _rows(value: Any) -> list[list[Any]]:
-    """Return a list of lists, or raise: a text would pass as a row of its letters."""
-    return [_list(each) for each in _list(value)]
-
-
-def _list(value: Any) -> list[Any]:
-    """Return a list; raise for anything else: what has no members would pass as an empty list."""
-    if not isinstance(value, list):
-        raise TypeError(f"a list was expected, not {value!r}")
-    return value
 
 
 def _filled(value: Any) -> dict[str, Any]:
@@ -251,9 +285,9 @@ def _place(at: TopicPartition) -> list[Any]:
 def _by_place(pairs: Iterable[tuple[list[Any], Value]]) -> dict[TopicPartition, Value]:
     found: dict[TopicPartition, Value] = {}
     for (topic_id, partition, topic), value in pairs:
-        at = TopicPartition(_text(topic_id), _whole(partition), _text(topic))
+        at = TopicPartition(as_text(topic_id), as_whole(partition), as_text(topic))
         if at in found:
-            raise ValueError(f"{at} is there twice")
+            raise ValueError(f"{at} occurs twice")
         found[at] = value
     return found
 
@@ -266,37 +300,29 @@ def _number(text: str) -> int:
     return number
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"a string was expected, not {value!r}")
-    return value
+def _keyed(ledger: Mapping[str, Any]) -> Keyed | None:
+    if ledger["v"] > 1:
+        return keyed_from_data(ledger["keyed"])
+    if "keyed" in ledger:
+        raise ValueError("a ledger of version 1 is of no keyed chain")
+    return None
 
 
-def _whole(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"a whole number was expected, not {value!r}")
-    return value
+def _tally(examined: Any, landed: Any, filtered: Any, refused: Any, *superseded: Any) -> Tally:
+    """Read the numbers of a tally; raise TypeError or ValueError where there are others."""
+    [more] = [as_natural(each, 1) for each in superseded] or [0]
+    return Tally(
+        as_natural(examined), as_natural(landed), as_counts(filtered), as_counts(refused), more
+    )
 
 
-def _natural(value: Any) -> int:
-    number = _whole(value)
-    if number < 0:
-        raise ValueError(f"a number from 0 on was expected, not {number}")
-    return number
-
-
-def _positive(value: Any) -> int:
-    number = _whole(value)
-    if number < 1:
-        raise ValueError(f"a number from 1 on was expected, not {number}")
-    return number
-
-
-def _counts(value: Any) -> dict[str, int]:
-    if not isinstance(value, dict):
-        raise TypeError(f"counts by reason were expected, not {value!r}")
-    return {reason: _natural(count) for reason, count in value.items()}
+def _names(value: Any) -> tuple[str, ...]:
+    """Return names of columns, each there once; raise TypeError or ValueError for anything else."""
+    names = tuple(as_text(each) for each in as_list(value))
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"names were expected, each once, not {value!r}")
+    return names
 
 
 def _optional(value: Any) -> int | None:
-    return None if value is None else _whole(value)
+    return None if value is None else as_whole(value)

@@ -1,10 +1,10 @@
-"""What metadata says of a data file, what the file holds, and where the two disagree. Pure.
+"""Compares the metadata of a data file with the contents of the file. Pure.
 
 Invariants:
-- what metadata leaves out is right: a reader then looks for itself;
+- what metadata leaves out is right: a reader then reads the file;
 - bounds may be wider than the values, since formats cut long ones, but never narrower: a reader
   skips a whole file by them, and a delete takes away a whole file by them;
-- bounds tell of numbers only, so a column with NaN has bounds only beside the number of NaN.
+- bounds cover numbers only, so a column with NaN has bounds only with the number of NaN.
 
 Source: Apache Iceberg table specification, "Data File Fields"; Delta transaction log protocol,
 "Per-file Statistics".
@@ -93,7 +93,7 @@ class PartitionSummary:
     """What a manifest list says of one partition field, over all files of a manifest.
 
     `has_nans` is None where it is not said. Without bounds a reader takes all values for null or
-    NaN; where they are there and one of them is None, that one says nothing.
+    NaN; where they exist and one of them is None, that one says nothing.
     """
 
     has_nulls: bool
@@ -103,7 +103,7 @@ class PartitionSummary:
     upper: Value | None = None
 
     def covers(self, value: Any) -> bool:
-        """Return whether a reader that looks for a file's partition value reads the manifest."""
+        """Return whether a reader that filters by a file's partition value reads the manifest."""
         if value is None:
             return self.has_nulls
         if isinstance(value, float) and math.isnan(value):
@@ -122,8 +122,8 @@ class PartitionSummary:
 class PartitionValue:
     """What metadata says of one partition field of a file: `derived` of every row's column.
 
-    `derived` takes an Arrow array of the column, and gives one of values like `value`. It raises
-    ValueError where a row's value is beyond all that the partition field can hold. `summary` is
+    `derived` takes an Arrow array of the column, and returns one of values like `value`. It raises
+    ValueError where a row's value is outside the range of the partition field. `summary` is
     that of the file's manifest, None where nothing is said of a manifest.
     """
 
@@ -138,8 +138,8 @@ class PartitionValue:
 class FileStatistics:
     """What metadata says of one live data file.
 
-    `unreadable` are sentences on what stands in the metadata and cannot be understood, `untold` on
-    what is not compared.
+    `unreadable` are sentences on metadata that cannot be understood, `not_compared` on what is not
+    compared.
     """
 
     path: str
@@ -148,20 +148,13 @@ class FileStatistics:
     columns: tuple[ColumnStatistics, ...] = ()
     partition: tuple[PartitionValue, ...] = ()
     unreadable: tuple[str, ...] = ()
-    untold: tuple[str, ...] = ()
+    not_compared: tuple[str, ...] = ()
 
 
-def columns_told(stated: FileStatistics) -> frozenset[Leaf]:
+def described_columns(stated: FileStatistics) -> frozenset[Leaf]:
     """Return the columns of which a file's metadata says anything, its partition's among them."""
-    told = [
-        each.column
-        for each in stated.columns
-        if any(
-            said is not None
-            for said in (each.values, each.nulls, each.nans, each.lower, each.upper)
-        )
-    ]
-    return frozenset([*told, *(each.column for each in stated.partition)])
+    said = (each.column for each in stated.columns if each != ColumnStatistics(each.column))
+    return frozenset([*said, *(each.column for each in stated.partition)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,10 +194,10 @@ class FileContents:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """One place where metadata says something else than the file holds, for people.
+    """One place where metadata and the file differ, for people.
 
-    `column` is "" where it is about the whole file; a partition field stands for its column. The
-    file of a count is the manifest.
+    `column` is "" where it is about the whole file; a partition field has the name of its column.
+    The file of a count is the manifest.
     """
 
     file: str
@@ -224,19 +217,19 @@ def mismatches(stated: FileStatistics, held: FileContents) -> list[Mismatch]:
     path = stated.path
     found = unreadable(stated)
     if stated.size_bytes not in (None, held.size_bytes):
-        size = (f"{stated.size_bytes:,} bytes", f"{held.size_bytes:,} bytes")
-        found.append(Mismatch(path, "", Fault.FILE_SIZE, *size))
+        size, actual = f"{stated.size_bytes:,} bytes", f"{held.size_bytes:,} bytes"
+        found.append(Mismatch(path, "", Fault.FILE_SIZE, stated=size, held=actual))
     if stated.records not in (None, held.records):
-        rows = (f"{stated.records:,} records", f"{held.records:,} records")
-        found.append(Mismatch(path, "", Fault.RECORDS, *rows))
+        count, actual = f"{stated.records:,} records", f"{held.records:,} records"
+        found.append(Mismatch(path, "", Fault.RECORDS, stated=count, held=actual))
     for column in stated.columns:
         contents = held.columns.get(column.column)
         if contents is not None:
             found += _of_column(path, column, contents)
     for part in stated.partition:
         if part.summary is not None and not part.summary.covers(part.value):
-            told = (str(part.summary), shown(part.value, None))
-            found.append(Mismatch(path, part.name, Fault.SUMMARY, *told))
+            summary, value = str(part.summary), shown(part.value, None)
+            found.append(Mismatch(path, part.name, Fault.SUMMARY, stated=summary, held=value))
         others = [
             each
             for each in held.partition.get(part.name, ())
@@ -271,24 +264,24 @@ def shown(value: Any, kind: Kind | None) -> str:
 
 def _of_column(path: str, stated: ColumnStatistics, held: ColumnContents) -> Iterator[Mismatch]:
     name = stated.column.name
-    for fault, told, there in (
+    for fault, said, there in (
         (Fault.VALUES, stated.values, held.values),
         (Fault.NULLS, stated.nulls, held.nulls),
         (Fault.NANS, stated.nans, held.nans),
     ):
-        if told is not None and told != there:
-            yield Mismatch(path, name, fault, f"{told:,}", f"{there:,}")
+        if said is not None and said != there:
+            yield Mismatch(path, name, fault, f"{said:,}", f"{there:,}")
     bounded = stated.lower is not None or stated.upper is not None
     if bounded and held.nans and stated.nans is None:
         holds = f"{held.nans:,} NaN, which no bound covers"
         yield Mismatch(path, name, Fault.NANS, "bounds, and no number of NaN", holds)
     kind = stated.column.kind
     if _is_less(held.least, stated.lower):
-        values = (shown(stated.lower, kind), shown(held.least, kind))
-        yield Mismatch(path, name, Fault.LOWER, *values)
+        lower, least = shown(stated.lower, kind), shown(held.least, kind)
+        yield Mismatch(path, name, Fault.LOWER, stated=lower, held=least)
     if _is_less(stated.upper, held.greatest):
-        values = (shown(stated.upper, kind), shown(held.greatest, kind))
-        yield Mismatch(path, name, Fault.UPPER, *values)
+        upper, greatest = shown(stated.upper, kind), shown(held.greatest, kind)
+        yield Mismatch(path, name, Fault.UPPER, stated=upper, held=greatest)
 
 
 def _is_less(one: Value | None, other: Value | None) -> bool:

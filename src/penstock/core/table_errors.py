@@ -14,10 +14,10 @@ from penstock.core.errors import (
     UnavailableError,
 )
 
-FILE_GONE = "P403"
-FILES_UNFIT = "P439"
+FILE_MISSING = "P403"
+FILES_REJECTED = "P439"
 """Code of the InvalidError by which `Table.commit` says that prepared files no longer fit the table
-(partitioning changed, a column is gone): it was not applied, and the range is to be read again."""
+(partitioning changed, a column was dropped): nothing was applied, the range is to be read again."""
 
 
 def moved(name: str, why: str) -> ConflictError:
@@ -38,11 +38,11 @@ def missing(name: str) -> UnavailableError:
     )
 
 
-def file_gone(name: str, why: str) -> UnavailableError:
+def file_missing(name: str, why: str) -> UnavailableError:
     """Build the error for a file that a table names and its storage does not have."""
     return UnavailableError(
-        f"a file of {name} is gone: {why}",
-        code=FILE_GONE,
+        f"a file of {name} is missing: {why}",
+        code=FILE_MISSING,
         hint="restore the file, or the table to a state without it",
     )
 
@@ -88,15 +88,15 @@ def storage_failed(what: str, act: str, why: str) -> UnavailableError:
     return UnavailableError(
         f"{what} could not be {act}: {why}",
         code="P481",
-        hint="check that the storage is there and may be written, then run again",
+        hint="check that the storage exists and may be written, then run again",
     )
 
 
-def unfit(path: str, table: str, why: str) -> InvalidError:
+def file_rejected(path: str, table: str, why: str) -> InvalidError:
     """Build the error for a prepared file that no longer fits its table."""
     return InvalidError(
         f"the prepared file {path} cannot be committed to {table}: {why}",
-        code=FILES_UNFIT,
+        code=FILES_REJECTED,
         hint="its range is read and written again from the log; nothing was committed",
     )
 
@@ -105,8 +105,17 @@ def not_live(table: str, path: str) -> InvalidError:
     """Build the error for a file that a commit replaces and that the table no longer has."""
     return InvalidError(
         f"{table}: {path} is to be replaced, and is not live any more",
-        code=FILES_UNFIT,
-        hint="somebody rewrote the table's files; ask again",
+        code=FILES_REJECTED,
+        hint="another writer rewrote the table's files; run the command again",
+    )
+
+
+def not_deletable(table: str, path: str) -> BugError:
+    """Build the error for row deletes that are not of live rows of the state they land on."""
+    return BugError(
+        f"{table}: rows to be deleted in {path} are not live in the state that was examined",
+        code="P707",
+        hint="nothing was changed; report this with the log",
     )
 
 

@@ -29,7 +29,7 @@ from penstock.core.schema_walk import walk
 _NESTED = re.compile(r"(list|map|struct)\s*<(.*)>", re.IGNORECASE | re.DOTALL)
 _NAME = re.compile(r"[^\s,;:<>(){}\[\]=.`\"'\\]+")
 TYPE_WORDS = (*SCALAR_WORDS, "list<…>", "map<…>", "struct<…>")
-"""How types are written, for those who write them: what `parse_type` reads."""
+"""How to write types: what `parse_type` reads."""
 
 
 def parse_type(text: str) -> Type:
@@ -80,7 +80,7 @@ def _scalar(text: str) -> Kind | Decimal | Fixed:
 
 
 def _parts(text: str) -> list[str]:
-    """Split a text at its commas that stand in no bracket."""
+    """Split a text at its commas outside of brackets."""
     parts, depth, start = [], 0, 0
     for at, sign in enumerate(text):
         depth += (sign in "<(") - (sign in ">)")

@@ -4,29 +4,33 @@ Invariants:
 - one broker per directory, with everything in that directory: data, log, state, settings;
 - a process counts as the broker only when it is alive, was started when the state file says, and
   runs on this directory's settings: a stale or recycled process id is never trusted, nor killed;
-- `up` returns when the broker has answered a client, or raises and leaves no process running.
+- `up` returns when the broker has answered a client, or raises and leaves no process running;
+- a broker that was started from another folder is never chosen, only listed: it may belong to
+  another project.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import secrets
+import shlex
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from penstock.core.errors import InvalidError, UnavailableError
-from penstock.dev.jars import Progress, broker_jars, held, silent
-from penstock.dev.ports import HOST, free_port, is_free
-from penstock.engines.java import SPARK_JAVA_MAJORS, Java, find_java
+from penstock.dev.jars import BROKER, Progress, held, jars_of, silent
+from penstock.dev.ports import HOST, PORT_MAX, free_port, is_free
+from penstock.engines.java import find_java
 
-PORT_DEFAULT = 9092
+HOME = Path(".penstock/dev")
 START_SECONDS_MAX = 90
 STOP_SECONDS_MAX = 30
 KILL_SECONDS_MAX = 10
@@ -34,6 +38,8 @@ FREE_PORT_TRIES = 3
 LOG_TAIL_BYTES = 20_000
 MAIN = "kafka.Kafka"
 SETTINGS = "server.properties"
+STATE = "broker.json"
+LOG = "broker.log"
 PORT_TAKEN = "Address already in use"
 
 PROPERTIES: Mapping[str, str] = {
@@ -74,40 +80,46 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """What tests change: more broker properties (they win), and the cache for jars.
+class Chosen:
+    """The broker that is meant, if one runs; `others` are the directories of those elsewhere."""
 
-    In property values `{port}` is replaced by the port of clients.
-    """
-
-    properties: Mapping[str, str] = field(default_factory=dict)
-    cache: Path | None = None
+    directory: Path
+    running: Running | None
+    others: Sequence[Path] = ()
 
 
 def up(
     directory: Path,
-    port: int | None = None,
+    port: int,
     *,
     progress: Progress = silent,
-    options: Options | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> Running:
     """Start the broker of a directory, or return the one that already runs there.
 
-    `port` is 9092 when None, and any free one when 0. Raises InvalidError: no usable Java (P650 to
-    P652), wrong jars (P653), port in use (P656), directory cannot be written (P659);
-    UnavailableError: jars cannot be fetched (P654), the broker ended or did not answer (P657).
+    `port` is any free one when 0. `properties` of the broker win over PROPERTIES; `{port}` and
+    `{controller}` in their values are replaced by its ports. Raises InvalidError: no usable Java
+    (P602), wrong jars (P653), no Ivy (P655), port in use (P656), directory cannot be written
+    (P659); UnavailableError: jars cannot be fetched (P654), the broker ended or did not answer
+    (P657).
     """
+    if not 0 <= port <= PORT_MAX:
+        raise InvalidError(
+            f"{port} is not a port: ports are 0 to {PORT_MAX}",
+            code="P656",
+            hint="penstock dev up --port 0  (takes a free port)",
+        )
     directory = directory.absolute()
-    options = options or Options()
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with held(directory / "up.lock"):
             running = status(directory)
             if running:
                 return running
-            java = find_java(SPARK_JAVA_MAJORS, environment=os.environ)
-            jars = broker_jars(java, cache=options.cache, progress=progress)
-            return _start(_Launch(directory, java, jars, options), port)
+            found = find_java(os.environ)
+            jars = jars_of(BROKER, found, progress=progress)
+            java = [str(found.path), *JVM, *LOGGING, "-cp", f"{jars}/*"]
+            return _start(directory, java, properties or {}, port)
     except OSError as error:
         raise InvalidError(
             f"{error.filename or directory} cannot be written: {error.strerror}",
@@ -117,73 +129,73 @@ def up(
 
 
 def down(directory: Path) -> bool:
-    """Stop the broker of a directory; return False when none runs there.
-
-    Raises UnavailableError (P658) when the process cannot be ended.
-    """
+    """Stop the broker of a directory; False when none runs. Raises UnavailableError (P658)."""
     directory = directory.absolute()
     found = _found(directory)
     if found is not None:
         _end(found[0])
-    _state_file(directory).unlink(missing_ok=True)
+    (directory / STATE).unlink(missing_ok=True)
     return found is not None
 
 
 def status(directory: Path) -> Running | None:
     """Return the broker that runs on a directory, or None."""
     found = _found(directory.absolute())
-    if found is None:
-        return None
-    process, port = found
-    return Running(f"{HOST}:{port}", process.pid)
+    return found[1] if found is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Launch:
-    """What a start needs, except the port."""
+def chosen(directory: Path | None) -> Chosen:
+    """Return the broker of a directory, or that of this folder, wherever its data are.
 
-    directory: Path
-    java: Java
-    jars: Path
-    options: Options
+    Raises InvalidError (P192) where several were started from this folder, none of them in the
+    default directory.
+    """
+    wanted = directory or HOME
+    running = status(wanted)
+    if directory is not None or running is not None:
+        return Chosen(wanted, running)
+    found = sorted(everywhere())
+    here = [(place, each) for place, folder, each in found if folder == Path.cwd()]
+    if len(here) > 1:
+        names = ", ".join(str(place) for place, _ in here)
+        raise InvalidError(
+            f"several brokers were started from this folder: {names}",
+            code="P192",
+            hint=f"name one:  penstock dev down --directory {here[0][0]}",
+        )
+    if here:
+        return Chosen(*here[0])
+    return Chosen(wanted, None, [place for place, _, _ in found])
 
-    def command(self, *arguments: str) -> list[str]:
-        """Return a command line for one of Kafka's main classes."""
-        return [str(self.java.path), *JVM, *LOGGING, "-cp", f"{self.jars}/*", *arguments]
 
-
-def _start(launch: _Launch, port: int | None) -> Running:
+def _start(directory: Path, java: list[str], properties: Mapping[str, str], port: int) -> Running:
     """Start on a port; another program may take a free port first, so try again."""
-    if port != 0:
-        return _start_on(launch, PORT_DEFAULT if port is None else port)
     for _ in range(FREE_PORT_TRIES - 1):
         try:
-            return _start_on(launch, free_port())
+            return _start_on(directory, java, properties, port or free_port())
         except UnavailableError:
-            if PORT_TAKEN not in _log_tail(launch.directory):
+            if port or PORT_TAKEN not in _log_tail(directory):
                 raise
-    return _start_on(launch, free_port())
+    return _start_on(directory, java, properties, free_port())
 
 
-def _start_on(launch: _Launch, port: int) -> Running:
+def _start_on(
+    directory: Path, java: list[str], properties: Mapping[str, str], port: int
+) -> Running:
     if not is_free(port):
-        raise InvalidError(
-            f"port {port} of this machine is in use by another program",
-            code="P656",
-            hint="penstock dev up --port 0  (takes a free port)",
-        )
-    settings = _write_settings(launch, port)
-    _format(launch, settings)
-    log_file = _log_file(launch.directory)
+        raise _taken(port)
+    settings = _write_settings(directory, properties, port)
+    _format(directory, java, settings)
+    state_file, log_file = directory / STATE, directory / LOG
     if log_file.exists():
         log_file.replace(log_file.with_suffix(".log.1"))
     with log_file.open("wb") as log:
         process = subprocess.Popen(
-            launch.command(MAIN, str(settings)),
+            [*java, MAIN, str(settings)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            cwd=launch.directory,
+            cwd=directory,
             start_new_session=True,  # a Ctrl-C in this terminal is not meant for the broker
         )
     started = psutil.Process(process.pid)
@@ -194,41 +206,58 @@ def _start_on(launch: _Launch, port: int) -> Running:
             "port": port,
             "folder": str(Path.cwd()),
         }
-        _state_file(launch.directory).write_text(json.dumps(state))
-        _wait_until_it_answers(process, port, launch.directory)
+        state_file.write_text(json.dumps(state))
+        _wait_until_it_answers(process, port, directory)
     except BaseException:
         process.kill()
         process.wait()
-        _state_file(launch.directory).unlink(missing_ok=True)
+        state_file.unlink(missing_ok=True)
         raise
     process.returncode = 0  # it outlives us on purpose: keeps Popen from warning about that
     return Running(f"{HOST}:{port}", process.pid)
 
 
-def _write_settings(launch: _Launch, port: int) -> Path:
+def _taken(port: int) -> InvalidError:
+    bootstrap = f"{HOST}:{port}"
+    for place, folder, running in everywhere():
+        if running.bootstrap == bootstrap:
+            return InvalidError(
+                f"port {port} is in use by Penstock's broker of {folder}",
+                code="P656",
+                hint=f"use it:  export BROKERS={bootstrap}  or stop it:"
+                f"  penstock dev down --directory {shlex.quote(str(place))}",
+            )
+    return InvalidError(
+        f"port {port} of this machine is in use by another program",
+        code="P656",
+        hint="penstock dev up --port 0  (takes a free port)",
+    )
+
+
+def _write_settings(directory: Path, properties: Mapping[str, str], port: int) -> Path:
     controller = free_port(port)
     settings = {
         **PROPERTIES,
         "controller.quorum.voters": f"1@{HOST}:{controller}",
         "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller}",
         "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
-        "log.dirs": str(launch.directory / "data"),
+        "log.dirs": str(directory / "data"),
     }
-    for name, value in launch.options.properties.items():
+    for name, value in properties.items():
         settings[name] = value.replace("{port}", str(port)).replace("{controller}", str(controller))
-    path = launch.directory / SETTINGS
+    path = directory / SETTINGS
     escaped = {name: value.replace("\\", "\\\\") for name, value in settings.items()}
     path.write_text("".join(f"{name}={value}\n" for name, value in escaped.items()))
     return path
 
 
-def _format(launch: _Launch, settings: Path) -> None:
-    """Write the cluster id into a new data directory; one that has it is left alone."""
-    if (launch.directory / "data" / "meta.properties").exists():
+def _format(directory: Path, java: list[str], settings: Path) -> None:
+    if (directory / "data" / "meta.properties").exists():
         return
-    arguments = ("format", "-t", _new_cluster_id(), "-c", str(settings))
+    first, *rest = secrets.token_bytes(16)  # the first bit is off, so that it never begins with -
+    cluster = base64.urlsafe_b64encode(bytes([first & 0x7F, *rest])).decode().rstrip("=")
     done = subprocess.run(
-        launch.command("kafka.tools.StorageTool", *arguments),
+        [*java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(settings)],
         capture_output=True,
         text=True,
         errors="replace",
@@ -237,15 +266,15 @@ def _format(launch: _Launch, settings: Path) -> None:
     )
     if done.returncode:
         raise UnavailableError(
-            f"the broker's data directory could not be formatted: {_telling(done.stderr)}",
+            f"the broker's data directory could not be formatted: {_error_line(done.stderr)}",
             code="P657",
-            hint=f"rm -r '{launch.directory}' && penstock dev up",
+            hint=f"rm -r '{directory}' && penstock dev up",
         )
 
 
 def _wait_until_it_answers(process: subprocess.Popen[bytes], port: int, directory: Path) -> None:
     deadline = time.monotonic() + START_SECONDS_MAX
-    hint = f"the reason is at the end of {_log_file(directory)}"
+    hint = f"the reason is at the end of {directory / LOG}"
     while process.poll() is None:
         if not is_free(port) and _answers(port):
             return
@@ -256,7 +285,7 @@ def _wait_until_it_answers(process: subprocess.Popen[bytes], port: int, director
         time.sleep(0.02)
     raise UnavailableError(
         f"the broker ended with {process.returncode} before it answered: "
-        f"{_telling(_log_tail(directory))}",
+        f"{_error_line(_log_tail(directory))}",
         code="P657",
         hint=hint,
     )
@@ -280,19 +309,19 @@ def everywhere() -> Iterator[tuple[Path, Path, Running]]:
         if MAIN in words and Path(words[-1]).name == SETTINGS:
             directory = Path(words[-1]).parent
             try:
-                running = status(directory)
-                state = json.loads(_state_file(directory).read_text())
-            except (OSError, ValueError):  # another user's, or it has ended meanwhile
+                found = _found(directory)
+            except OSError:  # another user's
                 continue
-            if running is not None and running.pid == process.pid:
-                yield directory, Path(state.get("folder", "")), running
+            if found is not None and found[1].pid == process.pid:
+                yield directory, found[2], found[1]
 
 
-def _found(directory: Path) -> tuple[psutil.Process, int] | None:
-    """Return the broker's process and port, if the state file still names it."""
+def _found(directory: Path) -> tuple[psutil.Process, Running, Path] | None:
+    """Return the broker's process, and where it was started, if the state file still names it."""
     try:
-        state = json.loads(_state_file(directory).read_text())
-        process, port = psutil.Process(state["pid"]), int(state["port"])
+        state = json.loads((directory / STATE).read_text())
+        process = psutil.Process(state["pid"])
+        running = Running(f"{HOST}:{int(state['port'])}", process.pid)
         ours = (
             process.create_time() == state["started"]
             and str(directory / SETTINGS) in process.cmdline()
@@ -300,20 +329,15 @@ def _found(directory: Path) -> tuple[psutil.Process, int] | None:
         )
     except (FileNotFoundError, ValueError, KeyError, psutil.Error):
         return None
-    return (process, port) if ours else None
+    return (process, running, Path(state.get("folder", ""))) if ours else None
 
 
 def _end(process: psutil.Process) -> None:
-    """Terminate a process; kill it if it does not end."""
     for act, seconds in ((process.terminate, STOP_SECONDS_MAX), (process.kill, KILL_SECONDS_MAX)):
-        try:
-            act()
-            process.wait(timeout=seconds)
-        except psutil.NoSuchProcess:
-            return
-        except psutil.TimeoutExpired:
-            continue
-        else:
+        with contextlib.suppress(psutil.TimeoutExpired):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                act()
+                process.wait(timeout=seconds)
             return
     raise UnavailableError(
         f"the broker, process {process.pid}, does not end",
@@ -322,32 +346,18 @@ def _end(process: psutil.Process) -> None:
     )
 
 
-def _new_cluster_id() -> str:
-    """Return a UUID in Kafka's form; the first bit is off, so that it never begins with -."""
-    first, *rest = secrets.token_bytes(16)
-    return base64.urlsafe_b64encode(bytes([first & 0x7F, *rest])).decode().rstrip("=")
-
-
 def _log_tail(directory: Path) -> str:
     """Return the end of what the broker has logged since its last start."""
     try:
-        with _log_file(directory).open("rb") as file:
+        with (directory / LOG).open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_TAIL_BYTES))
             return file.read().decode(errors="replace")
     except FileNotFoundError:
         return ""
 
 
-def _telling(text: str) -> str:
+def _error_line(text: str) -> str:
     """Return the last line that names an exception or error, else the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if "xception:" in line or "ERROR" in line]
-    return (telling or lines or ["no reason was given"])[-1]
-
-
-def _log_file(directory: Path) -> Path:
-    return directory / "broker.log"
-
-
-def _state_file(directory: Path) -> Path:
-    return directory / "broker.json"
+    errors = [line for line in lines if "xception:" in line or "ERROR" in line]
+    return (errors or lines or ["no reason was given"])[-1]

@@ -31,13 +31,7 @@ from penstock.core.errors import InvalidError, UnavailableError
 from penstock.engines.java import Java
 
 KAFKA_VERSION = "4.3.1"
-LOCK = Path(__file__).with_name("broker.jars.lock")
 FETCH_SECONDS_MAX = 900
-# Kafka depends on no logging binding: without one the broker logs nothing.
-BROKER = f"""
-<dependency org="org.apache.kafka" name="kafka_2.13" rev="{KAFKA_VERSION}" conf="default->default"/>
-<dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default->default"/>
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +39,7 @@ class Bundle:
     """Jars that are fetched together with their dependencies.
 
     `dependencies` are elements of Ivy's `<dependencies>`. A bundle with another `suffix` is a
-    whole distribution, whose own dependencies Ivy does not read.
+    whole distribution: Ivy does not read its dependencies.
     """
 
     name: str
@@ -53,6 +47,16 @@ class Bundle:
     lock: Path
     suffix: str = "jar"
 
+
+BROKER = Bundle(
+    f"kafka-{KAFKA_VERSION}",
+    # Kafka depends on no logging binding: without one the broker logs nothing.
+    f"""
+<dependency org="org.apache.kafka" name="kafka_2.13" rev="{KAFKA_VERSION}" conf="default->default"/>
+<dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default->default"/>
+""",
+    Path(__file__).with_name("broker.jars.lock"),
+)
 
 Progress = Callable[[str, int, int], None]
 """Called with (jar, jars fetched so far, jars in all) after each download."""
@@ -62,28 +66,19 @@ def silent(_jar: str, _done: int, _total: int) -> None:
     """Show no progress."""
 
 
-def home(environment: Mapping[str, str] | None = None) -> Path:
+def home() -> Path:
     """Return the folder for what is kept between runs: $PENSTOCK_HOME, else ~/.cache/penstock."""
-    known = os.environ if environment is None else environment
-    chosen = known.get("PENSTOCK_HOME", "").strip()
+    chosen = os.environ.get("PENSTOCK_HOME", "").strip()
     return Path(chosen).expanduser().resolve() if chosen else Path.home() / ".cache" / "penstock"
 
 
-def broker_jars(java: Java, *, cache: Path | None = None, progress: Progress = silent) -> Path:
-    """Return the folder with the broker's jars; raises like `jars_of`."""
-    bundle = Bundle(f"kafka-{KAFKA_VERSION}", BROKER, LOCK)
-    return jars_of(bundle, java, cache=cache, progress=progress)
-
-
-def jars_of(
-    bundle: Bundle, java: Java, *, cache: Path | None = None, progress: Progress = silent
-) -> Path:
+def jars_of(bundle: Bundle, java: Java, *, progress: Progress = silent) -> Path:
     """Return the folder with a bundle's jars, checked; fetch them when they are not there.
 
     Raises UnavailableError when they cannot be fetched (P654), InvalidError when a jar is not the
     one in the lock file (P653).
     """
-    cache = home() if cache is None else cache
+    cache = home()
     wanted = locked(bundle.lock.read_text())
     digest = hashlib.sha256(bundle.lock.read_bytes()).hexdigest()[:12]
     target = cache / f"{bundle.name}-{digest}"
@@ -133,15 +128,15 @@ def _fetch(bundle: Bundle, java: Java, target: Path, progress: Progress) -> None
     """Resolve into a scratch folder and rename it when all jars are there and right."""
     downloads, wanted = target.parent / "ivy", locked(bundle.lock.read_text())
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=target.parent) as scratch:
-        _resolve((bundle, java), Path(scratch), downloads, (len(wanted), progress))
+        command = _resolving(bundle, java, Path(scratch), downloads)
+        _run(command, lambda jar, done: progress(jar, done, len(wanted)))
         fetched = Path(scratch, "jars")
         fetched.mkdir(exist_ok=True)
         try:
             check(fetched, wanted, suffix=bundle.suffix)
         except InvalidError as error:
-            shutil.rmtree(
-                downloads, ignore_errors=True
-            )  # or the same jar would come back each time
+            # or the same jar would come back each time
+            shutil.rmtree(downloads, ignore_errors=True)
             raise InvalidError(
                 error.message.replace(str(fetched), "what was downloaded"),
                 code=error.code,
@@ -151,24 +146,49 @@ def _fetch(bundle: Bundle, java: Java, target: Path, progress: Progress) -> None
     shutil.rmtree(downloads, ignore_errors=True)
 
 
-def _resolve(
-    wanted: tuple[Bundle, Java], scratch: Path, downloads: Path, report: tuple[int, Progress]
-) -> None:
-    """Run Ivy, and report each jar that arrives."""
-    bundle, java = wanted
+def _resolving(bundle: Bundle, java: Java, scratch: Path, downloads: Path) -> list[str]:
+    """Write what Ivy is to do, and give the command that does it.
+
+    It asks one repository: its stock chain would also read local folders of Maven and Ivy, with
+    half-finished downloads.
+    """
     settings, module = scratch / "ivysettings.xml", scratch / "ivy.xml"
-    settings.write_text(_settings(os.environ.get("PENSTOCK_MAVEN_MIRROR", "").strip(), bundle))
-    module.write_text(_module(bundle))
+    mirror = os.environ.get("PENSTOCK_MAVEN_MIRROR", "").strip()
+    root = f" root={quoteattr(mirror)}" if mirror else ""
+    root += "" if bundle.suffix == "jar" else ' usepoms="false"'
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="central"/><resolvers>'
+        f'<ibiblio name="central" m2compatible="true"{root}/></resolvers></ivysettings>'
+    )
+    module.write_text(
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="penstock" module="bundle"/>'
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{bundle.dependencies}</dependencies></ivy-module>"
+    )
     pattern = f"{scratch}/jars/[artifact]-[revision](-[classifier]).[ext]"
     command = [str(java.path), "-Xmx256m", "-jar", str(_ivy()), "-settings", str(settings)]
-    command += ["-cache", str(downloads), "-ivy", str(module), "-retrieve", pattern]
+    return [*command, "-cache", str(downloads), "-ivy", str(module), "-retrieve", pattern]
+
+
+def _run(command: list[str], progress: Callable[[str, int], None]) -> None:
+    """Run Ivy, and report each jar that arrives."""
+    said: list[str] = []
+    done = 0
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     )
     watch = threading.Timer(FETCH_SECONDS_MAX, process.kill)
     watch.start()
     try:
-        said = list(_told(process, report))
+        assert process.stdout is not None
+        for line in process.stdout:
+            said.append(line.strip())
+            arrived = re.search(r"\[SUCCESSFUL ] \S+!(\S+\.(?:jar|gz))", line)
+            if arrived:
+                done += 1
+                progress(arrived[1], done)
+        process.wait()
     finally:
         watch.cancel()
         process.kill()
@@ -181,41 +201,6 @@ def _resolve(
             hint="check the network (or PENSTOCK_MAVEN_MIRROR) and run again; "
             "what has arrived is kept",
         )
-
-
-def _told(process: subprocess.Popen[str], report: tuple[int, Progress]) -> Iterator[str]:
-    total, progress = report
-    done = 0
-    assert process.stdout is not None
-    for line in process.stdout:
-        arrived = re.search(r"\[SUCCESSFUL ] \S+!(\S+\.(?:jar|gz))", line)
-        if arrived:
-            done += 1
-            progress(arrived[1], done, total)
-        yield line.strip()
-    process.wait()
-
-
-def _settings(mirror: str, bundle: Bundle) -> str:
-    """Return settings with one repository: Ivy's default, or a mirror laid out like it.
-
-    Ivy's stock chain would also read local Maven and Ivy folders, with half-finished downloads.
-    """
-    root = f" root={quoteattr(mirror)}" if mirror else ""
-    root += "" if bundle.suffix == "jar" else ' usepoms="false"'
-    return (
-        '<ivysettings><settings defaultResolver="central"/><resolvers>'
-        f'<ibiblio name="central" m2compatible="true"{root}/></resolvers></ivysettings>'
-    )
-
-
-def _module(bundle: Bundle) -> str:
-    return (
-        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
-        '<info organisation="penstock" module="bundle"/>'
-        '<configurations><conf name="default"/></configurations>'
-        f"<dependencies>{bundle.dependencies}</dependencies></ivy-module>"
-    )
 
 
 def _ivy() -> Path:

@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 
 HOST = "127.0.0.1"
+PORT_MAX = 65_535
 LOWEST = 10_000
 EPHEMERAL_FROM = 49_152
 """The first ephemeral port of systems other than Linux (RFC 6335, 6)."""
@@ -21,11 +22,10 @@ def free_port(*but: int) -> int:
     connection could get an ephemeral port meanwhile.
     """
     below = ephemeral_from()
-    if below > LOWEST:
-        for _ in range(TRIES):
-            port = LOWEST + secrets.randbelow(below - LOWEST)
-            if port not in but and is_free(port):
-                return port
+    for _ in range(TRIES if below > LOWEST else 0):
+        port = LOWEST + secrets.randbelow(below - LOWEST)
+        if port not in but and is_free(port):
+            return port
     while True:
         with socket.socket() as probe:
             probe.bind((HOST, 0))

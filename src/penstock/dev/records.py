@@ -30,9 +30,8 @@ def create_topics(brokers: str, topics: Mapping[str, int]) -> None:
 def produce(
     brokers: str, topic: str, batches: Iterable[list[bytes]], partitions: int
 ) -> Iterator[int]:
-    """Send values to the partitions in turn; yield how many were delivered after each batch.
-
-    Raises UnavailableError when a record was not delivered.
+    """Send values to the partitions in turn; yield how many were delivered after each batch, or
+    raise UnavailableError.
     """
     from confluent_kafka import Producer
 

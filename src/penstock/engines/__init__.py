@@ -1,1 +1,1 @@
-"""Who runs the workers: Spark, or this process for tests and tiny jobs (spark.md)."""
+"""What runs the workers: Spark, or this process for tests and tiny jobs (spark.md)."""

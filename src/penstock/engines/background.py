@@ -8,39 +8,34 @@ Invariants:
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from penstock.ports.runtime import Engine
+from penstock.ports.runtime import Engine, JobResult
 
 
 class CancellationToken:
     """Whether a start is cancelled, and what to call then; safe for threads."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._callbacks: list[Callable[[], None]] = []
-        self.is_cancelled = False
+        self._cancelled: Future[None] = Future()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Return whether the start is cancelled."""
+        return self._cancelled.done()
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
         """Call back once the start is cancelled, at once if it is."""
-        with self._lock:
-            if not self.is_cancelled:
-                self._callbacks.append(callback)
-                return
-        callback()
+        self._cancelled.add_done_callback(lambda _: callback())
 
     def cancel(self) -> None:
         """Cancel the start. At most once."""
-        with self._lock:
-            self.is_cancelled = True
-        for callback in self._callbacks:
-            callback()
+        self._cancelled.set_result(None)
 
 
 class BackgroundEngine:
-    """An Engine whose `start` runs in a thread of its own, from now on."""
+    """An Engine with a `start` that runs in a thread of its own, from now on."""
 
     def __init__(self, start: Callable[[CancellationToken], Engine]) -> None:
         self._token = CancellationToken()
@@ -51,6 +46,10 @@ class BackgroundEngine:
     def run(self, jobs: Sequence[str]) -> Sequence[str]:
         """Run all jobs once it has started; raises what its start or its `run` raises."""
         return self._started.result().run(jobs)
+
+    def run_once(self, jobs: Sequence[str]) -> Sequence[JobResult]:
+        """Run all jobs without repeating one, once it has started; raises as `run` does."""
+        return self._started.result().run_once(jobs)
 
     def is_ready(self, patience_seconds: float) -> bool:
         """Return whether it has started, or failed to; with patience, wait that long for it."""

@@ -12,39 +12,36 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from penstock.core.errors import UnavailableError
-from penstock.engines.work import LANDING_WORK, Work, find_work
+from penstock.engines.work import LANDING_WORK, Work, cancelled, find_work
+from penstock.ports.runtime import JobResult
 
 
 class InlineEngine:
-    """An Engine without Spark: calls the work itself, at most `capacity` jobs at once.
-
-    `work` is a function, or the name of one.
-    """
+    """An Engine without Spark: calls the work itself, at most `capacity` jobs at once."""
 
     def __init__(self, work: str | Work = LANDING_WORK, capacity: int = 1) -> None:
         assert capacity >= 1
         self._work = find_work(work) if isinstance(work, str) else work
         self._capacity = capacity
-        self._cancelled: threading.Event | None = None
+        self._cancelled = threading.Event()
 
     def run(self, jobs: Sequence[str]) -> Sequence[str]:
         """Run all jobs; raises what a job raised, or UnavailableError (P605) when cancelled."""
-        cancelled = threading.Event()
-        self._cancelled = cancelled
+        ended = self._cancelled = threading.Event()
 
         def run_one(job: str) -> str:
-            if cancelled.is_set():
-                raise UnavailableError("The run was cancelled.", code="P605", hint="run it again")
+            if ended.is_set():
+                raise cancelled()
             return self._work(job)
 
-        try:
-            if self._capacity == 1:
-                return [run_one(job) for job in jobs]
-            with ThreadPoolExecutor(self._capacity) as threads:
-                return list(threads.map(run_one, jobs))
-        finally:
-            self._cancelled = None
+        if self._capacity == 1:
+            return [run_one(job) for job in jobs]
+        with ThreadPoolExecutor(self._capacity) as threads:
+            return list(threads.map(run_one, jobs))
+
+    def run_once(self, jobs: Sequence[str]) -> Sequence[JobResult]:
+        """Run all jobs: each runs once, for nothing is retried; raises what `run` raises."""
+        return [JobResult(text, ran_once=True) for text in self.run(jobs)]
 
     def is_ready(self, patience_seconds: float) -> bool:
         """Return True: there is nothing to start."""
@@ -57,9 +54,7 @@ class InlineEngine:
 
     def cancel(self) -> None:
         """Let no further job of the present run begin; a running job ends by itself."""
-        cancelled = self._cancelled
-        if cancelled is not None:
-            cancelled.set()
+        self._cancelled.set()
 
     def close(self) -> None:
         """Do nothing: nothing was started."""

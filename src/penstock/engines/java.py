@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ SPARK_JAVA_MAJORS = (17, 21)
 
 ANSWER_SECONDS_MAX = 60.0
 _VERSION = re.compile(r'version "((?:1\.)?\d+[\w.+-]*)"')
+_WANTED = " or ".join(map(str, SPARK_JAVA_MAJORS))
 _HINT = (
     "install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; macOS: brew install "
     "openjdk@17) or point JAVA_HOME at it"
@@ -35,32 +36,27 @@ class Java:
     path: Path
     version: str
 
-    @property
-    def major(self) -> int:
-        """Return its major version (17, 21, …); `1.8.0_392` counts as 8, `21-ea` as 21."""
-        return int(re.split(r"\D", self.version.removeprefix("1."), maxsplit=1)[0])
 
-
-def find_java(versions: Collection[int], *, environment: Mapping[str, str]) -> Java:
-    """Return a Java of one of the major versions, by the variables of an environment.
+def find_java(environment: Mapping[str, str]) -> Java:
+    """Return a Java that Spark supports, by the variables of an environment.
 
     Runs `java -version`, about 0.1 s. Raises InvalidError (P602) when there is none, when it does
     not run, or has another version, even if only `JAVA_HOME` is wrong; UnavailableError (P601) when
     it is killed or does not answer.
     """
-    wanted = " or ".join(str(version) for version in sorted(versions))
-    path, origin = _locate(environment, wanted)
+    path, origin = _locate(environment)
     java = Java(path, _version(path, origin, environment))
-    if java.major not in versions:
+    major = int(re.split(r"\D", java.version.removeprefix("1."), maxsplit=1)[0])  # 1.8 is Java 8
+    if major not in SPARK_JAVA_MAJORS:
         raise InvalidError(
-            f"Java {java.major} ({origin}) is not supported: use Java {wanted}.",
+            f"Java {major} ({origin}) is not supported: use Java {_WANTED}.",
             code="P602",
             hint=_HINT,
         )
     return java
 
 
-def _locate(environment: Mapping[str, str], wanted: str) -> tuple[Path, str]:
+def _locate(environment: Mapping[str, str]) -> tuple[Path, str]:
     home = environment.get("JAVA_HOME", "")
     if home:
         path = Path(home) / "bin" / "java"
@@ -68,13 +64,13 @@ def _locate(environment: Mapping[str, str], wanted: str) -> tuple[Path, str]:
             raise InvalidError(
                 f"JAVA_HOME points at {home}, where there is no bin/java.",
                 code="P602",
-                hint=f"unset JAVA_HOME, or set it to the folder of a Java {wanted}",
+                hint=f"unset JAVA_HOME, or set it to the folder of a Java {_WANTED}",
             )
         return path, f"JAVA_HOME={home}"
     found = shutil.which("java", path=environment.get("PATH", ""))
     if found is None:
         raise InvalidError(
-            f"There is no Java on this machine: use Java {wanted}.", code="P602", hint=_HINT
+            f"There is no Java on this machine: use Java {_WANTED}.", code="P602", hint=_HINT
         )
     return Path(found), found
 
@@ -99,19 +95,19 @@ def _version(path: Path, origin: str, environment: Mapping[str, str]) -> str:
         raise _unavailable(origin, f"did not answer in {ANSWER_SECONDS_MAX} s") from error
     if answer.returncode < 0:
         raise _unavailable(origin, f"was ended by signal {-answer.returncode}")
-    told = _VERSION.search(answer.stderr) or _VERSION.search(answer.stdout)
-    if answer.returncode != 0 or told is None:
+    version = _VERSION.search(answer.stderr) or _VERSION.search(answer.stdout)
+    if answer.returncode != 0 or version is None:
         raise InvalidError(
             f"Java ({origin}) does not print its version: it exited with {answer.returncode}.",
             code="P602",
             hint=f"run {path} -version; {_HINT}",
         )
-    return told.group(1)
+    return version.group(1)
 
 
 def _unavailable(origin: str, what: str) -> UnavailableError:
     return UnavailableError(
         f"Java ({origin}) was run for its version and {what}.",
         code="P601",
-        hint="try again; if it persists, look for what kills processes here: memory, limits",
+        hint="try again; if it persists, find out what kills processes here: memory, limits",
     )

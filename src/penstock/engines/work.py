@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
-from penstock.core.errors import BugError
+from penstock.core.errors import BugError, UnavailableError
 
 Work = Callable[[str], str]
 
@@ -20,12 +20,16 @@ def find_work(name: str) -> Work:
     """Import the function that `module:function` names; raises BugError (P711) without one."""
     module_name, _, function_name = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module_name), function_name)
+        work: Work = getattr(importlib.import_module(module_name), function_name)
     except (ImportError, AttributeError, ValueError) as error:
         raise BugError(
             f"The work {name!r} cannot be imported: {error}.",
             code="P711",
             hint="install the same penstock wherever workers run",
         ) from error
-    work: Work = found
     return work
+
+
+def cancelled() -> UnavailableError:
+    """Build the error of a run that was cancelled."""
+    return UnavailableError("The run was cancelled.", code="P605", hint="run it again")

@@ -3,8 +3,8 @@
 Invariants:
 - a file is read a few rows at a time, about `_BATCH_BYTES` of them, and only in columns that
   something is said of;
-- a column that was added after a file was written is null in it; where a file does not tell which
-  columns it has (no field ids, and another name), the column is left out.
+- a column that was added after a file was written is null in it; where a file does not name its
+  columns (no field ids, and another name), the column is left out.
 
 Source: Parquet format, "Logical Types"; Apache Iceberg table specification, "Column Projection".
 """
@@ -45,21 +45,16 @@ class _Partition:
     distinct: list[Any] = field(default_factory=list)
 
     def take(self, column: pa.Array) -> None:
-        for value in self._derived(column):
-            known = any(is_same_value(value, each) for each in self.distinct)
-            if not known and len(self.distinct) < _DISTINCT_MAX:
-                self.distinct.append(value)
-
-    def _derived(self, column: pa.Array) -> list[Any]:
-        """Return the distinct values of rows, or why one has none: no metadata can be right then.
-
-        Iceberg's Java library wraps such a value around, into a partition where no filter looks.
-        """
         try:
             values: list[Any] = pc.unique(self.stated.derived(column)).to_pylist()
         except ValueError as error:
-            return [str(error)]
-        return values
+            # A row has no value, so no metadata can be right. Iceberg's Java library wraps it
+            # around, into a partition that no filter reads.
+            values = [str(error)]
+        for value in values:
+            known = any(is_same_value(value, each) for each in self.distinct)
+            if not known and len(self.distinct) < _DISTINCT_MAX:
+                self.distinct.append(value)
 
 
 def contents_of(source: pa.NativeFile | BinaryIO, stated: FileStatistics) -> FileContents:
@@ -73,9 +68,8 @@ def contents_of(source: pa.NativeFile | BinaryIO, stated: FileStatistics) -> Fil
     file = pq.ParquetFile(
         source, coerce_int96_timestamp_unit="us", buffer_size=_READ_BYTES, pre_buffer=False
     )
-    found = _Found(file.schema_arrow)
     leaves = {each.column for each in stated.columns} | {each.column for each in stated.partition}
-    placed = {leaf: found.place(leaf) for leaf in leaves}
+    placed = _placed(leaves, file.schema_arrow)
     there = {leaf: place for leaf, place in placed.items() if place}
     columns = {each.column: ColumnContents() for each in stated.columns}
     partition = [_Partition(each) for each in stated.partition if each.column in there]
@@ -88,26 +82,25 @@ def contents_of(source: pa.NativeFile | BinaryIO, stated: FileStatistics) -> Fil
     records = file.metadata.num_rows
     for leaf in columns.keys() - there.keys():
         columns[leaf] = ColumnContents(values=records, nulls=records)
-    told = {leaf: each for leaf, each in columns.items() if placed[leaf] is not None}
+    found = {leaf: each for leaf, each in columns.items() if placed[leaf] is not None}
     values = {each.stated.name: tuple(each.distinct) for each in partition}
-    return FileContents(records, size_bytes, told, values)
+    return FileContents(records, size_bytes, found, values)
 
 
-class _Found:
-    """Finds columns in the schema of one file."""
+def _placed(leaves: set[Leaf], schema: pa.Schema) -> dict[Leaf, tuple[str, ...] | None]:
+    """Return the path of each column in a file, () where it has none, None where unknown."""
+    walked = list(_walked(schema, ()))
+    known = {path for path, _ in walked}
+    paths = {number: path for path, number in walked if number is not None}
 
-    def __init__(self, schema: pa.Schema) -> None:
-        walked = list(_walked(schema, ()))
-        self._by_path = {path: path for path, _ in walked}
-        self._by_id = {number: path for path, number in walked if number is not None}
+    def place(leaf: Leaf) -> tuple[str, ...] | None:
+        if leaf.field_id is not None and paths:
+            return paths.get(leaf.field_id, ())
+        if leaf.path in known:
+            return leaf.path
+        return () if leaf.field_id is None else None
 
-    def place(self, leaf: Leaf) -> tuple[str, ...] | None:
-        """Return the path of a column in the file, () where it has none, None where unknown."""
-        if leaf.field_id is None:
-            return self._by_path.get(leaf.path, ())
-        if self._by_id:
-            return self._by_id.get(leaf.field_id, ())
-        return self._by_path.get(leaf.path)
+    return {leaf: place(leaf) for leaf in leaves}
 
 
 def _walked(
@@ -124,8 +117,8 @@ def _walked(
 def _batches(file: pq.ParquetFile, columns: list[str]) -> Iterator[pa.RecordBatch]:
     """Read columns, as many rows at a time as their size allows, one row group after another."""
     for group in range(file.num_row_groups if columns else 0):
-        told = file.metadata.row_group(group)
-        rows = max(1, told.num_rows * _BATCH_BYTES // max(1, told.total_byte_size))
+        stated = file.metadata.row_group(group)
+        rows = max(1, stated.num_rows * _BATCH_BYTES // max(1, stated.total_byte_size))
         yield from file.iter_batches(
             min(rows, _BATCH_ROWS_MAX), row_groups=[group], columns=columns
         )
@@ -170,16 +163,12 @@ def comparable(column: pa.Array) -> pa.Array:
         width = pa.int32() if pa.types.is_time32(kind) else pa.int64()
         numbers = column.cast(width).cast(pa.int64())
         if kind.unit == "ns":
-            return pc.divide(pc.subtract(numbers, _remainder(numbers)), 1000)
+            rest = pc.subtract(numbers, pc.multiply(pc.divide(numbers, 1000), 1000))
+            rest = pc.if_else(pc.less(rest, 0), pc.add(rest, 1000), rest)  # before 1970
+            return pc.divide(pc.subtract(numbers, rest), 1000)
         return pc.multiply(numbers, _MICROSECONDS[kind.unit])
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return column.cast(pa.large_binary())
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
         return column.cast(pa.large_binary())
     return column
-
-
-def _remainder(numbers: pa.Array) -> pa.Array:
-    """Return what is above a whole microsecond, before 1970 as well."""
-    rest = pc.subtract(numbers, pc.multiply(pc.divide(numbers, 1000), 1000))
-    return pc.if_else(pc.less(rest, 0), pc.add(rest, 1000), rest)

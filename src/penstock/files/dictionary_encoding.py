@@ -1,12 +1,12 @@
-"""Which columns of a file are written with a dictionary: those whose values repeat.
+"""Chooses the columns of a file to write with a dictionary: those with values that repeat.
 
-pyarrow begins every column with a dictionary and gives it up when that outgrows a page. Where
-values hardly repeat all of it is lost: a quarter of what writing takes, and the bytes of a
+pyarrow begins every column with a dictionary and drops it when it outgrows a page. Where
+values hardly repeat all of it is lost: a quarter of the time to write, and the bytes of a
 dictionary that holds nearly each value once.
 
 Theory of operation: in some stretches of the first row group of a file the different values are
 counted. n rows of D values in any order hold D·(1 - exp(-n/D)) of them; a dictionary pays where
-there are fewer than if each value stood `TIMES_MIN` times in the row group.
+there are fewer than if each value were `TIMES_MIN` times in the row group.
 
 Invariant: this changes how values are encoded, never what is read.
 """
@@ -25,26 +25,26 @@ STRETCH_ROWS = 256
 GOLDEN = 0.618
 """Stretches lie evenly, yet at no round distance, at which values may come back."""
 ROWS_MIN = 16_384
-"""With fewer rows a dictionary is small, and to look costs as much as it saves."""
+"""With fewer rows a dictionary is small, and a sample costs as much as it saves."""
 TIMES_MIN = 5
 
 
 def repeating(rows: pa.Table) -> Literal[True] | list[str]:
-    """Return the paths of columns whose values repeat, as `pq.ParquetWriter` names them; True is
+    """Return the paths of columns with repeating values, as `pq.ParquetWriter` names them; True is
     all of them.
     """
     if rows.num_rows < ROWS_MIN:
         return True
     space = rows.num_rows - STRETCH_ROWS
     starts = [int(turn * GOLDEN % 1 * space) for turn in range(STRETCHES)]
-    looked_at = pa.concat_tables([rows.slice(start, STRETCH_ROWS) for start in starts])
-    share = looked_at.num_rows / rows.num_rows
-    columns = zip(rows.schema.names, looked_at.combine_chunks().columns, strict=True)
+    sampled = pa.concat_tables([rows.slice(start, STRETCH_ROWS) for start in starts])
+    share = sampled.num_rows / rows.num_rows
+    columns = zip(rows.schema.names, sampled.combine_chunks().columns, strict=True)
     return [path for name, column in columns for path in _repeating(name, column.chunk(0), share)]
 
 
 def _repeating(path: str, column: pa.Array, share: float) -> Iterator[str]:
-    """Yield the paths at and below a column, of which a share is looked at."""
+    """Yield the paths at and below a column, of which a share is read."""
     type_ = column.type
     if isinstance(column, pa.ExtensionArray):
         yield from _repeating(path, column.storage, share)

@@ -1,13 +1,12 @@
-"""Whether a directory can be made, found out without making it.
+"""Checks whether a directory can be made, without making it.
 
-What a look cannot tell is not refused: who runs may write where who looks may not, on a file system
-that is read-only here as well; and a disk may be full.
+A check rejects nothing that it cannot prove: the user of a run may write where this user may not,
+also on a file system that is read-only here; and a disk may be full.
 """
 
 from __future__ import annotations
 
 import os
-from functools import partial
 from pathlib import Path
 
 _OF_THE_KERNEL = ("/proc", "/sys")
@@ -20,10 +19,7 @@ def why_not_made(directory: Path) -> str:
     )
     if not above.is_dir():
         return f"{above} is no directory"
-    if above != directory and any(map(partial(_is_within, above), _OF_THE_KERNEL)):
-        return f"{above} is the kernel's, and holds no files of others"
+    for mount in _OF_THE_KERNEL if above != directory else ():
+        if os.path.ismount(mount) and above.stat().st_dev == Path(mount).stat().st_dev:
+            return f"{above} is the kernel's, and holds no files of others"
     return ""
-
-
-def _is_within(directory: Path, mount: str) -> bool:
-    return os.path.ismount(mount) and directory.stat().st_dev == Path(mount).stat().st_dev

@@ -1,15 +1,15 @@
-"""What foreign libraries say when a storage fails, in short; imports none of them."""
+"""Shortens the messages of foreign libraries when a storage fails; imports none of them."""
 
 from __future__ import annotations
 
 _PANIC = "PanicException"
-_TOLD_MAX = 200
+_LENGTH_MAX = 200
 
 
-def told(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """Return the first line of a foreign message, short."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0][:_TOLD_MAX]
+    return lines[0][:_LENGTH_MAX]
 
 
 def is_panic(error: BaseException) -> bool:

@@ -5,10 +5,10 @@ without NaN, and by dictionaries in which the two zeros differ. So a column with
 statistics, and one with -0.0 has no dictionary (docs/design/0232).
 
 Invariants:
-- looked at are columns of floats at the top and within structs, never within lists and maps, by
-  which no reader skips;
-- a null is no NaN, and neither is what lies below a struct that is null;
-- Parquet gives a column `a.b` and the member `b` of a struct `a` one path: what holds for one of
+- only columns of floats at the top and within structs count, never within lists and maps, by which
+  no reader skips;
+- a null is no NaN, and neither is a member of a null struct;
+- Parquet has one path for a column `a.b` and the member `b` of a struct `a`: what holds for one of
   them is taken to hold for both.
 
 Source: Parquet format, `Statistics` and `ColumnOrder`.
@@ -23,13 +23,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-
-@dataclass(frozen=True, slots=True)
-class FloatColumn:
-    """Name one column of floats as Parquet's footer does, and how it is reached by position."""
-
-    path: str
-    steps: tuple[int, ...]
+FloatColumn = tuple[str, tuple[int, ...]]
+"""One column of floats: its path in Parquet's footer, and how it is reached by position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,30 +41,25 @@ class FloatCounts:
 
 
 def floats_in(schema: pa.Schema) -> tuple[FloatColumn, ...]:
-    """List the columns of floats that are looked at."""
+    """List the columns of floats that are counted."""
     return tuple(
-        FloatColumn(".".join((name, *below)), (position, *steps))
+        (".".join((name, *below)), (position, *steps))
         for position, (name, type_) in enumerate(zip(schema.names, schema.types, strict=True))
         for below, steps in _below(type_)
     )
 
 
 def count_floats(columns: tuple[FloatColumn, ...], rows: pa.Table) -> FloatCounts:
-    """Look through the columns of some rows."""
-    nans = {each.path: 0 for each in columns}
+    """Count in the columns of some rows."""
+    nans = {path: 0 for path, _ in columns}
     zeros = set()
-    for floats in columns:
-        column = _column(floats, rows)
-        nans[floats.path] += sum(chunk.true_count for chunk in pc.is_nan(column).chunks)
+    for path, (top, *steps) in columns:
+        column = rows.column(top)
+        column = pc.struct_field(column, steps) if steps else column  # null where a struct above is
+        nans[path] += sum(chunk.true_count for chunk in pc.is_nan(column).chunks)
         if any(_has_negative_zero(chunk) for chunk in column.chunks):
-            zeros.add(floats.path)
+            zeros.add(path)
     return FloatCounts(nans, frozenset(zeros))
-
-
-def _column(floats: FloatColumn, rows: pa.Table) -> pa.ChunkedArray:
-    top, *steps = floats.steps
-    column = rows.column(top)
-    return pc.struct_field(column, steps) if steps else column  # null where a struct above is
 
 
 def _has_negative_zero(values: pa.Array) -> bool:

@@ -1,4 +1,4 @@
-"""What the row groups of one Parquet footer tell of a column, taken together.
+"""Merges the statistics of a column over the row groups of one Parquet footer.
 
 Invariants:
 - a row group without bounds counts: unless it holds nothing but nulls, nothing is known of its
@@ -25,30 +25,28 @@ def statistics_of(footer: pq.FileMetaData, position: int) -> list[pq.Statistics]
 
 
 def null_count(groups: Sequence[pq.Statistics]) -> int | None:
-    """Return how many nulls the column holds, None where a row group does not tell."""
+    """Return how many nulls the column holds, None where a row group has no count."""
     if not groups or not all(each.has_null_count for each in groups):
         return None
     return sum(int(each.null_count) for each in groups)
 
 
 def extremes(
-    groups: Sequence[pq.Statistics], beside: tuple[Any, Any] | None = None
+    groups: Sequence[pq.Statistics], others: tuple[Any, Any] | None = None
 ) -> tuple[Any, Any] | None:
-    """Return the least and the greatest value of a column, None where a row group does not tell.
+    """Return the least and the greatest value of a column, None where a row group has no bounds.
 
-    `beside` are those of all row groups that do not tell, where the writer kept them. Values are
+    `others` are those of all row groups without bounds, where the writer kept them. Values are
     Python's; None as well for those that Python cannot hold (times after the year 9999, text that
-    is not UTF-8) and for types whose bounds Arrow cannot read.
+    is not UTF-8) and for types with bounds that Arrow cannot read.
     """
-    telling = [each for each in groups if each.has_min_max]
-    silent = [each for each in groups if not each.has_min_max]
-    kept = [] if beside is None else [beside]
-    if not telling and not kept:
-        return None
-    if any(each.num_values for each in silent) and not kept:
+    if others is None and any(each.num_values and not each.has_min_max for each in groups):
         return None
     try:
-        found = [*((each.min, each.max) for each in telling), *kept]
+        found = [(each.min, each.max) for each in groups if each.has_min_max]
+        found += [] if others is None else [others]
+        if not found:
+            return None
         return min(low for low, _ in found), max(high for _, high in found)
     except (ValueError, OverflowError, NotImplementedError):
         return None

@@ -20,30 +20,24 @@ import pyarrow as pa
 
 
 @lru_cache(maxsize=64)
-def leaves_of(schema: pa.Schema) -> tuple[str, ...]:
-    """List the paths of all leaf columns in the order of the file."""
-    return tuple(path for field in schema for path, _ in _leaves(field.name, field.type))
-
-
-@lru_cache(maxsize=64)
 def uuids_of(schema: pa.Schema) -> frozenset[str]:
     """Name the leaf columns that hold UUIDs."""
-    return frozenset(
-        path
-        for field in schema
-        for path, type_ in _leaves(field.name, field.type)
-        if type_ == pa.uuid()
-    )
+    return frozenset(path for path, type_ in _leaves_of(schema) if type_ == pa.uuid())
 
 
 def without(
     chosen: Literal[True] | list[str], left_out: AbstractSet[str], schema: pa.Schema
 ) -> Literal[True] | list[str]:
-    """Take paths from a choice of leaf columns as pyarrow has it, in which True stands for all."""
+    """Take paths from a choice of leaf columns as pyarrow has it, in which True means all."""
     if not left_out:
         return chosen
-    paths = leaves_of(schema) if chosen is True else chosen
+    paths = [path for path, _ in _leaves_of(schema)] if chosen is True else chosen
     return [path for path in paths if path not in left_out]
+
+
+def _leaves_of(schema: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
+    for field in schema:
+        yield from _leaves(field.name, field.type)
 
 
 def _leaves(path: str, type_: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:

@@ -1,7 +1,7 @@
 """Whole objects of a storage, each fetched or put in one request.
 
 Invariants:
-- an object is there whole or not at all;
+- an object exists whole or not at all;
 - what goes wrong is an OSError with the object's place and the first line of what the storage
   said, and none of its settings; a panic of the library as well;
 - a store is opened once for its place and settings, which bear deltalake's names
@@ -27,7 +27,7 @@ from obstore.exceptions import (
 )
 from obstore.store import LocalStore, ObjectStore, S3Store
 
-from penstock.files.errors import is_panic, told
+from penstock.files.errors import first_line, is_panic
 from penstock.files.storage_settings import S3, S3_SETTINGS, Settings
 
 _OTHER_SETTINGS = {"virtual_hosted_style_request", "conditional_put"}
@@ -36,7 +36,7 @@ _KNOWN = {each.delta for each in S3_SETTINGS} | _OTHER_SETTINGS
 
 @functools.lru_cache(maxsize=64)
 def store_at(place: str, settings: Settings) -> ObjectStore:
-    """Open a directory of this machine or a place in S3; settings not known are left aside."""
+    """Open a directory of this machine or a place in S3; unknown settings are ignored."""
     if not place.startswith(S3):
         return LocalStore(place)
     known = dict(settings)
@@ -54,7 +54,7 @@ def fetch(place: str, settings: Settings, key: str) -> bytes:
 def put(
     place: str, settings: Settings, key: str, body: bytes, mode: Literal["create", "overwrite"]
 ) -> None:
-    """Write an object; `create` asks the storage to write where nothing is, and nowhere else.
+    """Write an object; `create` asks the storage to write only if the object does not exist.
 
     Raises FileExistsError, PermissionError (nothing was written), and other OSErrors, after which
     it may be there or not. The library may have asked twice by itself, so what exists may be ours.
@@ -74,12 +74,12 @@ def _translated(place: str, key: str) -> Iterator[None]:
     try:
         yield
     except (AlreadyExistsError, PreconditionError) as error:
-        raise FileExistsError(errno.EEXIST, told(error), f"{place}/{key}") from error
+        raise FileExistsError(errno.EEXIST, first_line(error), f"{place}/{key}") from error
     except (PermissionDeniedError, UnauthenticatedError) as error:
-        raise PermissionError(errno.EACCES, told(error), f"{place}/{key}") from error
+        raise PermissionError(errno.EACCES, first_line(error), f"{place}/{key}") from error
     except BaseError as error:
-        raise OSError(f"{place}/{key}: {told(error)}") from error
+        raise OSError(f"{place}/{key}: {first_line(error)}") from error
     except BaseException as error:
         if not is_panic(error):
             raise
-        raise OSError(f"{place}/{key}: {told(error)}") from error
+        raise OSError(f"{place}/{key}: {first_line(error)}") from error

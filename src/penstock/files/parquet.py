@@ -3,17 +3,18 @@
 Theory of operation: rows wait in one buffer per partition. A buffer that reaches `row_group_bytes`
 becomes a row group of its partition's open file; when all buffers together exceed `buffer_bytes`,
 the largest are written early. What is left at `close` is written one partition after another. So a
-partition gets one file unless it outgrows `target_file_bytes`, or had to give up its place among
+partition gets one file unless it outgrows `target_file_bytes`, or was closed to make room among
 `open_writers`.
 
 Invariants:
 - rows of one partition stay in the order in which they came;
 - at most `open_writers` files are open, at most `buffer_bytes` and one batch are buffered;
-- a file is told of only when it is complete and, on a local disk, synced with its directories;
-- the NaN of its columns of floats are counted, for the footer does not tell them; a column with NaN
+- a file is reported only when it is complete and, on a local disk, synced with its directories;
+- the NaN of its columns of floats are counted, as the footer does not count them; a column with NaN
   has no statistics in its file, one with -0.0 no dictionary, and where rows with either come later
   a new file begins (`float_statistics.py`);
-- nothing is ever deleted: what an attempt leaves behind stays (protocol.md 5).
+- where places are asked for, each row knows its file and its place there (`row_places.py`);
+- nothing is ever deleted: files of a failed attempt stay (protocol.md 5).
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
@@ -32,9 +34,14 @@ from penstock.core.errors import UnavailableError
 from penstock.files.dictionary_encoding import repeating
 from penstock.files.float_statistics import FloatCounts, count_floats, floats_in
 from penstock.files.leaves import uuids_of, without
+from penstock.files.row_places import numbered, places_of, taken_off
 from penstock.files.storage import Storage
 from penstock.files.texts import Beginnings, beginnings, joined, texts_in
 from penstock.ports.runtime import Observer
+
+if TYPE_CHECKING:
+    from penstock.files.row_places import Numbers
+    from penstock.ports.writers import Places
 
 Partition = tuple[Any, ...]
 
@@ -86,7 +93,7 @@ class ParquetOptions:
 class Written:
     """Describe one complete file; `metadata` is what its writer put into the footer.
 
-    `nans` tells how many NaN the columns of floats hold, by their paths in the footer; a column
+    `nans` is how many NaN the columns of floats hold, by their paths in the footer; a column
     within a list or a map is not in it. `texts` bounds columns of text by the beginnings of those
     that a footer has no room for (`texts.py`).
     """
@@ -116,6 +123,7 @@ class _OpenFile:
     nans: Counter[str]
     first: FloatCounts
     texts: Beginnings = field(default_factory=dict)
+    numbers: list[Numbers] = field(default_factory=list)
 
     def takes(self, odd: FloatCounts) -> bool:
         """Return whether rows can follow: what is odd in them was so in the first of the file."""
@@ -128,8 +136,9 @@ class PartitionedParquetWriter:
     """Writes the rows of one task for one table.
 
     `partition_of` splits a batch into pieces of one partition each, with exactly the columns of
-    `schema`; `path_of` gives a new path on `filesystem` at every call. After an error only
-    `abandon` may follow.
+    `schema`, and after them a last one that it does not know where `places` are asked for.
+    `path_of` returns a new path on `filesystem` at every call. After an error only `abandon` may
+    follow.
     """
 
     def __init__(
@@ -141,6 +150,7 @@ class PartitionedParquetWriter:
         partition_of: Callable[[pa.RecordBatch], Iterable[tuple[Partition, pa.RecordBatch]]],
         options: ParquetOptions,
         observer: Observer,
+        places: bool = False,
     ) -> None:
         self._schema = schema
         self._floats = floats_in(schema)
@@ -155,9 +165,14 @@ class PartitionedParquetWriter:
         self._buffered_bytes = 0
         self._open: dict[Partition, _OpenFile] = {}  # in order of use, coldest first
         self._written: list[Written] = []
+        self._placed: list[Numbers] | None = [] if places else None  # by file, as in `_written`
+        self._rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take rows. Raises UnavailableError (disk full, storage gone) with the path."""
+        """Take rows. Raises UnavailableError (disk full, no storage) with the path."""
+        if self._placed is not None:
+            batch = numbered(batch, self._rows)
+            self._rows += batch.num_rows
         for partition, piece in self._partition_of(batch):
             if piece.num_rows:
                 self._take(partition, piece)
@@ -167,16 +182,20 @@ class PartitionedParquetWriter:
     def close(self) -> list[Written]:
         """Finish all files and describe them in the order they were finished.
 
-        Raises UnavailableError (disk full, storage gone) with the path.
+        Raises UnavailableError (disk full, no storage) with the path.
         """
-        for partition in list(self._open):
-            self._flush(partition)
-            self._finish(partition)
-        for partition in list(self._buffers):
+        for partition in dict.fromkeys((*self._open, *self._buffers)):
             self._flush(partition)
             self._finish(partition)
         self._storage.sync_directories()
         return self._written
+
+    def places(self) -> Places:
+        """Return, once closed, each row's place, if they were asked for."""
+        assert self._placed is not None, "places are asked for when a writer is made"
+        assert not self._open, "rows have places once their files are finished"
+        assert not self._buffers, "rows have places once they are written"
+        return places_of(self._placed)
 
     def abandon(self) -> None:
         """Let go of rows and open files without finishing them; deletes nothing, never fails."""
@@ -188,7 +207,8 @@ class PartitionedParquetWriter:
         self._open.clear()
 
     def _take(self, partition: Partition, piece: pa.RecordBatch) -> None:
-        piece = _unpinned(piece)
+        if piece.get_total_buffer_size() > _PINNED_RATIO_MAX * piece.nbytes:
+            piece = pa.concat_batches([piece, piece.slice(0, 0)])
         buffer = self._buffers.setdefault(partition, _Buffer([], 0))
         buffer.pieces.append(piece)
         buffer.size_bytes += piece.nbytes
@@ -201,13 +221,17 @@ class PartitionedParquetWriter:
         if buffer is None:
             return
         self._buffered_bytes -= buffer.size_bytes
-        table = pa.Table.from_batches(buffer.pieces, schema=self._schema)
+        pieces, numbers = buffer.pieces, None
+        if self._placed is not None:
+            pieces, numbers = taken_off(pieces)
+        table = pa.Table.from_batches(pieces, schema=self._schema)
         groups = max(1, round(buffer.size_bytes / self._group_bytes))
         rows = -(-table.num_rows // groups)
         for start in range(0, table.num_rows, rows):
-            self._write_group(partition, table.slice(start, rows))
+            part = None if numbers is None else numbers[start : start + rows]
+            self._write_group(partition, table.slice(start, rows), part)
 
-    def _write_group(self, partition: Partition, rows: pa.Table) -> None:
+    def _write_group(self, partition: Partition, rows: pa.Table, numbers: Numbers | None) -> None:
         odd = count_floats(self._floats, rows)
         file = self._opened(partition, rows, odd)
         with self._storage.translated("written", file.path):
@@ -215,6 +239,8 @@ class PartitionedParquetWriter:
             size_bytes = file.stream.tell()
         file.nans.update(odd.nans)
         file.texts = joined(file.texts, beginnings(self._texts, rows))
+        if numbers is not None:
+            file.numbers.append(numbers)
         if size_bytes >= self._options.target_file_bytes:
             self._finish(partition)
 
@@ -265,15 +291,9 @@ class PartitionedParquetWriter:
         del self._open[partition]
         self._observer.passed(CrashPoint.FILE_CLOSED)
         (footer,) = file.footers
-        self._written.append(
-            Written(
-                file.path, partition, footer.num_rows, size_bytes, footer, file.nans, file.texts
-            )
+        written = Written(
+            file.path, partition, footer.num_rows, size_bytes, footer, file.nans, file.texts
         )
-
-
-def _unpinned(piece: pa.RecordBatch) -> pa.RecordBatch:
-    """Copy a small slice of a large batch, so that it does not keep the whole batch in memory."""
-    if piece.get_total_buffer_size() <= _PINNED_RATIO_MAX * piece.nbytes:
-        return piece
-    return pa.concat_batches([piece, piece.slice(0, 0)])
+        self._written.append(written)
+        if self._placed is not None:
+            self._placed.append(np.concatenate(file.numbers))

@@ -17,7 +17,7 @@ def split_rows(
 ) -> Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]:
     """Yield each partition with its rows, ordered by the columns' codes.
 
-    The columns are encoded with nulls; `values` holds what each of their codes stands for.
+    The columns are encoded with nulls; `values` holds the value of each of their codes.
     """
     index = np.zeros(rows.num_rows, dtype=np.int64)
     for each in columns:

@@ -1,8 +1,8 @@
-"""What is opened with secrets, and opened anew when these change: passwords rotate, tokens end.
+"""Opens clients with secrets, and opens them again when these change: passwords rotate.
 
 Invariants:
 - a secret is kept here as a digest only;
-- who still uses what was opened before can end what he does: it is closed at the change after.
+- code that still uses the former object can finish: it is closed at the change after.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Opened = TypeVar("Opened")
 
 class Reopening(Generic[Opened]):
     """Opens something with settings when it is first asked for, and again when a reference in them
-    gives another text. For several threads.
+    resolves to another text. Thread-safe.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Reopening(Generic[Opened]):
         try:
             text = json.dumps(_resolved(self._settings, self._secrets), sort_keys=True)
         except InvalidError:
-            if self._opened:  # a file that is just being written anew
+            if self._opened:  # a file that is just being rewritten
                 return self._mark
             raise
         return hashlib.sha256(text.encode()).digest()

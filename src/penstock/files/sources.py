@@ -1,18 +1,18 @@
-"""Tells where the rows of one file came from, by its source columns."""
+"""Reads where the rows of one file came from, by its source columns."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from penstock.core.file_ranges import FileRanges
 from penstock.core.offsets import span
 from penstock.ports.tables import FileSource
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-PLACE = ("topic", "partition", "offset")
+COORDINATES = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
+PLACE = tuple(COORDINATES.names)
 
 
 def source_of(path: str, rows: pa.Table, *, altered: bool = False) -> FileSource:
@@ -21,14 +21,12 @@ def source_of(path: str, rows: pa.Table, *, altered: bool = False) -> FileSource
     grouped = known.group_by(["topic", "partition"]).aggregate(
         [("offset", "min"), ("offset", "max"), ("offset", "count")]
     )
-    groups = grouped.to_pylist()
-    ranges = {
-        (row["topic"], row["partition"]): span(row["offset_min"], row["offset_max"] + 1)
-        for row in groups
-    }
-    counts = {(row["topic"], row["partition"]): row["offset_count"] for row in groups}
-    strangers = rows.num_rows - known.num_rows
-    return FileSource(FileRanges(path, rows.num_rows, ranges, strangers, counts), altered)
+    ranges, counts = {}, {}
+    for topic, partition, lowest, highest, count in zip(*grouped.to_pydict().values(), strict=True):
+        ranges[topic, partition] = span(lowest, highest + 1)
+        counts[topic, partition] = count
+    without_source = rows.num_rows - known.num_rows
+    return FileSource(FileRanges(path, rows.num_rows, ranges, without_source, counts), altered)
 
 
 def is_within(row: Mapping[str, Any], ranges: Sequence[Sequence[Any]]) -> bool:

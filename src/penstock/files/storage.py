@@ -36,7 +36,12 @@ class Storage:
     def open(self, path: str) -> pa.NativeFile:
         """Open a new file for writing. Raises UnavailableError."""
         with self.translated("opened", path):
-            self._make_directory_of(path)
+            directory = path.rpartition("/")[0]
+            if directory and directory not in self._made:
+                if local := _local_path(self._filesystem, directory):
+                    self._unsynced |= _changed_by_making(Path(local))
+                    self._filesystem.create_dir(directory, recursive=True)
+                self._made.add(directory)
             return self._filesystem.open_output_stream(path)
 
     def sync(self, path: str) -> None:
@@ -56,7 +61,7 @@ class Storage:
         self._unsynced.clear()
 
     def let_go(self, stream: pa.NativeFile) -> None:
-        """Close a stream whose file nobody wants; what that reports does not matter any more."""
+        """Close the stream of an unwanted file; its errors do not matter any more."""
         with contextlib.suppress(OSError):
             stream.close()
 
@@ -69,16 +74,6 @@ class Storage:
             if error.errno in _FULL:
                 raise table_errors.no_room(path) from error
             raise table_errors.storage_failed(f"the file {path}", act, str(error)) from error
-
-    def _make_directory_of(self, path: str) -> None:
-        directory = path.rpartition("/")[0]
-        if not directory or directory in self._made:
-            return
-        local = _local_path(self._filesystem, directory)
-        if local is not None:
-            self._unsynced |= _changed_by_making(Path(local))
-            self._filesystem.create_dir(directory, recursive=True)
-        self._made.add(directory)
 
 
 def _local_path(filesystem: fs.FileSystem, path: str) -> str | None:

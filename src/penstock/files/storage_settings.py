@@ -1,8 +1,8 @@
-"""What storages are opened with: names that libraries have for one setting, and how keys travel.
+"""The settings of storages: the names that libraries have for one setting, and how keys travel.
 
 Invariants:
-- a key of the spec travels to workers as the reference that stands there, and is resolved there;
-- one that is written out is refused, for it would have to travel itself (design/0021).
+- a key of the spec travels to workers as the reference in the spec, and is resolved there;
+- one that is written out is refused: it would have to travel itself (design/0021).
 """
 
 from __future__ import annotations

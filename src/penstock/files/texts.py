@@ -4,8 +4,8 @@ Arrow leaves both bounds of a row group out when one of them is longer than 4,09
 keep the beginning of a text only, so of such row groups that is found while they are written.
 
 Invariants:
-- looked at are columns of text at the top of a schema;
-- where a column tells of a row group here, it tells of all its values there: the least and the
+- only columns of text at the top of a schema count;
+- where a column has bounds of a row group here, they cover all its values there: the least and the
   greatest beginning, `CHARACTERS` long or the whole text.
 
 Source: Arrow's `ColumnProperties::max_statistics_size`.
@@ -25,7 +25,7 @@ Beginnings = Mapping[str, tuple[str, str]]
 
 
 def texts_in(schema: pa.Schema) -> tuple[str, ...]:
-    """Name the columns of text that are looked at."""
+    """Name the columns of text that have bounds."""
     return tuple(field.name for field in schema if pa.types.is_string(field.type))
 
 
@@ -42,7 +42,7 @@ def beginnings(columns: tuple[str, ...], rows: pa.Table) -> Beginnings:
 
 
 def joined(known: Beginnings, more: Beginnings) -> Beginnings:
-    """Join what two row groups tell."""
+    """Join the bounds of two row groups."""
     both = {
         name: (min(known[name][0], more[name][0]), max(known[name][1], more[name][1]))
         for name in known.keys() & more.keys()

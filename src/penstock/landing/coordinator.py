@@ -3,8 +3,8 @@
 Invariants:
 - truth is in the tables: everything here can be lost at any moment and is found again by opening;
 - the next epoch is planned only when the last one is in the pending store;
-- this thread alone changes the progress of tables and talks to the engine; commits run beside it
-  and report back.
+- this thread alone changes the progress of tables and talks to the engine; commits run in
+  the background and report back.
 """
 
 from __future__ import annotations
@@ -27,17 +27,14 @@ from penstock.landing.epoch.partition_discovery import PartitionDiscovery
 from penstock.landing.epoch.poison_isolation import PoisonIsolation
 from penstock.landing.epoch.prepare import Listing, Preparer
 from penstock.landing.epoch.runner import EpochRunner
-from penstock.landing.epoch.stopping_offsets import StoppingOffsets
-from penstock.landing.epoch.trigger import EpochTrigger
+from penstock.landing.epoch.trigger import EpochTrigger, StoppingOffsets
 from penstock.landing.foreign_errors import CREATE
 from penstock.landing.settings import Until
 from penstock.landing.tables import route_creation, schema_evolution
-from penstock.landing.tables.backlog import Backlog
-from penstock.landing.tables.creation import create_table
-from penstock.landing.tables.credentials import renewed
-from penstock.landing.tables.pipeline_run import Run
+from penstock.landing.tables.credentials import renewed, with_credentials
 from penstock.landing.tables.progress import by_table, positions_of
 from penstock.landing.tables.spec_change import CatchUp, catch_up_needed
+from penstock.landing.tables.table_set import TableSet
 from penstock.landing.task.messages import TaskResult, WriteTarget
 from penstock.landing.task.results import (
     aggregate,
@@ -49,6 +46,7 @@ from penstock.ownership import fencing
 from penstock.ports.tables import TableState
 
 TICK_SECONDS = 0.2
+CAUGHT_UP = "caught up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +60,13 @@ class RunResult:
 
 @dataclass(slots=True)
 class Coordinator:
-    """Lands topics in tables until it is told to stop. Use it once, from one thread.
+    """Lands topics in tables until it is asked to stop. Use it once, from one thread.
 
     An epoch is planned (`_plan`), read by the engine (`_work`) and prepared (`_prepare`); `commits`
     lands it while the next one is read.
     """
 
-    run: Run
+    tables: TableSet
     stop: threading.Event
     commits: Committer
     preparer: Preparer
@@ -83,20 +81,26 @@ class Coordinator:
         """Recover, land, and leave all tables level.
 
         Raises FencedError when another owner took over, UnavailableError when engine, store or
-        brokers are gone, DecisionNeededError when a topic was re-created.
+        brokers do not answer, DecisionNeededError when a topic was re-created.
         """
+        pipeline = self.tables.settings.pipeline
         try:
             self._recover()
-            catch_up = self._catch_up_needed()
-            if catch_up is None and self.stopping_offsets.fixed is None:
-                self.commits.write(self.run.tables.adopt_spec)
+            catch_up = None
+            if self.stopping_offsets.fixed is None:  # else these are the former rules
+                tables, store = self.tables, self.tables.environment.store
+                catch_up = catch_up_needed([*tables.progress.values()], tables.settings, store)
+                if catch_up is None:
+                    self.commits.write(tables.adopt_spec)
             reason = "tables are not level" if catch_up else self._loop(until)
             self._finish()
             self.commits.claim.release()
         except BaseException as error:
             code = error.code if isinstance(error, PenstockError) else "P700"
             try:
-                self._report_stopped(str(error), clean=False, code=code)
+                self.tables.environment.observer(
+                    PipelineStopped(pipeline, str(error), clean=False, code=code)
+                )
             finally:
                 self._shut_down()
             if isinstance(error, PenstockError):  # nothing is under way: others need not wait
@@ -104,12 +108,20 @@ class Coordinator:
                     self.commits.claim.release()
             raise
         self._shut_down()
-        parked = {name: each.error for name, each in self.run.tables.parked.items()}
-        self._report_stopped(reason, clean=not parked)
+        parked = {name: each.error for name, each in self.tables.parked.items()}
+        described = self._described(reason) if parked else reason
+        self.tables.environment.observer(PipelineStopped(pipeline, described, clean=not parked))
         return RunResult(parked, reason, catch_up)
 
+    def _described(self, reason: str) -> str:
+        """Return why a run ended, for people, with how many tables are parked."""
+        parked = self.tables.parked.keys()
+        known = len(parked | self.tables.progress.keys())
+        tables, verb = "table" if known == 1 else "tables", "is" if len(parked) == 1 else "are"
+        text = f"{len(parked)} of {known} {tables} {verb} parked"
+        return text if reason == CAUGHT_UP else f"{reason}; {text}"
+
     def _loop(self, until: Until) -> str:
-        """Land epoch after epoch; return the reason to end."""
         self.waits.begin(waiting.LISTED)
         while not self.stop.is_set():
             self.commits.claim.check()
@@ -118,7 +130,7 @@ class Coordinator:
             self._anchor_idle()
             listing = self.discovery.poll(self._begin)
             if listing is None:
-                self.run.environment.clock.wait(1.0)
+                self.tables.environment.clock.wait(1.0)
                 continue
             ended = self._step(until, listing)
             if ended:
@@ -129,11 +141,15 @@ class Coordinator:
         """Plan an epoch and land it when it is due; else wait a little, and collect what commits
         came to. Return the reason to end, or "".
         """
-        tables = self.run.tables
+        tables = self.tables
         self.commits.write(partial(schema_evolution.apply_requests, tables))
-        if not tables.active and tables.parked and tables.parked.all_need_decision:
+        if (
+            not tables.active
+            and tables.parked
+            and all(each.needs_decision for each in tables.parked.values())
+        ):
             return "every table waits for a decision"
-        if not self.run.environment.engine.is_ready(TICK_SECONDS):
+        if not self.tables.environment.engine.is_ready(TICK_SECONDS):
             self.waits.begin(waiting.ENGINE)
             self.commits.collect(0.0)
             return ""
@@ -141,12 +157,9 @@ class Coordinator:
         if not epoch.slices:
             idle = not self.commits.queue.open and not tables.parked.reopening
             if until != "stopped" and idle and not self.discovery.leaderless(listing):
-                return "caught up"
+                return CAUGHT_UP
             self.commits.collect(TICK_SECONDS)
-        elif any(
-            table.commits_in_flight >= self.run.settings.max_epochs
-            for table in tables.active.values()
-        ):
+        elif self._full - self.commits.queue.held:
             self.commits.collect(TICK_SECONDS)
         elif until == "stopped" and not self.trigger.should_fire(epoch):
             self.commits.collect(min(TICK_SECONDS, self.trigger.wait_seconds()))
@@ -155,11 +168,8 @@ class Coordinator:
         return ""
 
     def _land(self, epoch: Epoch, listing: Listing) -> bool:
-        """Land one epoch; false when a part of it is to be read again.
-
-        Its commits go on in the background when it is prepared.
-        """
-        clock = self.run.environment.clock
+        """Land one epoch; false when a part of it is to be read again."""
+        clock = self.tables.environment.clock
         began = clock.monotonic()
         results = self._work(epoch)
         if results is None or not self.discovery.recheck_failed(results):
@@ -170,36 +180,48 @@ class Coordinator:
         prepared, again = self._prepare(results, listing)
         records = sum(lane.records for result in results for lane in result.lanes)
         seconds = clock.monotonic() - began
-        self.run.environment.observer(EpochPrepared(epoch.number, records, prepared, seconds))
+        self.tables.environment.observer(EpochPrepared(epoch.number, records, prepared, seconds))
         return not again
 
     def _plan(self, listing: Listing) -> Epoch:
-        """Decide what is read next: where tables stand, up to where their partitions end."""
-        tables, fixed = self.run.tables, self.stopping_offsets.fixed
-        active = tables.active.values()
+        tables, fixed = self.tables, self.stopping_offsets.fixed
+        waiting_for_pause = self._full & self.commits.queue.held
+        active = [each for name, each in tables.active.items() if name not in waiting_for_pause]
         ends = self.stopping_offsets.ends(listing.bounds)
         positions = positions_of((each for each in active if not each.is_blocked), fixed)
         creating = any(table.position is None for table in active)
-        capacity = self.run.environment.engine.capacity()
+        capacity = self.tables.environment.engine.capacity()
         budget = self.trigger.budget(capacity, surveying=creating)
-        parked = positions_of(tables.parked_tables, fixed)
-        self.waits.counted(Backlog.of(positions, ends, parked=parked))
-        epoch = plan(EpochNumber(self.preparer.epoch + 1), positions, ends, budget)
+        left_out = waiting_for_pause.union(tables.parked) & tables.progress.keys()
+        known = [tables.progress[name] for name in left_out]
+        parked = positions_of(known, fixed)
+        self.waits.counted(waiting.backlog_of(positions, ends, parked=parked))
+        epoch = plan(
+            EpochNumber(self.preparer.epoch + 1), positions, ends, budget, self.discovery.stops
+        )
         return runner.deprioritize(epoch, self.discovery.unresponsive)
+
+    @property
+    def _full(self) -> set[str]:
+        """Name the tables for which as many epochs are prepared as may be."""
+        at_most = self.tables.settings.max_epochs
+        active = self.tables.active.items()
+        return {name for name, table in active if table.commits_in_flight >= at_most}
 
     def _work(self, epoch: Epoch) -> list[TaskResult] | None:
         """Let the engine read an epoch; None when tables that it calls for are not there yet."""
-        tables = self.run.tables
+        tables = self.tables
         self.trigger.started()
         self.preparer.epoch = epoch.number
         self.waits.planned(epoch)
-        self.run.environment.observer.passed(CrashPoint.EPOCH_PLANNED)
-        tables.renew_credentials()
+        self.tables.environment.observer.passed(CrashPoint.EPOCH_PLANNED)
+        for table in tables.active.values():
+            tables.update(with_credentials(table))
         self.quarantine = renewed(self.quarantine)
         engine = EpochRunner(
-            self.run.settings,
-            self.run.environment,
-            WriteTarget(self.run.settings.quarantine.connector, self.quarantine.target),
+            self.tables.settings,
+            self.tables.environment,
+            WriteTarget(self.tables.settings.quarantine.connector, self.quarantine.target),
             self.isolation,
         )
         read = {name for part in epoch.slices for lane in part.lanes for name in lane.tables}
@@ -219,17 +241,16 @@ class Coordinator:
 
         Return for how many tables, and whether others are to read the epoch again.
         """
-        tables = self.run.tables
+        tables = self.tables
         found = aggregate(results)
         again = schema_evolution.record_requests(tables, results)
         found = {name: each for name, each in found.items() if name not in again}
-        for name, error in tables_over_reject_limit(
-            found, self.run.settings.stop_above_share
-        ).items():
+        over = tables_over_reject_limit(found, tables.settings.stop_above_share)
+        for name, error in over.items():
             tables.parked.park(name, error)
             del found[name]
         routes = self.commits.write(
-            lambda context: route_creation.create_requested(self.run, context, results)
+            lambda context: route_creation.create_requested(tables, context, results)
         )
         for route in routes:
             found.pop(route, None)
@@ -238,23 +259,15 @@ class Coordinator:
         return len(found), bool(again or routes)
 
     def _create_tables(self, engine: EpochRunner, epoch: Epoch) -> bool:
-        """Create the tables that this epoch calls for; false when a survey is to be made again.
-
-        One that cannot be created, or surveyed, is parked.
-        """
-        run, tables = self.run, self.run.tables
+        """Create the tables that this epoch calls for; false when a survey is to be made again."""
+        tables = self.tables
         self.waits.begin(f"a sample of epoch {epoch.number}, for the columns of new tables")
         shown, results = engine.infer_schemas(epoch, tables.active)
         for name, schema in shown.items():
             progress, table = tables.progress[name], None
             with tables.parked.parking(name, CREATE):
-                table = create_table(
-                    run.settings,
-                    run.environment,
-                    self.commits.claim.claim,
-                    progress.target,
-                    schema,
-                    start_offsets=progress.start_offsets,
+                table = tables.opener.create_table(
+                    progress.target, schema, progress.start_offsets, self.commits.claim.claim
                 )
             if table is not None:
                 self.commits.write(partial(tables.table_created, name, table))
@@ -266,8 +279,7 @@ class Coordinator:
         return not failed
 
     def _recover(self) -> None:
-        """Settle what earlier runs left pending, and fence tables that were rolled back."""
-        settings, environment, tables = self.run.settings, self.run.environment, self.run.tables
+        settings, environment, tables = self.tables.settings, self.tables.environment, self.tables
         pipeline, store, commits = settings.pipeline, environment.store, self.commits
         store.keep_rules(pipeline, settings.rules_hash, settings.rules_text)
         rows = by_table(pipeline, store.pending(pipeline))
@@ -292,16 +304,9 @@ class Coordinator:
         if commits.claim.foreign:
             commits.write(tables.take_over)
 
-    def _catch_up_needed(self) -> CatchUp | None:
-        """Return what must be brought level before the present rules may count."""
-        if self.stopping_offsets.fixed is not None:
-            return None
-        tables = [*self.run.tables.progress.values()]
-        return catch_up_needed(tables, self.run.settings, self.run.environment.store)
-
     def _begin(self) -> None:
-        """Begin what is new; not while tables catch up, for that is up to the present rules."""
-        tables = self.run.tables
+        """Begin what is new; not while tables catch up: only the present rules decide on that."""
+        tables = self.tables
         self.commits.write(lambda context: fencing.check_rank(tables.active_chains, context))
         if self.stopping_offsets.fixed is None:
             self.commits.write(tables.write_start_positions)
@@ -310,28 +315,24 @@ class Coordinator:
 
     def _anchor_idle(self) -> None:
         """Move the ledgers of tables that got no rows for long (protocol.md 2)."""
-        now = self.run.environment.clock.monotonic()
-        before = now - self.run.settings.anchor_every_seconds
-        active = self.run.tables.active.items()
-        self.preparer.anchor(name for name, table in active if table.committed_at <= before)
+        now = self.tables.environment.clock.monotonic()
+        before, paused = now - self.tables.settings.anchor_every_seconds, self.commits.paused
+        active = self.tables.active.items()
+        old = [name for name, table in active if table.committed_at <= before]
+        self.preparer.anchor(name for name in old if name not in paused)
 
     def _finish(self) -> None:
-        """Let commits end, and leave every table level with what was examined."""
-        self.run.environment.observer.passed(CrashPoint.STOPPING)
+        self.tables.environment.observer.passed(CrashPoint.STOPPING)
         self._drain()
-        self.preparer.anchor(self.run.tables.active)
+        self.preparer.anchor(self.tables.active.keys() - self.commits.paused)
         self._drain()
 
     def _drain(self) -> None:
-        while self.commits.queue.open:
+        """Wait for what is being committed; what is held back stays PENDING."""
+        while self.commits.queue.drop_held() or self.commits.queue.open:
             self.commits.claim.check()
             self.commits.collect(TICK_SECONDS)
 
     def _shut_down(self) -> None:
         self.commits.claim.close()
         self.commits.queue.close()
-
-    def _report_stopped(self, reason: str, *, clean: bool, code: str = "") -> None:
-        self.run.environment.observer(
-            PipelineStopped(self.run.settings.pipeline, reason, clean, code)
-        )

@@ -1,13 +1,13 @@
-"""What nobody foresaw while one table was served: an error of that table, never of the run.
+"""Unexpected errors while one table was served: errors of that table, never of the run.
 
-A fault of ours or of a library, in what is made of a table's records (P486) or in what is done with
-the table itself (P487), is met again at each restart. So it parks its table, alone, and says what
+A bug in Penstock or a library, in converting a table's records (P486) or in an operation on the
+table itself (P487), would happen again at each restart. So it parks its table, alone, and says what
 could not be done, and which records it met (docs/design/0233).
 
 Invariants:
 - what the machine refuses (memory, disk, network) is raised as before, as is what a crash point
   raises;
-- the message names the error and the lines of ours that it passed, no word of a record.
+- the message names the error and the lines of Penstock that it passed, no word of a record.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WRITE = "its files cannot be written"
 
 @contextmanager
 def converting(table: str, failing: str, where: str = "") -> Iterator[None]:
-    """Raise BugError (P486) for what nobody foresaw; `failing` says what cannot be done then, and
+    """Raise BugError (P486) for unexpected errors; `failing` says what cannot be done then, and
     `where` names the records that it met.
     """
     try:
@@ -54,7 +54,7 @@ def converting(table: str, failing: str, where: str = "") -> Iterator[None]:
 
 @contextmanager
 def acting_on_table(table: str, failing: str) -> Iterator[None]:
-    """Raise BugError (P487) for any error that is none of ours, in an act on a table itself;
+    """Raise BugError (P487) for any foreign error in an operation on a table itself;
     `failing` says what cannot be done then.
     """
     try:
@@ -93,19 +93,13 @@ def failing_rows(
     while count > 1:
         middle = count // 2
         for start, length in ((first, middle), (first + middle, count - middle)):
-            if _raises(attempt, rows.slice(start, length)):
+            try:
+                attempt(rows.slice(start, length))
+            except MemoryError:
+                raise
+            except bisection.UNEXPECTED_ERRORS:
                 first, count = start, length
                 break
         else:
             break
     return first, first + count - 1
-
-
-def _raises(attempt: Callable[[pa.RecordBatch], None], rows: pa.RecordBatch) -> bool:
-    try:
-        attempt(rows)
-    except MemoryError:
-        raise
-    except bisection.UNEXPECTED_ERRORS:
-        return True
-    return False

@@ -1,7 +1,7 @@
 """Run a pipeline under its rules, after its tables are level under the rules they were fed with.
 
 Invariants:
-- the present rules count only once all tables are level, or a human said so (protocol.md 2): "a
+- the present rules count only once all tables are level, or a person said so (protocol.md 2): "a
   changed spec takes effect only where all tables are level";
 - a run that cannot level its tables says so: it ends with an error, never as if it had landed all.
 """
@@ -21,14 +21,15 @@ from penstock.landing.coordinator import Coordinator, RunResult
 from penstock.landing.epoch.commit_queue import CommitQueue
 from penstock.landing.epoch.committer import Committer
 from penstock.landing.epoch.partition_discovery import PartitionDiscovery
+from penstock.landing.epoch.pause_watch import PauseWatch
 from penstock.landing.epoch.poison_isolation import PoisonIsolation
 from penstock.landing.epoch.prepare import Preparer
-from penstock.landing.epoch.stopping_offsets import StoppingOffsets
-from penstock.landing.epoch.trigger import EpochTrigger
+from penstock.landing.epoch.trigger import EpochTrigger, StoppingOffsets
 from penstock.landing.foreign_errors import FILES_FAILED
-from penstock.landing.settings import Environment, Settings, Until
-from penstock.landing.tables.pipeline_run import Run
+from penstock.landing.settings import Environment, Settings, Until, claim_context
+from penstock.landing.tables.opening import open_quarantine
 from penstock.landing.tables.spec_change import CatchUp
+from penstock.landing.tables.table_set import TableSet
 from penstock.ownership import fencing
 from penstock.ownership.claim import PipelineClaim
 from penstock.ports.log import Log
@@ -60,29 +61,17 @@ def run(
         if before is not None and before.ranges == ended.catch_up_first.ranges:
             raise _undecided(before, "these ranges can no longer be read")
         before = ended.catch_up_first
-        _catch_up(settings, environment, stop, before, former)
+        with former_rules(settings, environment, before, former) as (rules, log):
+            outside = replace(environment, log=log)
+            leveled = _coordinate(rules, outside, stop, "caught-up", ends=before.ends)
+        for table, reason in leveled.parked.items():
+            if table in before.ranges:
+                if reason.code in BY_SPEC:
+                    raise _undecided(before, f"by the former rules {reason.message}") from reason
+                raise reason
         if not stop.is_set():
             ended = _coordinate(settings, environment, stop, until)
     return ended
-
-
-def _catch_up(
-    settings: Settings,
-    environment: Environment,
-    stop: threading.Event,
-    catch_up: CatchUp,
-    former: FormerSpec,
-) -> None:
-    with former_rules(settings, environment, catch_up, former) as (rules, log):
-        ended = _coordinate(
-            rules, replace(environment, log=log), stop, "caught-up", ends=catch_up.ends
-        )
-    for table, reason in ended.parked.items():
-        if table not in catch_up.ranges:
-            continue
-        if reason.code in BY_SPEC:
-            raise _undecided(catch_up, f"by the former rules {reason.message}") from reason
-        raise reason
 
 
 @contextmanager
@@ -131,22 +120,24 @@ def _coordinate(
 
     Raises what `Coordinator.land` raises.
     """
-    run = Run.of(settings, environment)
-    chain = Chain(f"{settings.pipeline}/*", settings.quarantine.table)  # whose state is any chain's
-    quarantine = run.tables.quarantine.state(chain)
-    run.tables.list_topics(environment.log.partitions())
-    claim = PipelineClaim(run.claim_context)
-    by_number = fencing.read_claims(run.tables.rolled_back_chains())
-    seen = [each.last_claim for table in run.tables.progress.values() for each in table.positions]
+    tables = TableSet(settings, environment, open_quarantine(settings, environment))
+    chain = Chain(f"{settings.pipeline}/*", settings.quarantine.table)  # its state is any chain's
+    quarantine = tables.quarantine.state(chain)
+    tables.list_topics(environment.log.partitions())
+    claim = PipelineClaim(claim_context(settings, environment))
+    by_number = fencing.read_claims(tables.rolled_back_chains())
+    seen = [each.last_claim for table in tables.progress.values() for each in table.positions]
     claim.acquire([*seen, *(replace(each, owner="") for each in by_number)], takeover=takeover)
     queue = CommitQueue(claim.two_phase, environment.commit_executor(settings.commit_threads))
-    preparer = Preparer(run, claim, queue)
+    preparer = Preparer(tables, claim, queue)
     coordinator = Coordinator(
-        run,
+        tables,
         stop,
-        Committer(run, claim, queue),
+        Committer(
+            tables, claim, queue, PauseWatch(claim.pauses, environment.observer, environment.clock)
+        ),
         preparer,
-        PartitionDiscovery(run, preparer, endless=until == "stopped"),
+        PartitionDiscovery(tables, preparer, endless=until == "stopped"),
         EpochTrigger(settings, environment.clock),
         StoppingOffsets(ends, keep_first=until != "stopped"),
         PoisonIsolation(environment),

@@ -1,18 +1,18 @@
-"""What the coordinator is told: settings are data, the world is ports. Built by the app."""
+"""What the coordinator is given: settings are data, the outside is ports. Built by the app."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from penstock.core.schema import Field, Schema, Struct, Type
-from penstock.landing.commit_executor import CommitExecutor, ThreadPoolCommits
-from penstock.ownership.heartbeat import Heartbeat, start_heartbeat
+from penstock.ownership.claim import ClaimContext, Heartbeat
 from penstock.ports.log import Log
 from penstock.ports.runtime import Clock, Engine, Observer
 from penstock.ports.store import Owner, PendingStore
-from penstock.ports.tables import TableFormat
+from penstock.ports.tables import TableDefinition, TableFormat
 from penstock.rows.options import RowOptions
 from penstock.rows.route.filters import NOTHING, ComputedColumns, DynamicRoute, RecordFilter
 from penstock.rows.schema.inference import table_schema
@@ -36,7 +36,7 @@ class TableLocation:
 class TableTarget:
     """Describe one table that topics are landed in, or a route to several.
 
-    `gates` say by topic which records are for it; a topic without one lands all.
+    `filters` say by topic which records are for it; a topic without one lands all.
     """
 
     location: TableLocation
@@ -58,27 +58,38 @@ class TableTarget:
         computed = [Field(name, type_) for name, type_ in self.computed_types.items()]
         return table_schema(Struct((*own, *computed)), self.hints, self.options)
 
+    def definition_for(self, shown: Schema) -> TableDefinition:
+        """Describe the table to create for what records show."""
+        return TableDefinition(
+            self.schema_for(shown),
+            self.partition_by,
+            self.properties,
+            identifier_fields=self.identifier_fields,
+            sort_by=self.sort_by,
+            keys=self.options.keys,
+        )
+
     @property
     def route(self) -> DynamicRoute | None:
-        """Return the route that this stands for or leads to; None for a table of a fixed name."""
-        return next((gate.route for gate in self.filters.values() if gate.route), None)
+        """Return the route that this is or leads to; None for a table of a fixed name."""
+        return next((each.route for each in self.filters.values() if each.route), None)
 
     @property
     def is_route(self) -> bool:
         """Return whether this is a route itself, which no rows land in."""
-        return any(gate.route and not gate.share for gate in self.filters.values())
+        return any(each.route and not each.share for each in self.filters.values())
 
     def reserving(self, others: Collection[str]) -> TableTarget:
         """Return the same, with the names of other tables reserved."""
         if not self.is_route:
             return self
         reserved = tuple(sorted(others))
-        gates = {
-            topic: replace(gate, route=replace(gate.route, reserved=reserved))
-            for topic, gate in self.filters.items()
-            if gate.route is not None
+        filters = {
+            topic: replace(each, route=replace(each.route, reserved=reserved))
+            for topic, each in self.filters.items()
+            if each.route is not None
         }
-        return replace(self, filters=gates)
+        return replace(self, filters=filters)
 
     def route_table(self, table: str) -> TableTarget:
         """Return one table of a route."""
@@ -86,7 +97,7 @@ class TableTarget:
         return replace(
             self,
             location=replace(self.location, table=table, name=name),
-            filters={topic: replace(gate, share=table) for topic, gate in self.filters.items()},
+            filters={topic: replace(each, share=table) for topic, each in self.filters.items()},
         )
 
 
@@ -129,8 +140,36 @@ class Settings:
     commit_threads: int = 8
     heartbeat_seconds: float = 3.0
     alive_seconds: float = 15.0
+    stop_across_partitions: frozenset[str] = frozenset()
     accept: frozenset[Consent] = frozenset()
     crash_plan: str = ""
+
+
+class CommitExecutor(Protocol):
+    """Commits in threads next to the coordinator; a simulation does it in the same thread."""
+
+    def submit(self, act: Callable[[str], None], name: str, /) -> Future[None]:
+        """Do something now or later."""
+        ...
+
+    def before_wait(self, seconds: float) -> float:
+        """Hear that the coordinator waits for outcomes; return how many seconds that is worth."""
+        ...
+
+    def shutdown(self, *, wait: bool, cancel_futures: bool) -> None:
+        """End; what has begun may be waited for, what has not is dropped."""
+        ...
+
+
+class ThreadPoolCommits(ThreadPoolExecutor):
+    """Commits in threads of their own."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count, thread_name_prefix="penstock-commit")
+
+    def before_wait(self, seconds: float) -> float:
+        """Let it wait: threads work by themselves."""
+        return seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,4 +189,22 @@ class Environment:
     jitter: Callable[[], float]
     token: Callable[[], str]
     commit_executor: Callable[[int], CommitExecutor] = ThreadPoolCommits
-    start_heartbeat: Callable[[Callable[[], bool], float], Heartbeat] = start_heartbeat
+    start_heartbeat: Callable[[Callable[[], bool], float], Heartbeat] = Heartbeat
+
+
+def claim_context(settings: Settings, environment: Environment) -> ClaimContext:
+    """Return what a claim on the pipeline works with."""
+    return ClaimContext(
+        settings.pipeline,
+        environment.store,
+        environment.owner,
+        environment.observer,
+        environment.clock,
+        environment.jitter,
+        environment.token,
+        environment.start_heartbeat,
+        snapshots_kept=settings.retain,
+        heartbeat_seconds=settings.heartbeat_seconds,
+        alive_seconds=settings.alive_seconds,
+        stop_across_partitions=settings.stop_across_partitions,
+    )

@@ -18,7 +18,7 @@ _SIZES = (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000))
 
 
 def count_text(count: int | None) -> str:
-    """Write a count with thousands apart: `336,776`; a dash for what is not known."""
+    """Write a count with thousands separated: `336,776`; a dash for what is not known."""
     return NOTHING if count is None else f"{count:,}"
 
 
@@ -82,17 +82,12 @@ def name_text(name: str, cells: int | None = None) -> str:
     if cells is None or cell_len(shown) <= cells:
         return shown
     room = max(cells - cell_len(CUT), 0)
-    tail = _end(shown, room // 2)
+    tail = shown
+    while cell_len(tail) > room // 2:
+        tail = tail[1:]
     return set_cell_size(shown, room - cell_len(tail)).rstrip() + CUT + tail if room else CUT
 
 
 def padded(text: str, cells: int) -> str:
     """Fill a text with blanks up to so many cells of a terminal."""
     return text + " " * max(cells - cell_len(text), 0)
-
-
-def _end(text: str, cells: int) -> str:
-    start = len(text)
-    while start and cell_len(text[start - 1 :]) <= cells:
-        start -= 1
-    return text[start:]

@@ -4,21 +4,21 @@ Invariants:
 - a healthy pipeline logs one line per commit and no more: planning, reading, preparing and anchors
   are at debug, what needs attention at warning or error, the rest at info;
 - lines go where `write` puts them, which is never stdout (interface.md 2);
-- a line that a stream refuses (its reader is gone, the disk is full) is lost, and only that line;
+- a line that a stream refuses (its reader has ended, the disk is full) is lost, and only that line;
 - a JSON line has every field of its event: its form is docs/reference/events.md.
 """
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, tzinfo
-from logging import DEBUG, ERROR, INFO, WARNING
+from logging import DEBUG, ERROR, INFO, WARNING, getLevelName
+from math import inf
 from typing import Any, Literal, TextIO
-
-import structlog
 
 from penstock.core import events
 from penstock.core.crash_points import CrashPoint
@@ -36,7 +36,6 @@ from penstock.ports.runtime import Clock
 
 STALLED_AGAIN_AFTER_SECONDS = 300
 
-Fields = MutableMapping[str, Any]
 Write = Callable[[str], None]
 
 _COLOURS = {"debug": "2", "info": "32", "warning": "33", "error": "31"}
@@ -52,40 +51,43 @@ class Line:
     text: str
 
 
+Render = Callable[[datetime, str, Line, dict[str, Any]], str]
+"""Makes a line of text: of the time in UTC, the level's name, the line, and the event's data."""
+
+
 class LogLines:
     """Listen to events and log them; safe for threads, since every line is one write."""
 
-    def __init__(self, logger: Any, clock: Clock) -> None:
-        self._logger = logger
+    def __init__(self, write: Write, clock: Clock, level: int, render: Render) -> None:
+        self._write = write
         self._clock = clock
+        self._level = level
+        self._render = render
         self._guard = threading.Lock()
-        self._told: dict[events.PartitionStalled, float] = {}
+        self._logged_at: dict[events.PartitionStalled, float] = {}
 
     def __call__(self, event: Event) -> None:
-        """Log an event at its level."""
-        if isinstance(event, events.PartitionStalled) and not self._worth_telling(event):
-            return
-        line = line_of(event)
-        data = {each.name: _plain(getattr(event, each.name)) for each in fields(event)}
-        self._logger.log(line.level, type(event).__name__, line=line, data=data)
+        """Log an event at its level; a partition that stays unreadable every five minutes only."""
+        if isinstance(event, events.PartitionStalled):
+            now = self._clock.monotonic()
+            with self._guard:
+                if now - self._logged_at.get(event, -inf) < STALLED_AGAIN_AFTER_SECONDS:
+                    return
+                self._logged_at[event] = now
+        data = {each.name: getattr(event, each.name) for each in fields(event)}
+        self._log(line_of(event), {"event": type(event).__name__, **data})
 
     def passed(self, point: CrashPoint) -> None:
         """Ignore crash points."""
 
     def complain(self, text: str) -> None:
         """Log a message that belongs to no event, as a warning."""
-        line = Line(WARNING, "penstock", text)
-        self._logger.log(line.level, "Complaint", line=line, data={"text": text})
+        self._log(Line(WARNING, "penstock", text), {"event": "Message", "text": text})
 
-    def _worth_telling(self, event: events.PartitionStalled) -> bool:
-        """Return whether to log it: a partition that stays unreadable every five minutes only."""
-        now = self._clock.monotonic()
-        with self._guard:
-            told = self._told.get(event)
-            if told is not None and now - told < STALLED_AGAIN_AFTER_SECONDS:
-                return False
-            self._told[event] = now
-        return True
+    def _log(self, line: Line, data: dict[str, Any]) -> None:
+        if line.level >= self._level:
+            at = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
+            self._write(self._render(at, getLevelName(line.level).lower(), line, data))
 
 
 def console_log(
@@ -101,15 +103,13 @@ def console_log(
     `colour` is `always` or `never`: see `wants_colour`. Times are those of `zone`.
     """
 
-    def rendered(_logger: Any, name: str, entry: Fields) -> str:
-        line: Line = entry["line"]
-        at = datetime.fromtimestamp(clock.now_ms() / 1000, zone)
+    def rendered(at: datetime, name: str, line: Line, _data: dict[str, Any]) -> str:
         mark = "" if line.level < WARNING else f"{name}: "
-        subject, told = padded(name_text(line.subject), _SUBJECT_WIDTH), one_line(line.text)
-        text = f"{at:%H:%M:%S}  {subject}  {mark}{told}"
+        subject = padded(name_text(line.subject), _SUBJECT_WIDTH)
+        text = f"{at.astimezone(zone):%H:%M:%S}  {subject}  {mark}{one_line(line.text)}"
         return f"\x1b[{_COLOURS[name]}m{text}\x1b[0m" if colour == "always" else text
 
-    return LogLines(_logger(write, level, rendered), clock)
+    return LogLines(write, clock, level, rendered)
 
 
 def json_log(write: Write, clock: Clock, *, level: int = INFO) -> LogLines:
@@ -117,12 +117,12 @@ def json_log(write: Write, clock: Clock, *, level: int = INFO) -> LogLines:
     fields of the event; times are UTC.
     """
 
-    def shaped(_logger: Any, name: str, entry: Fields) -> Fields:
-        at = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+    def rendered(at: datetime, name: str, _line: Line, data: dict[str, Any]) -> str:
         time = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        return {"time": time, "level": name, "event": entry["event"], **entry["data"]}
+        plain = {field: dict(v) if isinstance(v, Mapping) else v for field, v in data.items()}
+        return json.dumps({"time": time, "level": name, **plain}, default=repr)
 
-    return LogLines(_logger(write, level, shaped, structlog.processors.JSONRenderer()), clock)
+    return LogLines(write, clock, level, rendered)
 
 
 def written_to(stream: TextIO) -> Write:
@@ -158,30 +158,30 @@ def line_of(event: Event) -> Line:
 
 
 def _template(event: Event) -> tuple[int, str]:
-    """Return level and text: those of the event's type, or of a variant."""
     level, text = _TEMPLATES[type(event)]
     match event:
         case events.PipelineStarted() if event.pending:
             return level, f"{text}, {{pending}} to settle"
         case events.PipelineStopped() if event.code:
             return ERROR, "failed, {code}: {reason}"
-        case events.PipelineStopped() if not event.clean:
-            return level, f"{text}; not all tables are level"
         case events.TopicUnrouted() if event.reason:
             return level, f"{text}: {{reason}}"
-        case events.CommitFoundLanded() if not event.ours:
+        case events.CommitFoundLanded() if not event.as_prepared:
             return level, "commit {commit_id} had landed already, with other files"
-        case events.CommitConflicted() if event.turn > 1:
+        case events.CommitConflicted() if event.attempt > 1:
             return WARNING, text
         case events.TableCommitted() if event.kind == "fence":
             return WARNING, "fenced at snapshot {snapshot}"
+        case events.TableCommitted() if event.changes:
+            return level, text.replace("{rows}", "{changes}; {rows}")
+        case events.KeysAcrossPartitions() if not event.keys:
+            return INFO, "{rows} of other partitions replaced: later commits win"
         case events.TableCommitted() if event.kind == "anchor":
             return DEBUG, "progress anchored at snapshot {snapshot}"
     return level, text
 
 
 def _composed(event: Event) -> dict[str, str]:
-    """Return the words that are made of several fields, or of one in its own way."""
     match event:
         case events.CommitsStalled():
             kafka = ["Kafka"] if event.kafka else []
@@ -191,17 +191,21 @@ def _composed(event: Event) -> dict[str, str]:
             return {"seconds": age_text(int(event.seconds * 1000))}
         case events.BacklogCounted():
             return {"lag": number_of(sum(event.lag.values()), "record")}
+        case events.PauseBegan():
+            at = datetime.fromtimestamp(event.until_ms / 1000, UTC)
+            return {"until": f"{at:%Y-%m-%d %H:%M:%S} UTC"}
         case events.TableParked():
             return {"reason": event.reason.removeprefix(f"{event.table}: ")}
         case events.RecordsFiltered():
             return {"reasons": ", ".join(f"{n:,} {why}" for why, n in event.reasons.items())}
+        case events.TableCommitted():
+            return {"changes": ", ".join(f"{n:,} {what}" for what, n in event.changes.items())}
         case events.RecordsQuarantined():
             return {"codes": ", ".join(f"{n:,} by {code}" for code, n in event.codes.items())}
     return {}
 
 
 def _in_words(name: str, value: Any) -> str:
-    """Return a field of an event as people read it, by the field's name."""
     if name in _NOUNS and isinstance(value, int):
         return number_of(value, _NOUNS[name])
     match name:
@@ -211,13 +215,14 @@ def _in_words(name: str, value: Any) -> str:
             return size_text(value)
         case "commit_id":
             return str(value)[:8]
-        case "read" | "positions":
+        case "offsets_read" | "offsets":
             return f"{value:,}"
     return str(value)
 
 
 _NOUNS = {
     "columns": "column",
+    "keys": "key",
     "files": "file",
     "pending": "commit",
     "records": "record",
@@ -259,8 +264,8 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
     events.ConcurrencyLowered: (
         WARNING,
         (
-            "{slices} together need more memory than workers have; at most {at_once} run at once "
-            "for now: raise workers' memory, or lower slice_bytes"
+            "{slices} together need more memory than workers have; at most {concurrency_max} run "
+            "at once for now: raise workers' memory, or lower slice_bytes"
         ),
     ),
     events.EpochPlanned: (DEBUG, "planned: {records} in {slices}"),
@@ -271,14 +276,18 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
         INFO,
         "epoch {epoch}: {rows} in {files}, {size_bytes}, committed in {seconds}",
     ),
+    events.KeysAcrossPartitions: (
+        WARNING,
+        "{keys} changed in two partitions of one commit: the change of the higher one wins",
+    ),
     events.CommitFoundLanded: (INFO, "commit {commit_id} had landed already, as prepared"),
     events.CommitConflicted: (
         DEBUG,
-        "commit {commit_id}, turn {turn}: the table changed: {reason}",
+        "commit {commit_id}, attempt {attempt}: the table changed: {reason}",
     ),
     events.CommitLeftInDoubt: (
         WARNING,
-        "commit {commit_id}, turn {turn}: the answer was lost: {reason}",
+        "commit {commit_id}, attempt {attempt}: the answer was lost: {reason}",
     ),
     events.CommitAborted: (WARNING, "commit {commit_id} dropped: {reason}"),
     events.GapFound: (WARNING, "commit {commit_id} is ahead of the table; planned again"),
@@ -288,10 +297,12 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
     events.SchemaChanged: (INFO, "schema: {kind}, {change}"),
     events.TableParked: (ERROR, "parked, {code}: {reason}"),
     events.TableResumed: (INFO, "resumed after {seconds}, catching up"),
-    events.TableLeft: (WARNING, "its topics were deleted: the run no longer waits for it"),
-    events.RecordsFiltered: (DEBUG, "epoch {epoch} left out: {reasons}"),
+    events.PauseBegan: (WARNING, "paused until {until}: nothing is committed"),
+    events.PauseEnded: (INFO, "paused no longer"),
+    events.TableAbandoned: (WARNING, "its topics were deleted: the run no longer waits for it"),
+    events.RecordsFiltered: (DEBUG, "epoch {epoch} filtered: {reasons}"),
     events.RecordsQuarantined: (WARNING, "epoch {epoch} quarantined records: {codes}"),
-    events.StretchRead: (INFO, "{read} of {positions} offsets read again"),
+    events.ReplayProgressed: (INFO, "{offsets_read} of {offsets} offsets read again"),
     events.HousekeepingFailed: (WARNING, "housekeeping failed, which does no harm: {reason}"),
     events.ClassArchiveBegun: (
         INFO,
@@ -300,23 +311,3 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
     events.MetricsServed: (INFO, "{url}"),
 }
 """Level and text of each event; `{field}` is put in words by `_in_words`."""
-
-
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else value
-
-
-class _Writer:
-    """The logger that structlog calls with a finished line."""
-
-    def __init__(self, write: Write) -> None:
-        self.debug = self.info = self.warning = self.error = write
-
-
-def _logger(write: Write, level: int, *processors: Any) -> Any:
-    return structlog.wrap_logger(
-        _Writer(write),
-        processors=list(processors),
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        cache_logger_on_first_use=True,
-    )

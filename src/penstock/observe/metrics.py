@@ -10,8 +10,9 @@ Invariants:
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
 from prometheus_client.core import GaugeMetricFamily
@@ -21,7 +22,7 @@ from penstock.core import events
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import InvalidError
 from penstock.core.events import Event
-from penstock.observe.snapshot import Snapshot, State, stalled
+from penstock.observe.snapshot import State, TableStatus, stalled
 from penstock.observe.status import StatusBoard
 from penstock.ports.runtime import Clock
 
@@ -44,6 +45,31 @@ _OUTCOMES: Mapping[type[Event], str] = {
     events.CommitAborted: "aborted",
 }
 
+_TABLE_GAUGES: Sequence[tuple[str, str, Callable[[TableStatus], float | None]]] = (
+    (
+        "table_valid_through_timestamp_seconds",
+        "Every record readable at this time is in the table or in quarantine.",
+        lambda table: None if table.valid_through_ms is None else table.valid_through_ms / _MS,
+    ),
+    (
+        "table_lag_records",
+        "Records in Kafka that the table has not read yet, also while it is parked.",
+        lambda table: table.lag_records,
+    ),
+    ("pending_commits", "Commits prepared and not yet visible.", lambda table: len(table.pending)),
+    (
+        "last_commit_timestamp_seconds",
+        "Time of the newest commit of this run.",
+        lambda table: None if table.last_commit is None else table.last_commit.at_ms / _MS,
+    ),
+    (
+        "table_paused_until_timestamp_seconds",
+        "Until when a table is paused; missing if it is not.",
+        lambda table: None if table.paused_until_ms is None else table.paused_until_ms / _MS,
+    ),
+    ("table_parked", "1 while the table is parked.", lambda table: int(table.parked is not None)),
+)
+
 
 class Metrics(Collector):
     """Count events of several threads; `registry` is what an endpoint shows."""
@@ -58,12 +84,31 @@ class Metrics(Collector):
         target_file_bytes: int,
     ) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
+
+        def counter(name: str, about: str, *labels: str) -> Counter:
+            return Counter(PREFIX + name, about, labels, registry=self.registry)
+
+        def histogram(name: str, about: str, label: str, edges: Sequence[float]) -> Histogram:
+            return Histogram(PREFIX + name, about, (label,), registry=self.registry, buckets=edges)
+
         self._board = board
         self._clock = clock
         self._version = version
         self._interval_ms = interval_ms
         self._small_bytes = target_file_bytes * SMALL_SHARE
-        self._counts = _Counts(self.registry)
+        self._read = counter("records_read", "Records read from Kafka.", "topic")
+        self._landed = counter("rows_landed", "Rows made visible in a table.", "table", "operation")
+        about = "Changes of keyed tables, by what they did."
+        self._changes = counter("changes_landed", about, "table", "outcome")
+        self._quarantined = counter("records_quarantined", "Records rejected.", "table", "code")
+        self._filtered = counter("records_filtered", "Records filtered out.", "reason")
+        self._commits = counter("commits", "Attempts to commit, by outcome.", "table", "outcome")
+        self._files = counter("files_written", "Data files written.", "table")
+        self._schema_changes = counter("schema_changes", "Changes of tables' schemas.", "kind")
+        about = "Time of a phase: read, prepare, commit."
+        self._seconds = histogram("commit_duration_seconds", about, "phase", _SECONDS)
+        about = "Sizes of data files, as the mean of their epoch."
+        self._file_bytes = histogram("file_bytes", about, "table", _BYTES)
         self._small: dict[str, int] = {}
         self._waiting: dict[str, int] = {}
         self._guard = threading.Lock()
@@ -71,31 +116,29 @@ class Metrics(Collector):
 
     def __call__(self, event: Event) -> None:
         """Count an event."""
-        counts = self._counts
         match event:
             case events.EpochPlanned() | events.BacklogCounted():
-                self._waiting = dict(event.waiting)
+                self._waiting = dict(event.partition_lag)
             case events.SliceRead():
-                _add(counts.read, event.topics)
-                counts.seconds.labels("read").observe(event.seconds)
+                _add(self._read, event.topics)
+                self._seconds.labels("read").observe(event.seconds)
             case events.EpochPrepared():
-                counts.seconds.labels("prepare").observe(event.seconds)
+                self._seconds.labels("prepare").observe(event.seconds)
             case events.FilesWritten():
                 self._written(event)
             case events.TableCommitted():
-                counts.landed.labels(event.table, event.kind).inc(event.rows)
-                counts.seconds.labels("commit").observe(event.seconds)
+                self._landed.labels(event.table, event.kind).inc(event.rows)
+                _add(self._changes, event.changes, event.table)
+                self._seconds.labels("commit").observe(event.seconds)
             case events.RecordsQuarantined():
-                _add(counts.quarantined, event.codes, event.table)
+                _add(self._quarantined, event.codes, event.table)
             case events.RecordsFiltered():
-                _add(counts.filtered, event.reasons)
+                _add(self._filtered, event.reasons)
             case events.SchemaChanged():
-                counts.schema_changes.labels(event.kind).inc()
-            case _:
-                pass
+                self._schema_changes.labels(event.kind).inc()
         outcome = _OUTCOMES.get(type(event))
         if outcome is not None:
-            counts.commits.labels(event.table, outcome).inc()  # type: ignore[attr-defined]
+            self._commits.labels(event.table, outcome).inc()  # type: ignore[attr-defined]
 
     def passed(self, point: CrashPoint) -> None:
         """Ignore crash points."""
@@ -103,7 +146,10 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Return the gauges, read from the board now."""
         snapshot = self._board.snapshot()
-        yield from _of_tables(snapshot)
+        for name, about, value_of in _TABLE_GAUGES:
+            values = {n: value_of(table) for n, table in snapshot.tables.items()}
+            known = {n: value for n, value in values.items() if value is not None}
+            yield _gauge(name, about, "table", known)
         about = "Files of this run that are far below the target size."
         yield _gauge("table_small_files", about, "table", dict(self._small))
         lag = GaugeMetricFamily(
@@ -126,40 +172,13 @@ class Metrics(Collector):
 
     def _written(self, event: events.FilesWritten) -> None:
         """Count files; only the sum of their sizes is known, so each counts with the mean."""
-        self._counts.files.labels(event.table).inc(event.files)
+        self._files.labels(event.table).inc(event.files)
         mean = event.size_bytes / max(event.files, 1)
         for _ in range(event.files):
-            self._counts.file_bytes.labels(event.table).observe(mean)
+            self._file_bytes.labels(event.table).observe(mean)
         if mean < self._small_bytes:
             with self._guard:
                 self._small[event.table] = self._small.get(event.table, 0) + event.files
-
-
-class _Counts:
-    """The counters and histograms of one registry."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        def counter(name: str, about: str, *labels: str) -> Counter:
-            return Counter(PREFIX + name, about, labels, registry=registry)
-
-        def histogram(name: str, about: str, label: str, edges: Iterable[float]) -> Histogram:
-            return Histogram(
-                PREFIX + name, about, (label,), registry=registry, buckets=tuple(edges)
-            )
-
-        self.read = counter("records_read", "Records read from Kafka.", "topic")
-        self.landed = counter("rows_landed", "Rows made visible in a table.", "table", "operation")
-        self.quarantined = counter("records_quarantined", "Records rejected.", "table", "code")
-        self.filtered = counter("records_filtered", "Records filtered out.", "reason")
-        self.commits = counter("commits", "Attempts to commit, by outcome.", "table", "outcome")
-        self.files = counter("files_written", "Data files written.", "table")
-        self.schema_changes = counter("schema_changes", "Changes of tables' schemas.", "kind")
-        self.seconds = histogram(
-            "commit_duration_seconds", "Time of a phase: read, prepare, commit.", "phase", _SECONDS
-        )
-        self.file_bytes = histogram(
-            "file_bytes", "Sizes of data files, as the mean of their epoch.", "table", _BYTES
-        )
 
 
 def _add(counter: Counter, counts: Mapping[str, int], *labels: str) -> None:
@@ -167,41 +186,7 @@ def _add(counter: Counter, counts: Mapping[str, int], *labels: str) -> None:
         counter.labels(*labels, label).inc(count)
 
 
-def _of_tables(snapshot: Snapshot) -> Iterator[Metric]:
-    tables = snapshot.tables
-    yield _gauge(
-        "table_valid_through_timestamp_seconds",
-        "Every record readable at this time is in the table or in quarantine.",
-        "table",
-        {n: t.valid_through_ms / _MS for n, t in tables.items() if t.valid_through_ms is not None},
-    )
-    yield _gauge(
-        "table_lag_records",
-        "Records in Kafka that the table has not read yet, also while it is parked.",
-        "table",
-        {n: t.lag_records for n, t in tables.items() if t.lag_records is not None},
-    )
-    yield _gauge(
-        "pending_commits",
-        "Commits prepared and not yet visible.",
-        "table",
-        {name: len(table.pending) for name, table in tables.items()},
-    )
-    yield _gauge(
-        "last_commit_timestamp_seconds",
-        "Time of the newest commit of this run.",
-        "table",
-        {n: t.last_commit.at_ms / _MS for n, t in tables.items() if t.last_commit is not None},
-    )
-    yield _gauge(
-        "table_parked",
-        "1 while the table is parked.",
-        "table",
-        {name: int(table.parked is not None) for name, table in tables.items()},
-    )
-
-
-def _gauge(name: str, about: str, label: str, values: dict[str, float] | dict[str, int]) -> Metric:
+def _gauge(name: str, about: str, label: str, values: Mapping[str, float]) -> Metric:
     family = GaugeMetricFamily(PREFIX + name, about, labels=[label])
     for each, value in values.items():
         family.add_metric([each], value)
@@ -212,36 +197,27 @@ def _plain(name: str, about: str, value: float) -> Metric:
     return GaugeMetricFamily(PREFIX + name, about, value=value)
 
 
-class MetricsEndpoint:
-    """Serve metrics over HTTP at `/metrics` inside the `with` block; `port` is the port in use.
+@contextmanager
+def metrics_served(metrics: Metrics, host: str, port: int) -> Iterator[int]:
+    """Serve metrics over HTTP at `/metrics` inside the block; yield the port in use.
 
-    Entering raises InvalidError (P592) when the address is not available.
+    Raises InvalidError (P592) when the address is not available.
     """
-
-    def __init__(self, metrics: Metrics, host: str, port: int) -> None:
-        self._metrics = metrics
-        self._host = host
-        self.port = port
-
-    def __enter__(self) -> Self:
-        try:
-            self._server, self._thread = start_http_server(
-                self.port, self._host, registry=self._metrics.registry
-            )
-        except (OSError, UnicodeError) as error:  # the latter: not a possible host name
-            why = error.strerror if isinstance(error, OSError) else "not a host name"
-            raise InvalidError(
-                f"metrics cannot be served at {self._host}:{self.port}: {why}",
-                code="P592",
-                hint="choose another address:  penstock run --metrics 127.0.0.1:0",
-            ) from error
-        self.port = self._server.server_port
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    try:
+        server, thread = start_http_server(port, host, registry=metrics.registry)
+    except (OSError, UnicodeError) as error:  # the latter: not a possible host name
+        why = error.strerror if isinstance(error, OSError) else "not a host name"
+        raise InvalidError(
+            f"metrics cannot be served at {host}:{port}: {why}",
+            code="P592",
+            hint="choose another address:  penstock run --metrics 127.0.0.1:0",
+        ) from error
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def address(text: str) -> tuple[str, int]:

@@ -5,7 +5,7 @@ Invariants:
   events cost nothing here;
 - it draws on a terminal only;
 - at the end the last snapshot stays, the cursor is shown, and the lines above are kept;
-- output to a terminal that is gone is lost, and stops nothing;
+- output to a closed terminal is lost, and stops nothing;
 - the last line is empty, so that an echo of the terminal (`^C`) is not in a line of the table.
 """
 
@@ -20,13 +20,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from penstock.observe.render import render_status
+from penstock.observe.render import StatusText
 from penstock.observe.snapshot import stalled
 from penstock.observe.status import StatusBoard
 from penstock.ports.runtime import Clock
 
 UPDATES_PER_SECOND = 4
-LINES_BESIDE_TABLES = 12
+OTHER_LINES = 12
 TIME_CELLS = len("10:40:00  ")
 
 
@@ -73,7 +73,7 @@ class _Lossy:
 class Progress:
     """Show a board inside the `with` block; lines for `console` go above the display.
 
-    `interval_ms` is the commit interval, against which a stall is judged.
+    `interval_ms` is the commit interval, against which a stall is measured.
     """
 
     def __init__(
@@ -83,8 +83,14 @@ class Progress:
         self._clock = clock
         self._console = console
         self._interval_ms = interval_ms
-        self._live: Live | None = None
         self._note = ""
+        self._live = Live(
+            console=console,
+            get_renderable=self.drawn,
+            refresh_per_second=UPDATES_PER_SECOND,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
 
     def note(self, text: str) -> None:
         """Show a note below the tables from now on. A signal handler may call it."""
@@ -92,29 +98,21 @@ class Progress:
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
-            self._live = Live(
-                console=self._console,
-                get_renderable=self.drawn,
-                refresh_per_second=UPDATES_PER_SECOND,
-                redirect_stdout=False,
-                redirect_stderr=False,
-            )
             self._live.start(refresh=True)
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._live is not None:
-            self._note = ""
-            self._live.stop()
+        self._note = ""
+        self._live.stop()
 
     def drawn(self) -> RenderableType:
         """Return what the display shows now."""
         snapshot, now_ms = self._board.snapshot(), self._clock.now_ms()
-        status = render_status(
+        status = StatusText(
             snapshot,
             now_ms,
             stall=stalled(snapshot, now_ms, self._interval_ms),
-            tables_max=max(self._console.height - LINES_BESIDE_TABLES, 1),
+            tables_max=max(self._console.height - OTHER_LINES, 1),
         )
         note = "" if snapshot.state.ended else self._note
         return Group(status, *([Text(), Text(note, "bold")] if note else []), Text())

@@ -11,7 +11,8 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 from penstock.core import events
@@ -29,6 +30,8 @@ from penstock.observe.snapshot import (
     TableStatus,
     Waiting,
 )
+
+HEALED = "healed"
 
 
 def initial(pipeline: str, now_ms: int, *, tables: tuple[str, ...] = ()) -> Snapshot:
@@ -54,7 +57,7 @@ def apply(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
         case events.WaitBegan():
             after = _waits(snapshot, Waiting(event.what, now_ms))
         case events.BacklogCounted():
-            after = _behind(snapshot, event, beyond=sum(event.lag.values()) > 0)
+            after = _with_lag(snapshot, event, beyond=sum(event.lag.values()) > 0)
         case events.EpochPlanned():
             after = _planned(snapshot, event)
         case events.SliceRead():
@@ -65,7 +68,15 @@ def apply(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
             reason = f"generation {event.by_generation} of {event.by_owner} took over"
             after = replace(snapshot, state=State.STOPPING, reason=reason)
         case events.PipelineStopped():
-            after = _stopped(snapshot, event)
+            after = replace(
+                snapshot,
+                state=State.FAILED if event.code else State.STOPPED,
+                reading=None,
+                waiting=None,
+                reason=event.reason,
+                code=event.code,
+                clean=event.clean,
+            )
         case events.PartitionStalled(partition="all"):
             after = replace(snapshot, silence=_silence(snapshot.silence, now_ms))
         case events.KafkaAnswered():
@@ -82,32 +93,57 @@ def stopping(snapshot: Snapshot) -> Snapshot:
 
 def _of_table(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
     match event:
-        case events.TableCreated():
-            return _changed(snapshot, event.table, lambda table: table)
-        case events.FilesWritten():
-            waiting = PendingEpoch(event.epoch, event.rows, now_ms)
-            return _changed(snapshot, event.table, lambda table: _written(table, waiting))
+        case events.CommitFoundLanded() | events.CommitAborted() if snapshot.recovering > 0:
+            # An earlier run's commits come first.
+            return replace(snapshot, recovering=snapshot.recovering - 1)
         case events.TableCommitted():
-            after = _one_recovered_less(snapshot)
-            return _changed(after, event.table, lambda table: _landed(table, event, now_ms))
-        case events.CommitFoundLanded() | events.CommitAborted():
-            return _found(snapshot, event.table)
-        case events.TableParked():
-            parked = Parked(event.code, event.reason, now_ms)
-            return _changed(snapshot, event.table, lambda table: _parked(table, parked))
-        case events.TableResumed() | events.TableLeft():
-            return _changed(snapshot, event.table, lambda table: replace(table, parked=None))
-        case events.RecordsQuarantined():
-            return _changed(snapshot, event.table, lambda table: _quarantined(table, event))
+            snapshot = replace(snapshot, recovering=max(snapshot.recovering - 1, 0))
+        case (
+            events.TableCreated()
+            | events.FilesWritten()
+            | events.CommitFoundLanded()
+            | events.CommitAborted()
+            | events.TableParked()
+            | events.TableResumed()
+            | events.TableAbandoned()
+            | events.PauseBegan()
+            | events.PauseEnded()
+            | events.RecordsQuarantined()
+        ):
+            pass
         case _:
             return snapshot
+    table = _changed(snapshot.tables.get(event.table, TableStatus()), event, now_ms)
+    return replace(snapshot, tables={**snapshot.tables, event.table: table})
 
 
-def _changed(
-    snapshot: Snapshot, name: str, change: Callable[[TableStatus], TableStatus]
-) -> Snapshot:
-    before = snapshot.tables.get(name, TableStatus())
-    return replace(snapshot, tables={**snapshot.tables, name: change(before)})
+def _changed(table: TableStatus, event: Event, now_ms: int) -> TableStatus:
+    match event:
+        case events.FilesWritten():
+            others = [pending for pending in table.pending if pending.epoch != event.epoch]
+            own = PendingEpoch(event.epoch, event.rows, now_ms)
+            in_order = sorted([*others, own], key=lambda pending: pending.epoch)
+            return replace(table, pending=tuple(in_order))
+        case events.TableCommitted():
+            return _landed(table, event, now_ms)
+        case events.CommitFoundLanded() | events.CommitAborted():
+            return replace(table, pending=table.pending[1:])
+        case events.TableParked():
+            since_ms = now_ms if table.parked is None else table.parked.since_ms
+            return replace(table, parked=Parked(event.code, event.reason, since_ms))
+        case events.TableResumed() | events.TableAbandoned():
+            return replace(table, parked=None)
+        case events.PauseBegan():
+            return replace(table, paused_until_ms=event.until_ms)
+        case events.PauseEnded():  # what was held back waits from now on
+            pending = tuple(replace(each, since_ms=now_ms) for each in table.pending)
+            return replace(table, paused_until_ms=None, pending=pending)
+        case events.RecordsQuarantined():
+            counts = Counter(table.quarantined)
+            counts.update(event.codes)
+            return replace(table, quarantined=dict(sorted(counts.items())))
+        case _:
+            return table
 
 
 def _waits(snapshot: Snapshot, waiting: Waiting) -> Snapshot:
@@ -120,19 +156,21 @@ def _waits(snapshot: Snapshot, waiting: Waiting) -> Snapshot:
 
 
 def _planned(snapshot: Snapshot, event: events.EpochPlanned) -> Snapshot:
-    after = _behind(snapshot, event, beyond=sum(event.lag.values()) > event.records)
+    after = _with_lag(snapshot, event, beyond=sum(event.lag.values()) > event.records)
     reading = Reading(event.epoch) if event.records else None
     return replace(after, epoch=event.epoch, recovering=0, reading=reading)
 
 
-def _behind(
+def _with_lag(
     snapshot: Snapshot, event: events.BacklogCounted | events.EpochPlanned, *, beyond: bool
 ) -> Snapshot:
     """Apply the lags of topics and tables; `beyond`: there is more than is being read."""
-    tables = {
-        name: _lagging(snapshot.tables.get(name, TableStatus()), behind)
-        for name, behind in event.behind.items()
-    }
+    tables = {**snapshot.tables}
+    for name, lag in event.table_lag.items():
+        table = tables.get(name, TableStatus())
+        # A parked table lands nothing, so its lag never shrinks.
+        least = table.lag_records or 0 if table.parked else 0
+        tables[name] = replace(table, lag_records=max(lag, least))
     is_ending = snapshot.state.ended or snapshot.state is State.STOPPING
     state = State.CATCHING_UP if beyond else State.RUNNING
     return replace(
@@ -141,14 +179,8 @@ def _behind(
         silence=None,
         waiting=None,
         lag=dict(event.lag),
-        tables={**snapshot.tables, **tables},
+        tables=tables,
     )
-
-
-def _lagging(table: TableStatus, behind: int) -> TableStatus:
-    """Set the lag of a table; a parked one lands nothing, so its lag never shrinks."""
-    least = table.lag_records or 0 if table.parked else 0
-    return replace(table, lag_records=max(behind, least))
 
 
 def _read(snapshot: Snapshot, event: events.SliceRead, now_ms: int) -> Snapshot:
@@ -161,21 +193,9 @@ def _read(snapshot: Snapshot, event: events.SliceRead, now_ms: int) -> Snapshot:
 
 
 def _silence(before: Silence | None, now_ms: int) -> Silence:
-    if before is None or now_ms - before.told_ms > SILENT_FOR_MS:
+    if before is None or now_ms - before.reported_ms > SILENT_FOR_MS:
         return Silence(now_ms, now_ms)
-    return replace(before, told_ms=now_ms)
-
-
-def _stopped(snapshot: Snapshot, event: events.PipelineStopped) -> Snapshot:
-    return replace(
-        snapshot,
-        state=State.FAILED if event.code else State.STOPPED,
-        reading=None,
-        waiting=None,
-        reason=event.reason,
-        code=event.code,
-        clean=event.clean,
-    )
+    return replace(before, reported_ms=now_ms)
 
 
 def _settled(snapshot: Snapshot) -> Snapshot:
@@ -195,14 +215,9 @@ def _settled(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, state=State.IDLE, lag=dict.fromkeys(snapshot.lag, 0), tables=tables)
 
 
-def _written(table: TableStatus, waiting: PendingEpoch) -> TableStatus:
-    others = [pending for pending in table.pending if pending.epoch != waiting.epoch]
-    in_order = sorted([*others, waiting], key=lambda pending: pending.epoch)
-    return replace(table, pending=tuple(in_order))
-
-
 def _landed(table: TableStatus, event: events.TableCommitted, now_ms: int) -> TableStatus:
     left = tuple(pending for pending in table.pending if pending.epoch > event.epoch)
+    through_ms = [at for at in (table.valid_through_ms, event.valid_through_ms) if at is not None]
     return replace(
         table,
         rows=table.rows + event.rows,
@@ -220,34 +235,18 @@ def _landed(table: TableStatus, event: events.TableCommitted, now_ms: int) -> Ta
             event.seconds,
         ),
         pending=left,
-        valid_through_ms=_later(table.valid_through_ms, event.valid_through_ms),
-        recent=(*table.recent, (now_ms, event.rows))[-RECENT_COMMITS_MAX:],
+        valid_through_ms=max(through_ms, default=None),
+        recent=(*table.recent, (now_ms, _landed_records(event)))[-RECENT_COMMITS_MAX:],
+        changes=_added(table.changes, event.changes),
     )
 
 
-def _found(snapshot: Snapshot, name: str) -> Snapshot:
-    """Settle a table's oldest commit without landing rows; an earlier run's commits come first."""
-    if snapshot.recovering > 0:
-        return _one_recovered_less(snapshot)
-    return _changed(snapshot, name, lambda table: replace(table, pending=table.pending[1:]))
+def _landed_records(event: events.TableCommitted) -> int:
+    """Count what landed: rows, or changes of rows; what was healed is no change."""
+    if not event.changes:
+        return event.rows
+    return sum(count for what, count in event.changes.items() if what != HEALED)
 
 
-def _one_recovered_less(snapshot: Snapshot) -> Snapshot:
-    return replace(snapshot, recovering=max(snapshot.recovering - 1, 0))
-
-
-def _parked(table: TableStatus, parked: Parked) -> TableStatus:
-    """Park a table; one that is parked keeps the time since when."""
-    since_ms = parked.since_ms if table.parked is None else table.parked.since_ms
-    return replace(table, parked=replace(parked, since_ms=since_ms))
-
-
-def _quarantined(table: TableStatus, event: events.RecordsQuarantined) -> TableStatus:
-    codes = sorted({*table.quarantined, *event.codes})
-    counts = {code: table.quarantined.get(code, 0) + event.codes.get(code, 0) for code in codes}
-    return replace(table, quarantined=counts)
-
-
-def _later(first: int | None, second: int | None) -> int | None:
-    known = [value for value in (first, second) if value is not None]
-    return max(known) if known else None
+def _added(counts: Mapping[str, int], more: Mapping[str, int]) -> Mapping[str, int]:
+    return {what: counts.get(what, 0) + more.get(what, 0) for what in {**counts, **more}}

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
@@ -47,26 +48,22 @@ _STATE_STYLES = {
 }
 
 
-def render_status(
-    snapshot: Snapshot, now_ms: int, *, stall: Stall | None = None, tables_max: int | None = None
-) -> RenderableType:
-    """Return a snapshot as text at `now_ms`, in the width of the console that prints it.
+@dataclass(frozen=True, slots=True)
+class StatusText:
+    """A snapshot as text at `now_ms`, in the width of the console that prints it.
 
     `stall` is the result of `snapshot.stalled`. Of more than `tables_max` tables the rest is
     counted.
     """
-    return _Status(snapshot, now_ms, stall, tables_max)
 
-
-@dataclass(frozen=True, slots=True)
-class _Status:
     snapshot: Snapshot
     now_ms: int
-    stall: Stall | None
-    tables_max: int | None
+    stall: Stall | None = None
+    tables_max: int | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        names = _in_order(self.snapshot)
+        tables = self.snapshot.tables
+        names = sorted(tables, key=lambda n: (not tables[n].parked, -len(tables[n].pending), n))
         shown = names if self.tables_max is None else names[: self.tables_max]
         yield _headline(self.snapshot, self.now_ms)
         yield _second_line(self.snapshot, self.now_ms)
@@ -97,8 +94,6 @@ class _Column:
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """A name, cut to the cells that are left for it."""
-
     text: str
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
@@ -129,7 +124,10 @@ def _headline(snapshot: Snapshot, now_ms: int) -> Text:
 
 
 def _second_line(snapshot: Snapshot, now_ms: int) -> Text:
-    parts = [_lag_of_all(snapshot)]
+    lag, suffix = snapshot.lag_records, ""
+    if lag == 0 and snapshot.parked_lag_records != 0:  # all others are level
+        lag, suffix = snapshot.parked_lag_records, " of parked tables"
+    parts = [f"lag {number_of(lag, 'record')}{suffix}"]
     parts.append(f"pending {number_of(snapshot.pending, 'commit')}")
     if snapshot.recovering:
         parts.append(f"{count_text(snapshot.recovering)} of an earlier run to settle")
@@ -143,16 +141,8 @@ def _second_line(snapshot: Snapshot, now_ms: int) -> Text:
     return _line("  ".join(parts))
 
 
-def _lag_of_all(snapshot: Snapshot) -> str:
-    """Return the lag; where all other tables are level, that of the parked ones."""
-    parked = snapshot.parked_lag_records
-    if snapshot.lag_records == 0 and parked != 0:
-        return f"lag {number_of(parked, 'record')} of parked tables"
-    return f"lag {number_of(snapshot.lag_records, 'record')}"
-
-
 def _table(snapshot: Snapshot, names: list[str], now_ms: int, *, width: int) -> Table:
-    asked = any(each.holds is not None for each in snapshot.tables.values())
+    asked = any(each.table_rows is not None for each in snapshot.tables.values())
     unasked = "in table" if not asked else "rows/s" if snapshot.state.ended else ""
     columns = [each for each in _COLUMNS if width >= each.from_width and each.title != unasked]
     grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
@@ -170,12 +160,12 @@ def _landed(snapshot: Snapshot, names: list[str]) -> Iterator[Text]:
     """Return how far tables have landed, unless a run is active: it would change while read."""
     for name in names if snapshot.state.ended else ():
         offsets = snapshot.tables[name].offsets
-        told = [f"{at} to {next_:,}" for at, next_ in sorted(offsets.items())]
-        left = len(told) - OFFSETS_SHOWN_MAX
+        listed = [f"{at} to {next_:,}" for at, next_ in sorted(offsets.items())]
+        left = len(listed) - OFFSETS_SHOWN_MAX
         more = f" and {number_of(left, 'more partition')}" if left > 0 else ""
-        if told:
-            listed = ", ".join(told[:OFFSETS_SHOWN_MAX])
-            yield _line(f"{name_text(name)} has landed {listed}{more}", "dim")
+        if listed:
+            offsets_text = ", ".join(listed[:OFFSETS_SHOWN_MAX])
+            yield _line(f"{name_text(name)} has landed {offsets_text}{more}", "dim")
 
 
 def _remarks(snapshot: Snapshot, now_ms: int, stall: Stall | None) -> Iterator[Text]:
@@ -187,17 +177,7 @@ def _remarks(snapshot: Snapshot, now_ms: int, stall: Stall | None) -> Iterator[T
             yield Text(text, "bold red")
         if stall.kafka:
             yield _line(f"stalled: no broker has answered for {age}", "bold red")
-    for name, table in sorted(snapshot.tables.items()):
-        if table.parked is not None:
-            age = age_text(now_ms - table.parked.since_ms)
-            reason = table.parked.reason.removeprefix(f"{name}: ")
-            text = f"{name_text(name)} parked {age} ago  {table.parked.code}  {reason}"
-            yield Text(one_line(text), "red")
-            if table.parked.hint:
-                yield Text(one_line(f"  → {table.parked.hint}"), "red")
-    for name, table in sorted(snapshot.tables.items()):
-        if table.quarantined:
-            yield Text(f"{name_text(name)} quarantined {_codes(table)}", "yellow")
+    yield from _remarks_on_tables(snapshot, now_ms)
     if snapshot.state is State.FAILED:
         yield Text(one_line(f"failed  {snapshot.code}  {snapshot.reason}"), "bold red")
     elif snapshot.state is State.STOPPED and snapshot.reason:
@@ -207,20 +187,47 @@ def _remarks(snapshot: Snapshot, now_ms: int, stall: Stall | None) -> Iterator[T
     elif snapshot.reason:
         yield _line(snapshot.reason)
     if snapshot.clean is False and snapshot.state is State.STOPPED:
-        yield _line("not all tables are level; the next run continues from where they are")
+        yield _line("the next run continues from where each table stands")
+
+
+def _remarks_on_tables(snapshot: Snapshot, now_ms: int) -> Iterator[Text]:
+    for name, table in sorted(snapshot.tables.items()):
+        if table.parked is not None:
+            age = age_text(now_ms - table.parked.since_ms)
+            reason = table.parked.reason.removeprefix(f"{name}: ")
+            text = f"{name_text(name)} parked {age} ago  {table.parked.code}  {reason}"
+            yield Text(one_line(text), "red")
+            if table.parked.hint:
+                yield Text(one_line(f"  → {table.parked.hint}"), "red")
+    yield from _pauses(snapshot, now_ms)
+    yield from _changes(snapshot)
+    for name, table in sorted(snapshot.tables.items()):
+        if table.quarantined:
+            yield Text(f"{name_text(name)} quarantined {_codes(table)}", "yellow")
+
+
+def _changes(snapshot: Snapshot) -> Iterator[Text]:
+    """Return what changes of keyed tables did in this run."""
+    when = "in that run" if snapshot.state.ended else "since the start"
+    for name, table in sorted(snapshot.tables.items()):
+        counts = ", ".join(f"{count_text(n)} {what}" for what, n in table.changes.items() if n)
+        if counts:
+            yield Text(f"{name_text(name)} {when}: {counts}")
+
+
+def _pauses(snapshot: Snapshot, now_ms: int) -> Iterator[Text]:
+    for name, table in sorted(snapshot.tables.items()):
+        if table.paused_until_ms is not None and table.is_paused(now_ms):
+            left = age_text(table.paused_until_ms - now_ms)
+            until = f"{datetime.fromtimestamp(table.paused_until_ms / 1000, UTC):%H:%M:%S} UTC"
+            text = f"{name_text(name)} paused until {until}, for {left} more: nothing is committed"
+            yield _line(text, "yellow")
 
 
 def _codes(table: TableStatus) -> str:
     most = sorted(table.quarantined.items(), key=lambda pair: (-pair[1], pair[0]))
-    told = [f"{count_text(count)} by {code}" for code, count in most[:CODES_SHOWN_MAX]]
-    return ", ".join([*told, *(["…"] if len(most) > CODES_SHOWN_MAX else [])])
-
-
-def _in_order(snapshot: Snapshot) -> list[str]:
-    tables = snapshot.tables
-    return sorted(
-        tables, key=lambda name: (tables[name].parked is None, -len(tables[name].pending), name)
-    )
+    counts = [f"{count_text(count)} by {code}" for code, count in most[:CODES_SHOWN_MAX]]
+    return ", ".join([*counts, *(["…"] if len(most) > CODES_SHOWN_MAX else [])])
 
 
 def _line(text: str, style: str = "") -> Text:
@@ -249,7 +256,7 @@ def _ago(at_ms: int | None, now_ms: int) -> str:
 
 _COLUMNS = (
     _Column("rows", lambda table, *_: count_text(table.rows)),
-    _Column("in table", lambda table, *_: count_text(table.holds)),
+    _Column("in table", lambda table, *_: count_text(table.table_rows)),
     _Column("rows/s", _rate, USUAL_FROM),
     _Column("lag", _lag),
     _Column("pending", lambda table, *_: "parked" if table.parked else f"{len(table.pending):,}"),

@@ -1,4 +1,4 @@
-"""What a pipeline looks like at one moment, and its versioned JSON form.
+"""The state of a pipeline at one moment, and its versioned JSON form.
 
 Invariants:
 - a snapshot is made of events alone; it is for people and decides nothing;
@@ -44,7 +44,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PendingEpoch:
-    """An epoch whose files for a table are written and not yet visible."""
+    """An epoch with files of a table that are written and not yet visible."""
 
     epoch: int
     rows: int
@@ -77,9 +77,11 @@ class Parked:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """One table; totals are those of this run. `recent` holds (time, rows) of new commits.
+    """One table; totals are those of this run. `recent` holds (time, rows) of new commits, where
+    each change of a keyed table counts as a row; `changes` are totals by what they did.
 
-    Where the table was read, `holds` counts all its rows, whichever writer they are from, and
+    Nothing is committed before `paused_until_ms`, where somebody paused the table.
+    Where the table was read, `table_rows` counts all its rows, whichever writer they are from, and
     `offsets` are the next to land, by `topic:partition`.
     """
 
@@ -94,8 +96,14 @@ class TableStatus:
     parked: Parked | None = None
     quarantined: Mapping[str, int] = field(default_factory=dict)
     recent: tuple[tuple[int, int], ...] = ()
-    holds: int | None = None
+    changes: Mapping[str, int] = field(default_factory=dict)
+    table_rows: int | None = None
     offsets: Mapping[str, int] = field(default_factory=dict)
+    paused_until_ms: int | None = None
+
+    def is_paused(self, now_ms: int) -> bool:
+        """Return whether the table is paused."""
+        return self.paused_until_ms is not None and self.paused_until_ms > now_ms
 
     @property
     def quarantined_total(self) -> int:
@@ -117,7 +125,7 @@ class Silence:
     """Since when Kafka does not answer, and when that was last reported."""
 
     since_ms: int
-    told_ms: int
+    reported_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +181,8 @@ class Snapshot:
 class Stall:
     """Records were consumed and not committed: by which tables, and since when.
 
-    `reading` is the epoch whose reading does not finish, if any; `kafka` is set when the brokers do
-    not answer.
+    `reading` is the epoch that does not finish its reading, if any; `kafka` is set when the brokers
+    do not answer.
     """
 
     tables: tuple[str, ...]
@@ -198,36 +206,26 @@ class _Version:
 def stalled(snapshot: Snapshot, now_ms: int, interval_ms: int) -> Stall | None:
     """Return the stall if records were consumed and not committed for two commit intervals.
 
-    The one alert that matters (interface.md 4). A parked table counts: its records wait too.
+    The one alert that matters (interface.md 4). A parked table counts: its records wait too. One
+    that somebody paused does not.
     """
     if snapshot.state.ended:
         return None
     before_ms = now_ms - STALLED_AFTER_INTERVALS * interval_ms
-    waiting = {
-        name: since_ms
-        for name, table in sorted(snapshot.tables.items())
-        if (since_ms := _waits_since(table)) is not None and since_ms < before_ms
-    }
+    waiting = {}
+    for name, table in sorted(snapshot.tables.items()):  # written but not visible, or parked
+        since = [each.since_ms for each in (*table.pending[:1], table.parked) if each]
+        if since and min(since) < before_ms and not table.is_paused(now_ms):
+            waiting[name] = min(since)
+    times, epoch, kafka = [*waiting.values()], None, False
     reading, silence = snapshot.reading, snapshot.silence
-    if reading is not None and (reading.since_ms is None or reading.since_ms >= before_ms):
-        reading = None
-    if silence is not None and (
-        silence.since_ms >= before_ms or now_ms - silence.told_ms >= SILENT_FOR_MS
-    ):
-        silence = None
-    others = [each.since_ms for each in (reading, silence) if each is not None]
-    times = [*waiting.values(), *(since_ms for since_ms in others if since_ms is not None)]
-    if not times:
-        return None
-    epoch = None if reading is None else reading.epoch
-    return Stall(tuple(waiting), epoch, min(times), silence is not None)
-
-
-def _waits_since(table: TableStatus) -> int | None:
-    """Return since when records of a table wait: written but not visible, or since it is parked."""
-    times = [each.since_ms for each in table.pending[:1]]
-    times += [table.parked.since_ms] if table.parked else []
-    return min(times, default=None)
+    if reading is not None and reading.since_ms is not None and reading.since_ms < before_ms:
+        epoch = reading.epoch
+        times.append(reading.since_ms)
+    if silence is not None and now_ms - silence.reported_ms < SILENT_FOR_MS:
+        kafka = silence.since_ms < before_ms
+        times += [silence.since_ms] if kafka else []
+    return Stall(tuple(waiting), epoch, min(times), kafka) if times else None
 
 
 def rows_per_second(table: TableStatus, now_ms: int, *, started_ms: int) -> float:

@@ -99,11 +99,11 @@ class StatusFile:
 
     def _write(self, snapshot: Snapshot) -> None:
         self._written = snapshot, self._clock.monotonic()
-        aside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            aside.write_bytes(to_json(snapshot, written_ms=self._clock.now_ms()))
-            aside.replace(self._path)
+            temporary.write_bytes(to_json(snapshot, written_ms=self._clock.now_ms()))
+            temporary.replace(self._path)
         except OSError as error:
             if not self._complained:
                 self._complain(f"the status file {self._path} cannot be written: {error.strerror}")
@@ -129,7 +129,7 @@ def read_status(path: Path) -> tuple[Snapshot, int] | None:
         raise UnavailableError(
             f"the status file {path} cannot be read: {error.strerror}",
             code="P591",
-            hint=f"look at its permissions: ls -l {path}",
+            hint=f"check its permissions: ls -l {path}",
         ) from error
     return from_json(text)
 

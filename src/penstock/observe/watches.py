@@ -10,62 +10,56 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from penstock.core.events import CommitsResumed, CommitsStalled, Event, WaitLasted
 from penstock.observe.snapshot import Stall, Waiting, stalled
 from penstock.observe.status import StatusBoard
 from penstock.ports.runtime import Clock
 
-LOOK_EVERY_SECONDS = 1.0
+CHECK_EVERY_SECONDS = 1.0
 FIRST_MS = (5_000, 15_000, 30_000)
 EVERY_MS = 60_000
 
 
+@dataclass(slots=True)
 class StallWatch:
-    """Reports when commits stall and resume; `look` is called periodically."""
+    """Reports when commits stall and resume; `check` is called periodically."""
 
-    def __init__(
-        self, board: StatusBoard, clock: Clock, report: Callable[[Event], None], *, interval_ms: int
-    ) -> None:
-        self._board = board
-        self._clock = clock
-        self._report = report
-        self._interval_ms = interval_ms
-        self._stall: Stall | None = None
+    board: StatusBoard
+    clock: Clock
+    report: Callable[[Event], None]
+    interval_ms: int
+    _stall: Stall | None = None
 
-    def look(self) -> None:
-        """Report what has changed since the last look."""
-        now_ms = self._clock.now_ms()
-        found = stalled(self._board.snapshot(), now_ms, self._interval_ms)
+    def check(self) -> None:
+        """Report what has changed since the last check."""
+        now_ms = self.clock.now_ms()
+        found = stalled(self.board.snapshot(), now_ms, self.interval_ms)
         before, self._stall = self._stall, found
         if found is not None and before is None:
-            self._report(CommitsStalled(found.tables, found.reading, found.kafka, found.since_ms))
+            self.report(CommitsStalled(found.tables, found.reading, found.kafka, found.since_ms))
         if found is None and before is not None:
-            self._report(CommitsResumed((now_ms - before.since_ms) / 1000))
+            self.report(CommitsResumed((now_ms - before.since_ms) / 1000))
 
 
+@dataclass(slots=True)
 class WaitWatch:
-    """Reports a wait that lasts; `look` is called periodically."""
+    """Reports a wait that lasts; `check` is called periodically."""
 
-    def __init__(self, board: StatusBoard, clock: Clock, report: Callable[[Event], None]) -> None:
-        self._board = board
-        self._clock = clock
-        self._report = report
-        self._told: tuple[Waiting, int] | None = None
+    board: StatusBoard
+    clock: Clock
+    report: Callable[[Event], None]
+    _reported: tuple[Waiting, int] | None = None
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Report the present wait when it has lasted long enough since the last report."""
-        waiting = self._board.snapshot().waiting
+        waiting = self.board.snapshot().waiting
         if waiting is None:
             return
-        lasted_ms = self._clock.now_ms() - waiting.since_ms
-        due = _times_due(lasted_ms)
-        before = self._told[1] if self._told is not None and self._told[0] == waiting else 0
-        if due > before:
-            self._told = waiting, due
-            self._report(WaitLasted(waiting.what, lasted_ms / 1000))
-
-
-def _times_due(lasted_ms: int) -> int:
-    """Return how often a wait of this length has been reported."""
-    return sum(lasted_ms >= at for at in FIRST_MS) + lasted_ms // EVERY_MS
+        lasted_ms = self.clock.now_ms() - waiting.since_ms
+        due = sum(lasted_ms >= at for at in FIRST_MS) + lasted_ms // EVERY_MS
+        before, times = self._reported or (None, 0)
+        if due > (times if before == waiting else 0):
+            self._reported = waiting, due
+            self.report(WaitLasted(waiting.what, lasted_ms / 1000))

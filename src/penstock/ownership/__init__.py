@@ -1,1 +1,1 @@
-"""Who may commit for a pipeline: the claim and its heartbeat, fencing of other owners."""
+"""Which process may commit for a pipeline: the claim and its heartbeat, fencing of others."""

@@ -1,26 +1,50 @@
 """Own a pipeline: claim a generation, show that we are alive, notice that another took over.
 
-Invariants: the heartbeat runs in a thread of its own, so that a long epoch does not look like
-death; it is advisory, every write to the store is guarded by the claim itself (protocol.md 6); it
-is never sent for a claim that was just replaced by our own.
+Invariants: the heartbeat runs in a thread of its own, so that a long epoch is not taken for death.
+It is advisory: every write to the store is guarded by the claim itself (protocol.md 6). It is never
+sent for a claim that was just replaced by our own. A pause is confirmed only once every attempt
+knows it and none is under way on its table (docs/design/0246).
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from penstock.commit.attempt import CommitContext
+from penstock.commit.pauses import Pauses
 from penstock.commit.two_phase import TwoPhase
 from penstock.core.claims import Claim, Generation
 from penstock.core.crash_points import CrashPoint
 from penstock.core.decide import outranks
 from penstock.core.errors import FencedError, PenstockError
 from penstock.core.events import CoordinatorFenced
-from penstock.ownership.heartbeat import Heartbeat
 from penstock.ports.runtime import Clock, Observer
 from penstock.ports.store import Owner, PendingStore
+
+END_SECONDS_MAX = 10.0
+
+
+class Heartbeat:
+    """Calls a function every so many seconds until it returns false, first after one interval."""
+
+    def __init__(self, act: Callable[[], bool], every_seconds: float) -> None:
+        self._act = act
+        self._every_seconds = every_seconds
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="penstock-heartbeat", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Let the current call finish, and start no other."""
+        self._ended.set()
+        self._thread.join(timeout=END_SECONDS_MAX)
+
+    def _keep(self) -> None:
+        while not self._ended.wait(self._every_seconds) and self._act():
+            pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +53,7 @@ class ClaimContext:
 
     `jitter` returns numbers in 0..1, `token` short random texts; `snapshots_kept` is how many of
     its own snapshots a table keeps. An owner that sent no heartbeat for `alive_seconds` is dead.
+    In the tables `stop_across_partitions` a key may not be changed by two partitions.
     """
 
     pipeline: str
@@ -42,14 +67,15 @@ class ClaimContext:
     snapshots_kept: int
     heartbeat_seconds: float
     alive_seconds: float
+    stop_across_partitions: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
 class PipelineClaim:
     """One owner's claim on its pipeline.
 
-    A claim is `foreign` when a ledger knew of one that our store did not: another store was lost,
-    or is elsewhere, and somebody may hold commits that we cannot see (docs/design/0050). It begins
+    A claim is `foreign` when a ledger knew of one that our store did not: another store was lost or
+    is elsewhere, and its owner may hold commits that we cannot see (docs/design/0050). It begins
     a lineage, and `supersedes` those that ledgers and our store knew (docs/design/0225).
     """
 
@@ -57,6 +83,7 @@ class PipelineClaim:
     claim: Claim = field(default_factory=lambda: Claim(Generation(0), ""))
     foreign: bool = False
     supersedes: frozenset[str] = frozenset()
+    pauses: Pauses = field(default_factory=Pauses)
     _lineage: str = ""
     _reclaimed: bool = False
     _error: PenstockError | None = None
@@ -73,6 +100,7 @@ class PipelineClaim:
         self.foreign = any(outranks(each, known) for each in seen)
         self._lineage = known.line
         self._claim(seen, takeover=takeover)
+        self.pauses.know(self.context.store.pauses(self.context.pipeline))
         self._heartbeat = self.context.start_heartbeat(self._beat, self.context.heartbeat_seconds)
 
     def check(self) -> None:
@@ -86,7 +114,7 @@ class PipelineClaim:
 
         Raises the error when the store names another owner, or when this is the second time that a
         ledger has seen a higher claim of a lineage that we knew nothing of. Others may be from long
-        ago, of a table that was away; whoever is fenced by us begins a lineage.
+        ago, of a table that was away; an owner that we fence begins a lineage.
         """
         seen = [*seen, *([error.by] if error.by else [])]
         held = self.context.store.holding(self.context.pipeline)
@@ -112,6 +140,8 @@ class PipelineClaim:
             context.jitter,
             context.snapshots_kept,
             supersedes=self.supersedes,
+            pauses=self.pauses,
+            stop_across_partitions=context.stop_across_partitions,
         )
 
     @property
@@ -120,7 +150,7 @@ class PipelineClaim:
         return TwoPhase(self.context.pipeline, self.context.store, self.commit_context)
 
     def release(self) -> None:
-        """Tell the store that this owner is done."""
+        """Report to the store that this owner is done."""
         self.context.observer.passed(CrashPoint.RELEASE_BEFORE)
         self.context.store.release(self.context.pipeline, self.claim)
         self.context.observer.passed(CrashPoint.RELEASE_AFTER)
@@ -137,7 +167,7 @@ class PipelineClaim:
             self.supersedes = self.supersedes | known
         if self.foreign or not self._lineage:
             self._lineage = context.token()
-        now_ms, alive_until_ms = self._alive_until()
+        now_ms = context.clock.now_ms()
         context.observer.passed(CrashPoint.CLAIM_BEFORE)
         with self._claiming:
             self.claim = context.store.claim(
@@ -145,23 +175,24 @@ class PipelineClaim:
                 replace(context.owner, id=f"{self._lineage}/{context.owner.id}"),
                 above=max((each.generation for each in seen), default=Generation(0)),
                 now_ms=now_ms,
-                alive_until_ms=alive_until_ms,
+                alive_until_ms=now_ms + int(context.alive_seconds * 1000),
                 takeover=takeover,
             )
         context.observer.passed(CrashPoint.CLAIM_AFTER)
 
-    def _alive_until(self) -> tuple[int, int]:
-        now_ms = self.context.clock.now_ms()
-        return now_ms, now_ms + int(self.context.alive_seconds * 1000)
-
     def _beat(self) -> bool:
         """Record once that we are alive; false when there is no more need to."""
         context = self.context
-        _, until_ms = self._alive_until()
+        until_ms = context.clock.now_ms() + int(context.alive_seconds * 1000)
         context.observer.passed(CrashPoint.HEARTBEAT_BEFORE)
         try:
             with self._claiming:
-                context.store.heartbeat(context.pipeline, self.claim, alive_until_ms=until_ms)
+                self.pauses.know(
+                    context.store.heartbeat(context.pipeline, self.claim, alive_until_ms=until_ms)
+                )
+                for pause in self.pauses.quiet():
+                    if pause.seen_by != self.claim.generation:
+                        context.store.confirm_pause(context.pipeline, self.claim, pause)
         except FencedError as error:
             self._error = error
             return False
@@ -169,3 +200,21 @@ class PipelineClaim:
             self._error = error  # not pass, the next prepare finds out for good
         context.observer.passed(CrashPoint.HEARTBEAT_AFTER)
         return True
+
+
+@contextmanager
+def exclusive_claim(
+    context: ClaimContext, seen: Collection[Claim], *, takeover: bool = False
+) -> Iterator[PipelineClaim]:
+    """Claim a pipeline as a run does, for a manual change; release it however the change ends.
+
+    Raises UnavailableError (P510) while another owner is alive, unless `takeover`.
+    """
+    claim = PipelineClaim(context)
+    try:
+        claim.acquire(seen, takeover=takeover)
+        yield claim
+    finally:
+        claim.close()
+        with suppress(PenstockError):  # the pipeline may be another's by now; a claim is advisory
+            claim.release()

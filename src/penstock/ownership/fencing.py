@@ -1,4 +1,4 @@
-"""Who else has landed in the tables of a pipeline: the claims in their ledgers (docs/design/0225).
+"""Other owners that landed in a pipeline's tables: the claims in their ledgers (docs/design/0225).
 
 Invariant: nothing is read for a table while a claim in its ledgers outranks ours.
 """
@@ -44,20 +44,26 @@ def check_rank(positions: Iterable[ChainPosition], context: CommitContext) -> No
 
 
 def fence_rollbacks(chains: Chains, context: CommitContext) -> None:
-    """Fence those of some chains whose table was rolled back (protocol.md 3).
+    """Fence those of some chains with a table that was rolled back (protocol.md 3).
+
+    One that is paused is fenced by what next commits to it: until then nothing does.
 
     Raises what `fence_rollback` raises.
     """
     for chain, table in chains:
         state = table.state(chain)
-        if state.verdict is Verdict.ROLLED_BACK:
+        is_paused = context.pauses.until_ms(chain.table, context.clock.now_ms()) is not None
+        if state.verdict is Verdict.ROLLED_BACK and not is_paused:
             fence_rollback(chain, state, table, context)
 
 
 def write_claim(
     table: Table, chain: Chain, cluster_id: str, rules_hash: str, context: CommitContext
 ) -> None:
-    """Write our claim into a chain: it moves nothing, and what others prepared lands no more."""
+    """Write our claim into a chain: it moves nothing, and what others prepared can no longer land.
+
+    Raises what `land` raises.
+    """
     begin(table, chain, {}, cluster_id=cluster_id, rules_hash=rules_hash, context=context)
 
 

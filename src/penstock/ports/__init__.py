@@ -1,1 +1,1 @@
-"""What the rest may expect of the outside world: protocols and the data they exchange, no code."""
+"""The interfaces of the outside world: protocols and the data they exchange, no code."""

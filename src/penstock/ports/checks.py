@@ -1,4 +1,4 @@
-"""What a look at the outside found: one fact for each thing looked at, good or bad.
+"""Results of checks of the systems outside: one fact for each thing checked, good or bad.
 
 Invariant: what is not well has a code or says in words what to do next.
 """
@@ -12,11 +12,11 @@ from penstock.core.errors import PenstockError
 
 
 class CheckStatus(StrEnum):
-    """How well a thing is: `odd` works, and deserves a look; `unknown` could not be checked."""
+    """The status of a check; a `warning` works and needs attention, `unknown` was not checked."""
 
-    OK = "good"
-    WARNING = "odd"
-    FAILED = "bad"
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
     UNKNOWN = "unknown"
 
 
@@ -24,12 +24,12 @@ class CheckStatus(StrEnum):
 class CheckResult:
     """One check on one subject: a sentence, and the next command or act.
 
-    `exit_code` is what a run would end with for it; 0 unless the standing is bad.
+    `exit_code` is what a run would end with for it; 0 unless the status is failed.
     """
 
     check: str
     subject: str
-    standing: CheckStatus
+    status: CheckStatus
     message: str
     hint: str = ""
     code: str = ""
@@ -37,22 +37,22 @@ class CheckResult:
 
 
 def passed(check: str, subject: str, message: str) -> CheckResult:
-    """Return a finding that all is well."""
+    """Return a result that all is well."""
     return CheckResult(check, subject, CheckStatus.OK, message)
 
 
 def warning(check: str, subject: str, message: str, hint: str) -> CheckResult:
-    """Return a finding of something that works and deserves a look."""
+    """Return a result of something that works and needs attention."""
     return CheckResult(check, subject, CheckStatus.WARNING, message, hint)
 
 
 def unknown(check: str, subject: str, message: str, hint: str) -> CheckResult:
-    """Return a finding of something that could not be checked."""
+    """Return a result of something that could not be checked."""
     return CheckResult(check, subject, CheckStatus.UNKNOWN, message, hint)
 
 
 def failed(check: str, subject: str, error: PenstockError) -> CheckResult:
-    """Return a finding of what a run would end with."""
+    """Return a result of what a run would end with."""
     return CheckResult(
         check, subject, CheckStatus.FAILED, error.message, error.hint, error.code, error.exit_code
     )

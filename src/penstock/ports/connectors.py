@@ -1,4 +1,4 @@
-"""How connectors are found: entry points of the group `penstock.connectors`.
+"""Finds connectors: entry points of the group `penstock.connectors`.
 
 An entry point's name is the connector's (`kafka`, `iceberg`, `delta`, `sqlite`, `registry`) and its
 object one of the dataclasses below, with the version of these ports it was written for. Ours use
@@ -16,14 +16,16 @@ from penstock.ports.log import Log, RangeReader
 from penstock.ports.registry import Registry
 from penstock.ports.runtime import Clock, Observer, Secrets
 from penstock.ports.store import PendingStore
-from penstock.ports.tables import TableFormat, WriterOpener
+from penstock.ports.tables import TableFormat
+from penstock.ports.transactions import Transactions
+from penstock.ports.writers import WriterOpener
 
 PORTS_VERSION = 2
 
 Settings = Mapping[str, Any]
 
 READ_ONLY = "penstock.read_only"
-"""Setting by which a catalog is opened to be looked at: not even a missing one is created."""
+"""Setting that opens a catalog for reading: not even a missing one is created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,9 @@ class LogConnector:
     open_log: Callable[[Settings, Secrets], Log]
     open_reader: Callable[[Settings, Secrets], RangeReader]
     examine: Callable[[Settings, Secrets, Clock], Sequence[CheckResult]] | None = None
-    """Look at the cluster for `penstock doctor`: never raises what a finding can tell."""
+    """Check the cluster for `penstock doctor`: never raises what a finding can report."""
+    open_transactions: Callable[[Settings, Secrets], Transactions] | None = None
+    """Open the list of the cluster's open transactions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,43 +22,38 @@ class Log(Protocol):
 
     def cluster_id(self) -> str:
         """Return the cluster's id. Raises UnavailableError."""
-        ...
 
     def partitions(self) -> Sequence[TopicPartition]:
-        """List the partitions of all topics the spec names or whose name a pattern matches, sorted.
+        """List the partitions of all topics that the spec names or that match a pattern, sorted.
 
         Raises InvalidError when an exactly named topic does not exist or may not be read, or when
         topic ids are missing and `identity: name` was not chosen; UnavailableError when no broker
         answers.
         """
-        ...
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
         """Return what can be read of each partition now; one without a leader is left out.
 
         Raises UnavailableError when no broker answers.
         """
-        ...
 
     def positions_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Positions:
-        """Return the first position whose record is not older than a time, else the end."""
-        ...
+        """Return the first position with a record not older than a time, else the end."""
 
     def close(self) -> None:
         """Let go of connections."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """One batch of records and the position behind it.
+    """One batch of records and the position after it.
 
     `batch` has the columns `offset: int64, timestamp: timestamp[ms, UTC] or null, key: binary,
     value: binary` (null key or value where the record has none), and `headers:
     list<struct<key: string, value: binary>>` only when asked for; offsets ascend. It may have no
-    rows: then only the position moved, over transaction markers or compacted offsets. Headers whose
-    names are not UTF-8 are a null list. `leader_epoch` is that of the log just before `reached`,
-    markers included, or None when it is not known: an older one would tell of a cut log.
+    rows: then only the position moved, over transaction markers or compacted offsets. Headers with
+    names that are not UTF-8 are a null list. `leader_epoch` is that of the log just before
+    `reached`, markers included, or None when not known: an older one would mean a truncated log.
     """
 
     batch: pa.RecordBatch
@@ -81,14 +76,12 @@ class RangeReader(Protocol):
         """Yield the committed records of a range in order, ending by position.
 
         The last `reached` equals `covered.stop` unless `deadline` (monotonic seconds) passed or the
-        partition gave nothing until then: the range ends early, nothing is lost. Records of aborted
-        transactions are left out. Give `leader_epoch`, that of the record before the range, to have
-        it checked that the log is still the one that was read. Raises DecisionNeededError when the
+        partition had nothing until then: the range ends early, nothing is lost. Records of aborted
+        transactions are left out. With `leader_epoch`, that of the record before the range, it is
+        checked that the log is still the one that was read. Raises DecisionNeededError when the
         log now starts above the range's start (retention) or was truncated, UnavailableError when
-        the cluster is gone.
+        the cluster does not answer.
         """
-        ...
 
     def close(self) -> None:
         """Let go of connections."""
-        ...

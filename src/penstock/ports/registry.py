@@ -1,4 +1,4 @@
-"""Schemas by the keys that stand in records; used by workers, kept over tasks.
+"""Schemas by the keys that records carry; used by workers, kept over tasks.
 
 Rule: what the registry does not have is returned as None, and its records are quarantined; a
 registry that does not answer raises, and its records wait.
@@ -27,8 +27,8 @@ class RegisteredSchema:
     """A schema as it was registered, and the texts it refers to, those used by others first.
 
     `references` are pairs of the name it is referred to by, and its text. A Protobuf schema comes
-    compiled: as a serialized `FileDescriptorSet` whose last file it is, or with the `fault` that
-    protoc found.
+    compiled: as a serialized `FileDescriptorSet`, in which it is the last file, or with the `fault`
+    that protoc found.
     """
 
     format: SchemaFormat
@@ -46,4 +46,3 @@ class Registry(Protocol):
 
         Raises UnavailableError when it does not answer, InvalidError when it refuses us or is none.
         """
-        ...

@@ -1,4 +1,4 @@
-"""Tables: examined, created and committed by the driver, written to by the workers.
+"""Tables: examined, created and committed by the driver.
 
 Rules of protocol.md 3 and 5 that every implementation keeps, and the contract suite checks:
 - `Table.state` reads fresh; `Table.commit` makes ONE attempt on exactly the state it was given;
@@ -19,11 +19,11 @@ from penstock.core.file_ranges import FileRanges
 from penstock.core.offsets import Positions
 from penstock.core.schema import Schema
 from penstock.core.statistics import FileStatistics, Mismatch
+from penstock.ports.leases import Lease
+from penstock.ports.row_deletes import LiveFile, RowDeletes
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from penstock.ports.runtime import Observer, Secrets
 
 
 ColumnPath = tuple[str, ...]
@@ -39,32 +39,18 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
-    """Credentials that a catalog vends for one table: part of the target, and they expire.
-
-    From when `is_due` says so, `renew` is to be called before further work is handed out. It gives
-    the target with credentials of its own, all else as it was, and the next lease; it raises
-    UnavailableError and InvalidError. The catalog keeps the time, so no two clocks are compared.
-    """
-
-    is_due: Callable[[], bool] = field(repr=False)
-    renew: Callable[[], tuple[str, Lease | None]] = field(repr=False, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
 class TableState:
     """One consistent reading of a table, for one chain.
 
     `landed` is None exactly when the verdict is ABSENT. `target` is versioned JSON for the
     connector's own FileWriter (location, field ids, partition spec, write properties). It holds
     references to secrets, never secrets, but for credentials on a `lease`; it is neither shown nor
-    kept.
-    `handle` is the connector's own and goes back to `commit` untouched. `not_empty` are string
-    columns whose empty value the format cannot hold: records with one are quarantined. `widens`
-    tells whether columns may be given wider types, and made optional; `identifiers`, columns by
-    dotted path, never are optional. `reserved` are names that no column of it may be given.
-    `least` are the least values of columns, by their path through
-    structs, that the table has a partition for: records with a lower one are quarantined.
+    kept. `handle` is the connector's own and goes back to `commit` untouched. `not_empty` are
+    string columns in which the format cannot hold an empty value: such records are quarantined.
+    `can_widen` says whether columns may be given wider types, and made optional; `identifiers`,
+    columns by dotted path, never are optional. `reserved` are names that no column of it may be
+    given. `least` are the least values of columns, by their path through structs, that the table
+    has a partition for: records with a lower one are quarantined.
     """
 
     uuid: str
@@ -91,12 +77,12 @@ def not_created(schema: Schema) -> TableState:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """What people are shown of a table: `format` in words, with the features it uses.
+    """Facts of a table for users: `format` in words, with the features it uses.
 
     `kept` counts what a commit or a reader goes through each time: snapshots (Iceberg), versions
     since the last checkpoint (Delta), and `kept_what` names it. `stored_ms` is when the storage
-    says the newest metadata was written, by its own clock, where it tells. `rows` is how many rows
-    the table holds, whoever wrote them; None where its metadata alone do not tell.
+    says the newest metadata was written, by its own clock, where known. `rows` is how many rows
+    the table holds, by any writer; None where its metadata alone do not show it.
     """
 
     format: str
@@ -110,8 +96,9 @@ class TableFacts:
 class TableDefinition:
     """Describe a table to create; partitioning as text: `day(ts)`, `bucket(16, id)`, `country`.
 
-    `sort_by` is written likewise, perhaps with `desc` behind it. `identifier_fields` become
-    required columns. Formats without the one or the other refuse it (P434).
+    `sort_by` is written likewise, perhaps with `desc` after it. `identifier_fields` become
+    required columns. Formats without the one or the other refuse it (P434). `keys` say by which
+    columns its rows will be replaced and deleted: then it is made so that they can be.
     """
 
     schema: Schema
@@ -119,12 +106,13 @@ class TableDefinition:
     properties: Mapping[str, str] = field(default_factory=dict)
     identifier_fields: tuple[str, ...] = ()
     sort_by: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
     """One own commit as the table's metadata has it, for the audit; `progress` is JSON rows
-    `[topic id, partition, topic, start, stop]` as `core.serialization.progress_to_json` gives them.
+    `[topic id, partition, topic, start, stop]` of `core.serialization.progress_to_json`.
     """
 
     commit_id: str
@@ -138,7 +126,7 @@ class CommitRecord:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What the audit reads from metadata alone, oldest commit first.
+    """The history of a chain from metadata alone, oldest commit first.
 
     `complete` is false when older commits are no longer listed (trimmed or expired): the chain is
     then checked from the oldest one listed up to the ledger. `paths` lists every live data file
@@ -158,7 +146,7 @@ class FileSource:
     """Where the rows of one live file came from, by its source columns.
 
     The path is the file as a `Committable.removes` names it. `altered`: rows of it were deleted by
-    marks beside it, and would come back with a new file.
+    delete files or vectors, and would come back with a new file.
     """
 
     found: FileRanges
@@ -169,7 +157,7 @@ class FileSource:
 class StatedFile:
     """What metadata says about one live data file, and how to open it for reading.
 
-    `open` gives a seekable file, and raises OSError (FileNotFoundError where there is none).
+    `open` returns a seekable file, and raises OSError (FileNotFoundError where there is none).
     """
 
     statistics: FileStatistics
@@ -182,39 +170,62 @@ class Table(Protocol):
     name: str
 
     def state(self, chain: Chain) -> TableState:
-        """Read the table afresh. Raises UnavailableError (not there, catalog gone), InvalidError
+        """Read the table afresh. Raises UnavailableError (not there, no catalog), InvalidError
         (a feature that cannot be honoured, by name).
         """
-        ...
 
-    def commit(self, state: TableState, commit: Committable, *, retain: int) -> str:
-        """Land files, progress and ledger in one compare-and-set on `state`; give the snapshot.
+    def commit(
+        self,
+        state: TableState,
+        commit: Committable,
+        *,
+        retain: int,
+        row_deletes: Sequence[RowDeletes] = (),
+    ) -> str:
+        """Land files, progress and ledger in one compare-and-set on `state`; return the snapshot.
 
         The new ledger is `landed_after(state.landed, commit)`; for a chain without a ledger, the
         commit's origins are the first one. Own snapshots beyond `retain` are trimmed in the same
         act where the format allows. A FENCE on a ROLLED_BACK state moves the head and leaves the
         ledger as it is; a SEEK is what ends that verdict. A REPLACE takes the files in `removes`
         away in the same act; where one of them is not live in `state` nothing is applied
-        (`FILES_UNFIT`). Raises ConflictError, OutcomeUnknownError, UnavailableError, InvalidError.
+        (`FILES_REJECTED`). `row_deletes`, of a ROW_DELTA alone, were found on `state`; a file of
+        which they leave no row goes as well. Raises ConflictError, OutcomeUnknownError,
+        UnavailableError, InvalidError; BugError (P707) when a row delete is not of a live row.
         """
-        ...
+
+    def require_row_deletes(self, state: TableState) -> None:
+        """Refuse a table of which no row may be deleted, by its metadata alone.
+
+        Raises InvalidError (P436), UnavailableError.
+        """
+
+    def live_files(self, state: TableState) -> Sequence[LiveFile]:
+        """List the live data files of a state. Raises UnavailableError, InvalidError (P436 with
+        equality deletes: live rows cannot be determined).
+        """
+
+    def read_live(
+        self, state: TableState, file: LiveFile, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """Read columns of the rows of a file that are not deleted in a state, in order; the last
+        column, `POSITION`, is each row's place in the file, from 0. Raises UnavailableError,
+        InvalidError (P435 a column is not there).
+        """
 
     def evolve(self, state: TableState, schema: Schema) -> None:
-        """Make a wider schema (rows/schema/widening.py) the table's in one compare-and-set on
+        """Make a wider schema (rows/schema/evolution.py) the table's in one compare-and-set on
         `state`.
 
         Raises ConflictError, OutcomeUnknownError, UnavailableError, InvalidError (P431 refused,
         P435 a type or name the format cannot hold, P468 a change the format cannot make).
         """
-        ...
 
     def missing_files(self, files: Sequence[DataFile]) -> Sequence[str]:
         """List the paths that are not on storage with the size described."""
-        ...
 
     def history(self, chain: Chain, state: TableState | None = None) -> History:
         """Read what the audit needs, as it was in `state`, else afresh. Raises UnavailableError."""
-        ...
 
     def quarantined(
         self, chain: Chain, ranges: Sequence[Sequence[Any]]
@@ -222,7 +233,6 @@ class Table(Protocol):
         """For a quarantine table: the coordinates (topic id, partition, offset) already in it for
         the chain's table within JSON ranges `[topic id, partition, topic, start, stop]`.
         """
-        ...
 
     def read_quarantine(
         self,
@@ -232,11 +242,10 @@ class Table(Protocol):
     ) -> Iterator[pa.RecordBatch]:
         """For a quarantine table: read columns of the rows of a chain's table, in any order.
 
-        The chain `<pipeline>/*` stands for all tables of a pipeline. With `ranges`, as above, rows
+        The chain `<pipeline>/*` means all tables of a pipeline. With `ranges`, as above, rows
         outside of them may be left out. Raises UnavailableError, InvalidError (P435 a column is not
         there), also while it is read.
         """
-        ...
 
     def row_coordinates(
         self,
@@ -247,10 +256,9 @@ class Table(Protocol):
         """Read every live row's source coordinates: `topic: string, partition: int32, offset:
         int64`, in any order, duplicates kept. `columns` maps those three names to the table's
         columns. The rows are those of `state`, else read afresh. With `offsets`, only rows at one
-        of them are given, and no more than a file, or a batch of it, is held beside them. Reads
-        data files.
+        of them are given, and no more than a file, or a batch of it, is held meanwhile. Reads data
+        files.
         """
-        ...
 
     def file_sources(
         self, state: TableState, columns: Mapping[str, str], ends: Mapping[tuple[str, int], int]
@@ -258,75 +266,65 @@ class Table(Protocol):
         """Return which files of a state hold rows from an offset on, by topic name and partition.
 
         `columns` maps `topic`, `partition`, `offset` to the table's columns. Files that hold no
-        such row may be told as well, or left out; each that is told is read. Raises
-        UnavailableError, InvalidError (P435 columns, P436 what cannot be told of this table).
+        such row may be listed as well, or left out; each listed file is read. Raises
+        UnavailableError, InvalidError (P435 columns, P436 what this table cannot report).
         """
-        ...
 
     def stated(self) -> Iterator[StatedFile | Mismatch]:
         """Return what metadata says about each live data file, read afresh, and where it disagrees
-        with itself; features that no writer of ours honours are no hindrance. Raises
+        with itself; features that Penstock cannot write are no hindrance. Raises
         UnavailableError, InvalidError, also while it is read.
         """
-        ...
 
     def ledgers(self, state: TableState) -> Sequence[Landed]:
         """Return the ledgers of all chains in a state: other pipelines' as well.
 
         Raises UnavailableError, InvalidError (P190, P191 one cannot be read).
         """
-        ...
 
     def describe(self) -> TableFacts:
         """Return what people want to know about it. Raises UnavailableError, InvalidError."""
-        ...
 
     def housekeep(self) -> None:
         """Do what may fail without harm after a commit, out of band (checkpoints, old metadata)."""
-        ...
 
 
 class TableFormat(Protocol):
     """One catalog of the spec, on the driver."""
 
     def load(self, name: str) -> Table | None:
-        """Find a table by the name behind the catalog's (`bronze.orders`); None when there is none.
+        """Find a table by its name within the catalog (`bronze.orders`); None when there is none.
 
         Raises UnavailableError when the catalog does not answer, InvalidError when something else
-        stands in its place.
+        has its name.
         """
-        ...
 
     def create(self, name: str, definition: TableDefinition, ledgers: Sequence[Landed]) -> Table:
-        """Create a table together with its ledgers; give the existing one when another was first.
+        """Create a table together with its ledgers; return the existing one if another was first.
 
         Raises InvalidError (hostile name, unwritable place, unsupported partitioning or type).
         """
-        ...
 
     def require_properties(self, name: str, properties: Mapping[str, str]) -> None:
         """Refuse properties that no new table can have; nothing is asked or written.
 
         Raises InvalidError, as `create` does for them.
         """
-        ...
 
     def preview(self, name: str, definition: TableDefinition) -> TableState:
         """Return the state of the table that `create` would make, as far as it decides which
-        records fit: `schema`, `not_empty`, `widens`, `identifiers`, `reserved`, `least`.
+        records fit: `schema`, `not_empty`, `can_widen`, `identifiers`, `reserved`, `least`.
 
         Nothing is written, and no server is asked. Raises InvalidError, as `create` does, for a
         name or definition that no new table can have, and a place on this machine that cannot be
         made.
         """
-        ...
 
     def names(self, namespace: str) -> Sequence[str]:
         """List the tables in a namespace by the names that `load` takes; none when it is not there.
 
         What `load` refuses may be among them. Raises UnavailableError.
         """
-        ...
 
     def discard(self, name: str) -> None:
         """Drop a scratch table, known by its name (core/scratch.py), with all its files.
@@ -334,52 +332,12 @@ class TableFormat(Protocol):
         Nothing happens when it is not there. Raises BugError (P705) for the name of any other
         table, InvalidError, UnavailableError.
         """
-        ...
 
     def check(self) -> None:
         """Prove that the catalog answers and may be written.
 
         Raises InvalidError, UnavailableError.
         """
-        ...
 
     def close(self) -> None:
         """Let go of connections."""
-        ...
-
-
-class FileWriter(Protocol):
-    """Writes rows of one table on a worker; rolls files at the target size, buffers row groups."""
-
-    def write(self, rows: pa.RecordBatch) -> None:
-        """Take rows whose columns are the schema's, in its order and Arrow mapping.
-
-        Raises UnavailableError (disk full, storage gone).
-        """
-        ...
-
-    def close(self) -> Sequence[DataFile]:
-        """Finish all files and describe them; `ranges` are left empty for the caller to fill in."""
-        ...
-
-    def abandon(self) -> None:
-        """Let go of open files without finishing them; deletes nothing."""
-        ...
-
-
-class WriterFactory(Protocol):
-    """Opens a writer from a table's `target`, on a worker."""
-
-    def __call__(self, target: str, *, prefix: str, observer: Observer) -> FileWriter:
-        """`prefix` begins every file's name: it attributes leftovers; a random part is added."""
-        ...
-
-
-class WriterOpener(Protocol):
-    """Opens a writer as a connector offers it: references in the target are resolved here."""
-
-    def __call__(
-        self, target: str, *, prefix: str, observer: Observer, secrets: Secrets
-    ) -> FileWriter:
-        """Like `WriterFactory`; raises InvalidError when a reference is not there."""
-        ...

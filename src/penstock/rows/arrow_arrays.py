@@ -1,4 +1,4 @@
-"""Arrow arrays taken apart and put together, by numpy where Arrow has no step for it."""
+"""Splits and builds Arrow arrays, by numpy where Arrow has no kernel for it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 Mask = npt.NDArray[np.bool_]
 
@@ -25,15 +26,13 @@ def bounds_of(values: pa.Array) -> npt.NDArray[np.int32]:
 
 
 def lengths_of(values: pa.BinaryArray) -> npt.NDArray[np.int32]:
-    """Return the length in bytes of each value; that of a null has no meaning."""
-    if not len(values):
-        return np.zeros(0, np.int32)
-    lengths: npt.NDArray[np.int32] = np.diff(bounds_of(values))
+    """Return the length in bytes of each value, 0 of a null."""
+    lengths: npt.NDArray[np.int32] = pc.binary_length(values).fill_null(0).to_numpy()
     return lengths
 
 
 def counts_of(values: pa.BinaryArray, what: bytes) -> npt.NDArray[np.int64]:
-    """Count how often some bytes stand in each value; of a null, no meaning has what is given."""
+    """Count how often some bytes occur in each value; the count of a null has no meaning."""
     if not len(values) or values.buffers()[2] is None:
         return np.zeros(len(values), np.int64)
     ends = bounds_of(values)
@@ -53,6 +52,11 @@ def validity_of(array: pa.Array) -> Mask:
     if not array.null_count:
         return np.ones(len(array), np.bool_)
     return np.array(mask_of(array.is_valid()))
+
+
+def validity_bits(array: pa.Array) -> pa.Buffer | None:
+    """Return the validity bitmap, from the first value on; None when no value is null."""
+    return array.is_valid().buffers()[1] if array.null_count else None
 
 
 def offsets_of(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int32]:

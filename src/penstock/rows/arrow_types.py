@@ -1,4 +1,4 @@
-"""The Arrow form of our types: what converters give and file writers take.
+"""The Arrow form of our types: what converters return and file writers take.
 
 Invariants: one type has one Arrow form; timestamps count microseconds, with zone always UTC; list
 elements are called `element` (Parquet's and Iceberg's name); nullability is carried at each level.

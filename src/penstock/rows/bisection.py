@@ -1,11 +1,11 @@
-"""What is unexpected: an error that is none of ours, raised by a fault of ours or of a library.
+"""Bisects a batch on unexpected errors, raised by a fault of ours or of a library.
 
-What is made of a batch of records is made again of its halves where that happens, down to the
-records that raise by themselves: one such record takes nothing from the others (docs/design/0223).
+When a function raises for a batch, it is called again with its halves, down to the records that
+raise by themselves: one such record takes nothing from the others (docs/design/0223).
 
 Invariants:
-- records are laid no blame for what the machine rejects: memory, disk, network;
-- whether a record raises does not depend on the records beside it. Where all do, a pipeline's
+- no record is rejected for a fault of the machine: memory, disk, network;
+- whether a record raises does not depend on the records around it. Where all do, a pipeline's
   circuit breaker parks the table (P345): it needs no second one here.
 """
 
@@ -31,47 +31,46 @@ KINDS: tuple[type[Exception], ...] = (
 )
 UNEXPECTED_ERRORS = KINDS
 FOREIGN: tuple[type[Exception], ...] = (Exception,)
-"""What clients of catalogs and storages may raise: their errors derive from any. It is raised again
-as one of ours; where an act may fail without harm, as housekeeping, it is as if no answer came."""
+"""Errors that clients of catalogs and storages may raise: they derive from any. They are raised
+again as one of ours; where an act may fail without harm, as housekeeping, they are ignored."""
 _OURS = "penstock."
 
 
 @dataclass(slots=True)
 class BisectResult(Generic[T]):
-    """What was made of a batch in parts, in order, and by position what single records raise."""
+    """The results of a batch's parts, in order, and the errors of single records by position."""
 
     parts: list[T] = field(default_factory=list)
     errors: dict[int, str] = field(default_factory=dict)
 
 
-def bisect_on_error(batch: pa.RecordBatch, make: Callable[[pa.RecordBatch], T]) -> BisectResult[T]:
-    """Make something of a batch: in one part, or of those records that raise nothing unforeseen.
+def bisect_on_error(
+    batch: pa.RecordBatch,
+    make: Callable[[pa.RecordBatch], T],
+    errors: tuple[type[Exception], ...] | None = None,
+) -> BisectResult[T]:
+    """Make something of a batch: in one part, or of those records that raise none of some errors.
 
-    Raises what is foreseen of what `make` raises, and what it raises for no record at all.
+    Those are unexpected ones unless others are given. Raises what else `make` raises, and what it
+    raises for no record at all.
     """
-    made = BisectResult[T]()
-    _make(batch, 0, make, made)
-    return made
-
-
-def _make(
-    batch: pa.RecordBatch, start: int, make: Callable[[pa.RecordBatch], T], made: BisectResult[T]
-) -> None:
-    try:
-        made.parts.append(make(batch))
-    except MemoryError:
-        raise
-    except UNEXPECTED_ERRORS as error:
-        if not len(batch):
+    made, caught = BisectResult[T](), UNEXPECTED_ERRORS if errors is None else errors
+    waiting = [(0, batch)]
+    while waiting:
+        start, part = waiting.pop()
+        try:
+            made.parts.append(make(part))
+        except MemoryError:
             raise
-        if len(batch) == 1:
-            made.errors[start] = describe(error)
-            return
-    else:
-        return
-    middle = len(batch) // 2
-    _make(batch.slice(0, middle), start, make, made)
-    _make(batch.slice(middle), start + middle, make, made)
+        except caught as error:
+            if not len(part):
+                raise
+            middle = len(part) // 2
+            if middle:
+                waiting += [(start + middle, part.slice(middle)), (start, part.slice(0, middle))]
+            else:
+                made.errors[start] = describe(error)
+    return made
 
 
 def describe(error: Exception) -> str:

@@ -1,6 +1,6 @@
-"""What became of some records of a block: rows, rejects, and counts, put together by position.
+"""The outcome of some records of a block: rows, rejects and counts, by position.
 
-Invariant: rows stand in the order of their positions.
+Invariant: rows are in the order of their positions.
 """
 
 from __future__ import annotations
@@ -46,12 +46,6 @@ class BlockResult:
             rejects=_moved(self.rejects, positions),
             rescued=_moved(self.rescued, positions),
         )
-
-    @classmethod
-    def none_of(cls, payload: Schema) -> BlockResult:
-        """Return no row of a schema, and no reject."""
-        nothing = pa.array([], arrow_type(payload))
-        return cls(nothing, np.zeros(0, np.int64), {}, Counter())
 
     @classmethod
     def concat(cls, pieces: Sequence[BlockResult], payload: Schema) -> BlockResult:

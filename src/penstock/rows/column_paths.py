@@ -12,7 +12,7 @@ _SIGNS = re.compile(r"[.\[{\\]")
 def joined_path(path: str, name: str) -> str:
     """Return the dotted path of a member; elements are `[]` and map values `{}`.
 
-    These signs get a backslash where they stand in a name, so that no two paths are spelled alike.
+    These signs get a backslash inside a name, so that no two paths are spelled alike.
     """
     if _SIGNS.search(name) is not None:
         name = _SIGNS.sub(r"\\\g<0>", name)

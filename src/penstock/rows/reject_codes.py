@@ -1,6 +1,6 @@
 """Every reason for which a record is quarantined: code, stage and meaning.
 
-Invariants: a code has one meaning for ever; a code belongs to one stage; every code has a meaning
+Invariants: a code keeps its meaning; a code belongs to one stage; every code has a meaning
 (a test says so). The documentation's table is made from `MEANINGS`.
 
 Source: data.md 2 and 6.
@@ -63,6 +63,9 @@ class RejectCode(StrEnum):
     UNIT_MISSING = "P370"
     NO_COLUMNS = "P371"
     EMPTY_TEXT = "P372"
+    KEY_MISSING = "P373"
+    KEY_ALONE = "P374"
+    SEQUENCE_MISSING = "P375"
     UNDECIDED = "P380"
     UNROUTABLE = "P381"
     UNKNOWN_TABLE = "P382"
@@ -70,12 +73,12 @@ class RejectCode(StrEnum):
 
 
 TRANSIENT = frozenset({RejectCode.SLOW, RejectCode.POISON})
-"""What another look at a record need not find: time and memory are not the record's alone."""
+"""A second attempt need not repeat these: time and memory do not depend on the record alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodeInfo:
-    """Where a code arises, what it states, and what a user can do about it."""
+    """The stage at which a code arises, the fact it states, and the advice for the user."""
 
     stage: Stage
     fact: str
@@ -164,8 +167,8 @@ CODE_INFO: Mapping[RejectCode, CodeInfo] = MappingProxyType(
         ),
         RejectCode.UNKNOWN_OPERATION: CodeInfo(
             _UNWRAP,
-            "the envelope names an unknown operation",
-            "please report which source sends it",
+            "the envelope, or the field or header of  operation, names an unknown operation",
+            "add it to  operation.map; for an envelope, please report which source sends it",
         ),
         RejectCode.IMAGE_MISSING: CodeInfo(
             _UNWRAP,
@@ -263,6 +266,23 @@ CODE_INFO: Mapping[RejectCode, CodeInfo] = MappingProxyType(
             "the column partitions the table, and the format reads its empty text back as null",
             "send null or a placeholder word, or partition by another column",
         ),
+        RejectCode.KEY_MISSING: CodeInfo(
+            _CONVERT,
+            "a column of the key is null or missing",
+            "fix the producer, or choose  keys  that every record has",
+        ),
+        RejectCode.KEY_ALONE: CodeInfo(
+            _CONVERT,
+            "the record brings the key of a deleted row alone, and another column is required",
+            "make the column optional, let the source send the row before it (in PostgreSQL"
+            "  REPLICA IDENTITY FULL), or write  deletes: hard",
+        ),
+        RejectCode.SEQUENCE_MISSING: CodeInfo(
+            _CONVERT,
+            "a column of the sequence is null or missing",
+            "fix the producer, or choose columns for  sequence_by  that every record has, deletes"
+            " too; a record without a value has those from beside it, as  _kafka_timestamp",
+        ),
         RejectCode.UNDECIDED: CodeInfo(
             _ROUTE,
             "an expression of the spec cannot be computed for the record",
@@ -310,10 +330,6 @@ class RejectError(Exception):
     def message(self) -> str:
         """Return path and reason: one bounded, printable line without the record's values."""
         return safe_text(f"{self.path}: {self.reason}" if self.path else self.reason)
-
-    def at_path(self, path: str) -> RejectError:
-        """Return the same reject with its place."""
-        return self if self.path else RejectError(self.code, self.reason, path)
 
     def without_traceback(self) -> RejectError:
         """Return the same without the frames and errors it came by: a block may hold many."""

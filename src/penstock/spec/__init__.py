@@ -8,6 +8,7 @@ The Python twin is the same model: `Pipeline(name=…, tables=[Table(…)])`.
     settings             the blocks of a spec as strict models
     checks               what must agree across them
     model                the whole: `Pipeline`
-    load, paths, writing from a file to a pipeline, and back to YAML and JSON Schema
+    load, paths          from a file to a pipeline
+    json_schema          what editors check specs by
     routing, rules       which tables topics lead to; the rules that every ledger is stamped with
 """

@@ -4,7 +4,7 @@ The way: characters → YAML 1.2 → references in text leaves → models → ch
 
 Invariants:
 - whatever the text, `loads` gives a pipeline or raises SpecError;
-- one mistake does not hide another: what is wrong is left out, and the rest is checked;
+- one mistake does not hide another: what is wrong is skipped, and the rest is checked;
 - nothing that is shown or raised holds a secret of the text.
 """
 
@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,18 +39,10 @@ from penstock.spec.settings.table import Table
 from penstock.spec.settings.validation import problems_of
 from penstock.spec.text import yaml12
 from penstock.spec.text.masking import masked, masked_by_text
-from penstock.spec.text.yaml12 import Document, Span
+from penstock.spec.text.yaml12 import Span
 
 FILE_BYTES_MAX = 4 * yaml12.CHARS_MAX
-_BLOCKS = (
-    "kafka",
-    "quarantine",
-    "records",
-    "spark",
-    "pending",
-    "row_group_bytes",
-    "target_file_bytes",
-)
+_BLOCKS = {field.name for field in fields(Draft)} - {"catalogs", "tables", "undecided"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +72,17 @@ def load_with_warnings(path: Path | str) -> Loaded:
 
 
 def _other_file(path: Path) -> str:
-    """Return which file may be meant for a spec that cannot be read."""
     there: list[str] = []
     with suppress(OSError, ValueError):
-        there = [each.name for each in path.parent.iterdir() if each.suffix in (".yaml", ".yml")]
+        there = [each.name for each in path.parent.iterdir() if _is_spec(each)]
     near = nearest(path.name, there)
     if near and near != path.name:
         return f"did you mean {path.with_name(near)}?"
     return "name it, as in  penstock plan FILE  or PENSTOCK_SPEC=FILE, or write one: penstock init"
+
+
+def _is_spec(path: Path) -> bool:
+    return path.suffix in (".yaml", ".yml") and not path.stem.endswith(".test")
 
 
 def loads(text: str | bytes, *, base: Path, name: str = "penstock.yaml") -> Pipeline:
@@ -100,7 +96,7 @@ def read(
     """Read a spec's text and keep the warnings. Raises SpecError."""
     secrets = secrets or ProcessSecrets()
     reading = _Reading(_decoded(text, name), name)
-    data = reading.interpolated(secrets)
+    data = with_leaves(reading.document.data, partial(reading.interpolated, secrets))
     problems = [*reading.problems, *_structural(data, reading)]
     broken = _Broken(problems)
     problems += [each for each in check(_draft(data, broken)) if not broken.hides(each)]
@@ -113,12 +109,12 @@ def read(
         else:
             return Loaded(pipeline, tuple(in_order(map(reading.placed, problems))))
     found = in_order(map(reading.placed, problems))
-    raise SpecError(_most(found), name=name)
+    if len(found) > PROBLEMS_MAX:  # more than a person reads; an error stays among them
+        found = _errors(found)[:PROBLEMS_MAX]
+    raise SpecError(found, name=name)
 
 
 class _Reading:
-    """A composed text, its problems so far, and how to find places in it."""
-
     def __init__(self, text: str, name: str) -> None:
         self.name = name
         self.document = yaml12.read(text)
@@ -139,14 +135,22 @@ class _Reading:
         if not self.document.readable:
             raise SpecError(self.problems, name=name)
 
-    def interpolated(self, secrets: ProcessSecrets) -> Any:
-        """Return the data with references resolved that are the driver's to resolve."""
-        data, problems = _interpolated(self.document, secrets)
-        self.problems += problems
-        return data
+    def interpolated(self, secrets: ProcessSecrets, value: Any, path: KeyPath) -> Any:
+        if isinstance(value, bool | int | float) and _is_free_text(path):
+            return self.document.texts.get(path, value)
+        if not isinstance(value, str) or "${" not in value:
+            return value
+        found = list(_reference_problems(value, path))
+        self.problems += found
+        if found or is_resolved_later(path):
+            return value
+        try:
+            return secrets.resolve(value)
+        except InvalidError as error:
+            self.problems.append(Problem(path, error.code, error.message, error.hint))
+            return value
 
     def placed(self, problem: Problem) -> Problem:
-        """Return a problem with its place, where it has none yet."""
         if problem.place is not None:
             return problem
         return replace(problem, place=self.place(self.span(problem), self.lines))
@@ -164,10 +168,14 @@ class _Reading:
         return span
 
     def place(self, span: Span, lines: list[str]) -> Place:
-        """Return a place in this file."""
         line = lines[span.line] if span.line < len(lines) else ""
         stop = span.end_column if span.end_line == span.line else len(line.rstrip())
         return Place(self.name, span.line + 1, span.column + 1, max(stop - span.column, 1), line)
+
+
+_OF_KEYED = frozenset({"P194", "P195", "P196", "P197", "P198", "P199", "P260", "P261", "P262"})
+_SAY_MODE = ("mode", "keys", "operation", "records")
+"""Settings of a rule by which it is a keyed one, and how."""
 
 
 class _Broken:
@@ -182,25 +190,25 @@ class _Broken:
         self.tables = any(path[:1] == ("tables",) for path in self.paths)
 
     def covers(self, path: KeyPath) -> bool:
-        """Return whether a path is broken itself or inside of something broken."""
         return any(path[:size] in self.paths for size in range(len(path) + 1))
 
     def hides(self, problem: Problem) -> bool:
-        """Return whether a finding may come from what is broken: rules are compared when whole."""
-        compared = problem.code == "P118" and self.tables
-        return compared or self.covers(problem.path)
+        """Return whether a broken block may cause a finding: only complete rules are compared."""
+        if problem.code in _OF_KEYED:
+            rule = problem.path[:2]
+            around = [("records",), *((*rule, name) for name in _SAY_MODE)]
+            if not self.above.isdisjoint(around):
+                return True
+        return (problem.code == "P118" and self.tables) or self.covers(problem.path)
 
     def left_out(self, value: Any, path: KeyPath) -> Any:
-        """Return plain data without what is broken; a list is left out as a whole."""
         if not isinstance(value, dict):
             return value
-        kept: dict[Any, Any] = {}
-        for name, inner in value.items():
-            below = (*path, name)
-            if below in self.paths or (isinstance(inner, list) and below in self.above):
-                continue
-            kept[name] = self.left_out(inner, below)
-        return kept
+        return {
+            name: self.left_out(inner, (*path, name))
+            for name, inner in value.items()
+            if (*path, name) not in (self.above if isinstance(inner, list) else self.paths)
+        }
 
 
 def _decoded(text: str | bytes, name: str) -> str:
@@ -218,40 +226,14 @@ def _decoded(text: str | bytes, name: str) -> str:
         raise SpecError([problem], name=name) from None
 
 
-def _interpolated(document: Document, secrets: ProcessSecrets) -> tuple[Any, list[Problem]]:
-    problems: list[Problem] = []
-
-    def interpolated(value: Any, path: KeyPath) -> Any:
-        match value:
-            case str() if "${" in value:
-                found = list(_reference_problems(value, path))
-                if found or is_resolved_later(path):
-                    problems.extend(found)
-                    return value
-                return resolved(value, path)
-            case bool() | int() | float() if _is_free_text(path):
-                return document.texts.get(path, value)
-            case _:
-                return value
-
-    def resolved(value: str, path: KeyPath) -> str:
-        try:
-            return secrets.resolve(value)
-        except InvalidError as error:
-            problems.append(Problem(path, error.code, error.message, error.hint))
-            return value
-
-    return with_leaves(document.data, interpolated), problems
-
-
 def _reference_problems(text: str, path: KeyPath) -> Iterator[Problem]:
     for reference in references(text):
-        if reference.kind == "malformed":
-            read = "" if may_hold_secret(path) else f": '{reference.text}'"
+        if reference["malformed"]:
+            read = "" if may_hold_secret(path) else f": '{reference[0]}'"
             fact = f"'${{' does not begin a reference{read}"
             hint = "write ${env:NAME}, ${env:NAME:-default}, ${file:/path}, or $${ for text"
             yield Problem(path, "P122", fact, hint)
-        if reference.kind == "file" and not is_resolved_later(path):
+        if reference["file"] and not is_resolved_later(path):
             fact = "file references are allowed in kafka.security, catalogs and registry only"
             yield Problem(path, "P122", fact, "write it out, or write ${env:NAME}")
 
@@ -270,7 +252,8 @@ def _is_free_text(path: KeyPath) -> bool:
 def _structural(data: Any, reading: _Reading) -> list[Problem]:
     if not isinstance(data, dict):
         fact = "a spec is a mapping of settings"
-        return [] if reading.problems else [Problem((), "P106", fact, "see docs/tutorial")]
+        hint = "write one from your topics:  penstock init"
+        return [] if reading.problems else [Problem((), "P106", fact, hint)]
     try:
         Pipeline.model_validate(data, context=UNCHECKED, by_alias=True, by_name=False)
     except ValidationError as error:
@@ -281,10 +264,8 @@ def _structural(data: Any, reading: _Reading) -> list[Problem]:
 
 
 def _draft(data: Any, broken: _Broken) -> Draft:
-    """Keep the blocks that are right, without their wrong settings."""
     data = data if isinstance(data, dict) else {}
     tables, catalogs = data.get("tables"), data.get("catalogs")
-    tables = tables if isinstance(tables, list) else []
     table_kind, catalog_kind = TypeAdapter(Table), TypeAdapter(Catalog)
 
     def block(name: str) -> Any:
@@ -302,7 +283,7 @@ def _draft(data: Any, broken: _Broken) -> Draft:
         ),
         tables=[
             _valid(table_kind, broken.left_out(table, ("tables", index)))
-            for index, table in enumerate(tables[:ENTRIES_MAX])
+            for index, table in enumerate(tables[:ENTRIES_MAX] if isinstance(tables, list) else ())
         ],
         undecided=block("undecided") or (),
         **{name: block(name) for name in _BLOCKS},
@@ -322,9 +303,3 @@ def _first_of(span: Span | None) -> Span | None:
 
 def _errors(problems: Iterable[Problem]) -> list[Problem]:
     return [problem for problem in problems if problem.severity == "error"]
-
-
-def _most(problems: list[Problem]) -> list[Problem]:
-    """Keep as many problems as a person reads; an error stays among them."""
-    errors = _errors(problems)
-    return problems if len(problems) <= PROBLEMS_MAX else errors[:PROBLEMS_MAX]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field, ValidationInfo, model_validator
 
@@ -33,9 +33,9 @@ from penstock.spec.settings.sections import (
     PendingSettings,
     QuarantineSettings,
     SparkSettings,
+    Undecided,
 )
 from penstock.spec.settings.table import Table
-from penstock.spec.settings.undecided import Undecided
 
 UNCHECKED: Mapping[str, str] = {"checks": "done elsewhere"}
 
@@ -97,16 +97,8 @@ class Pipeline(Setting):
     @model_validator(mode="after")
     def _agree(self, info: ValidationInfo) -> Self:
         if info.context is not UNCHECKED:
-            found = check(draft_of(self))
+            blocks = {each.name: getattr(self, each.name) for each in fields(Draft)}
+            found = check(Draft(**blocks))
             if any(problem.severity == "error" for problem in found):
                 raise SpecError(found, name=f"pipeline '{self.name}'")
         return self
-
-    def redacted(self) -> dict[str, Any]:
-        """Return the spec as plain data for people to see, with secrets hidden."""
-        return self.model_dump(mode="json")
-
-
-def draft_of(pipeline: Pipeline) -> Draft:
-    """Return what the checks look at."""
-    return Draft(**{each.name: getattr(pipeline, each.name) for each in fields(Draft)})

@@ -1,4 +1,4 @@
-"""What is wrong in a spec: all of it at once, each with its place, told so that it can be mended.
+"""What is wrong in a spec: all of it at once, each with its place and how to fix it.
 
 Invariants:
 - problems are sorted by line, those without a place (the Python twin's) in the order of discovery;
@@ -14,7 +14,8 @@ import re
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from penstock.core.errors import InvalidError
@@ -51,7 +52,7 @@ class Place:
 class Problem:
     """One thing that is wrong: a dotted path, a sentence of fact, a code, and what to do.
 
-    `on_key` tells that the name of the setting is meant, not its value.
+    `on_key`: the name of the setting is meant, not its value.
     """
 
     path: KeyPath
@@ -60,14 +61,14 @@ class Problem:
     hint: str = ""
     severity: Literal["error", "warning"] = "error"
     on_key: bool = False
-    place: Place | None = field(default=None)
+    place: Place | None = None
 
     def __str__(self) -> str:
         return render([self])
 
 
 class SpecError(InvalidError):
-    """The spec is at fault: holds every problem that was found, and prints them all."""
+    """The spec is wrong: holds every problem that was found, and prints them all."""
 
     def __init__(self, problems: Iterable[Problem], *, name: str) -> None:
         self.problems = tuple(problems)
@@ -85,7 +86,7 @@ class SpecError(InvalidError):
         return f"{self.message}\n{render(self.problems)}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (self.problems, self.name))
+        return (partial(SpecError, name=self.name), (self.problems,))
 
 
 def path_text(path: KeyPath) -> str:
@@ -113,7 +114,7 @@ def shown(value: object) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the known name that looks most like a word, or nothing."""
+    """Return the known name that is most similar to a word, or nothing."""
     names = {name.lower(): name for name in known}
     found = difflib.get_close_matches(word[:64].lower(), names, n=1, cutoff=0.65)
     return names[found[0]] if found else ""
@@ -148,16 +149,14 @@ def _block(problem: Problem, width: int | None) -> list[str]:
     severity = "warning: " if problem.severity == "warning" else ""
     text = severity + (f"{where}: {problem.message}" if where else problem.message)
     if problem.place is None:
-        hint = [f"     {problem.hint}"] if problem.hint else []
-        return [*_headline(text, problem.code, width), *hint]
-    return [
-        *_headline(f"{problem.place}  {text}", problem.code, width),
-        *_excerpt(problem.place, problem.hint, width),
-    ]
+        below = [f"     {problem.hint}"] if problem.hint else []
+    else:
+        text = f"{problem.place}  {text}"
+        below = _excerpt(problem.place, problem.hint, width)
+    return [*_headline(text, problem.code, width), *below]
 
 
 def _headline(text: str, code: str, width: int | None) -> list[str]:
-    """Put the code at the end of the first line, and what does not fit there on further ones."""
     room = (width or WIDTH) - len(code) - 2
     if width is None:
         return [f"{text.ljust(room)}  {code}"]
@@ -177,15 +176,12 @@ def _excerpt(place: Place, hint: str, width: int | None) -> list[str]:
     lines = [f"{place.line:4d} | {line}".rstrip()]
     if width is None or len(mark.expandtabs()) + 1 + len(hint) <= width:
         return [*lines, f"{mark} {hint}".rstrip()]
-    return [
-        *lines,
-        mark,
-        *textwrap.wrap(hint, width, initial_indent=_HINT, subsequent_indent=_HINT),
-    ]
+    hints = textwrap.wrap(hint, width, initial_indent=_HINT, subsequent_indent=_HINT)
+    return [*lines, mark, *hints]
 
 
 def _clipped(line: str, start: int, room: int) -> tuple[str, int]:
-    """Cut a window out of a long line; give the line and where the mark now begins."""
+    """Cut a window out of a long line; return the line and where the mark now begins."""
     left = max(0, min(start - room // 3, len(line) - room))
     window = line[left : left + room]
     clean = "".join(char if char.isprintable() or char == "\t" else "·" for char in window)
@@ -198,7 +194,3 @@ def _cells(char: str) -> int:
     if unicodedata.combining(char):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-def _rebuild(problems: tuple[Problem, ...], name: str) -> SpecError:
-    return SpecError(problems, name=name)

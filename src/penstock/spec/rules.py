@@ -1,4 +1,4 @@
-"""What decides a record's fate, as canonical text: hashed into every ledger, kept, and put back.
+"""What decides on a record, as canonical text: hashed into every ledger, kept, and put back.
 
 A changed spec takes effect only where all tables are level (protocol.md 2): trailing tables are
 first brought level under the rules they were fed with, in the surroundings of today.
@@ -45,6 +45,12 @@ _TABLE_WHEN_GIVEN = (
     "identifier_fields",
     "sort_by",
     "transform",
+    "keys",
+    "operation",
+    "deletes",
+    "soft",
+    "truncates",
+    "sequence_by",
 )
 _LIMITS = ("record_bytes", "columns", "depth")
 
@@ -56,7 +62,7 @@ def rules_text(pipeline: Pipeline) -> str:
         "v": RULES_VERSION,
         "topics": pipeline.kafka.revealed()["topics"],
         "records": _records(pipeline.records),
-        "tables": [_table(table) for table in pipeline.tables],
+        "tables": [_table(table, pipeline.records) for table in pipeline.tables],
         "quarantine": pipeline.quarantine.into,
         "limits": {**limits, "record_bytes": f"{limits['record_bytes']}B"},
     }
@@ -80,8 +86,7 @@ def with_rules(pipeline: Pipeline, text: str) -> Pipeline:
         kept = _kept(pipeline, rules)
     except (KeyError, TypeError, AttributeError, SpecError) as error:
         raise _damaged() from error
-    names = [table.into for table in kept.tables]
-    for into in [*names, kept.quarantine.into]:
+    for into in [*(table.into for table in kept.tables), kept.quarantine.into]:
         catalog = into.partition(".")[0]
         if catalog not in pipeline.catalogs:
             raise InvalidError(
@@ -93,8 +98,8 @@ def with_rules(pipeline: Pipeline, text: str) -> Pipeline:
     return kept
 
 
-def _table(table: Table) -> dict[str, Any]:
-    data = table.revealed()
+def _table(table: Table, shared: Records) -> dict[str, Any]:
+    data = {**table.revealed(), "tombstones": table.tombstones_by(shared)}
     if table.records is not None:
         data["records"] = _records(table.records)
     given = {
@@ -123,13 +128,13 @@ def _parsed(text: str) -> Mapping[str, Any]:
 
 def _kept(pipeline: Pipeline, rules: Mapping[str, Any]) -> Pipeline:
     present = {table.table: table for table in pipeline.tables}
-    tables = []
+    shared, tables = Records(**rules["records"]), []
     for data in rules["tables"]:
-        given = {name: data[name] for name in _TABLE_WHEN_GIVEN if name in data}
-        table = Table(**{name: data[name] for name in _TABLE}, **given)
+        table = _read_table(data, shared)
         today = present.get(table.table, table)
         surroundings = {
             "properties": today.properties,
+            "across_partitions": today.across_partitions,
             "records": _at_registry(table.records, today.records),
         }
         tables.append(table.model_copy(update=surroundings))
@@ -140,7 +145,7 @@ def _kept(pipeline: Pipeline, rules: Mapping[str, Any]) -> Pipeline:
     return pipeline.model_copy(
         update={
             "kafka": pipeline.kafka.model_copy(update={"topics": topics}),
-            "records": _at_registry(Records(**rules["records"]), pipeline.records),
+            "records": _at_registry(shared, pipeline.records),
             "tables": tuple(tables),
             "quarantine": pipeline.quarantine.model_copy(update={"into": into}),
             "limits": pipeline.limits.model_copy(
@@ -150,6 +155,15 @@ def _kept(pipeline: Pipeline, rules: Mapping[str, Any]) -> Pipeline:
     )
 
 
+def _read_table(data: Mapping[str, Any], shared: Records) -> Table:
+    """Build a rule of its text, which says what a default came to."""
+    given = {name: data[name] for name in _TABLE_WHEN_GIVEN if name in data}
+    table = Table(**{name: data[name] for name in _TABLE}, **given)
+    default = table.model_copy(update={"tombstones": None})
+    same = default.tombstones_by(shared) == table.tombstones
+    return default if same else table
+
+
 def _records(records: Records) -> dict[str, Any]:
     """Return what values are, as far as it differs from the default; a registry may be moved."""
     data = records.model_dump(mode="json", exclude_defaults=True, exclude={"registry"})
@@ -157,7 +171,6 @@ def _records(records: Records) -> dict[str, Any]:
 
 
 def _at_registry(kept: Records | None, today: Records | None) -> Records | None:
-    """Return records as they were, with the registry of today."""
     if kept is None or today is None:
         return kept
     return kept.model_copy(update={"registry": today.registry})

@@ -1,7 +1,7 @@
-"""References to what does not stand in the spec, and the hiding of what should not.
+"""References to what is not in the spec, and the hiding of what should not be.
 
 `${env:NAME}` and `${env:NAME:-default}` read the environment, `${file:/path}` a file without its
-last line break. `$${` stands for a plain `${`. As in a shell, `:-` also covers an empty variable.
+last line break. `$${` is a plain `${`. As in a shell, `:-` also covers an empty variable.
 
 Invariants:
 - references are resolved once and not again in what they gave;
@@ -48,16 +48,6 @@ _QUERY = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
-    """One reference in a text: `kind` is `env`, `file`, or `malformed`; `text` as it stands."""
-
-    kind: str
-    name: str
-    default: str | None
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class ProcessSecrets:
     """Resolves references in this process: the port `Secrets` over environment and files."""
 
@@ -68,38 +58,36 @@ class ProcessSecrets:
         return _REFERENCE.sub(self._replacement, text)
 
     def _replacement(self, found: re.Match[str]) -> str:
-        reference = _reference(found)
-        match reference:
-            case None:
-                return "${"
-            case Reference(kind="env"):
-                return self._variable(reference)
-            case Reference(kind="file"):
-                return _content(reference)
-            case _:
-                raise InvalidError(
-                    "'${' does not begin a reference in a text that is to be resolved",
-                    code="P122",
-                    hint="write ${env:NAME}, ${env:NAME:-default}, ${file:/path}, or $${ for text",
-                )
+        if found["env"] is not None:
+            return self._variable(found["env"], found["default"])
+        if found["file"] is not None:
+            return _content(found["file"])
+        if found["malformed"] is None:
+            return "${"
+        raise InvalidError(
+            "'${' does not begin a reference in a text that is to be resolved",
+            code="P122",
+            hint="write ${env:NAME}, ${env:NAME:-default}, ${file:/path}, or $${ for text",
+        )
 
-    def _variable(self, reference: Reference) -> str:
-        value = self.environment.get(reference.name)
-        if reference.default is not None:
-            return value or reference.default
+    def _variable(self, name: str, default: str | None) -> str:
+        value = self.environment.get(name)
+        if default is not None:
+            return value or default
         if value is None:
             raise InvalidError(
-                f"the environment variable {reference.name} is not set",
+                f"the environment variable {name} is not set",
                 code="P123",
-                hint=f"export {reference.name}=…  or write ${{env:{reference.name}:-default}}",
+                hint=f"export {name}=…  or write ${{env:{name}:-default}}",
             )
         return value
 
 
-def references(text: str) -> Iterator[Reference]:
-    """List the references of a text in order, malformed ones too."""
-    found = map(_reference, _REFERENCE.finditer(text))
-    return (reference for reference in found if reference is not None)
+def references(text: str) -> Iterator[re.Match[str]]:
+    """List the references of a text in order, with the groups `env` and `default`, `file`, or
+    `malformed`.
+    """
+    return (found for found in _REFERENCE.finditer(text) if found.lastgroup)
 
 
 def escaped(text: str) -> str:
@@ -128,19 +116,16 @@ def may_hold_secret(path: tuple[str | int, ...]) -> bool:
 
 
 def is_literal(text: str) -> bool:
-    """Return whether a secret stands in the text itself and not behind references alone."""
+    """Return whether a secret is in the text itself, not only in references."""
     return bool(text) and redacted(text) != text
 
 
 def redacted(text: str) -> str:
     """Return what may be shown of a secret: a bare reference, else stars."""
     found = _REFERENCE.fullmatch(text)
-    reference = _reference(found) if found else None
-    if reference is None or reference.kind == "malformed":
+    if found is None or not (found["env"] or found["file"]):
         return HIDDEN if text else text
-    if reference.default:
-        return f"${{env:{reference.name}:-{HIDDEN}}}"
-    return text
+    return f"${{env:{found['env']}:-{HIDDEN}}}" if found["default"] else text
 
 
 def without_password(text: str) -> str:
@@ -182,34 +167,22 @@ def _with_passwords(text: str, written: Callable[[str], str]) -> str:
     return text
 
 
-def _reference(found: re.Match[str]) -> Reference | None:
-    """Return the reference that was found, or None for `$${`."""
-    text = found[0]
-    if text == "$${":
-        return None
-    if found["env"] is not None:
-        return Reference("env", found["env"], found["default"], text)
-    if found["file"] is not None:
-        return Reference("file", found["file"], None, text)
-    return Reference("malformed", "", None, text)
-
-
-def _content(reference: Reference) -> str:
+def _content(path: str) -> str:
     try:
-        with Path(reference.name).open("rb") as file:
+        with Path(path).open("rb") as file:
             data = file.read(SECRET_BYTES_MAX + 1)
         text = data.decode("utf-8")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise _unreadable(reference, reason or "it cannot be opened") from error
+        raise _unreadable(path, reason or "it cannot be opened") from error
     if len(data) > SECRET_BYTES_MAX:
-        raise _unreadable(reference, f"it is larger than {SECRET_BYTES_MAX // 1024} KiB")
+        raise _unreadable(path, f"it is larger than {SECRET_BYTES_MAX // 1024} KiB")
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def _unreadable(reference: Reference, reason: str) -> InvalidError:
+def _unreadable(path: str, reason: str) -> InvalidError:
     return InvalidError(
-        f"the file {reference.name} of a reference cannot be read: {reason}",
+        f"the file {path} of a reference cannot be read: {reason}",
         code="P123",
-        hint=f"run 'ls -l {reference.name}' as the user of this process",
+        hint=f"run 'ls -l {path}' as the user of this process",
     )

@@ -7,6 +7,7 @@ Invariants:
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -70,7 +71,7 @@ def positions(offsets: Mapping[int, int]) -> Positions:
 
 
 def claim(generation: int = 1, owner: str = "") -> Claim:
-    """Return a claim; its owner is named after the generation unless told."""
+    """Return a claim; its owner is named after the generation by default."""
     return Claim(Generation(generation), owner or f"owner-{generation}")
 
 
@@ -157,7 +158,4 @@ def fence(chain: Chain, *, uuid: str, held: Claim | None = None, nonce: str = "f
 
 def ledger_after(first: Landed, *commits: Committable) -> Landed:
     """Return the ledger as it reads once all commits have landed in order."""
-    landed = first
-    for commit in commits:
-        landed = landed_after(landed, commit)
-    return landed
+    return functools.reduce(landed_after, commits, first)

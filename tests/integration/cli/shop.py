@@ -96,12 +96,12 @@ class Shop:
         return self.command(command, self.path, *words, **environment)
 
     def command(self, *words: str | Path, **environment: str) -> Finished:
-        """Run a command that is told of the spec in its words."""
+        """Run a command that is reported of the spec in its words."""
         run = warm_penstock if self._may_be_warm(environment) else penstock
         return run(*words, environment=environment, directory=self.directory)
 
     def _may_be_warm(self, environment: Mapping[str, str]) -> bool:
-        """Return whether a forked process does the same: Spark and Python look at how they start."""
+        """Return whether a forked process does the same: Spark and Python inspect how they start."""
         inline = self.spec.get("spark", {}).get("master") == "inline"
         return inline and all(name.startswith("PENSTOCK_") for name in environment)
 
@@ -111,7 +111,7 @@ class Shop:
         assert (0, ()) == (found.exit_code, tuple(b for each in found.tables for b in each.breaks))
 
     def driver(self, *words: str, **environment: str) -> Driver:
-        """Start a run that goes on until told to stop."""
+        """Start a run that goes on until asked to stop."""
         start = WarmProcess if self._may_be_warm(environment) else None
         return Driver(self.path, *words, environment=environment, start=start)
 
@@ -148,6 +148,6 @@ class Shop:
 
 def problem(finished: Finished) -> tuple[str, str]:
     """Return code and hint of the error that a command with --json ended with."""
-    told = finished.json
-    error = told.get("error") or next(iter(told["parked"].values()))
+    reported = finished.json
+    error = reported.get("error") or next(iter(reported["parked"].values()))
     return error["code"], error["hint"]

@@ -29,7 +29,7 @@ def refused(shop: Shop) -> Shop:
     return shop
 
 
-def fates(shop: Shop) -> Counter[tuple[str, str, str]]:
+def statuses(shop: Shop) -> Counter[tuple[str, str, str]]:
     found: Counter[tuple[str, str, str]] = Counter()
     for each in quarantine.groups(load(shop.path)):
         found[each.table, each.code, each.status] += each.records
@@ -44,28 +44,28 @@ def test_refused_records_are_listed_shown_retried_and_dropped(shop: Shop) -> Non
         for table in (ICEBERG, DELTA)
         for code, count in (("P361", 2), ("P302", 1))
     }
-    assert listed == fates(shop)
+    assert listed == statuses(shop)
     (shown,) = quarantine.records(load(shop.path), ICEBERG, Selection(codes=("P302",)), 5)
     assert (b"no json", b"k", 1, 2) == (shown.value, shown.key, shown.partition, shown.offset)
 
     for rule in shop.spec["tables"]:
         rule["schema"]["columns"] = "drop_value"
-    assert shop.path.exists()  # it is written anew
+    assert shop.path.exists()  # it is written again
     dry = shop.command("quarantine", "retry", ICEBERG, *spec)
     assert 0 == dry.code
-    assert f"2 records are landed in {ICEBERG}, once, and closed" in dry.err
+    assert f"2 records are landed in {ICEBERG}, once, and marked as retried" in dry.err
     assert "1 record still does not fit: P302; it stays open" in dry.err
     assert "Nothing was changed. To apply this:  --yes shop" in dry.err
-    assert listed == fates(shop)
+    assert listed == statuses(shop)
 
     # Killed between the closing and the rows, in Delta; the store is lost as well.
     words = ("quarantine", "retry", DELTA, *spec, "--yes", "shop", "--json")
     assert KILLED == shop.command(*words, PENSTOCK_FAULTS="quarantine.after:1").code
     assert [0, 1, 2] == shop.ids_of_delta()
-    assert 2 == fates(shop)[DELTA, "P361", "unfinished"]
+    assert 2 == statuses(shop)[DELTA, "P361", "unfinished"]
     shop.store.unlink()
     done = shop.command(*words).json["done"]
-    assert {"landed": {DELTA: 2}, "refused": {"P302": 1}, "finished": 2} == done
+    assert {"landed": {DELTA: 2}, "rejected": {"P302": 1}, "finished": 2} == done
     assert {ICEBERG: 2} == quarantine.retry(load(shop.path), ICEBERG, Selection()).landed
     assert 1 == quarantine.drop(load(shop.path), ICEBERG, Selection())
 
@@ -77,5 +77,5 @@ def test_refused_records_are_listed_shown_retried_and_dropped(shop: Shop) -> Non
         (ICEBERG, "P302", "dropped"): 1,
         (DELTA, "P361", "retried"): 2,
         (DELTA, "P302", "open"): 1,
-    } == fates(shop)
+    } == statuses(shop)
     shop.prove()

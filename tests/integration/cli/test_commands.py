@@ -64,7 +64,7 @@ def test_the_whole_way_of_a_user_from_validate_to_audit(shop: Shop) -> None:
 
     audit = shop.call("audit", "--count", "--json")
     assert (0, "") == (audit.code, audit.err)
-    rows = {each["table"]: each["census"]["rows"] for each in audit.json["tables"]}
+    rows = {each["table"]: each["row_count"]["rows"] for each in audit.json["tables"]}
     assert {"lake.shop.orders": 800, "delta.shop.orders": 800} == rows
     assert (list(range(800)), list(range(800))) == shop.ids()
 
@@ -80,6 +80,20 @@ def test_people_read_sentences_on_stdout_and_talk_on_stderr(shop: Shop) -> None:
     audit = shop.call("audit", "lake.shop.orders", "--count")
     assert "10 records in Kafka = 10 in the table + 0 in quarantine" in audit.out
     assert "delta.shop.orders" not in audit.out
+
+
+def test_validate_names_settings_that_apply_only_to_a_new_table(shop: Shop) -> None:
+    lake = shop.spec["tables"][0]
+    lake |= {"partition_by": ["id"], "schema": {"create": True, "hints": {"id": "long"}}}
+    shop.send(0, 10)
+    assert "apply" not in shop.call("validate").out
+    assert 0 == shop.run().code
+
+    lines = dict(line.split(": ", 1) for line in shop.call("validate").out.splitlines())
+    assert lines["lake.shop.orders"].endswith(
+        "; partition_by: applies only when a table is created, and this one exists"
+    )
+    assert "applies" not in lines["delta.shop.orders"]
 
 
 def test_validate_offline_reads_the_file_alone(shop: Shop) -> None:
@@ -101,7 +115,7 @@ def test_schema_prints_a_json_schema_of_the_spec() -> None:
     assert {"name", "kafka", "catalogs", "tables"} <= set(schema["properties"])
 
 
-def test_a_broker_for_trying_things_comes_up_tells_and_goes_down(tmp_path: Path) -> None:
+def test_a_broker_for_trying_things_comes_up_reports_and_goes_down(tmp_path: Path) -> None:
     up = penstock("dev", "up", "--port", "0", "--directory", tmp_path, "--json")
     assert 0 == up.code
     again = penstock("dev", "up", "--port", "0", "--directory", tmp_path, "--json")
@@ -123,19 +137,19 @@ def test_a_broker_of_another_directory_is_found_from_the_folder_it_was_started_f
     data = tmp_path / "data"
     up = penstock("dev", "up", "--port", "0", "--directory", data, directory=here)
 
-    strange = penstock("dev", "down", directory=elsewhere)
+    elsewhere_down = penstock("dev", "down", directory=elsewhere)
     status = penstock("dev", "status", "--json", directory=here).json
     down = penstock("dev", "down", directory=here)
 
     assert f"stop it: penstock dev down --directory {data}" in up.out
-    assert "no broker runs in .penstock/dev" in strange.out
-    assert f"--directory {data}\n" in strange.out
+    assert "no broker runs in .penstock/dev" in elsewhere_down.out
+    assert f"--directory {data}\n" in elsewhere_down.out
     assert str(data) == status["directory"]
     assert f"stopped; its data are in {data}\n" == down.out
     assert penstock("dev", "status", "--directory", data, "--json").json is None
 
 
-def test_a_port_in_use_is_told_with_what_to_do(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_with_what_to_do(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         up = penstock("dev", "up", "--port", str(port), "--directory", tmp_path, "--json")

@@ -1,4 +1,4 @@
-"""Exit code 4: a human must decide; and `--accept` goes on as decided, skipping nothing else."""
+"""Exit code 4: a person must decide; and `--accept` goes on as decided, skipping nothing else."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_topic_created_again_while_the_pipeline_runs_stops_it(shop: Shop) -> N
     shop.send(0, 100)
     with shop.driver() as driver:
         driver.wait_for("TableCommitted", 2)
-        driver.send(signal.SIGSTOP)  # or it may look while there is no topic: P253
+        driver.send(signal.SIGSTOP)  # or it may list topics while there is none: P253
         shop.cluster.delete(shop.topic)
         shop.cluster.create(shop.topic, 2)
         shop.send(1000, 150)

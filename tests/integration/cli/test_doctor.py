@@ -1,4 +1,4 @@
-"""`penstock doctor` looks at all that a spec names, and leaves nothing behind."""
+"""`penstock doctor` checks all that a spec names, and leaves no files."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from tests.integration.cli.within import fingerprint, land, within
 
 def examined(shop: Shop, *words: str) -> tuple[int, dict[tuple[str, str], dict[str, str]]]:
     done = within("doctor", shop.path, "--json", *words)
-    return done.code, {(each["check"], each["subject"]): each for each in done.json["findings"]}
+    return done.code, {(each["check"], each["subject"]): each for each in done.json["checks"]}
 
 
-def test_a_sound_pipeline_is_found_sound_and_keeps_no_trace_of_the_look(shop: Shop) -> None:
+def test_a_healthy_pipeline_passes_and_keeps_no_trace_of_the_check(shop: Shop) -> None:
     shop.send(0, 10)
     land(shop)
     code, found = examined(shop)
 
     assert 0 == code
-    assert [] == [each for each in found.values() if each["standing"] != "good"]
+    assert [] == [each for each in found.values() if each["status"] != "ok"]
     assert "Kafka 4" in found["release", shop.cluster.bootstrap]["message"]
     assert "1 topic" in found["permissions", shop.cluster.bootstrap]["message"]
     for name in ("lake", "delta"):
@@ -28,16 +28,16 @@ def test_a_sound_pipeline_is_found_sound_and_keeps_no_trace_of_the_look(shop: Sh
     shop.prove()
 
 
-def test_with_look_only_nothing_at_all_is_written(shop: Shop) -> None:
+def test_with_read_only_nothing_is_written(shop: Shop) -> None:
     shop.path.stat()
     before = fingerprint(shop.directory)
-    code, found = examined(shop, "--look-only")
+    code, found = examined(shop, "--read-only")
 
     assert (0, before) == (code, fingerprint(shop.directory))
-    assert "unknown" == found["compare-and-set", "lake"]["standing"]
+    assert "unknown" == found["compare-and-set", "lake"]["status"]
 
 
-def test_what_is_wrong_is_told_all_at_once_with_the_worst_exit_code(shop: Shop) -> None:
+def test_what_is_wrong_is_reported_all_at_once_with_the_worst_exit_code(shop: Shop) -> None:
     shop.spec["kafka"]["topics"] = [shop.topic, "no.such.topic"]
     shop.spec["catalogs"]["delta"]["root"] = "./penstock.yaml"
     code, found = examined(shop)
@@ -46,5 +46,5 @@ def test_what_is_wrong_is_told_all_at_once_with_the_worst_exit_code(shop: Shop) 
     assert "P205" == found["permissions", "topic no.such.topic"]["code"]
     assert "1 topic" in found["permissions", shop.cluster.bootstrap]["message"]
     assert "P431" == found["compare-and-set", "delta"]["code"]
-    told = within("doctor", shop.path)
-    assert "→ create it, or correct kafka.topics" in told.out
+    reported = within("doctor", shop.path)
+    assert "→ create it, or correct kafka.topics" in reported.out

@@ -47,8 +47,8 @@ def test_records_go_to_the_first_rule_that_takes_them_and_to_tables_of_their_own
 
     assert [0, 1, 2] == sorted(row["id"] for row in shop.lake("shop.big"))
     assert [3, 4, 5, 6] == sorted(row["id"] for row in shop.delta("kinds/of_refund"))
-    told = {(row["table"], row["code"]) for row in shop.rejects()}
-    assert {("lake.shop.big", "P366"), ("delta.kinds.of_{kind}", "P381")} == told
+    reported = {(row["table"], row["code"]) for row in shop.rejects()}
+    assert {("lake.shop.big", "P366"), ("delta.kinds.of_{kind}", "P381")} == reported
 
     send(shop, {"id": 9, "kind": "../etc", "amount": "1"}, {"id": 10, "kind": "Sale"})
     assert 0 == shop.run().code
@@ -61,10 +61,10 @@ def test_records_go_to_the_first_rule_that_takes_them_and_to_tables_of_their_own
     told_of = within("status", shop.path, "--json").json["tables"]
     assert {"P381": 1} == told_of["delta.kinds.of_{kind}"]["quarantined"]
     asked = shop.call("validate", "--json")
-    assert "leads by record to 2 tables" in json.dumps(asked.json)
+    assert "routes records to 2 existing tables" in json.dumps(asked.json)
 
 
-def test_a_condition_looks_at_keys_headers_and_topics(shop: Shop) -> None:
+def test_a_condition_reads_keys_headers_and_topics(shop: Shop) -> None:
     shop.spec["tables"] = [
         rule(shop, "lake.shop.mine", where="_kafka_headers['tenant'] = 'me'"),
         rule(shop, "lake.shop.keyed", where="_kafka_key like 'k%' and _kafka_partition = 0"),
@@ -88,10 +88,10 @@ def test_a_condition_looks_at_keys_headers_and_topics(shop: Shop) -> None:
     shop.prove()
 
 
-def test_a_table_that_no_rule_leads_to_any_more_is_told_by_validate(shop: Shop) -> None:
+def test_a_table_that_no_rule_leads_to_any_more_is_reported_by_validate(shop: Shop) -> None:
     shop.send(0, 3)
     assert 0 == shop.run().code
     shop.spec["tables"] = shop.spec["tables"][1:]
-    told = json.dumps(shop.call("validate", "--json").json)
+    reported = json.dumps(shop.call("validate", "--json").json)
 
-    assert "no rule writes to it any more" in told
+    assert "no rule writes to it any more" in reported

@@ -1,4 +1,4 @@
-"""A disk that is full: a table stands aside or the run ends with 75; with space again, all lands."""
+"""A disk that is full: a table is parked or the run ends with 75; with space again, all lands."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def fill(disk: Path) -> Path:
 
 
 @pytest.mark.parametrize("catalog", ["lake", "delta"])
-def test_a_warehouse_without_space_sets_its_table_aside_and_the_other_lands(
+def test_a_warehouse_without_space_parks_its_table_and_the_other_lands(
     shop: Shop, small_disk: Path, catalog: str
 ) -> None:
     table = f"{catalog}.shop.orders"
@@ -89,14 +89,14 @@ def test_a_store_without_space_ends_the_run_and_loses_nothing(shop: Shop, small_
 
 
 def test_a_disk_that_fills_up_while_it_runs_is_survived(shop: Shop, small_disk: Path) -> None:
-    """Everything stands on the small disk: tables, quarantine, store."""
+    """Everything is on the small disk: tables, quarantine, store."""
     shop.directory = small_disk / "shop"
     shop.directory.mkdir()
     with shop.producing() as sent, shop.driver() as driver:
         driver.wait_for("TableCommitted", 4)
         ballast = fill(small_disk)
-        told = {"TableParked", "PipelineStopped"}
-        driver.wait_until(lambda: any(driver.count(event) for event in told), "it was noticed")
+        reported = {"TableParked", "PipelineStopped"}
+        driver.wait_until(lambda: any(driver.count(event) for event in reported), "it was noticed")
         ballast.unlink()
         if driver.running:
             driver.kill()

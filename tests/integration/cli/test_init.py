@@ -1,4 +1,4 @@
-"""`penstock init` looks at a real cluster, and what it writes lands what is there."""
+"""`penstock init` reads a real cluster, and the spec that it writes lands what is there."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ def test_a_spec_is_written_for_the_topics_there_are(shop: Shop, to: str) -> None
 
     done = within(*words)
     assert (0, True) == (done.code, done.json["valid"]), done
-    unfit = {each["topic"]: each["unfit"] for each in done.json["topics"]}
-    assert {shop.topic: "", binary: "", empty: "no record to look at"} == unfit
+    excluded = {each["topic"]: each["excluded"] for each in done.json["topics"]}
+    assert {shop.topic: "", binary: "", empty: "no record to sample"} == excluded
     text = path.read_text()
     assert f'# - from: "{empty}"' in text
     pipeline = load(path)
     assert {shop.topic, binary} == {table.from_ for table in pipeline.tables}
     (found,) = peek(pipeline, shop.topic, count=1, at=Spot(shop.topic, 0, 7))
-    assert [{"id": 7}, "row"] == [found.decoded, found.fates[0].outcome]
+    assert [{"id": 7}, "landed"] == [found.decoded, found.outcomes[0].outcome]
 
     again = within(*words)
     assert (2, "P164") == (again.code, again.json["error"]["code"])
     assert text == path.read_text()
 
 
-def test_topics_beyond_the_limit_are_counted_and_progress_is_told(
+def test_topics_beyond_the_limit_are_counted_and_progress_is_reported(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(12):
@@ -72,9 +72,9 @@ def test_topics_beyond_the_limit_are_counted_and_progress_is_told(
     )
 
     assert [(n + 1, 10) for n in range(10)] == seen
-    assert ["no record to look at"] * 10 == [each.unfit for each in looked.topics]
+    assert ["no record to sample"] * 10 == [each.excluded for each in looked.topics]
     assert 3 <= looked.left
-    assert f"# {looked.left} more topics were not looked at" in text
+    assert f"# {looked.left} more topics were not read" in text
     spec = shop.directory / "limited.yaml"
     spec.write_text(text)
     assert load(spec).tables
@@ -104,10 +104,12 @@ def test_what_is_drafted_for_messy_topics_is_what_plan_says_and_what_run_lands(
     words = ("--from", cluster, "--to", to, "--topics", ",".join(names.values()))
     done = within("init", path, *words, "--json")
     assert (0, True) == (done.code, done.json["valid"]), done
-    told = {each["topic"]: each["refused"] for each in done.json["topics"]}
-    assert {name: {"P302": 1} if topic == "mostly" else {} for topic, name in names.items()} == told
-    unfit = [each["topic"] for each in done.json["topics"] if each["unfit"]]
-    assert [names.pop("nulls")] == unfit
+    reported = {each["topic"]: each["rejected"] for each in done.json["topics"]}
+    assert {
+        name: {"P302": 1} if topic == "mostly" else {} for topic, name in names.items()
+    } == reported
+    excluded = [each["topic"] for each in done.json["topics"] if each["excluded"]]
+    assert [names.pop("nulls")] == excluded
     schema = json.loads((shop.directory / "penstock.schema.json").read_text())
     assert "Penstock pipeline" == schema["title"]
     text = path.read_text()
@@ -122,7 +124,7 @@ def test_what_is_drafted_for_messy_topics_is_what_plan_says_and_what_run_lands(
         topic: f"{catalog}.landed.{name.replace('.', '_').replace('-', '_')}"
         for topic, name in names.items()
     }
-    assert {tables[topic]: told[name] for topic, name in names.items()} == {
+    assert {tables[topic]: reported[name] for topic, name in names.items()} == {
         table: each["quarantined"] for table, each in sampled.items()
     }
 
@@ -244,7 +246,7 @@ def test_avro_needs_the_registry_and_lands_with_it(shop: Shop) -> None:
     assert "--registry" in without.json["error"]["message"]
     path = shop.directory / "with.yaml"
     done = within("init", path, *words, "--registry", f"mock://{shop.directory}")
-    assert (0, {}) == (done.code, done.json["topics"][0]["refused"]), done
+    assert (0, {}) == (done.code, done.json["topics"][0]["rejected"]), done
     planned = within("plan", path, "--json")
     assert [2] == [each["sampled"]["landed"] for each in planned.json["tables"]]
 

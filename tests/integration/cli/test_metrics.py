@@ -27,7 +27,7 @@ def rules() -> list[dict[str, Any]]:
 
 
 def labels_asked_for(rule: dict[str, Any]) -> set[str]:
-    """Name the labels that a rule selects, groups by, or tells; those of a scrape are not ours."""
+    """Name the labels that a rule selects, groups by, or says; those of a scrape are not ours."""
     text = f"{rule['expr']} {rule['annotations']}"
     grouped = ", ".join(re.findall(r"\b(?:by|on)\s*\(([^)]*)\)", text))
     named = set(re.findall(r"\w+", grouped)) | set(re.findall(r"(\w+)=\"", rule["expr"]))
@@ -60,7 +60,7 @@ def names_of(text: str) -> set[str]:
             "counter": ("_total",),
             "histogram": ("_bucket", "_sum", "_count"),
         }.get(family.type, ("",))
-        if not family.name.endswith("_created"):  # when a counter began, beside each
+        if not family.name.endswith("_created"):  # when a counter began, next to each
             found |= {family.name + end for end in ends}
     return found
 
@@ -95,7 +95,10 @@ def test_the_endpoint_shows_what_alerts_board_and_page_name(shop: Shop) -> None:
     with shop.driver("--metrics", "127.0.0.1:0") as driver:
         driver.wait_for("TableCommitted", 4)  # both tables, and the quarantine for each
         url = driver.wait_for("MetricsServed").data["url"]
-        both = ["delta.shop.orders", "lake.shop.orders"]  # lines are told before they are counted
+        both = [
+            "delta.shop.orders",
+            "lake.shop.orders",
+        ]  # lines are reported before they are counted
         driver.wait_until(lambda: both == sorted(LANDED.findall(page(url))), "both are counted")
         text = page(url)
         driver.send(signal.SIGTERM)

@@ -59,7 +59,7 @@ def test_a_topic_that_is_misspelt_is_an_error_with_a_suggestion(shop: Shop, verb
     assert (2, "P161", f"did you mean {shop.topic}?") == called(shop, TOPICS[verb])
 
 
-def test_a_topic_for_a_table_and_a_table_for_a_topic_are_told_as_that(shop: Shop) -> None:
+def test_a_topic_for_a_table_and_a_table_for_a_topic_are_recognised(shop: Shop) -> None:
     shop.send(0, 1)
     audited = within("audit", shop.topic, "--spec", shop.path)
     peeked = within("peek", TABLE, "--spec", shop.path)
@@ -102,6 +102,6 @@ def test_audit_of_what_nothing_landed_in_says_so_and_what_waits(shop: Shop) -> N
     assert (2, 2) == (before.code, after.code)
     assert f"nothing has landed in {TABLE}, which does not exist yet; 7 records" in before.err
     assert f"→ land it first:  penstock run {shop.path} --until-caught-up" in before.err
-    assert "delta.shop.orders is gone: this pipeline has landed in it before" in after.err
+    assert "delta.shop.orders is missing: this pipeline has landed in it before" in after.err
     assert "Kafka holds 7 records" in after.err
     assert "7 records in Kafka = 7 in the table" in after.out

@@ -1,4 +1,4 @@
-"""Exit code 3 and another owner alive: one pipeline has one owner, and rows land once whoever wins."""
+"""Exit code 3 and another owner alive: one pipeline has one owner, and rows land once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`penstock peek`: a record's way, told as a run would take it, and nothing is written."""
+"""`penstock peek`: a record's way, reported as a run would take it, and nothing is written."""
 
 from __future__ import annotations
 
@@ -29,30 +29,50 @@ def test_the_newest_records_are_followed_to_rows_of_tables_that_do_not_exist_yet
     assert [8, 9] == [each["offset"] for each in found]
     assert [{"id": 8}, {"id": 9}] == [each["decoded"] for each in found]
     assert b'{"id": 9}' == base64.b64decode(found[1]["value"])
-    fates = found[1]["fates"]
-    assert [DELTA, LAKE] == [fate["table"] for fate in fates]
-    for fate in fates:
-        assert ("row", True) == (fate["outcome"], fate["unborn"])
-        assert {"id": 9, "_kafka_offset": 9}.items() <= fate["rows"][0].items()
+    outcomes = found[1]["outcomes"]
+    assert [DELTA, LAKE] == [outcome["table"] for outcome in outcomes]
+    for outcome in outcomes:
+        assert ("landed", True) == (outcome["outcome"], outcome["create"])
+        assert {"id": 9, "_kafka_offset": 9}.items() <= outcome["rows"][0].items()
 
 
-def test_a_record_that_would_be_refused_is_told_with_its_code(shop: Shop) -> None:
+def test_a_record_that_would_be_refused_is_reported_with_its_code(shop: Shop) -> None:
     shop.send(0, 3)
     land(shop)
     bad = [Sent(b'{"id": "x"}'), Sent(b"\xff\x00"), Sent(None)]
     shop.cluster.send(shop.topic, 0, bad)
 
     found = peeked(shop, "--at", f"{shop.topic}:0:3", "-n", "3")
-    told = [(each["offset"], {f["code"] for f in each["fates"]}) for each in found]
-    assert [(3, {"P366"}), (4, {"P303"}), (5, {"P309"})] == told
-    assert {"quarantine"} == {f["outcome"] for each in found for f in each["fates"]}
+    reported = [(each["offset"], {f["code"] for f in each["outcomes"]}) for each in found]
+    assert [(3, {"P366"}), (4, {"P303"}), (5, {"P309"})] == reported
+    assert {"quarantined"} == {f["outcome"] for each in found for f in each["outcomes"]}
     assert (
         "would be rejected: P366"
         in within("peek", "--spec", shop.path, "--at", f"{shop.topic}:0:3").out
     )
 
 
-def test_what_is_not_there_is_told_with_what_is(shop: Shop) -> None:
+def test_values_that_a_row_lacks_are_named_as_dropped_or_rescued(shop: Shop) -> None:
+    for table, policy in zip(shop.spec["tables"], ("drop_value", "rescue"), strict=True):
+        table["schema"] = {"create": True, "columns": policy, "types": policy}
+    shop.send(0, 3)
+    land(shop)
+    shop.cluster.send(shop.topic, 0, [Sent(b'{"id": "x", "extra": {"a": 1}}')])
+
+    (found,) = peeked(shop, "--at", f"{shop.topic}:0:3")
+    by_table = {each["table"]: each for each in found["outcomes"]}
+    assert {"landed"} == {each["outcome"] for each in by_table.values()}
+    assert (["extra", "id"], []) == (by_table[LAKE]["dropped"], by_table[LAKE]["rescued"])
+    assert ([], ["extra", "id"]) == (by_table[DELTA]["dropped"], by_table[DELTA]["rescued"])
+    text = within("peek", "--spec", shop.path, "--at", f"{shop.topic}:0:3").out
+    assert "    dropped: extra, id" in text
+    assert "    kept in _rescued: extra, id" in text
+
+    (plain,) = peeked(shop, "--at", f"{shop.topic}:0:2")
+    assert [([], [])] * 2 == [(each["dropped"], each["rescued"]) for each in plain["outcomes"]]
+
+
+def test_what_is_not_there_is_reported_with_what_is(shop: Shop) -> None:
     shop.send(0, 3)
     cases = {
         ("nothing",): "P161",
@@ -68,7 +88,9 @@ def test_what_is_not_there_is_told_with_what_is(shop: Shop) -> None:
     assert cases == codes
 
 
-def test_records_that_a_condition_leaves_out_or_that_ask_for_a_table_are_told(shop: Shop) -> None:
+def test_records_that_a_condition_leaves_out_or_that_ask_for_a_table_are_reported(
+    shop: Shop,
+) -> None:
     shop.spec["tables"] = [
         {
             "from": shop.topic,
@@ -88,10 +110,10 @@ def test_records_that_a_condition_leaves_out_or_that_ask_for_a_table_are_told(sh
     shop.send(0, 3)
     found = peeked(shop, shop.topic)
 
-    told = [{f["table"]: f["outcome"] for f in each["fates"]} for each in found]
-    assert ["left out", "left out", "row"] == [each[LAKE] for each in told]
+    reported = [{f["table"]: f["outcome"] for f in each["outcomes"]} for each in found]
+    assert ["filtered", "filtered", "landed"] == [each[LAKE] for each in reported]
     assert [f"delta.shop.of_{n}" for n in range(3)] == [
-        next(f["detail"] for f in each["fates"] if "{" in f["table"]) for each in found
+        next(f["detail"] for f in each["outcomes"] if "{" in f["table"]) for each in found
     ]
     before = fingerprint(shop.directory)
     plan = within("plan", shop.path, "--json").json

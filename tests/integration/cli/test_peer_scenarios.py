@@ -110,8 +110,8 @@ def test_rows_land_in_tables_with_and_without_partitions(shop: Shop) -> None:
     land(shop)
 
     for rows in (shop.lake("shop.plain"), shop.lake(), shop.delta()):
-        told = sorted((r["id"], str(r["at"])[:10], r["city"]) for r in rows)
-        assert [(o["id"], str(o["at"])[:10], o["city"]) for o in orders] == told
+        reported = sorted((r["id"], str(r["at"])[:10], r["city"]) for r in rows)
+        assert [(o["id"], str(o["at"])[:10], o["city"]) for o in orders] == reported
     found = DeltaTable(shop.directory / "delta/shop/orders").partitions()
     assert {None, "Rome"} == {each["city"] for each in found}
     shop.prove()

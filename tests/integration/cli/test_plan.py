@@ -1,4 +1,4 @@
-"""`penstock plan`: what it tells before a run comes true in the run, and it writes nothing."""
+"""`penstock plan`: what it says before a run comes true in the run, and it writes nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.testing.sent import Sent
 LAKE, DELTA = "lake.shop.orders", "delta.shop.orders"
 
 
-def test_a_plan_tells_tables_columns_offsets_and_backlog_and_the_run_does_just_that(
+def test_a_plan_reports_tables_columns_offsets_and_backlog_and_the_run_does_just_that(
     shop: Shop,
 ) -> None:
     shop.send(0, 300)
@@ -22,7 +22,7 @@ def test_a_plan_tells_tables_columns_offsets_and_backlog_and_the_run_does_just_t
     for table in plan["tables"]:
         assert (True, 400, None) == (table["create"], table["records"], table["problem"])
         assert ["id", "long"] == table["columns"][0]
-        starts = [(each["start"], each["stop"], each["why"]) for each in table["beginnings"]]
+        starts = [(each["start"], each["stop"], each["reason"]) for each in table["ranges"]]
         assert [(0, 300, "kafka.start: earliest"), (0, 100, "kafka.start: earliest")] == starts
         assert 400 * 8 < table["size_bytes"] < 400 * 200
 
@@ -34,11 +34,11 @@ def test_a_plan_tells_tables_columns_offsets_and_backlog_and_the_run_does_just_t
     code, plan = planned(shop, "--exit-code")
     assert (0, 0) == (code, plan["change"])
     assert {0} == {table["records"] for table in plan["tables"]}
-    whys = {each["why"] for table in plan["tables"] for each in table["beginnings"]}
-    assert {"where the table stands"} == whys
+    whys = {each["reason"] for table in plan["tables"] for each in table["ranges"]}
+    assert {"the position of the table"} == whys
 
 
-def test_a_plan_tells_which_records_would_not_fit(shop: Shop) -> None:
+def test_a_plan_says_which_records_would_not_fit(shop: Shop) -> None:
     shop.send(0, 10)
     land(shop)
     bad = [Sent(b'{"id": 1, "coupon": {"code": "X"}}'), Sent(b"no json"), Sent(b'{"id": 11}')]
@@ -48,15 +48,15 @@ def test_a_plan_tells_which_records_would_not_fit(shop: Shop) -> None:
     assert 10 == code
     for table in plan["tables"]:
         assert ["coupon", "struct<code: string>"] == table["missing"][0]
-        assert ("quarantine", 3) == (table["fate"], table["sampled"]["records"])
+        assert ("quarantine", 3) == (table["columns_policy"], table["sampled"]["records"])
         assert ({"P302": 1, "P361": 1}, 1) == (
             table["sampled"]["quarantined"],
             table["sampled"]["landed"],
         )
-    told = within("plan", shop.path).out
-    assert "fields without a column, whose records go to quarantine: coupon" in told
-    assert "P302" in told
-    assert "P361  coupon" in told
+    reported = within("plan", shop.path).out
+    assert "fields without a column: their records go to quarantine: coupon" in reported
+    assert "P302" in reported
+    assert "P361  coupon" in reported
 
 
 def test_records_that_retention_took_are_a_destructive_step(shop: Shop) -> None:
@@ -70,15 +70,15 @@ def test_records_that_retention_took_are_a_destructive_step(shop: Shop) -> None:
     steps = [error for table in plan["tables"] for error in table["destructive"]]
     assert ["P252", "P252"] == [error["code"] for error in steps]
     assert "--accept gap" in steps[0]["hint"]
-    assert "50 positions" in within("plan", shop.path).out
+    assert "50 offsets would be given up" in " ".join(within("plan", shop.path).out.split())
     assert 4 == within("plan", shop.path).code
 
     accepted = within("plan", shop.path, "--accept", "gap", "--json")
-    starts = {each["start"] for table in accepted.json["tables"] for each in table["beginnings"]}
+    starts = {each["start"] for table in accepted.json["tables"] for each in table["ranges"]}
     assert (0, {0, 150}) == (accepted.code, starts)
 
 
-def test_a_table_that_cannot_be_landed_in_is_told_with_its_exit_code(shop: Shop) -> None:
+def test_a_table_that_cannot_be_landed_in_is_reported_with_its_exit_code(shop: Shop) -> None:
     shop.spec["tables"][0].pop("schema")
     shop.send(0, 1)
 

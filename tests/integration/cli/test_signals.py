@@ -25,7 +25,7 @@ def test_a_signal_ends_a_run_cleanly_with_all_tables_level(
     assert (list(range(sent())), list(range(sent()))) == shop.ids()
 
 
-def test_a_run_tells_where_it_stands_and_goes_on(shop: Shop) -> None:
+def test_a_run_reports_its_position_and_goes_on(shop: Shop) -> None:
     shop.send(0, 10)
     with shop.driver() as driver:
         driver.wait_for("TableCommitted", 2)
@@ -71,7 +71,7 @@ def test_ctrl_c_in_a_terminal_ends_a_run_on_spark_cleanly(shop: Shop) -> None:
 
 
 @pytest.mark.spark
-def test_ctrl_c_twice_on_spark_leaves_no_process_behind(shop: Shop) -> None:
+def test_ctrl_c_twice_on_spark_leaves_no_process_running(shop: Shop) -> None:
     shop.spec["spark"]["master"] = "local[2]"
     with shop.producing() as sent, shop.driver() as driver:
         driver.wait_for("TableCommitted", 2)

@@ -1,7 +1,7 @@
 """The stall alarm: for each way in which commits can stop it is raised, and over when they go on.
 
 One pipeline runs all the while, with a commit interval of 500 ms. What goes wrong is real: a broker
-that is stopped, a catalog behind a proxy that gives no answer or refuses each commit as a conflict,
+that is stopped, a catalog with a proxy that gives no answer or refuses each commit as a conflict,
 a table that is moved away, a disk without space.
 """
 
@@ -26,7 +26,7 @@ from tests.processes.process import Driver
 from tests.servers import rest
 from tests.servers.lying import Liar, Lie, lying
 
-from penstock.dev.broker import Options, down, up
+from penstock.dev.broker import down, up
 
 ENOUGH = 10_000
 SECONDS_MAX = 120
@@ -55,8 +55,8 @@ class Field:
 
     def stalls(self, tables: list[str]) -> bool:
         """Return whether the newest stall is of these tables, or of Kafka where none is given."""
-        told = [each.data for each in self.driver.told if each.event == "CommitsStalled"]
-        return bool(told) and (tables, not tables) == (told[-1]["tables"], told[-1]["kafka"])
+        found = [each.data for each in self.driver.reported if each.event == "CommitsStalled"]
+        return bool(found) and (tables, not tables) == (found[-1]["tables"], found[-1]["kafka"])
 
     def metrics(self) -> str:
         url = self.driver.wait_for("MetricsServed").data["url"]
@@ -110,13 +110,13 @@ class Field:
             ballast.unlink()
 
     @contextmanager
-    def broker_gone(self) -> Iterator[None]:
+    def broker_stopped(self) -> Iterator[None]:
         port = int(self.shop.cluster.bootstrap.rpartition(":")[2])
         down(self.broker)
         try:
             yield
         finally:
-            up(self.broker, port, options=Options(properties=PROPERTIES))
+            up(self.broker, port, properties=PROPERTIES)
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ def field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
             unmounting = ("umount", "--lazy", str(home / "small"))
             stack.callback(subprocess.run, unmounting, check=True)
         stack.callback(down, home / "broker")
-        running = up(home / "broker", 0, options=Options(properties=PROPERTIES))
+        running = up(home / "broker", 0, properties=PROPERTIES)
         shop = Shop(home / "shop", Cluster(running.bootstrap), "stalls")
         shop.cluster.create(shop.topic, 2)
         liar = stack.enter_context(lying(stack.enter_context(rest.running(home / "rest"))))
@@ -161,12 +161,12 @@ FAULTS: list[tuple[Fault, list[str]]] = [
     (Field.catalog_down, [SERVED]),
     (Field.table_missing, [MOVED]),
     (Field.disk_full, [SMALL]),
-    (Field.broker_gone, []),
+    (Field.broker_stopped, []),
 ]
 
 
 @pytest.mark.parametrize(("fault", "tables"), FAULTS)
-def test_commits_that_stop_are_told_and_so_is_that_they_go_on(
+def test_commits_that_stop_are_reported_and_so_is_that_they_go_on(
     field: Field, fault: Fault, tables: list[str]
 ) -> None:
     """On a slow machine another table may stall at the same time: then the fault comes again."""
@@ -188,4 +188,4 @@ def test_commits_that_stop_are_told_and_so_is_that_they_go_on(
     field.driver.wait_until(field.goes_on, "it goes on", seconds_max=SECONDS_MAX)
 
     assert re.search(r"^penstock_stalled 1\.0$", shown, re.MULTILINE), "PenstockStalled fires"
-    assert set(parked) <= set(tables), "PenstockTableParked names none beside it"
+    assert set(parked) <= set(tables), "PenstockTableParked names no other"

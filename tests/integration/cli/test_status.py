@@ -1,4 +1,4 @@
-"""`penstock status` tells what tables hold, also when no run is beside it."""
+"""`penstock status` says what tables hold, also when no run is next to it."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ def test_after_a_run_it_shows_rows_landed_offsets_and_lag(shop: Shop) -> None:
     shop.send(0, 5)
     shop.send(5, 2, partition=1)
     land(shop)
-    land(shop)  # which lands nothing: what is told is no total of the last run
+    land(shop)  # which lands nothing: what is reported is no total of the last run
     shop.send(7, 4)
 
-    told = within("status", shop.path, "--json").json["tables"]
+    reported = within("status", shop.path, "--json").json["tables"]
     offsets = {f"{shop.topic}:0": 5, f"{shop.topic}:1": 2}
     for name in (LAKE, DELTA):
-        table = told[name]
-        assert (7, offsets, 4) == (table["holds"], table["offsets"], table["lag_records"])
+        table = reported[name]
+        assert (7, offsets, 4) == (table["table_rows"], table["offsets"], table["lag_records"])
 
     people = within("status", shop.path).out
     assert "in table" in people
     assert f"{LAKE} has landed {shop.topic}:0 to 5, {shop.topic}:1 to 2" in people
 
 
-def test_rows_are_counted_as_the_table_has_them_whoever_changed_it(shop: Shop) -> None:
+def test_rows_are_counted_as_the_table_has_them_whichever_process_changed_it(shop: Shop) -> None:
     shop.send(0, 5)
     shop.cluster.send(shop.topic, 0, [Sent(b"no json")])
     land(shop)
     DeltaTable(str(shop.directory / "delta" / "shop" / "orders")).delete("id < 2")
 
-    told = within("status", shop.path, "--json").json["tables"]
+    reported = within("status", shop.path, "--json").json["tables"]
 
-    assert (5, 3) == (told[LAKE]["holds"], told[DELTA]["holds"])
-    assert 6 == told[LAKE]["offsets"][f"{shop.topic}:0"]
+    assert (5, 3) == (reported[LAKE]["table_rows"], reported[DELTA]["table_rows"])
+    assert 6 == reported[LAKE]["offsets"][f"{shop.topic}:0"]
 
 
 def test_a_table_that_is_not_there_yet_holds_nothing(shop: Shop) -> None:
     shop.send(0, 5)
 
-    told = within("status", shop.path, "--json")
+    reported = within("status", shop.path, "--json")
 
-    table = told.json["tables"][LAKE]
-    assert 0 == told.code
-    assert (None, {}, 5) == (table["holds"], table["offsets"], table["lag_records"])
+    table = reported.json["tables"][LAKE]
+    assert 0 == reported.code
+    assert (None, {}, 5) == (table["table_rows"], table["offsets"], table["lag_records"])
 
 
-def test_a_table_that_cannot_be_read_is_told_with_what_to_do(shop: Shop) -> None:
+def test_a_table_that_cannot_be_read_is_reported_with_what_to_do(shop: Shop) -> None:
     shop.spec["quarantine"] = {"into": "delta.ops.quarantine"}
     shop.send(0, 5)
     land(shop)
     shop.spec["catalogs"]["lake"]["password"] = "${env:PENSTOCK_IS_NOT_SET}"
 
-    told = within("status", shop.path)
+    reported = within("status", shop.path)
 
-    assert 2 == told.code
-    assert "P123" in told.out
-    assert "→ export PENSTOCK_IS_NOT_SET" in told.out
-    assert f"{DELTA} has landed" in told.out
+    assert 2 == reported.code
+    assert "P123" in reported.out
+    assert "→ export PENSTOCK_IS_NOT_SET" in reported.out
+    assert f"{DELTA} has landed" in reported.out

@@ -30,15 +30,15 @@ def sink(shop: Shop, name: str) -> Path:
     return path
 
 
-def test_a_connect_sink_s_group_tells_where_to_begin(shop: Shop) -> None:
+def test_a_connect_sink_s_group_reports_where_to_begin(shop: Shop) -> None:
     shop.send(0, 50)
     shop.send(50, 10, partition=1)
     group = f"connect-{shop.name}"
-    stands = [TopicPartition(shop.topic, 0, 42), TopicPartition(shop.topic, 1, 10)]
+    positions = [TopicPartition(shop.topic, 0, 42), TopicPartition(shop.topic, 1, 10)]
     admin = AdminClient({"bootstrap.servers": shop.cluster.bootstrap})
 
     def noted() -> bool:
-        asked = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, stands)])
+        asked = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, positions)])
         return all(each.error is None for each in asked[group].result().topic_partitions)
 
     wait_until(noted, "the group's coordinator is there")
@@ -46,7 +46,7 @@ def test_a_connect_sink_s_group_tells_where_to_begin(shop: Shop) -> None:
     done = within("init", shop.directory / "new.yaml", *words)
 
     assert (0, True) == (done.code, done.json.get("valid")), done
-    assert {"option": "records behind that", "setting": "8 in Kafka"} in done.json["mapped"]
+    assert {"option": "records after that", "setting": "8 in Kafka"} in done.json["mapped"]
     pipeline = load(shop.directory / "new.yaml")
     assert {shop.topic: {0: 42, 1: 10}} == pipeline.kafka.start
     spec = yaml.safe_load((shop.directory / "new.yaml").read_text())
@@ -56,7 +56,7 @@ def test_a_connect_sink_s_group_tells_where_to_begin(shop: Shop) -> None:
     assert list(range(42, 50)) == sorted(row["id"] for row in shop.lake())
 
 
-def test_a_group_that_is_at_work_or_unknown_tells_nothing(shop: Shop) -> None:
+def test_a_group_that_is_at_work_or_unknown_reports_nothing(shop: Shop) -> None:
     shop.send(0, 5)
     unknown = within(
         "init", shop.directory / "a.yaml", "--from-config", sink(shop, "no"), "--offsets", "--json"
@@ -72,13 +72,13 @@ def test_a_group_that_is_at_work_or_unknown_tells_nothing(shop: Shop) -> None:
     finally:
         working.close()
 
-    for told, says in ((unknown, "has nothing of its topics"), (busy, "still runs")):
-        assert (2, "P167") == (told.code, told.json["error"]["code"])
-        assert says in told.json["error"]["message"]
+    for reported, says in ((unknown, "has no committed offsets"), (busy, "still runs")):
+        assert (2, "P167") == (reported.code, reported.json["error"]["code"])
+        assert says in reported.json["error"]["message"]
     assert not (shop.directory / "b.yaml").exists()
 
 
-def test_a_table_of_kafka_delta_ingest_tells_where_to_begin(shop: Shop) -> None:
+def test_a_table_of_kafka_delta_ingest_reports_where_to_begin(shop: Shop) -> None:
     """It has landed 0 to 41 of one partition, and nothing of the other."""
     shop.send(0, 50)
     shop.send(50, 10, partition=1)

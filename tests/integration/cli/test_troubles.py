@@ -1,6 +1,6 @@
-"""Every verb, beside every trouble of what it needs: the right exit code, the reason, a hint.
+"""Every verb, next to every trouble of what it needs: the right exit code, the reason, a hint.
 
-The trouble is that of one catalog, which holds one of two tables: commands that ask for all tell of
+The trouble is that of one catalog, which holds one of two tables: commands that ask for all say of
 the other as well. No command ends as a bug of ours (P700), and none waits without a bound.
 """
 
@@ -37,7 +37,7 @@ ASKING = {
     "status": ["status", "SPEC"],
     "audit": ["audit", TABLE, "--spec", "SPEC"],
     "audit --count": ["audit", TABLE, "--count", "--spec", "SPEC"],
-    "doctor": ["doctor", "SPEC", "--look-only"],
+    "doctor": ["doctor", "SPEC", "--read-only"],
     "run": ["run", "SPEC", "--until-caught-up"],
     "seek": ["seek", TABLE, "--spec", "SPEC"],
     "replay": ["replay", TABLE, "TOPIC", "--spec", "SPEC"],
@@ -56,7 +56,7 @@ VERB = itemgetter(0)
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What is wrong: settings of the catalog, the code that is told, and how a command ends."""
+    """What is wrong: settings of the catalog, the code that is reported, and how a command ends."""
 
     catalog: dict[str, object]
     code: str
@@ -97,11 +97,11 @@ def trouble(request: pytest.FixtureRequest, served: Callable[..., str]) -> Troub
         case "not letting us in":
             return Trouble({**rest(served(refusing)), "token": "${env:PATH}"}, "P431", 2)
         case "unset":
-            told = {"token": "${env:PENSTOCK_IS_NOT_SET}"}
-            return Trouble({**rest(served(silent)), **told}, "P123", 2)
+            reported = {"token": "${env:PENSTOCK_IS_NOT_SET}"}
+            return Trouble({**rest(served(silent)), **reported}, "P123", 2)
         case _:
-            told = {"token": "${file:/nonexistent/token}"}
-            return Trouble({**rest(served(silent)), **told}, "P123", 2)
+            reported = {"token": "${file:/nonexistent/token}"}
+            return Trouble({**rest(served(silent)), **reported}, "P123", 2)
 
 
 @pytest.fixture
@@ -120,48 +120,48 @@ def called(shop: Shop, words: list[str]) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("verb", ASKING)
-def test_a_catalog_in_trouble_is_told_by_every_verb_that_needs_it(
+def test_a_catalog_in_trouble_is_reported_by_every_verb_that_needs_it(
     troubled: Shop, trouble: Trouble, verb: str
 ) -> None:
-    code, told = called(troubled, ASKING[verb])
+    code, reported = called(troubled, ASKING[verb])
 
-    assert trouble.exit_code == code, told
-    assert trouble.code in told
-    assert "→" in told
-    assert "P700" not in told
+    assert trouble.exit_code == code, reported
+    assert trouble.code in reported
+    assert "→" in reported
+    assert "P700" not in reported
 
 
 @pytest.mark.parametrize("verb", WITHOUT)
 def test_a_catalog_in_trouble_is_nothing_to_verbs_that_do_not_need_it(
     troubled: Shop, verb: str
 ) -> None:
-    code, told = called(troubled, WITHOUT[verb])
+    code, reported = called(troubled, WITHOUT[verb])
 
-    assert (0, False) == (code, "P700" in told), told
+    assert (0, False) == (code, "P700" in reported), reported
 
 
-def test_peek_tells_of_the_other_tables_or_what_keeps_a_run_from_starting(
+def test_peek_reports_the_other_tables_or_what_keeps_a_run_from_starting(
     troubled: Shop, trouble: Trouble
 ) -> None:
-    code, told = called(troubled, ["peek", "TOPIC", "--spec", "SPEC"])
+    code, reported = called(troubled, ["peek", "TOPIC", "--spec", "SPEC"])
 
-    assert trouble.code in told
-    assert "P700" not in told
+    assert trouble.code in reported
+    assert "P700" not in reported
     if trouble.exit_code == 75:
-        assert (0, True) == (code, f"{OTHER} (to be created) {{" in told)
+        assert (0, True) == (code, f"{OTHER} (to be created) {{" in reported)
     else:
         assert trouble.exit_code == code
 
 
 @pytest.mark.parametrize("words", [["validate", "SPEC"], ["status", "SPEC"], AUDIT], ids=VERB)
 def test_one_catalog_in_trouble_hides_no_table_of_another(troubled: Shop, words: list[str]) -> None:
-    _, told = called(troubled, words)
+    _, reported = called(troubled, words)
 
-    assert TABLE in told
-    assert OTHER in told
+    assert TABLE in reported
+    assert OTHER in reported
 
 
-def test_validate_tells_what_it_found_before_and_after_a_trouble(
+def test_validate_says_what_it_found_before_and_after_a_trouble(
     troubled: Shop, trouble: Trouble
 ) -> None:
     function = {"call": "nowhere:at_all", "columns": {"id": "long"}}
@@ -173,7 +173,7 @@ def test_validate_tells_what_it_found_before_and_after_a_trouble(
     codes = [each["code"] for each in ended.json["problems"]]
     assert 3 == len(codes), codes
     assert {trouble.code, "P512"} < {*codes}
-    assert "was not looked at: see the problem of lake" == ended.json["tables"][TABLE]
+    assert "was not checked: see the problem of lake" == ended.json["tables"][TABLE]
     assert "will be created from the first epoch's records" == ended.json["tables"][OTHER]
 
 
@@ -188,14 +188,14 @@ def broker_in_trouble(
 
 
 @pytest.mark.parametrize("verb", [*ASKING, "peek"])
-def test_a_broker_in_trouble_is_told_by_every_verb_that_needs_it(
+def test_a_broker_in_trouble_is_reported_by_every_verb_that_needs_it(
     tmp_path: Path, broker_in_trouble: str, verb: str
 ) -> None:
     shop = Shop(tmp_path, Cluster(broker_in_trouble), "shop")
 
-    code, told = called(shop, ASKING.get(verb, ["peek", "TOPIC", "--spec", "SPEC"]))
+    code, reported = called(shop, ASKING.get(verb, ["peek", "TOPIC", "--spec", "SPEC"]))
 
-    assert 75 == code, told
-    assert "P201" in told
-    assert "→ check kafka.brokers and the network" in told
-    assert "P700" not in told
+    assert 75 == code, reported
+    assert "P201" in reported
+    assert "→ check kafka.brokers and the network" in reported
+    assert "P700" not in reported

@@ -14,7 +14,7 @@ from tests.servers import rest
 from penstock.dev.ports import free_port
 
 
-def test_a_broker_that_does_not_answer_is_told_by_its_address(shop: Shop) -> None:
+def test_a_broker_that_does_not_answer_is_reported_by_its_address(shop: Shop) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{nobody.getsockname()[1]}"
@@ -45,7 +45,7 @@ def test_a_parked_table_holds_up_nobody_and_goes_on_when_it_is_back(shop: Shop) 
     assert (list(range(200)), list(range(200))) == shop.ids()
 
 
-def test_a_catalog_that_is_down_at_the_start_sets_its_tables_aside_until_it_answers(
+def test_a_catalog_that_is_down_at_the_start_parks_its_tables_until_it_answers(
     shop: Shop, tmp_path: Path
 ) -> None:
     port = free_port()

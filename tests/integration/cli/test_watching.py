@@ -1,4 +1,4 @@
-"""`penstock status --watch` looks again and again, until interrupted."""
+"""`penstock status --watch` polls until it is interrupted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Impatient:
 
 
 @pytest.mark.parametrize("as_json", [True, False])
-def test_what_lands_meanwhile_is_seen_at_the_next_look(shop: Shop, capsys, as_json: bool) -> None:
+def test_what_lands_meanwhile_is_seen_at_the_next_poll(shop: Shop, capsys, as_json: bool) -> None:
     shop.send(0, 70)
     pipeline = load(shop.path)
     with pytest.raises(KeyboardInterrupt):
@@ -43,14 +43,14 @@ def test_what_lands_meanwhile_is_seen_at_the_next_look(shop: Shop, capsys, as_js
     if not as_json:
         assert "lake.shop.orders" in out
         return
-    looks = [json.loads(line) for line in out.splitlines()]
-    lags = [look["tables"]["lake.shop.orders"]["lag_records"] for look in looks]
-    assert ([70, 0], None) == (lags, looks[0]["stalled"])
+    polls = [json.loads(line) for line in out.splitlines()]
+    lags = [poll["tables"]["lake.shop.orders"]["lag_records"] for poll in polls]
+    assert ([70, 0], None) == (lags, polls[0]["stalled"])
 
 
 @pytest.mark.parametrize("as_json", [True, False])
-def test_a_look_that_fails_is_told_and_not_the_last(shop: Shop, capsys, as_json: bool) -> None:
-    """What is not there for a moment is the status file; brokers are asked by the same look."""
+def test_a_check_that_fails_is_reported_and_not_the_last(shop: Shop, capsys, as_json: bool) -> None:
+    """What is not there for a moment is the status file; brokers are asked by the same poll."""
     shop.send(0, 5)
     pipeline = load(shop.path)
     in_the_way = status_file(pipeline)
@@ -59,7 +59,7 @@ def test_a_look_that_fails_is_told_and_not_the_last(shop: Shop, capsys, as_json:
         keep_showing(pipeline, clock, as_json=as_json)
 
     out = capsys.readouterr().out
-    if not as_json:  # what is no terminal gets the last look alone
+    if not as_json:  # what is no terminal gets the last poll alone
         assert "lake.shop.orders" in out
         return
     first, failed, last = (json.loads(line) for line in out.splitlines())
@@ -89,7 +89,7 @@ def test_before_its_first_run_a_pipeline_is_not_said_to_have_stopped_a_moment_ag
     )
 
 
-def test_a_process_that_holds_the_pipeline_runs_whatever_its_status_file_tells(shop: Shop) -> None:
+def test_a_process_that_holds_the_pipeline_runs_whatever_its_status_file_says(shop: Shop) -> None:
     """It may be on another host, or not be able to write the file."""
     shop.send(0, 5)
     assert 0 == within("run", shop.path, "--until-caught-up", "--json").code

@@ -36,8 +36,8 @@ def messy(records: list[dict[str, Any]]) -> list[Sent]:
 def ran(shop: Shop) -> tuple[int, dict[str, str]]:
     """Run until caught up; give the exit code, and what is parked with which code."""
     done = within("run", shop.path, "--until-caught-up", "--json")
-    told = done.json
-    parked = {"": told["error"]} if "error" in told else told["parked"]
+    reported = done.json
+    parked = {"": reported["error"]} if "error" in reported else reported["parked"]
     return done.code, {name: error["code"] for name, error in parked.items()}
 
 
@@ -66,13 +66,13 @@ def test_a_run_of_a_messy_topic_does_what_its_plan_says(
     shop.cluster.send(shop.topic, 0, messy(records))
 
     code, plan = planned(shop)
-    told = {
+    reported = {
         name: each["problem"]["code"] for name, each in by_name(plan).items() if each["problem"]
     }
     ended, parked = ran(shop)
 
     assert code == plan["run"]["exit_code"] == ended
-    assert told == parked or {*told.values()} == {*parked.values()}
+    assert reported == parked or {*reported.values()} == {*parked.values()}
     if parked:
         return
     for name, rows in ((LAKE, shop.lake()), (DELTA, shop.delta())):
@@ -80,7 +80,7 @@ def test_a_run_of_a_messy_topic_does_what_its_plan_says(
         assert [column for column, _ in said["columns"]] == list(rows[0])
         rejects = Counter(row["code"] for row in shop.rejects() if row["table"] == name)
         assert (said["sampled"]["landed"], said["sampled"]["quarantined"]) == (len(rows), rejects)
-        assert said["sampled"]["whole"]
+        assert said["sampled"]["complete"]
 
 
 def test_code_field_and_an_example_are_named_and_whether_stop_above_trips(shop: Shop) -> None:
@@ -90,18 +90,18 @@ def test_code_field_and_an_example_are_named_and_whether_stop_above_trips(shop: 
     shop.cluster.send(shop.topic, 1, [Sent(json.dumps(each).encode()) for each in MONEY])
 
     code, plan = planned(shop)
-    (misfits,) = by_name(plan)[LAKE]["sampled"]["misfits"]
+    (rejects,) = by_name(plan)[LAKE]["sampled"]["rejects"]
     assert (4, "P345") == (code, by_name(plan)[LAKE]["problem"]["code"])
-    assert ("P366", "amount", 150) == (misfits["code"], misfits["field"], misfits["count"])
-    assert (shop.topic, 1, 0) == tuple(misfits[key] for key in ("topic", "partition", "offset"))
-    assert misfits["value"] == '{"id": 0, "amount": "0,50"}'
+    assert ("P366", "amount", 150) == (rejects["code"], rejects["field"], rejects["count"])
+    assert (shop.topic, 1, 0) == tuple(rejects[key] for key in ("topic", "partition", "offset"))
+    assert rejects["value"] == '{"id": 0, "amount": "0,50"}'
 
-    told = within("plan", shop.path)
-    assert 4 == told.code
-    assert "a run would end with 4: P345" in told.out
-    assert "of 150 sampled records 0 fit" in told.out
-    assert "quarantine.stop_above (5.0%) would trip" in " ".join(told.out.split())
-    assert f"{shop.topic}:1:0" in told.out
+    reported = within("plan", shop.path)
+    assert 4 == reported.code
+    assert "a run would end with 4: P345" in reported.out
+    assert "of 150 sampled records 0 fit" in reported.out
+    assert "quarantine.stop_above (5.0%) would stop this table" in " ".join(reported.out.split())
+    assert f"{shop.topic}:1:0" in reported.out
     assert 4 == ran(shop)[0]
 
 
@@ -113,11 +113,11 @@ def test_the_newest_records_are_sampled_as_well_as_the_oldest(shop: Shop) -> Non
     code, plan = planned(shop)
     sampled = by_name(plan)[LAKE]["sampled"]
     assert 0 == code
-    assert not sampled["whole"]
+    assert not sampled["complete"]
     assert ["P366"] == [*sampled["quarantined"]]
 
 
-def test_a_layout_that_the_format_refuses_is_told_before_the_run_is_refused(shop: Shop) -> None:
+def test_a_layout_that_the_format_refuses_is_reported_before_the_run_is_refused(shop: Shop) -> None:
     shop.spec["tables"][0]["partition_by"] = ["day(nowhere)"]
     shop.spec["tables"][1]["partition_by"] = ["nowhere"]
     shop.send(0, 3)
@@ -127,7 +127,7 @@ def test_a_layout_that_the_format_refuses_is_told_before_the_run_is_refused(shop
     assert (code, {LAKE: "P434", DELTA: "P434"}) == ran(shop)
 
 
-def test_a_plan_beside_a_live_run_ends_as_a_second_run_would(shop: Shop) -> None:
+def test_a_plan_with_a_live_run_ends_as_a_second_run_would(shop: Shop) -> None:
     shop.send(0, 3)
     with shop.driver() as driver:
         driver.wait_for("TableCommitted", 2)
@@ -149,9 +149,9 @@ def test_peek_and_plan_infer_alike(shop: Shop) -> None:
     columns = {
         name: [column for column, _ in each["columns"]] for name, each in by_name(plan).items()
     }
-    fates = {fate["table"]: fate["rows"][0] for fate in peeked["fates"]}
-    assert columns == {name: list(row) for name, row in fates.items()}
-    assert {7.0} == {row["amount"] for row in fates.values()}
+    outcomes = {outcome["table"]: outcome["rows"][0] for outcome in peeked["outcomes"]}
+    assert columns == {name: list(row) for name, row in outcomes.items()}
+    assert {7.0} == {row["amount"] for row in outcomes.values()}
 
     assert 0 == ran(shop)[0]
     assert {float} == {type(row["amount"]) for row in (*shop.lake(), *shop.delta())}
@@ -160,15 +160,15 @@ def test_peek_and_plan_infer_alike(shop: Shop) -> None:
 def test_a_table_that_cannot_be_landed_in_is_not_headed_by_nothing_to_do(shop: Shop) -> None:
     shop.spec["tables"] = [{"from": shop.topic, "into": LAKE}]
     shop.send(0, 3)
-    told = within("plan", shop.path)
+    reported = within("plan", shop.path)
 
-    assert 2 == told.code
-    assert "a run would end with 2: P456" in told.out
-    assert "nothing to do" not in told.out
+    assert 2 == reported.code
+    assert "a run would end with 2: P456" in reported.out
+    assert "nothing to do" not in reported.out
     assert 2 == ran(shop)[0]
 
 
-def test_hints_that_match_no_field_of_the_records_are_told_with_the_one_that_is_meant(
+def test_hints_that_match_no_field_of_the_records_are_reported_with_the_one_that_is_meant(
     shop: Shop,
 ) -> None:
     hints = {"amout": "double", "item.pice": "long", "id": "long", "zzz": "date"}
@@ -179,7 +179,7 @@ def test_hints_that_match_no_field_of_the_records_are_told_with_the_one_that_is_
     tables = by_name(planned(shop)[1])
     said = within("plan", shop.path).out
 
-    unmatched = [["amout", "amount"], ["item.pice", "item.price"], ["zzz", ""]]
-    assert unmatched == tables[LAKE]["unmatched"]
-    assert [] == tables[DELTA]["unmatched"]
+    unmatched_hints = [["amout", "amount"], ["item.pice", "item.price"], ["zzz", ""]]
+    assert unmatched_hints == tables[LAKE]["unmatched_hints"]
+    assert [] == tables[DELTA]["unmatched_hints"]
     assert "the hint amout matches no field of the sampled records; did you mean amount?" in said

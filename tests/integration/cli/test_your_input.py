@@ -1,4 +1,4 @@
-"""Exit code 2: what only the user can put right, told with place and next act; nothing is lost."""
+"""Exit code 2: what only the user can put right, reported with place and next act; nothing is lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.integration.cli.within import within
 from tests.processes.process import penstock
 
 
-def test_all_mistakes_of_a_spec_are_told_at_once_with_their_places(tmp_path: Path) -> None:
+def test_all_mistakes_of_a_spec_are_reported_at_once_with_their_places(tmp_path: Path) -> None:
     spec = tmp_path / "shop.yaml"
     spec.write_text(
         "name: shop\n"
@@ -25,9 +25,9 @@ def test_all_mistakes_of_a_spec_are_told_at_once_with_their_places(tmp_path: Pat
         "commit: { evry: 30s }\n"
         "quarantine: { into: lake.ops.quarantine }\n"
     )
-    told = penstock("run", spec, "--json")
-    assert 2 == told.code
-    places = [(p["line"], p["column"]) for p in told.json["error"]["problems"]]
+    reported = penstock("run", spec, "--json")
+    assert 2 == reported.code
+    places = [(p["line"], p["column"]) for p in reported.json["error"]["problems"]]
     assert 3 == len(places)
     assert sorted(places) == places
     people = penstock("validate", spec)
@@ -36,49 +36,49 @@ def test_all_mistakes_of_a_spec_are_told_at_once_with_their_places(tmp_path: Pat
     assert "Did you mean 'every'" in people.err
 
 
-def test_a_spec_that_is_not_there_is_told_by_its_path(tmp_path: Path) -> None:
-    told = penstock("run", tmp_path / "no.yaml", "--json")
-    assert 2 == told.code
-    assert "no.yaml" in told.json["error"]["message"]
+def test_a_spec_that_is_not_there_is_reported_by_its_path(tmp_path: Path) -> None:
+    reported = penstock("run", tmp_path / "no.yaml", "--json")
+    assert 2 == reported.code
+    assert "no.yaml" in reported.json["error"]["message"]
 
 
-def test_a_topic_that_no_table_takes_is_told_by_validate(shop: Shop) -> None:
+def test_a_topic_that_no_table_takes_is_reported_by_validate(shop: Shop) -> None:
     shop.spec["kafka"]["topics"] = [{"pattern": rf"{shop.name}\..+"}]
     shop.cluster.create(f"{shop.name}.items")
-    told = within("validate", shop.path, "--json")
+    reported = within("validate", shop.path, "--json")
 
-    assert 2 == told.code
-    assert "P187" in told.out
-    assert f"{shop.name}.items" in told.out
+    assert 2 == reported.code
+    assert "P187" in reported.out
+    assert f"{shop.name}.items" in reported.out
 
 
-def test_properties_that_no_new_table_can_have_are_told_by_validate(shop: Shop) -> None:
+def test_properties_that_no_new_table_can_have_are_reported_by_validate(shop: Shop) -> None:
     shop.spec["tables"][0]["properties"] = {"format-version": "3"}
     shop.spec["tables"][1]["properties"] = {"delta.enableRowTracking": "true"}
-    told = within("validate", shop.path, "--json")
+    reported = within("validate", shop.path, "--json")
 
-    assert 2 == told.code
-    assert ["P436", "P436"] == [each["code"] for each in told.json["problems"]]
-    assert "format-version 3" in told.out
-    assert "row tracking" in told.out
+    assert 2 == reported.code
+    assert ["P436", "P436"] == [each["code"] for each in reported.json["problems"]]
+    assert "format-version 3" in reported.out
+    assert "row tracking" in reported.out
 
 
-def test_a_topic_that_is_not_there_is_told_by_its_name(shop: Shop) -> None:
+def test_a_topic_that_is_not_there_is_reported_by_its_name(shop: Shop) -> None:
     shop.spec["kafka"]["topics"].append("no.such.topic")
-    told = shop.call("run", "--json")
-    assert 2 == told.code
-    assert "no.such.topic" in told.out
+    reported = shop.call("run", "--json")
+    assert 2 == reported.code
+    assert "no.such.topic" in reported.out
 
 
 @pytest.mark.parametrize("catalog", ["lake", "delta"])
-def test_a_warehouse_that_cannot_be_written_is_told_before_anything_is_read(
+def test_a_warehouse_that_cannot_be_written_is_reported_before_anything_is_read(
     shop: Shop, catalog: str
 ) -> None:
     (shop.directory / "file").write_text("in the way")
     shop.spec["catalogs"][catalog]["warehouse" if catalog == "lake" else "root"] = "./file/deep"
-    told = shop.call("validate" if catalog == "lake" else "run", "--json")
-    assert 2 == told.code
-    assert f"{shop.directory}/file" in told.out
+    reported = shop.call("validate" if catalog == "lake" else "run", "--json")
+    assert 2 == reported.code
+    assert f"{shop.directory}/file" in reported.out
 
 
 def test_a_directory_that_is_no_table_is_left_alone(shop: Shop) -> None:
@@ -117,7 +117,7 @@ def test_a_table_without_the_source_columns_is_refused_by_their_names(
     assert list(range(10)) == shop.ids()[1 if catalog == "lake" else 0]
 
 
-def test_a_table_of_others_gets_our_rows_beside_theirs(shop: Shop) -> None:
+def test_a_table_of_others_gets_our_rows_with_theirs(shop: Shop) -> None:
     source = [
         ("_kafka_topic", pa.string()),
         ("_kafka_partition", pa.int32()),
@@ -172,9 +172,9 @@ def test_two_pipelines_of_different_names_share_a_table(shops: Callable[[], Shop
     first.prove()
 
 
-@pytest.mark.parametrize(("version", "told"), [("11.0.2", "Java 11"), ("", "does not print")])
+@pytest.mark.parametrize(("version", "reported"), [("11.0.2", "Java 11"), ("", "does not print")])
 def test_a_java_that_spark_cannot_use_is_refused_by_its_version(
-    shop: Shop, version: str, told: str
+    shop: Shop, version: str, reported: str
 ) -> None:
     java = shop.directory / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
@@ -185,10 +185,10 @@ def test_a_java_that_spark_cannot_use_is_refused_by_its_version(
     ended = shop.call(command, "--json", JAVA_HOME=str(shop.directory / "jdk"))
     assert 2 == ended.code
     assert "P602" in ended.out
-    assert told in ended.out
+    assert reported in ended.out
 
 
-def test_no_java_at_all_is_told_with_how_to_get_one(shop: Shop) -> None:
+def test_no_java_at_all_is_reported_with_how_to_get_one(shop: Shop) -> None:
     shop.spec["spark"]["master"] = "local[1]"
     ended = shop.call("run", "--json", JAVA_HOME="", PATH=str(shop.directory))
     assert (2, "P602") == (ended.code, problem(ended)[0])
@@ -222,7 +222,7 @@ def _lake(shop: Shop):
     return lake
 
 
-def test_a_table_that_cannot_be_created_stands_aside_with_the_reason(shop: Shop) -> None:
+def test_a_table_that_cannot_be_created_is_parked_with_the_reason(shop: Shop) -> None:
     shop.spec["tables"][1]["partition_by"] = ["no_such_field"]
     shop.send(0, 10)
     ended = shop.run()

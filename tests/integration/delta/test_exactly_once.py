@@ -87,7 +87,7 @@ def test_after_a_foreign_append_the_table_is_examined_again_and_ours_lands_once(
     assert [-1] * 5 + [0, 1, 2] == lake.ids()
 
 
-def test_of_two_coordinators_one_lands_in_every_round_whatever_strangers_do(lake):
+def test_of_two_coordinators_one_lands_in_every_round_whatever_other_writers_do(lake):
     for turn in range(8):
         tables = [lake.open().load(lake.name) for _ in range(2)]
         states = [table.state(CHAIN) for table in tables]
@@ -110,9 +110,9 @@ def test_of_two_coordinators_one_lands_in_every_round_whatever_strangers_do(lake
             return land(number) if number < 2 else lake.foreign_append() or "foreign"
 
         with ThreadPoolExecutor(3) as pool:
-            told = list(pool.map(race, range(3)))
-        assert told.count("ok") <= 1
-        if "ok" not in told:  # the stranger was first
+            outcomes = list(pool.map(race, range(3)))
+        assert outcomes.count("ok") <= 1
+        if "ok" not in outcomes:  # the other writer was first
             states[0] = tables[0].state(CHAIN)
             assert "ok" == land(0)
         assert positions({0: turn * 2 + 2}) == lake.state().landed.offsets
@@ -157,7 +157,7 @@ def test_two_pipelines_and_their_quarantines_share_a_table_without_touching(lake
 
 
 def test_a_commit_that_fails_in_the_middle_is_in_doubt_and_then_found_out(lake):
-    """A file size limit of the process stands in for the full disk: the log entry is not written."""
+    """A file size limit of the process replaces the full disk: the log entry is not written."""
     state = lake.state()
     commit = lake.prepare(state, {0: (0, 3)})
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -261,13 +261,15 @@ def test_rows_can_be_counted_by_coordinates_on_partitioned_tables(lake):
     assert [0, 1, 2] == sorted(lake.table.row_coordinates(COLUMNS)["offset"].to_pylist())
 
 
-def test_sources_are_told_beside_a_strangers_dates_that_python_cannot_hold(tmp_path):
+def test_sources_are_read_next_to_another_writers_dates_that_python_cannot_hold(tmp_path):
     lake = Lake(tmp_path)
     lake.create()
     lake.land({0: (0, 2)})
     far = pa.table({"id": [7], "far": pa.array([3_000_000], pa.date32())})
     write_deltalake(lake.location, far, mode="append", schema_mode="merge")
-    told = [each.found for each in lake.table.file_sources(lake.state(), COLUMNS, {(TOPIC, 0): 0})]
+    sources = [
+        each.found for each in lake.table.file_sources(lake.state(), COLUMNS, {(TOPIC, 0): 0})
+    ]
 
-    assert [{}, {(TOPIC, 0): span(0, 2)}] == sorted((each.ranges for each in told), key=len)
-    assert [1, 0] == sorted((each.rows_without_source for each in told), reverse=True)
+    assert [{}, {(TOPIC, 0): span(0, 2)}] == sorted((each.ranges for each in sources), key=len)
+    assert [1, 0] == sorted((each.rows_without_source for each in sources), reverse=True)

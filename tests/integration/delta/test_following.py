@@ -11,6 +11,7 @@ from deltalake import Field as DeltaField
 from tests.integration.delta.lake import CHAIN, Lake, origin
 
 from penstock.connectors.delta.log.commit_file import put_if_absent
+from penstock.connectors.delta.log.next_version import require_there
 from penstock.connectors.delta.log.reader import Log
 from penstock.connectors.delta.log.tail import LogTail
 from penstock.core.errors import ConflictError, OutcomeUnknownError, UnavailableError
@@ -129,13 +130,13 @@ def append_and_clean_up(lake):
 
 
 def append_and_break_off_cleaning_up(lake):
-    """The entry the kept table stands at is still there, the ones behind it are not."""
+    """The entry of the kept table's version is still there, the later ones are not."""
     for _ in range(3):
         lake.foreign_append()
-    stood_at = lake.location / "_delta_log" / "00000000000000000002.json"
-    copied = stood_at.read_bytes()
+    version_before = lake.location / "_delta_log" / "00000000000000000002.json"
+    copied = version_before.read_bytes()
     lake.clean_up_log()
-    stood_at.write_bytes(copied)
+    version_before.write_bytes(copied)
 
 
 def compact_and_checkpoint(lake):
@@ -143,7 +144,7 @@ def compact_and_checkpoint(lake):
     lake.handle.create_checkpoint()
 
 
-def damage_what_tells_of_the_checkpoint(lake):
+def damage_the_pointer_to_the_checkpoint(lake):
     lake.handle.create_checkpoint()
     (lake.location / "_delta_log" / "_last_checkpoint").write_text("{")
     lake.foreign_append()
@@ -169,20 +170,20 @@ ACTS = [
     append_and_clean_up,
     append_and_break_off_cleaning_up,
     compact_and_checkpoint,
-    damage_what_tells_of_the_checkpoint,
+    damage_the_pointer_to_the_checkpoint,
 ]
 
 
 @pytest.mark.parametrize("chain", [CHAIN, OTHER], ids=["chain", "other"])
 @pytest.mark.parametrize("act", ACTS)
-def test_a_kept_table_tells_what_one_opened_afresh_tells(lake, act, chain):
+def test_a_table_kept_open_reports_what_a_newly_opened_one_reports(lake, act, chain):
     act(lake)
     require_the_same(lake.state(chain), another(lake).state(chain))
 
 
 @pytest.mark.parametrize("act", [act for act in ACTS if act is not append_often])
 @pytest.mark.parametrize("reopens", [False, True], ids=["followed", "reopened"])
-def test_what_is_kept_of_the_past_tells_a_quiet_chain_what_the_log_tells(lake, act, reopens):
+def test_the_kept_summary_tells_a_quiet_chain_what_the_log_says(lake, act, reopens):
     act(lake)
     if reopens:
         lake.table._following.forget()
@@ -248,24 +249,25 @@ def test_an_entry_that_the_storage_says_is_there_is_ours_when_it_has_our_bytes(l
     body = entry.read_bytes()
 
     assert not put_if_absent(lake.catalog.root, lake.name, 3, body)
-    before = state.handle.view
-    lake.table._require_there(before, body, created=False)
+    before, tail = state.handle.view, lake.table._following
+    require_there(tail, before, body, created=False)
     with pytest.raises(ConflictError, match="version 3 is another commit"):
-        lake.table._require_there(before, body + b" ", created=False)
+        require_there(tail, before, body + b" ", created=False)
     with pytest.raises(OutcomeUnknownError, match="the log does not say"):
-        lake.table._require_there(lake.state().handle.view, body, created=True)
+        require_there(tail, lake.state().handle.view, body, created=True)
 
 
-def test_a_commit_behind_a_log_that_was_replaced_meanwhile_is_not_built_upon(lake):
+def test_a_commit_after_a_log_that_was_replaced_meanwhile_is_not_built_upon(lake):
     """The entry before ours is read back with ours: without it, the log is opened afresh."""
     before = lake.state().handle.view
     lake.land({0: (4, 6)})
     body = (lake.location / "_delta_log" / "00000000000000000003.json").read_bytes()
     (lake.location / "_delta_log" / "00000000000000000002.json").unlink()
-    lake.table._following.forget()
-    lake.table._require_there(before, body, created=True)
+    tail = lake.table._following
+    tail.forget()
+    require_there(tail, before, body, created=True)
 
-    assert lake.table._following._view is None
+    assert tail._view is None
 
 
 def test_a_state_whose_version_was_cleaned_away_is_a_conflict(lake):
@@ -291,7 +293,7 @@ def test_a_dropped_table_is_not_there(lake):
     assert not lake.location.exists()
 
 
-def test_a_log_is_opened_once_whoever_commits_and_again_when_the_table_changes(lake):
+def test_a_log_is_opened_once_for_all_writers_and_again_when_the_table_changes(lake):
     following = LogTail(lake.name, lake.catalog.root, ParquetOptions())
     first = following.view()
     for start in range(4, 10):
@@ -378,7 +380,7 @@ def test_a_checkpoint_comes_every_100_versions_or_as_the_table_says(lake):
     assert [99, 104, 109] == checkpoints()
 
 
-def test_a_rollback_is_told_on_however_old_the_kept_view_is(lake):
+def test_a_rollback_is_reported_however_old_the_kept_view_is(lake):
     for start in range(4, 8):
         lake.land({0: (start, start + 1)})
     lake.handle.restore(2)

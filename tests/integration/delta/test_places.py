@@ -71,14 +71,14 @@ def test_a_table_inside_a_table_is_refused(lake):
 
 
 def test_an_unwritable_root_fails_the_check_and_creation(tmp_path):
-    (tmp_path / "lake").write_text("a file stands where the root should be")
+    (tmp_path / "lake").write_text("a file is where the root should be")
     lake = Lake(tmp_path)
 
     refused("P431", lake.catalog.check)
     refused("P431", lake.create)
 
 
-def test_a_check_leaves_nothing_behind(lake):
+def test_a_check_leaves_no_files(lake):
     lake.catalog.check()
 
     assert [] == list(lake.root.iterdir())
@@ -226,7 +226,7 @@ def test_types_that_delta_lacks_are_refused_at_creation_with_another(lake, kind)
     assert "schema.hints" in caught.value.hint
 
 
-def test_columns_that_delta_cannot_tell_apart_are_refused_at_creation(lake):
+def test_columns_that_delta_cannot_distinguish_are_refused_at_creation(lake):
     for names in (("id", "ID"), ("id", "a b"), ("id", "")):
         schema = Struct(tuple(Column(name, Kind.LONG) for name in names))
         refused("P435", lambda schema=schema: lake.create(schema=schema))

@@ -60,7 +60,7 @@ def test_s4_twenty_epochs_then_a_restore_stay_rolled_back_through_fences_and_app
         assert before == lake.state().landed
 
 
-def test_a_reported_rollback_outlives_the_log_entries_that_told_it(lake):
+def test_a_reported_rollback_outlives_the_log_entries_that_showed_it(lake):
     lake.land({0: (0, 2)})
     lake.land({0: (2, 5)})
     lake.handle.restore(1)
@@ -72,7 +72,7 @@ def test_a_reported_rollback_outlives_the_log_entries_that_told_it(lake):
     assert positions({0: 5}) == lake.state().landed.offsets
 
 
-def test_a_restore_between_examination_and_commit_is_a_conflict_and_stays_told(lake):
+def test_a_restore_between_examination_and_commit_is_a_conflict_and_stays_reported(lake):
     lake.land({0: (0, 2)})
     lake.land({0: (2, 4)})
     state = lake.state()
@@ -170,7 +170,7 @@ def test_without_commit_info_the_transactions_alone_give_the_ledger(lake):
     state = lake.state()
 
     assert Verdict.AGREED == state.verdict
-    assert "entries after version 1 are gone; the newest file landed is live" == state.evidence
+    assert "entries after version 1 are missing; the newest file landed is live" == state.evidence
     assert ("", ()) == (state.landed.owner, state.landed.recent)
     assert (before.offsets, 3, "cluster-1", "rules-1", 0, 1234) == (
         state.landed.offsets,
@@ -221,7 +221,7 @@ def test_a_rollback_hidden_by_clean_up_is_uncertain(lake):
     state = lake.state()
 
     assert Verdict.UNCERTAIN == state.verdict
-    assert "entries after version 2 are gone, and so is the newest file landed" == state.evidence
+    assert "entries after version 2 are missing, and so is the newest file landed" == state.evidence
 
 
 def test_a_log_with_a_hole_is_refused_at_the_first_commit_at_the_latest(lake):
@@ -246,7 +246,7 @@ def test_clean_up_before_anything_landed_leaves_the_origins(lake):
     state = lake.state()
 
     assert (Verdict.AGREED, positions({0: 0})) == (state.verdict, state.landed.offsets)
-    assert "entries after version 0 are gone, and no file was ever landed" == state.evidence
+    assert "entries after version 0 are missing, and no file was ever landed" == state.evidence
 
 
 def test_a_checkpoint_is_written_when_enough_versions_came_and_the_handle_opens_from_it(tmp_path):

@@ -37,7 +37,7 @@ _FILE = re.compile(r"# (?P<name>[\w.-]+\.yaml)\n")
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """One fenced block: where it stands, what it is, and why it is not run if it is not."""
+    """One fenced block: where it is, what it is, and why it is not run if it is not."""
 
     page: str
     line: int
@@ -139,5 +139,5 @@ def call(
         timeout=SECONDS_MAX,
         check=False,
     )
-    told = f"{snippet.where} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
-    assert 0 == done.returncode, told
+    message = f"{snippet.where} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    assert 0 == done.returncode, message

@@ -1,7 +1,7 @@
 """`penstock audit --values` compares what metadata say twice: each planted fault turns it red.
 
 Manifest lists count the entries of manifests; checkpoints have statistics and partition values as
-columns, beside their texts or alone.
+columns, next to their texts or alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from pyiceberg.manifest import ManifestFile, ManifestWriter
+from pyiceberg.manifest import ManifestFile
 from tests.integration.formats.test_audit_values import NAME, Shop, row
 
 from penstock.app.inspect.metadata_audit import values_of
@@ -46,17 +46,17 @@ def test_a_wrong_count_of_a_manifest_list_is_found(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     place, held = COUNTS[name]
-    told = ManifestStack._told
+    reported = ManifestStack._written
 
-    def planted(stack: ManifestStack, writer: ManifestWriter) -> ManifestFile:
-        manifest = told(stack, writer)
+    def planted(stack: ManifestStack, *given: Any) -> ManifestFile:
+        manifest = reported(stack, *given)
         manifest[place] = 5
         return manifest
 
     rows = [{**row(number), "id": 3} for number in (3, 4)]
     shop.land("lake", rows)
     assert [] == shop.found("lake")
-    monkeypatch.setattr(ManifestStack, "_told", planted)
+    monkeypatch.setattr(ManifestStack, "_written", planted)
     shop.land("lake", rows)
     (wrong,) = values_of(shop.catalogs["lake"], NAME).mismatches
 

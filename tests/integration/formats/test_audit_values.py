@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.manifest import ManifestFile, ManifestWriter, PartitionFieldSummary
+from pyiceberg.manifest import ManifestFile, PartitionFieldSummary
 from pyiceberg.types import LongType
 
 from penstock.app.inspect.metadata_audit import audit_values, values_of
@@ -117,7 +117,7 @@ class Shop:
 
     def found(self, format_: str) -> list[tuple[Fault, str]]:
         audited = values_of(self.catalogs[format_], NAME)
-        assert () == audited.untold
+        assert () == audited.not_compared
         return [(each.fault, each.column) for each in audited.mismatches]
 
 
@@ -163,10 +163,10 @@ def stats(**given: Any) -> Callable[[DataFile], DataFile]:
     """Put values into the statistics of a Delta file: `minValues={"id": 3}`."""
 
     def change(detail: dict[str, Any]) -> None:
-        told = json.loads(detail["stats"])
+        reported = json.loads(detail["stats"])
         for key, value in given.items():
-            told[key] = {**told[key], **value} if isinstance(value, dict) else value
-        detail["stats"] = json.dumps(told)
+            reported[key] = {**reported[key], **value} if isinstance(value, dict) else value
+        detail["stats"] = json.dumps(reported)
 
     return described(change)
 
@@ -255,16 +255,16 @@ def test_a_manifest_whose_summary_leaves_a_partition_out_is_found(
     summary: PartitionFieldSummary,
 ) -> None:
     """A reader's filter then skips all its files, whatever is said of each."""
-    summed_up = ManifestStack._told
+    summed_up = ManifestStack._written
 
-    def planted(stack: ManifestStack, writer: ManifestWriter) -> ManifestFile:
-        manifest = summed_up(stack, writer)
+    def planted(stack: ManifestStack, *given: Any) -> ManifestFile:
+        manifest = summed_up(stack, *given)
         manifest.partitions[0] = summary
         return manifest
 
     shop.land("lake", rows)
     assert [] == shop.found("lake")
-    monkeypatch.setattr(ManifestStack, "_told", planted)
+    monkeypatch.setattr(ManifestStack, "_written", planted)
     shop.land("lake", rows)
 
     assert [(Fault.SUMMARY, "id_trunc")] == shop.found("lake")
@@ -310,8 +310,8 @@ def test_a_column_with_the_name_of_a_member_has_statistics_of_its_own(shop: Shop
 def test_a_fault_in_a_column_with_the_name_of_a_member_is_found(
     shop: Shop, named: str, held: dict[str, Any]
 ) -> None:
-    told = json.dumps({"numRecords": 2, "minValues": held})
-    named_alike(shop, described(lambda detail: detail.update(stats=told)))
+    reported = json.dumps({"numRecords": 2, "minValues": held})
+    named_alike(shop, described(lambda detail: detail.update(stats=reported)))
 
     assert [(Fault.LOWER, named)] == shop.found("delta")
 
@@ -336,12 +336,12 @@ def test_what_writers_of_delta_may_say_is_right(
     assert [] == shop.found("delta")
 
 
-def test_a_partition_value_that_is_none_is_told_of_the_table(shop: Shop) -> None:
+def test_a_partition_value_that_is_none_is_reported_of_the_table(shop: Shop) -> None:
     shop.land("delta", IDS[:1], described(yesterday))
-    with pytest.raises(InvalidError) as told:
+    with pytest.raises(InvalidError) as raised:
         shop.found("delta")
 
-    assert "P438" == told.value.code
+    assert "P438" == raised.value.code
 
 
 def test_a_file_of_delta_that_has_its_partition_column_after_all_is_compared(shop: Shop) -> None:
@@ -354,7 +354,7 @@ def test_a_file_of_delta_that_has_its_partition_column_after_all_is_compared(sho
 
 
 @pytest.mark.parametrize("format_", ["lake", "delta"])
-def test_files_that_are_gone_or_damaged_are_found(shop: Shop, format_: str) -> None:
+def test_missing_or_damaged_files_are_found(shop: Shop, format_: str) -> None:
     (gone,) = shop.land(format_, [row(3)])
     (damaged,) = shop.land(format_, [row(4)])
     shop.land(format_, [row(5)])
@@ -369,11 +369,11 @@ def test_files_that_are_gone_or_damaged_are_found(shop: Shop, format_: str) -> N
     }
 
 
-def test_a_strangers_iceberg_table_whose_columns_changed_is_right(shop: Shop) -> None:
-    stranger = SqlCatalog("lake", **shop.spec["lake"])
-    stranger.create_namespace("shop")
+def test_a_foreign_iceberg_table_whose_columns_changed_is_right(shop: Shop) -> None:
+    other_writer = SqlCatalog("lake", **shop.spec["lake"])
+    other_writer.create_namespace("shop")
     plain = pa.table({"id": [1, 2], "place": [{"city": "Rom"}, None], "of": [1.5, None]})
-    table = stranger.create_table(NAME, schema=plain.schema)
+    table = other_writer.create_table(NAME, schema=plain.schema)
     table.append(plain)
     with table.update_schema() as change:
         change.rename_column("id", "number")
@@ -388,12 +388,12 @@ def test_a_strangers_iceberg_table_whose_columns_changed_is_right(shop: Shop) ->
 
 
 def test_files_without_statistics_are_right(shop: Shop) -> None:
-    """Of a stranger: registered as they are, with neither field ids nor bounds."""
-    stranger = SqlCatalog("lake", **shop.spec["lake"])
-    stranger.create_namespace("shop")
+    """Of another writer: registered as they are, with neither field ids nor bounds."""
+    other_writer = SqlCatalog("lake", **shop.spec["lake"])
+    other_writer.create_namespace("shop")
     plain = pa.table({"id": [1, 2], "name": ["a", "b"]})
-    table = stranger.create_table(NAME, schema=plain.schema)
-    path = shop.place / "stranger.parquet"
+    table = other_writer.create_table(NAME, schema=plain.schema)
+    path = shop.place / "other.parquet"
     pq.write_table(plain, path, write_statistics=False)
     table.add_files([str(path)])
     audited = values_of(shop.catalogs["lake"], NAME)
@@ -401,7 +401,7 @@ def test_files_without_statistics_are_right(shop: Shop) -> None:
     assert (2, ()) == (audited.rows, audited.mismatches)
 
 
-def test_a_strangers_delta_table_through_a_checkpoint(shop: Shop) -> None:
+def test_a_foreign_delta_table_through_a_checkpoint(shop: Shop) -> None:
     place = f"{shop.place}/delta/shop/orders"
     for number in range(3):
         rows = pa.table({"id": [number, None], "part": ["a", "ä b/=%"]})
@@ -417,8 +417,8 @@ def test_a_strangers_delta_table_through_a_checkpoint(shop: Shop) -> None:
     assert len(DeltaTable(place).file_uris()) == audited.files
 
 
-def test_a_strangers_times_that_python_cannot_hold_are_right_in_a_checkpoint(shop: Shop) -> None:
-    """Bounds stand in the checkpoint as values of their columns as well."""
+def test_foreign_times_that_python_cannot_hold_are_right_in_a_checkpoint(shop: Shop) -> None:
+    """Bounds are in the checkpoint as values of their columns as well."""
     place = f"{shop.place}/delta/shop/orders"
     far = {"day": pa.array([3_000_000], pa.date32()), "at": pa.array([2**60], pa.timestamp("us"))}
     as_struct = {"delta.checkpoint.writeStatsAsStruct": "true"}
@@ -429,7 +429,7 @@ def test_a_strangers_times_that_python_cannot_hold_are_right_in_a_checkpoint(sho
     assert (1, ()) == (audited.rows, audited.mismatches)
 
 
-def test_bounds_of_a_stranger_that_exclude_a_decimal_are_found(shop: Shop) -> None:
+def test_bounds_of_another_writer_that_exclude_a_decimal_are_found(shop: Shop) -> None:
     """deltalake rounds decimals to doubles in its statistics."""
     place = f"{shop.place}/delta/shop/orders"
     exact = pa.array(["12345678901234567890.12"]).cast(pa.decimal128(30, 2))
@@ -439,11 +439,11 @@ def test_bounds_of_a_stranger_that_exclude_a_decimal_are_found(shop: Shop) -> No
 
 
 def test_nan_without_their_count_are_found(shop: Shop) -> None:
-    """PyIceberg tells bounds of a column with NaN, and not how many there are."""
-    stranger = SqlCatalog("lake", **shop.spec["lake"])
-    stranger.create_namespace("shop")
+    """PyIceberg says bounds of a column with NaN, and not how many there are."""
+    other_writer = SqlCatalog("lake", **shop.spec["lake"])
+    other_writer.create_namespace("shop")
     plain = pa.table({"amount": [1.0, math.nan]})
-    stranger.create_table(NAME, schema=plain.schema).append(plain)
+    other_writer.create_table(NAME, schema=plain.schema).append(plain)
 
     assert [(Fault.NANS, "amount")] == shop.found("lake")
 
@@ -453,12 +453,12 @@ def spec_of(shop: Shop) -> Path:
     kafka = {"brokers": "localhost:1", "topics": ["orders"]}
     tables = [{"from": "orders", "into": "lake.shop.other"}]
     quarantine = {"into": "lake.ops.quarantine"}
-    told = {"name": "shop", "kafka": kafka, "catalogs": shop.spec, "tables": tables}
-    path.write_text(json.dumps({**told, "quarantine": quarantine}))
+    reported = {"name": "shop", "kafka": kafka, "catalogs": shop.spec, "tables": tables}
+    path.write_text(json.dumps({**reported, "quarantine": quarantine}))
     return path
 
 
-def test_the_command_tells_table_file_column_and_why(
+def test_the_command_reports_table_file_column_and_why(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of tables that no rule of the spec names, without a broker."""
@@ -466,15 +466,17 @@ def test_the_command_tells_table_file_column_and_why(
     shop.land("delta", IDS)
     names = [f"lake.{NAME}", f"delta.{NAME}"]
     exit_code = command(*names, spec=spec_of(shop), values=True)
-    told = capsys.readouterr().out
+    reported = capsys.readouterr().out
 
     assert 4 == exit_code
     assert (
         "lake.shop.orders\n  compared: 1 file, 8 columns, 3 rows\n  WRONG upper bound: id in "
-        in told
+        in reported
     )
-    assert "the metadata says 4, the file holds 5\n    why it matters: a reader's filter" in told
-    assert "delta.shop.orders\n  compared: 3 files, 8 columns, 3 rows\n  ok: " in told
+    assert (
+        "the metadata says 4, the file holds 5\n    why it matters: a reader's filter" in reported
+    )
+    assert "delta.shop.orders\n  compared: 3 files, 8 columns, 3 rows\n  ok: " in reported
     assert 0 == command(names[1], spec=spec_of(shop), values=True)
     assert 4 == command(names[0], spec=spec_of(shop), values=True, json=True)
     data = json.loads(capsys.readouterr().out.split("holds\n")[-1])
@@ -491,8 +493,8 @@ def test_a_file_that_is_not_compared_is_not_counted_and_nothing_is_said_of_it(
     place = shop.place / "delta" / "shop" / "orders"
     write_deltalake(str(place), pa.table({"id": [1]}))
     entry = place / "_delta_log" / f"{0:020}.json"
-    told = entry.read_text().replace('"path":"', '"path":"file:///elsewhere/')
-    entry.write_text(told)
+    reported = entry.read_text().replace('"path":"', '"path":"file:///elsewhere/')
+    entry.write_text(reported)
     exit_code = command(f"delta.{NAME}", spec=spec_of(shop), values=True)
     said = capsys.readouterr().out
 
@@ -506,7 +508,7 @@ def test_a_file_that_is_not_compared_is_not_counted_and_nothing_is_said_of_it(
 def test_a_table_of_which_nothing_is_said_is_not_called_right(
     shop: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither an empty one, nor one whose files say nothing of columns; a script can tell."""
+    """Neither an empty one, nor one whose files say nothing of columns; a script can say."""
     shop.create("lake")
     place = f"{shop.place}/delta/shop/orders"
     silent = {"delta.dataSkippingNumIndexedCols": "0"}
@@ -536,7 +538,7 @@ def test_an_audit_that_compared_one_table_is_not_failed_by_an_empty_one(
     assert ["nothing to compare", "ok"] == [each["outcome"] for each in tables]
 
 
-def test_names_in_no_catalog_and_tables_that_are_not_there_are_told(shop: Shop) -> None:
+def test_names_in_no_catalog_and_tables_that_are_not_there_are_reported(shop: Shop) -> None:
     pipeline = load(spec_of(shop))
     with pytest.raises(InvalidError) as unknown:
         audit_values(pipeline, tables=["sea.shop.orders"])
@@ -550,7 +552,7 @@ def test_names_in_no_catalog_and_tables_that_are_not_there_are_told(shop: Shop) 
     assert "P444" == both.value.code
 
 
-def test_the_name_of_no_table_is_told_with_the_nearest_one_of_the_spec(shop: Shop) -> None:
+def test_the_name_of_no_table_is_reported_with_the_nearest_one_of_the_spec(shop: Shop) -> None:
     (wrong,) = audit_values(load(spec_of(shop)), tables=["lake.shop.othr"]).tables
 
     assert wrong.problem is not None

@@ -8,7 +8,7 @@ import penstock
 from penstock.testing.sent import Sent
 
 
-def test_keys_headers_and_what_does_not_fit_land_beside_the_payload(shop: Shop) -> None:
+def test_keys_headers_and_what_does_not_fit_land_with_the_payload(shop: Shop) -> None:
     shop.spec["records"] = {"key_format": "json"}
     for table in shop.spec["tables"]:
         table["source_columns"] = ["topic", "partition", "offset", "key"]
@@ -30,8 +30,8 @@ def test_keys_headers_and_what_does_not_fit_land_beside_the_payload(shop: Shop) 
     second = {"id": None, "_kafka_key": {"k": 8}, "trace": None, "tries": None}
     second["_rescued"] = '{"id":"two","more":[1.50]}'
     for rows in (shop.lake(), shop.delta()):
-        told = sorted(rows, key=lambda row: row["_kafka_offset"])
-        assert [first, second] == [{n: row[n] for n in first} for row in told]
+        reported = sorted(rows, key=lambda row: row["_kafka_offset"])
+        assert [first, second] == [{n: row[n] for n in first} for row in reported]
     for table in ("lake.shop.orders", "delta.shop.orders"):
         refused = {r["value"]: r["code"] for r in shop.rejects() if r["table"] == table}
         assert {b'{"id":3}': "P302", b'{"id":4}': "P366"} == refused

@@ -106,7 +106,7 @@ def found_rows(
     return found
 
 
-def test_the_golden_file_has_each_type_and_both_fates() -> None:
+def test_the_golden_file_has_each_type_and_both_outcomes() -> None:
     kinds = {kind for kind in Kind if kind is not Kind.UNKNOWN}
     assert kinds <= {case.type for case in cases()}
     assert {List, Map, Struct, Fixed} <= {type(case.type) for case in cases()}

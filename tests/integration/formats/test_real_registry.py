@@ -1,4 +1,4 @@
-"""Records behind a real schema registry: Apicurio's, which speaks Confluent's protocol."""
+"""Records after a real schema registry: Apicurio's, which speaks Confluent's protocol."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryServer]
 
 
 def opened(url: str, **settings: Any) -> Registry:
-    return HttpRegistry.of({"url": url, **settings}, ProcessSecrets({}))
+    return HttpRegistry({"url": url, **settings}, ProcessSecrets({}))
 
 
 def by_id(number: int) -> SchemaKey:
@@ -92,7 +92,7 @@ def test_a_schema_comes_with_what_it_refers_to(server: RegistryServer) -> None:
     assert [("shop.Line", line)] == [(name, json.loads(text)) for name, text in found.references]
 
 
-def test_what_it_does_not_have_is_told_apart_from_a_wrong_address_and_from_no_answer(
+def test_what_it_does_not_have_is_distinguished_from_a_wrong_address_and_from_no_answer(
     server: RegistryServer,
 ) -> None:
     registry = opened(server.url)

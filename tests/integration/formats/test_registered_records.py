@@ -139,7 +139,7 @@ def test_protobuf_with_references_lands_by_message_and_what_it_does_not_know_is_
     registered.register("money", MONEY, kind="PROTOBUF")
     reference = {"name": "common/money.proto", "subject": "money", "version": 1}
     number = registered.register("orders", PROTO, kind="PROTOBUF", references=[reference])
-    found = HttpRegistry.of({"url": url}, ProcessSecrets({})).find(SchemaKey("id", str(number)))
+    found = HttpRegistry({"url": url}, ProcessSecrets({})).find(SchemaKey("id", str(number)))
     assert found is not None
     made = message_class(found.descriptors, (1,))
     guid = b"\x01" + uuid.UUID(registered.guid(number)).bytes
@@ -168,9 +168,9 @@ def test_protobuf_with_references_lands_by_message_and_what_it_does_not_know_is_
     assert 0 == shop.run().code
 
     moment = datetime(2023, 11, 14, 22, 13, 20, 123456, tzinfo=UTC)
-    told = {"at": moment, "state": "OLD", "price": {"cents": -5}, "note": None}
-    told |= {"extra": {"x": 0.5}, "tags": ["a", "é"]}
-    expected = [{"id": each, **told} for each in range(2)]
+    reported = {"at": moment, "state": "OLD", "price": {"cents": -5}, "note": None}
+    reported |= {"extra": {"x": 0.5}, "tags": ["a", "é"]}
+    expected = [{"id": each, **reported} for each in range(2)]
     assert expected == bare(shop.lake())
     assert expected == bare(shop.delta())
     for table in ("lake.shop.orders", "delta.shop.orders"):

@@ -1,4 +1,4 @@
-"""A lake on this machine: our catalog, and a stranger's view of it through PyIceberg."""
+"""A lake on this machine: our catalog, and another writer's view of it through PyIceberg."""
 
 from pathlib import Path
 from typing import ClassVar
@@ -24,7 +24,7 @@ class Plain:
 
 
 class Ears:
-    """Note the crash points passed; raise at one if told to."""
+    """Note the crash points passed; raise at a given one."""
 
     def __init__(self):
         self.points = []

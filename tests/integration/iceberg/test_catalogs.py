@@ -29,10 +29,10 @@ class Environment:
 
 
 def code_of(act):
-    with pytest.raises((InvalidError, UnavailableError)) as told:
+    with pytest.raises((InvalidError, UnavailableError)) as raised:
         act()
-    assert told.value.hint
-    return told.value.code
+    assert raised.value.hint
+    return raised.value.code
 
 
 def test_references_are_resolved_and_secrets_stay_out_of_target_and_errors(lake):
@@ -124,9 +124,9 @@ def test_a_table_with_damaged_metadata_is_refused(lake):
     ],
 )
 def test_what_cannot_be_honoured_is_refused_by_name(lake, properties, named):
-    with pytest.raises(InvalidError, match=named) as told:
+    with pytest.raises(InvalidError, match=named) as raised:
         lake.create(properties=properties)
-    assert "P436" == told.value.code
+    assert "P436" == raised.value.code
     if "format-version" in properties:
         return
     table = lake.create()

@@ -1,4 +1,4 @@
-"""One compare-and-set on the examined state, and what it leaves behind (protocol.md 5)."""
+"""One compare-and-set on the examined state, and what it leaves (protocol.md 5)."""
 
 import json
 import sqlite3
@@ -29,9 +29,9 @@ def test_c2_two_coordinators_with_one_stale_state_land_one_commit(lake):
     stale = other.state(lake.chain)
     lake.land(table, {0: (0, 3)})
 
-    with pytest.raises(ConflictError) as told:
+    with pytest.raises(ConflictError) as raised:
         other.commit(stale, lake.append(stale, {0: (0, 3)}), retain=25)
-    assert "P401" == told.value.code
+    assert "P401" == raised.value.code
     assert [0, 1, 2] == lake.ids()
     assert positions({0: 3, 1: 0}) == table.state(lake.chain).landed.offsets
 
@@ -45,9 +45,9 @@ def test_w9_a_column_dropped_between_state_and_commit_is_a_conflict(lake):
 
     with pytest.raises(ConflictError):
         table.commit(state, commit, retain=25)
-    with pytest.raises(InvalidError) as told:
+    with pytest.raises(InvalidError) as raised:
         table.commit(table.state(lake.chain), commit, retain=25)
-    assert "P439" == told.value.code
+    assert "P439" == raised.value.code
     assert [] == lake.ids()
 
 
@@ -137,7 +137,7 @@ def test_a_conflict_deletes_nothing(lake):
     assert [-1, 0, 1] == lake.ids()
 
 
-def test_the_summary_tells_the_commit(lake):
+def test_the_summary_names_the_commit(lake):
     table = lake.create()
     state = table.state(lake.chain)
     commit = replace(lake.append(state, {0: (0, 2), 1: (0, 1)}), valid_through_ms=77)
@@ -244,7 +244,7 @@ def test_a_table_whose_partition_column_was_dropped_lands_and_merges_and_replace
     assert list(range(1, MERGE_AT + 1)) == lake.ids()
 
 
-def test_a_void_field_whose_column_is_gone_holds_no_row_up(lake):
+def test_a_void_field_whose_column_was_dropped_holds_no_row_up(lake):
     """Of the first format, where no schema has that column and the later one by which it splits."""
     table = without_its_partition_column(lake, "1")
     with lake.foreign().update_schema() as change:
@@ -267,7 +267,7 @@ def test_a_void_field_whose_column_is_gone_holds_no_row_up(lake):
         assert '["null", "null"]' not in written, "no reader in Java takes such a union"
 
 
-def test_manifests_whose_partition_column_no_schema_tells_stay_and_give_up_no_file(lake):
+def test_manifests_whose_partition_column_is_in_no_schema_stay_and_give_up_no_file(lake):
     without_its_partition_column(lake, "2")
     foreign = lake.foreign()
     foreign.metadata.schemas[:] = [foreign.schema()]
@@ -277,22 +277,22 @@ def test_manifests_whose_partition_column_no_schema_tells_stay_and_give_up_no_fi
 
     listed = list(read_manifest_list(foreign.io.new_input(stack.appended([], head))))
     assert [0] * MERGE_AT == [each.existing_files_count for each in listed]
-    with pytest.raises(InvalidError) as told:
+    with pytest.raises(InvalidError) as raised:
         stack.replaced([], [gone], head)
-    assert "P436" == told.value.code
+    assert "P436" == raised.value.code
 
 
-def test_trimming_spares_strangers_branches_tags_and_what_the_table_keeps(lake):
+def test_trimming_spares_other_writers_branches_tags_and_what_the_table_keeps(lake):
     table = lake.create(properties=lake.trimmed_at_once)
     lake.foreign_append()
-    stranger = lake.foreign().current_snapshot().snapshot_id
+    foreign_snapshot = lake.foreign().current_snapshot().snapshot_id
     own = [lake.land(table, {0: (n, n + 1)}, retain=50) for n in range(8)]
     manage = lake.foreign().manage_snapshots()
     manage.create_tag(int(own[0]), "audit").create_branch(int(own[2]), "side").commit()
     lake.land(table, {0: (8, 9)}, retain=2)
     kept = {str(each.snapshot_id) for each in lake.foreign().snapshots()}
 
-    assert {str(stranger), own[0], own[2], own[7]} <= kept
+    assert {str(foreign_snapshot), own[0], own[2], own[7]} <= kept
     assert 5 == len(kept)
     with lake.foreign().transaction() as transaction:
         transaction.set_properties({"history.expire.min-snapshots-to-keep": "5"})
@@ -377,18 +377,18 @@ def test_a_locked_catalog_is_unavailable_and_nothing_landed(lake):
     holder = sqlite3.connect(lake.place / "catalog.db", isolation_level=None)
     holder.execute("begin exclusive")
     try:
-        with pytest.raises(UnavailableError) as told:
+        with pytest.raises(UnavailableError) as raised:
             table.commit(state, commit, retain=25)
     finally:
         holder.execute("rollback")
         holder.close()
 
-    assert "P430" == told.value.code
+    assert "P430" == raised.value.code
     table.commit(table.state(lake.chain), commit, retain=25)
     assert [0, 1] == lake.ids()
 
 
-def test_a_place_for_manifests_that_cannot_be_written_is_told_and_nothing_landed(lake):
+def test_a_place_for_manifests_that_cannot_be_written_is_reported_and_nothing_landed(lake):
     table = lake.create()
     state = table.state(lake.chain)
     commit = lake.append(state, {0: (0, 2)})
@@ -396,9 +396,9 @@ def test_a_place_for_manifests_that_cannot_be_written_is_told_and_nothing_landed
     metadata.rename(metadata.with_name("elsewhere"))
     metadata.write_text("not a directory")
 
-    with pytest.raises((InvalidError, UnavailableError)) as told:
+    with pytest.raises((InvalidError, UnavailableError)) as raised:
         table.commit(state, commit, retain=25)
-    assert told.value.code in {"P431", "P481"}
+    assert raised.value.code in {"P431", "P481"}
     metadata.unlink()
     metadata.with_name("elsewhere").rename(metadata)
     table.commit(table.state(lake.chain), commit, retain=25)

@@ -75,7 +75,7 @@ def by_fastavro(lake):
 
 
 def listed(lake):
-    """Return what the newest manifest list tells of manifests."""
+    """Return what the newest manifest list records of manifests."""
     foreign = lake.foreign()
     with foreign.io.new_input(foreign.current_snapshot().manifest_list).open() as stream:
         return list(fastavro.reader(stream))
@@ -115,7 +115,7 @@ def test_a_manifest_in_which_a_file_is_replaced_keeps_the_values_of_the_others(l
     ]
 
 
-def test_manifests_of_a_stranger_keep_floating_partition_values(lake):
+def test_manifests_of_another_writer_keep_floating_partition_values(lake):
     table = lake.create(ROWS, ["wide", "slim"])
     foreign = lake.foreign()
     for number, value in enumerate(VALUES[:6]):
@@ -144,7 +144,7 @@ def test_a_float_that_became_a_double_keeps_its_partition_value(lake):
     assert sorted(expected) == sorted(each for (each,) in found.values())
 
 
-def test_zero_below_zero_and_nan_have_one_partition_each(lake):
+def test_zero_below_zero_and_nan_have_stop_across_partitions_each(lake):
     """As numbers they are equal, and a filter at zero must not leave one of them out."""
     table = lake.create(ROWS, ["wide"])
     state = table.state(lake.chain)
@@ -167,7 +167,7 @@ def test_zero_below_zero_and_nan_have_one_partition_each(lake):
     assert [-0.0, 0.0] == foreign.scan("wide = 0.0").to_arrow()["wide"].to_pylist()
 
 
-def test_a_summary_holds_both_zeros_of_a_strangers_partitions(lake):
+def test_a_summary_holds_both_zeros_of_another_writers_partitions(lake):
     """Java's readers order -0.0 before 0.0, and skip a manifest whose upper bound is -0.0."""
     table = lake.create(ROWS, ["wide", "slim"])
     foreign = lake.foreign()

@@ -16,7 +16,7 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from penstock.connectors.iceberg.catalogs.hive import TimedHive
-from penstock.connectors.iceberg.catalogs.timeouts import opened
+from penstock.connectors.iceberg.catalogs.opening import opened
 
 WAIT_SECONDS = 90.0
 
@@ -62,7 +62,7 @@ def catalog(metastore: Metastore) -> Iterator[TimedHive]:
         yield found
 
 
-def test_who_is_done_first_leaves_the_others_connection_open(
+def test_the_first_to_finish_leaves_the_others_connection_open(
     catalog: TimedHive, metastore: Metastore
 ) -> None:
     with ThreadPoolExecutor(2) as pool:

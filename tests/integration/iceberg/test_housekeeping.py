@@ -36,7 +36,7 @@ class Shop:
         self.housekeeping.note(self.lake.foreign())
 
     def draw(self, monkeypatch, one_in: int = 1) -> None:
-        """Let one in so many versions, each of them, stand for a listing."""
+        """Let one in so many versions, each of them, count as a listing."""
         monkeypatch.setattr(
             "penstock.connectors.iceberg.commit.metadata_cleanup._LISTING_ONE_IN", one_in
         )
@@ -65,8 +65,11 @@ class Shop:
 
 
 @pytest.fixture
-def shop(lake):
-    return Shop(lake)
+def shop(lake, monkeypatch):
+    """Give a shop in which no version draws a listing, until a test lets it draw."""
+    opened = Shop(lake)
+    opened.draw(monkeypatch, one_in=2**32)
+    return opened
 
 
 def test_what_is_named_no_more_goes_an_hour_later_and_nothing_is_listed(shop):
@@ -106,7 +109,7 @@ def test_what_others_removed_meanwhile_is_no_error_and_forgotten(shop):
     assert [2, 3, 4, 5] == shop.versions()
 
 
-def test_a_stale_look_that_comes_late_costs_nothing_that_is_named(shop):
+def test_a_stale_table_noted_late_costs_no_referenced_file(shop):
     stale = shop.lake.foreign()
     shop.commit(5)
     shop.now = HOUR
@@ -141,7 +144,7 @@ def test_files_in_another_directory_stay(shop):
 
 def test_a_listing_finds_what_was_never_named_and_is_old(shop, monkeypatch):
     kinds = (PLANTED, PLANTED.replace("00000-", "00099-", 1), "{:05}-mine.metadata.json")
-    old, ahead, strange = (shop.plant(1, 2 * HOUR, name) for name in kinds)
+    old, ahead, unknown = (shop.plant(1, 2 * HOUR, name) for name in kinds)
     young = shop.plant(2, HOUR / 2)
     torn = shop.plant(3, 2 * HOUR, text='{"format-version": 2,')
     packed = shop.plant(4, 2 * HOUR, PLANTED.replace(".meta", ".gz.meta"))
@@ -153,7 +156,7 @@ def test_a_listing_finds_what_was_never_named_and_is_old(shop, monkeypatch):
 
     assert not old.exists()
     assert not packed.exists()
-    assert all(each.exists() for each in (ahead, strange, young, torn))
+    assert all(each.exists() for each in (ahead, unknown, young, torn))
 
 
 @pytest.mark.parametrize("remembered", [True, False])
@@ -206,7 +209,7 @@ def test_some_of_many_short_runs_list_whatever_they_commit(shop, monkeypatch, co
         shop.housekeeping = shop.began()
         planted = shop.plant(run, 2 * HOUR)
         shop.commit(1)
-        shop.tidy()  # behind the first of its commits, and not again for ten minutes
+        shop.tidy()  # after the first of its commits, and not again for ten minutes
         if not planted.exists():
             break
         shop.commit(commits - 1)

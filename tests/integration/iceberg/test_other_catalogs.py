@@ -46,9 +46,9 @@ def metastore(tmp_path_factory):
 
 def test_a_run_on_glue_is_exact_and_its_keys_are_nowhere(in_glue, tmp_path):
     crashed, life = land_and_crash(World(in_glue))
-    told = repr((crashed.jobs, crashed.observer.events, life.jobs, life.observer.events))
+    written = repr((crashed.jobs, crashed.observer.events, life.jobs, life.observer.events))
 
-    assert not any(secret in told for secret in (KEY, SECRET))
+    assert not any(secret in written for secret in (KEY, SECRET))
     assert not any(SECRET.encode() in kept for kept in contents(tmp_path))
 
 
@@ -64,7 +64,7 @@ def test_a_run_in_a_hive_metastore_is_exact(tmp_path, metastore):
 
 
 def land_and_crash(world):
-    """Crash behind a commit nobody heard of, live on, and give both lives."""
+    """Crash after a commit whose answer was lost, restart, and return both lives."""
     world.send("orders", 5)
     world.send_raw("orders", b"no object")
     crashed = world.crash_at(f"{CrashPoint.COMMIT_AFTER.value}")

@@ -199,7 +199,7 @@ def test_one_file_for_each_partition_and_task_whatever_the_batches(lake):
 
 
 def entries_by_fastavro(lake):
-    """Return what manifests tell of each live file, and the most files that one tells of."""
+    """Return what manifests record of each live file, and the most files in one."""
     foreign = lake.foreign()
     found, most = {}, 0
     for manifest in foreign.current_snapshot().manifests(foreign.io):
@@ -211,15 +211,15 @@ def entries_by_fastavro(lake):
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_a_merged_manifest_tells_of_its_files_what_was_told(lake, version):
-    """Partitioned by columns of all types at once; half of the files are a stranger's."""
+def test_a_merged_manifest_keeps_what_was_recorded_of_its_files(lake, version):
+    """Partitioned by columns of all types at once; half of the files are another writer's."""
     others = ("key", "code")  # no table of ours is partitioned by these
     columns = [each.name for each in ROWS.fields[1:-3] if each.name not in others]
     table = lake.create(ROWS, columns, {"format-version": version})
     with lake.foreign().update_spec() as change:
         for name in others:
             change.add_identity(name)
-    told = {}
+    entries = {}
     for turn in range(MERGE_AT + 1):
         given = nulls() if turn == 3 else row(f=(0.1, 1e300, -1 / 3)[turn % 3])
         if turn % 2:
@@ -232,7 +232,7 @@ def test_a_merged_manifest_tells_of_its_files_what_was_told(lake, version):
             commit = prepared(lake.chain, {0: (turn // 2, turn // 2 + 1)}, files=files, **more)
             table.commit(state, commit, retain=25)
         found, most = entries_by_fastavro(lake)
-        told |= {path: each for path, each in found.items() if path not in told}
+        entries |= {path: each for path, each in found.items() if path not in entries}
 
     assert MERGE_AT == most
-    assert told == entries_by_fastavro(lake)[0]
+    assert entries == entries_by_fastavro(lake)[0]

@@ -50,4 +50,4 @@ def test_the_options_of_a_delta_catalog_follow_their_secrets(tmp_path: Path) -> 
     assert {"secret": "two"} == dict(root.options)
     assert "two" not in repr(root)
     key.unlink()
-    assert {"secret": "two"} == dict(root.options), "it may just be written anew"
+    assert {"secret": "two"} == dict(root.options), "it may just be rewritten"

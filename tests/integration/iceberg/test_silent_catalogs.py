@@ -11,7 +11,7 @@ import pytest
 from tests.servers.listening import listening, shut
 
 from penstock.connectors import iceberg
-from penstock.connectors.iceberg.catalogs.timeouts import with_timeouts
+from penstock.connectors.iceberg.catalogs.opening import with_timeouts
 from penstock.core.errors import UnavailableError
 from penstock.ports.connectors import READ_ONLY
 from penstock.ports.tables import TableFormat
@@ -78,20 +78,20 @@ def test_a_rest_catalog_that_is_silent_from_the_first_gave_no_answer(credential:
     with served(silent, "rest") as settings:
         tokens = {"oauth2-server-uri": f"{settings['uri']}/tokens", "credential": credential}
         asked = {**settings, **tokens} if credential else settings
-        with pytest.raises(UnavailableError) as told:
+        with pytest.raises(UnavailableError) as raised:
             iceberg.open_catalog(asked, Plain(), Quiet())
 
-    assert "P430" == told.value.code
+    assert "P430" == raised.value.code
 
 
 @pytest.mark.parametrize("settings", [{}, {READ_ONLY: True}], ids=["to write", "to look"])
 def test_a_postgresql_that_takes_the_connection_and_is_silent_gave_no_answer(
     settings: Mapping[str, object],
 ) -> None:
-    with served(silent, "sql") as asked, pytest.raises(UnavailableError) as told:
+    with served(silent, "sql") as asked, pytest.raises(UnavailableError) as raised:
         iceberg.open_catalog({**asked, **settings}, Plain(), Quiet())
 
-    assert ("P430", True) == (told.value.code, "catalog lake" in told.value.message)
+    assert ("P430", True) == (raised.value.code, "catalog lake" in raised.value.message)
 
 
 def test_an_address_without_timeouts_gets_ours_and_one_with_them_keeps_its_own() -> None:
@@ -110,7 +110,7 @@ def test_a_catalog_that_falls_silent_gave_no_answer_about_a_table(
 ) -> None:
     with served(serve, kind) as settings:
         catalog = opened(settings)
-        with pytest.raises(UnavailableError) as told:
+        with pytest.raises(UnavailableError) as raised:
             catalog.load("shop.orders")
 
-    assert "P430" == told.value.code
+    assert "P430" == raised.value.code

@@ -39,7 +39,7 @@ def middle(lake, *kept, name=NAME):
     return [s.snapshot_id for s in metadata.snapshots if s.snapshot_id not in safe]
 
 
-def test_f5_a_commit_is_known_after_strangers_committed_and_expired_all_but_the_head(lake):
+def test_f5_a_commit_is_known_after_other_writers_committed_and_expired_all_but_the_head(lake):
     table = lake.create()
     lake.land(table, {0: (0, 2)})
     lake.land(table, {0: (2, 5)})
@@ -87,7 +87,7 @@ def test_an_anchor_after_files_is_agreed_by_the_files_before_it(lake):
     assert Verdict.AGREED == verdict(lake, table)
 
 
-def test_w2_a_rollback_hidden_by_strangers_and_expiry_is_not_taken_for_expiry(lake):
+def test_w2_a_rollback_hidden_by_other_writers_and_expiry_is_not_taken_for_expiry(lake):
     table = lake.create()
     first = lake.land(table, {0: (0, 2)})
     lake.land(table, {0: (2, 5)})
@@ -114,7 +114,7 @@ def compact(lake, name=NAME):
     lake.expire(middle(lake, name=name), name)
 
 
-def test_f5_files_compacted_behind_an_expired_history_are_known_by_their_rows(lake):
+def test_f5_files_compacted_after_an_expired_history_are_known_by_their_rows(lake):
     table = lake.create()
     lake.land(table, {0: (0, 2)})
     lake.land(table, {0: (2, 5), 1: (0, 3)})
@@ -194,7 +194,7 @@ def test_w2_rows_that_may_be_of_another_commit_are_no_witnesses(lake, ledgers):
     assert Verdict.UNCERTAIN == verdict(lake, table)
 
 
-def test_w2_columns_that_cannot_tell_are_no_witnesses(lake):
+def test_w2_columns_that_distinguish_no_rows_are_no_witnesses(lake):
     texts = Struct(tuple(Field(f.name, Kind.STRING) for f in ORDERS.fields))
     table = lake.create(texts)
     state = table.state(lake.chain)
@@ -218,7 +218,7 @@ def test_f5_a_compacted_quarantine_is_known_by_its_rows(lake):
     assert [Verdict.AGREED] * 2 == [table.state(each).verdict for each in (chain, other)]
 
 
-def test_a_rollback_to_before_the_first_own_commit_is_told(lake):
+def test_a_rollback_to_before_the_first_own_commit_is_reported(lake):
     table = lake.create()
     lake.foreign_append()
     before = lake.foreign().current_snapshot().snapshot_id
@@ -245,7 +245,7 @@ def test_fence_and_roll_forward_to_the_tag_make_the_table_whole_again(lake):
     assert list(range(6)) == lake.ids()
 
 
-def test_a_removed_ledger_with_own_snapshots_is_uncertain_and_tells_them(lake):
+def test_a_removed_ledger_with_own_snapshots_is_uncertain_and_names_them(lake):
     table = lake.create()
     lake.land(table, {0: (0, 2)})
     lake.remove_properties(ledger_key("shop"))
@@ -281,25 +281,25 @@ def test_a_damaged_ledger_is_refused_by_name(lake):
     with lake.foreign().transaction() as transaction:
         transaction.set_properties({ledger_key("shop"): "{"})
 
-    with pytest.raises(InvalidError) as told:
+    with pytest.raises(InvalidError) as raised:
         table.state(lake.chain)
-    assert "P191" == told.value.code
+    assert "P191" == raised.value.code
 
 
-@pytest.mark.parametrize("strangers", [1, 7, 50])
-def test_strangers_between_our_commits_change_nothing(lake, strangers):
+@pytest.mark.parametrize("commits", [1, 7, 50])
+def test_commits_of_other_writers_between_ours_do_not_matter(lake, commits):
     table = lake.create()
     lake.land(table, {0: (0, 1)})
-    for _ in range(strangers):
+    for _ in range(commits):
         lake.foreign_append()
     lake.land(table, {0: (1, 2)})
 
     assert Verdict.AGREED == verdict(lake, table)
-    assert [-1] * strangers + [0, 1] == lake.ids()
+    assert [-1] * commits + [0, 1] == lake.ids()
 
 
 class TestSharedTable:
-    """Many chains in one table, as in quarantine: each is judged alone."""
+    """Many chains in one table, as in quarantine: each is decided alone."""
 
     chains = tuple(Chain(f"shop/lake.b.{name}", "lake.ops.quarantine") for name in "abc")
 
@@ -327,12 +327,12 @@ class TestSharedTable:
         assert 4 == len(kept), "three of the pipeline, and the quiet chain's tagged one"
         assert [Verdict.AGREED] * 3 == self.verdicts(table)
         assert positions({0: 5}) == table.state(quiet).landed.offsets
-        told = table.history(quiet)
-        assert told.complete
-        assert [[0, 5]] == [list(c.progress[0][3:]) for c in told.commits]
+        history = table.history(quiet)
+        assert history.complete
+        assert [[0, 5]] == [list(c.progress[0][3:]) for c in history.commits]
         assert positions({0: 0}) == table.state(silent).landed.offsets
 
-    def test_a_rollback_is_told_by_the_chains_it_hit(self, lake):
+    def test_a_rollback_is_reported_by_the_chains_it_hit(self, lake):
         table = self.create(lake)
         first, second, third = self.chains
         self.anchor(lake, table, first, 0, 1)
@@ -345,7 +345,7 @@ class TestSharedTable:
         self.anchor(lake, table, third, 0, 1, retain=1)
         assert [Verdict.ROLLED_BACK, Verdict.AGREED, Verdict.AGREED] == self.verdicts(table)
 
-    def test_strangers_and_expiry_do_not_mix_chains_up(self, lake):
+    def test_other_writers_and_expiry_do_not_mix_chains_up(self, lake):
         table = self.create(lake)
         for chain in self.chains[:2]:
             self.anchor(lake, table, chain, 0, 4)

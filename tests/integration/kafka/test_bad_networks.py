@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
-from tests.processes.broker import PROPERTIES, Cluster, wait_until
-from tests.servers.kafka_proxy import FrameFault, KafkaProxy, Kind, before
+from tests.integration.kafka.conftest import RECORDS
+from tests.processes.broker import Cluster, wait_until
+from tests.servers.kafka_proxy import FrameFault, Kind
 
 from penstock.connectors.kafka import connector
 from penstock.connectors.kafka.librdkafka.reader import KafkaReader
@@ -16,12 +16,8 @@ from penstock.connectors.kafka.settings import read_settings
 from penstock.core.errors import UnavailableError
 from penstock.core.offsets import span
 from penstock.core.planning import Bounds
-from penstock.dev.broker import Options, down, up
-from penstock.dev.ports import free_port
-from penstock.testing.sent import Sent
 
 pytestmark = pytest.mark.broker
-RECORDS = 2000
 ANSWER_SECONDS_MAX = 60.0
 
 
@@ -30,24 +26,6 @@ class Plain:
 
     def resolve(self, text: str) -> str:
         return text
-
-
-@pytest.fixture(scope="module")
-def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaProxy]:
-    """A broker that tells its clients the proxy's address, so that all frames go through it."""
-    port = free_port()
-    own = free_port(port)
-    directory = tmp_path_factory.mktemp("behind")
-    told = {**PROPERTIES, "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
-    with before(KafkaProxy(port), ("127.0.0.1", own)) as opened:
-        up(directory, own, options=Options(properties=told))
-        try:
-            cluster = Cluster(f"127.0.0.1:{port}")
-            cluster.create("far")
-            cluster.send("far", 0, [Sent(b"%d" % n, key=b"k" * 50) for n in range(RECORDS)])
-            yield opened
-        finally:
-            down(directory)
 
 
 @pytest.mark.parametrize("fault", FrameFault)

@@ -158,7 +158,7 @@ def test_both_readers_read_the_same_bytes(
     assert [] == list(columnar.left)
 
 
-def test_a_connection_that_was_closed_meanwhile_is_made_anew(
+def test_a_connection_that_was_closed_meanwhile_is_opened_again(
     clusters: dict[str, Cluster], columnar: ColumnarReader
 ) -> None:
     clusters["lz4"].create("idle")
@@ -197,7 +197,7 @@ def test_a_damaged_batch_is_never_given_out(
     assert "checksum" in columnar.left[-1]
 
 
-def test_a_topic_created_anew_is_not_the_one_that_was_planned(
+def test_a_recreated_topic_is_not_the_one_that_was_planned(
     clusters: dict[str, Cluster], columnar: ColumnarReader
 ) -> None:
     """The id is compared where records are read, not only where they are planned."""

@@ -17,7 +17,7 @@ import pytest
 from tests.processes.broker import Cluster, wait_until
 
 from penstock.core.errors import InvalidError, UnavailableError
-from penstock.dev.broker import Options, Running, down, status, up
+from penstock.dev.broker import Running, down, status, up
 from penstock.dev.records import create_topics, produce
 from penstock.testing.sent import Sent
 
@@ -58,27 +58,27 @@ def test_two_that_go_up_at_once_share_one_broker(home: Path) -> None:
 
 def test_a_killed_broker_is_not_believed_and_goes_up_again(home: Path) -> None:
     # How long the controller believes in a broker that no longer says it is there.
-    quick = Options({"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "200"})
-    running = up(home, 0, options=quick)
+    quick = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "200"}
+    running = up(home, 0, properties=quick)
     os.kill(running.pid, signal.SIGKILL)
     wait_until(lambda: status(home) is None, "the kill")
 
-    assert up(home, 0, options=quick).pid != running.pid
+    assert up(home, 0, properties=quick).pid != running.pid
 
 
 def test_another_process_under_a_stale_number_is_neither_believed_nor_killed(home: Path) -> None:
-    stranger = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    other_writer = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     home.mkdir()
-    state = {"pid": stranger.pid, "started": 1.0, "port": 9092}
+    state = {"pid": other_writer.pid, "started": 1.0, "port": 9092}
     (home / "broker.json").write_text(json.dumps(state))
 
     assert status(home) is None
     assert not down(home)
-    assert stranger.poll() is None
-    stranger.communicate(b"\n")
+    assert other_writer.poll() is None
+    other_writer.communicate(b"\n")
 
 
-def test_a_port_in_use_is_told_with_the_way_out(home: Path) -> None:
+def test_a_port_in_use_is_reported_with_the_way_out(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(InvalidError, match=f"port {port}") as caught:
@@ -88,15 +88,15 @@ def test_a_port_in_use_is_told_with_the_way_out(home: Path) -> None:
     assert status(home) is None
 
 
-def test_a_broker_that_ends_at_once_is_told_with_its_reason(home: Path) -> None:
+def test_a_broker_that_ends_at_once_is_reported_with_its_reason(home: Path) -> None:
     with pytest.raises(UnavailableError, match=r"num\.io\.threads") as caught:
-        up(home, 0, options=Options(properties={"num.io.threads": "0"}))
+        up(home, 0, properties={"num.io.threads": "0"})
 
     assert "P657" == caught.value.code
     assert status(home) is None
 
 
-def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidError, match="file") as caught:
         up(tmp_path / "file" / "broker", 0)
@@ -104,7 +104,7 @@ def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     assert "P659" == caught.value.code
 
 
-def test_topics_and_records_that_the_broker_refuses_are_told(broker: Running) -> None:
+def test_topics_and_records_that_the_broker_refuses_are_reported(broker: Running) -> None:
     create_topics(broker.bootstrap, {"tried": 1})
     with pytest.raises(UnavailableError, match="tried") as twice:
         create_topics(broker.bootstrap, {"tried": 1})

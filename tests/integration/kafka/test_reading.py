@@ -21,7 +21,7 @@ from penstock.connectors.kafka.columns import BATCH_RECORDS
 from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
 from penstock.core.offsets import TopicPartition, span
 from penstock.core.planning import Bounds
-from penstock.dev.broker import Options, Running, down, up
+from penstock.dev.broker import Running, down, up
 from penstock.ports.log import Fetched, RangeReader
 from penstock.testing.sent import Sent
 
@@ -120,7 +120,7 @@ def test_a_compacted_range_is_read_to_its_end(
     assert hole + 1 == read(reader, at, hole, hole + 1)[1]
 
 
-def test_committed_and_aborted_transactions_in_any_order_are_told_apart(
+def test_committed_and_aborted_transactions_in_any_order_are_distinguished(
     cluster: Cluster, reader: RangeReader, topic: str
 ) -> None:
     """Two open transactions at a time, each committed or aborted, in both orders."""
@@ -214,7 +214,7 @@ def test_a_topic_that_is_mistyped_comes_with_the_one_that_was_meant(
     assert f"create it, or correct kafka.topics; did you mean {topic}?" == caught.value.hint
 
 
-def test_a_start_behind_the_end_is_told_as_truncation(
+def test_a_start_after_the_end_is_reported_as_truncation(
     cluster: Cluster, reader: RangeReader, topic: str
 ) -> None:
     """K11, the plain case: the log now ends below our position."""
@@ -240,7 +240,7 @@ def test_brokers_that_cannot_be_reached_are_named_before_the_time_is_up(
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_a_topic_that_is_made_anew_while_it_is_listed_is_waited_for(
+def test_a_topic_that_is_recreated_while_it_is_listed_is_waited_for(
     cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch, named: bool
 ) -> None:
     """Between the two nobody has it; that is not yet the end of a pipeline that reads it."""
@@ -267,7 +267,7 @@ class TestABrokerOfItsOwn:
         yield tmp_path / "broker"
         down(tmp_path / "broker")
 
-    def test_a_log_that_was_replaced_under_us_is_told_by_its_epoch(self, home: Path) -> None:
+    def test_a_log_that_was_replaced_under_us_is_reported_by_its_epoch(self, home: Path) -> None:
         """K11 (KIP-320): the log lost what was read and has grown past our position again."""
         running = up(home, 0)
         cluster = Cluster(running.bootstrap)
@@ -283,7 +283,7 @@ class TestABrokerOfItsOwn:
         shutil.rmtree(segments)
         (home / "data" / ".kafka_cleanshutdown").unlink(missing_ok=True)
 
-        running = up(home, 0, options=Options())
+        running = up(home, 0)
         cluster = Cluster(running.bootstrap)
         wait_until(lambda: cluster.partition_count("orders") == 1, "a leader")
         cluster.send("orders", 0, numbered(100, 20))
@@ -313,14 +313,14 @@ class TestABrokerOfItsOwn:
         assert 11 == end(cluster, "orders").stop
         for first, second in product(("columnar", "librdkafka"), repeat=2):
             (fetched,) = read_once(opened_at(running.bootstrap, first), at, 0, 11)
-            (behind,) = read_once(opened_at(running.bootstrap, first), at, 0, 10)
+            (after,) = read_once(opened_at(running.bootstrap, first), at, 0, 10)
             cluster.send("orders", 0, numbered(100, 1))
             stop = end(cluster, "orders").stop
             again = opened_at(running.bootstrap, second)
             if first == "librdkafka":
                 assert fetched.leader_epoch is None
-            assert behind.leader_epoch is not None
-            for begin, known in ((11, fetched.leader_epoch), (10, behind.leader_epoch)):
+            assert after.leader_epoch is not None
+            for begin, known in ((11, fetched.leader_epoch), (10, after.leader_epoch)):
                 assert stop == read(again, at, begin, stop, leader_epoch=known)[1]
             again.close()
 

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,18 @@ from tests.servers.listening import listening, shut
 from penstock.app.assembly.reopening_log import ReopeningLog
 from penstock.connectors.kafka import connector, errors, log
 from penstock.connectors.kafka.native import protocols
+from penstock.connectors.kafka.native.connection import FallbackError
 from penstock.connectors.kafka.native.reader import ColumnarReader
+from penstock.connectors.kafka.settings import read_settings
+from penstock.connectors.kafka.transactions.answers import unconnected
+from penstock.connectors.kafka.transactions.terms import KafkaTerms
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition, span
 from penstock.dev.ports import free_port
-from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
+from penstock.engines.java import find_java
 from penstock.files.reopening import Reopening
+from penstock.ports.producers import Term
+from penstock.ports.transactions import Scope, TransactionState
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.sent import Sent
 
@@ -100,7 +106,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 def certificate(home: Path) -> tuple[Path, Path]:
     """Make a key store for the broker and the certificate to trust it by."""
-    java = find_java(SPARK_JAVA_MAJORS, environment=os.environ)
+    java = find_java(os.environ)
     keytool = java.path.resolve().with_name("keytool")
     store, ca = home / "broker.p12", home / "ca.pem"
     keys = ["-keystore", store, "-storepass", STORE_PASSWORD, "-alias", "broker"]
@@ -111,10 +117,12 @@ def certificate(home: Path) -> tuple[Path, Path]:
     return store, ca
 
 
-def allow(owner: Cluster, topic: str, operation: AclOperation) -> None:
+def allow(
+    owner: Cluster, name: str, operation: AclOperation, *, kind: ResourceType = ResourceType.TOPIC
+) -> None:
     rule = AclBinding(
-        ResourceType.TOPIC,
-        topic,
+        kind,
+        name,
         ResourcePatternType.LITERAL,
         "User:shop",
         "*",
@@ -152,7 +160,7 @@ def test_tls_with_our_own_authority_reads(guarded: Guarded) -> None:
     assert [b"1", b"2"] == read(by_text, "orders")
 
 
-def test_a_certificate_nobody_vouches_for_is_told(guarded: Guarded) -> None:
+def test_a_certificate_nobody_vouches_for_is_reported(guarded: Guarded) -> None:
     settings = guarded.settings("orders", protocol="sasl_ssl")
     with pytest.raises(InvalidError, match="certificate") as caught:
         connector.open_log(settings, Plain()).partitions()
@@ -162,7 +170,7 @@ def test_a_certificate_nobody_vouches_for_is_told(guarded: Guarded) -> None:
     assert "P203" == caught.value.code
 
 
-def test_a_wrong_password_is_told_without_the_password(guarded: Guarded) -> None:
+def test_a_wrong_password_is_reported_without_the_password(guarded: Guarded) -> None:
     settings = guarded.settings("orders", password="wrong-secret")
     with pytest.raises(InvalidError, match="user shop") as caught:
         connector.open_log(settings, Plain()).partitions()
@@ -223,7 +231,7 @@ def test_a_topic_one_may_not_even_see_is_named(guarded: Guarded) -> None:
         ("sasl_plaintext", "sasl_ssl"),
     ],
 )
-def test_brokers_that_speak_another_protocol_are_told_with_theirs_and_ours(
+def test_brokers_that_speak_another_protocol_are_reported_with_theirs_and_ours(
     guarded: Guarded, asked: str, spoken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(errors, "REFUSAL_SECONDS_MAX", 0.3)
@@ -238,13 +246,13 @@ def test_brokers_that_speak_another_protocol_are_told_with_theirs_and_ours(
     if not asked.startswith("sasl"):
         settings["security"] = {"protocol": asked}
 
-    with pytest.raises(InvalidError) as told:
+    with pytest.raises(InvalidError) as raised:
         connector.open_log({**settings, "brokers": doors[spoken]}, Plain()).cluster_id()
 
-    assert "P193" == told.value.code
-    assert f"{doors[spoken]} speaks {spoken} (" in told.value.message
-    assert f"kafka.security says {asked} (" in told.value.message
-    assert f"write  protocol: {spoken}" in told.value.hint
+    assert "P193" == raised.value.code
+    assert f"{doors[spoken]} speaks {spoken} (" in raised.value.message
+    assert f"kafka.security says {asked} (" in raised.value.message
+    assert f"write  protocol: {spoken}" in raised.value.hint
 
 
 def test_a_refused_password_and_an_unknown_authority_are_no_other_protocol(
@@ -254,12 +262,12 @@ def test_a_refused_password_and_an_unknown_authority_are_no_other_protocol(
         (guarded.settings("orders", password="wrong-secret"), "P202"),
         (guarded.settings("orders", protocol="sasl_ssl"), "P203"),
     ):
-        with pytest.raises(InvalidError) as told:
+        with pytest.raises(InvalidError) as raised:
             connector.open_log(settings, Plain()).cluster_id()
-        assert code == told.value.code
+        assert code == raised.value.code
 
 
-def test_a_port_that_is_silent_or_speaks_something_else_is_not_told_for_a_protocol(
+def test_a_port_that_is_silent_or_speaks_something_else_is_not_taken_for_a_protocol(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(protocols, "PATIENCE_SECONDS", 0.2)
@@ -275,3 +283,64 @@ def test_a_port_that_is_silent_or_speaks_something_else_is_not_told_for_a_protoc
     for serve in (silent, chatting):
         with listening(0, serve) as port:
             assert protocols.protocol_of(("127.0.0.1", port)) is None
+
+
+def test_who_may_not_use_a_transactional_id_is_told_which_permission(guarded: Guarded) -> None:
+    settings = read_settings(guarded.settings("orders"), ProcessSecrets())
+    terms = KafkaTerms(settings, timeout_ms=60_000)
+    for act in (terms.take, terms.remembered, lambda name: terms.renew(name, Term(1, 1))):
+        with pytest.raises(InvalidError) as refused:
+            act("penstock-mine-0")
+        assert "P281" == refused.value.code
+        assert "--transactional-id 'penstock-mine-0'" in refused.value.hint
+
+
+def test_terms_are_taken_over_tls_with_a_password(guarded: Guarded) -> None:
+    for operation in (AclOperation.WRITE, AclOperation.DESCRIBE):
+        kind = ResourceType.TRANSACTIONAL_ID
+        allow(guarded.owner, "penstock-shop-0", operation, kind=kind)
+    given = guarded.settings("orders", protocol="sasl_ssl", ca=str(guarded.ca))
+    terms = KafkaTerms(read_settings(given, ProcessSecrets()), timeout_ms=60_000)
+    terms.check()
+
+    assert isinstance(terms.renew("penstock-shop-0", terms.take("penstock-shop-0")), Term)
+
+
+def test_a_certificate_as_text_is_no_connection_of_our_own(guarded: Guarded) -> None:
+    settings = read_settings(guarded.settings("orders"), ProcessSecrets())
+    unusable = FallbackError("a client certificate as text", lasting=True)
+
+    assert "P284" == unconnected(unusable, "the cluster", settings).code
+    wrong = read_settings(guarded.settings("orders", password="wrong"), ProcessSecrets())
+    assert "P202" == unconnected(unusable, "the cluster", wrong).code
+
+
+def test_a_transaction_of_an_id_that_we_may_not_describe_is_not_said_to_hang(
+    guarded: Guarded,
+) -> None:
+    held = guarded.owner.begin("orders", 0, [Sent(b"held")])
+    assert connector.open_transactions is not None
+    ours = connector.open_transactions(guarded.settings("orders"), ProcessSecrets())
+    brokers = {"brokers": guarded.owner.bootstrap, "topics": ["orders"]}
+    theirs = connector.open_transactions(brokers, ProcessSecrets())
+
+    assert [TransactionState.UNKNOWN] == [each.state for each in ours.listed(Scope.SPEC)]
+    (found,) = theirs.listed(Scope.SPEC)
+    assert TransactionState.OPEN == found.state
+    hanging = replace(found, state=TransactionState.HANGING)
+    for each, needed in ((found, "--operation Write"), (hanging, "--operation Alter --cluster")):
+        with pytest.raises(InvalidError) as refused:
+            ours.abort(each)
+        assert "P281" == refused.value.code
+        assert needed in refused.value.hint
+    held.abort()
+    assert [] == [*ours.listed(Scope.SPEC)]
+
+
+def test_who_may_not_read_a_topic_is_told_which_permission(guarded: Guarded) -> None:
+    assert connector.open_transactions is not None
+    ours = connector.open_transactions(guarded.settings("secrets"), ProcessSecrets())
+    with pytest.raises(InvalidError) as refused:
+        ours.listed(Scope.SPEC)
+
+    assert "P204" == refused.value.code

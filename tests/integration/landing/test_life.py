@@ -1,4 +1,4 @@
-"""The life of real tables: what strangers, backups and renames do to them."""
+"""The life of real tables: what other writers, backups and renames do to them."""
 
 import shutil
 
@@ -17,7 +17,7 @@ class TestLife(LifeStories):
     pass
 
 
-def test_tables_restored_from_a_backup_are_landed_again_from_where_they_stand(ground, tmp_path):
+def test_tables_restored_from_a_backup_are_landed_again_from_their_position(ground, tmp_path):
     world = World(ground)
     world.send("orders", 2)
     world.send_raw("orders", b"bad")

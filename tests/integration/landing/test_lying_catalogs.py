@@ -29,7 +29,7 @@ APPENDS = {
 CREATES = {"rest": "POST .*/tables$", "s3": r"PUT .*/{table}/_delta_log/0+\.json"}
 
 
-class IcebergBehindRest(IcebergWithoutBroker):
+class IcebergOverRest(IcebergWithoutBroker):
     """Iceberg tables that a REST catalog names."""
 
     def __init__(self, directory: Path, address: str) -> None:
@@ -45,7 +45,7 @@ class IcebergBehindRest(IcebergWithoutBroker):
 
 @pytest.fixture(params=["rest", pytest.param("s3", marks=pytest.mark.slow)])
 def kind(request) -> str:
-    """S3 answers slowly here, so its lies are told by `make crash`."""
+    """S3 answers slowly here, so its lies are reported by `make crash`."""
     return request.param
 
 
@@ -70,7 +70,7 @@ def world(kind, lies, tmp_path, request) -> Iterator[World]:
         ground.settings["storage_options"]["endpoint_url"] = lies.address
         yield World(ground)
         return
-    ground = IcebergBehindRest(tmp_path, lies.address)
+    ground = IcebergOverRest(tmp_path, lies.address)
     namespaces = {catalog_name(name).partition(".")[0] for name in (ORDERS, QUARANTINE)}
     for each in namespaces:  # lives draw the same names of files in each test: a place of its own
         ground.foreign().create_namespace(each, {"location": str(tmp_path / each)})
@@ -92,7 +92,7 @@ def settled(world: World, lies: Liar) -> None:
     world.send("orders", 1)
     world.run()
     assert [] == world.breaks()
-    assert 1 == len(lies.told)
+    assert 1 == len(lies.reported)
 
 
 @pytest.mark.parametrize("lie", Lie)

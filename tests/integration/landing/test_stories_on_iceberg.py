@@ -1,6 +1,6 @@
 """The stories of tests/simulation with a real broker, Iceberg on SQLite, and a SQLite store.
 
-Crash points are told without the broker: they are about what comes after it.
+Crash points are reported without the broker: they are about what comes after it.
 """
 
 import pytest

@@ -9,7 +9,7 @@ from tests.servers.postgresql import PASSWORD, USER
 from penstock.connectors.sql import open_postgresql
 from penstock.connectors.sql.addresses import postgresql_url
 from penstock.connectors.sql.server import StoreServer
-from penstock.connectors.sql.store import SqlStore, postgresql_store
+from penstock.connectors.sql.store import SqlStore
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.store import commit_of, take
@@ -27,7 +27,7 @@ def url(postgresql, database):
 
 @pytest.fixture
 def store(url):
-    opened = postgresql_store(url)
+    opened = SqlStore(StoreServer(url))
     yield opened
     opened.close()
 
@@ -35,10 +35,10 @@ def store(url):
 def refusal(kind, code, act):
     with pytest.raises(kind) as refused:
         act()
-    told = f"{refused.value.message} {refused.value.hint} {refused.value!r}"
+    reported = f"{refused.value.message} {refused.value.hint} {refused.value!r}"
     assert code == refused.value.code
     assert refused.value.hint
-    assert PASSWORD not in told
+    assert PASSWORD not in reported
     return refused.value.message
 
 
@@ -95,7 +95,7 @@ def test_a_user_who_may_create_nothing_is_refused_until_there_is_a_schema(postgr
 
 
 def test_a_server_that_is_not_there_is_unavailable(url):
-    store = postgresql_store(url.set(port=1))
+    store = SqlStore(StoreServer(url.set(port=1)))
     message = refusal(UnavailableError, "P512", lambda: take(store))
 
     assert f"{USER}@127.0.0.1:1/{url.database}" in message
@@ -103,7 +103,7 @@ def test_a_server_that_is_not_there_is_unavailable(url):
 
 def test_a_standby_is_unavailable(postgresql, database, url):
     postgresql.execute(f"ALTER DATABASE {database} SET default_transaction_read_only = on")
-    store = postgresql_store(url)
+    store = SqlStore(StoreServer(url))
     refusal(UnavailableError, "P504", lambda: take(store))
     store.close()
 

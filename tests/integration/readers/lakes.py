@@ -87,7 +87,7 @@ class Lakes:
     # Spark's side.
 
     def sql(self, *texts: str, **tables: str) -> list[dict[str, Any]]:
-        """Run statements in which `{t}` stands for a table; give the rows of the last."""
+        """Run statements in which `{t}` is a table; return the rows of the last."""
         named = {key: self.in_spark(table) for key, table in tables.items()}
         for text in texts:
             found = self.spark.sql(text.format(**named))
@@ -143,7 +143,7 @@ class Lakes:
         return commit
 
     def replaced(self, table: str, gone: Sequence[str], rows: Rows) -> None:
-        """Let files of rows stand for others, as landing again does; Delta knows them by name."""
+        """Let files of rows replace others, as landing again does; Delta knows them by name."""
         state = self.state(table)
         given = {"files": self._written(table, state, rows), "uuid": state.uuid}
         commit = prepared(
@@ -162,7 +162,7 @@ class Lakes:
     # Readers: each gives all live rows, by `id`.
 
     def by_spark(self, table: str) -> list[dict[str, Any]]:
-        # toArrow() gives the same, and fails where a required member stands in a null struct.
+        # toArrow() gives the same, and fails where a required member is in a null struct.
         batches = self.spark.table(self.in_spark(table))._collect_as_arrow()
         return by_id(pa.Table.from_batches(batches).to_pylist())
 
@@ -202,7 +202,7 @@ class Lakes:
         return DeltaTable(self.place / "delta" / table.split(".", 1)[1].replace(".", "/"))
 
     def version(self, table: str) -> int:
-        """Return the version that a table stands at now, as Spark's SQL takes it."""
+        """Return the current version of a table, as Spark's SQL takes it."""
         if table.startswith("delta."):
             return int(self.handle(table).version())
         return int(self.known(table).metadata.current_snapshot_id)

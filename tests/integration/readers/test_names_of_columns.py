@@ -17,7 +17,7 @@ with both is not written), and what `folded` says:
 | capital sigma, final sigma (at the end) | one | one | yes | yes |
 | micro, mu | | one | | yes |
 
-`ss` is the one that is not needed for Spark: it is Unicode's, and costs a column beside another.
+`ss` is the one that is not needed for Spark: it is Unicode's, and costs a column next to another.
 """
 
 from __future__ import annotations

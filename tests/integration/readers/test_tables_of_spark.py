@@ -237,8 +237,8 @@ def test_a_table_of_ours_has_the_layout_that_was_asked_for(lakes: Lakes) -> None
         [str(f.source_id), str(f.transform), f.direction.value, f.null_order.value]
         for f in known.sort_order().fields
     ]
-    told = {each["col_name"]: each for each in lakes.sql("DESCRIBE EXTENDED {t}", t=table)}
-    assert "ours" == told["Comment"]["data_type"]
+    described = {each["col_name"]: each for each in lakes.sql("DESCRIBE EXTENDED {t}", t=table)}
+    assert "ours" == described["Comment"]["data_type"]
     lakes.sql(
         "MERGE INTO {t} t USING (SELECT 1L AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE",
         t=table,
@@ -265,8 +265,8 @@ HONOURED = {
 def test_a_delta_table_of_spark_is_landed_in_and_read_by_all(lakes: Lakes, name: str) -> None:
     layout, properties = HONOURED[name]
     table = f"delta.shop.{name}"
-    told = f" TBLPROPERTIES ({properties})" if properties else ""
-    lakes.sql(f"CREATE TABLE {{t}} ({COLUMNS}) USING delta {layout}{told}", t=table)
+    options = f" TBLPROPERTIES ({properties})" if properties else ""
+    lakes.sql(f"CREATE TABLE {{t}} ({COLUMNS}) USING delta {layout}{options}", t=table)
     theirs = [each for each in ROWS if each["name"] != ""]  # to partition by, it would be null
     lakes.landed(table, theirs[:3])
     if name == "named":
@@ -326,9 +326,9 @@ def test_what_delta_asks_and_we_do_not_honour_is_refused_by_name(lakes: Lakes) -
     said = {}
     for number, (columns, layout, properties) in enumerate(REFUSED.values()):
         table = f"delta.shop.refused_{number}"
-        told = f" TBLPROPERTIES ({properties})" if properties else ""
+        options = f" TBLPROPERTIES ({properties})" if properties else ""
         plain = columns.replace(" CHECK (id > 0)", "")
-        lakes.sql(f"CREATE TABLE {{t}} ({plain}) USING delta {layout}{told}", t=table)
+        lakes.sql(f"CREATE TABLE {{t}} ({plain}) USING delta {layout}{options}", t=table)
         if plain != columns:
             lakes.sql("ALTER TABLE {t} ADD CONSTRAINT positive CHECK (id > 0)", t=table)
         with pytest.raises(InvalidError) as caught:
@@ -441,7 +441,7 @@ def is_readable(catalog: str, type_: Type) -> bool:
         delta_json(Struct((Field("a", type_),)))
     except InvalidError:
         return False
-    return not has_required(type_)  # not beside time stamps without zone
+    return not has_required(type_)  # not next to time stamps without zone
 
 
 @pytest.mark.parametrize("catalog", ["lake", "delta"])
@@ -515,7 +515,7 @@ def test_names_of_other_scripts_with_dots_and_blanks_are_read_by_all(
     assert [row_] == lakes.by_spark(table) == lakes.by_own(table) == lakes.by_duckdb(table)
 
 
-def test_columns_that_differ_in_case_only_are_kept_apart_by_iceberg(lakes: Lakes) -> None:
+def test_columns_that_differ_in_case_only_are_distinguished_by_iceberg(lakes: Lakes) -> None:
     table = "lake.shop.cases"
     schema = Struct((Field("id", Kind.LONG), Field("Name", Kind.LONG), Field("name", Kind.LONG)))
     lakes.create(table, TableDefinition(schema))
@@ -528,7 +528,7 @@ def test_columns_that_differ_in_case_only_are_kept_apart_by_iceberg(lakes: Lakes
 
 
 def shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return floats as text, which tells apart what compares equal or not at all: NaN, 0 and -0."""
+    """Return floats as text, which distinguishes NaN, 0 and -0."""
     return [
         {name: repr(value) if isinstance(value, float) else value for name, value in each.items()}
         for each in rows
@@ -572,14 +572,16 @@ def test_spark_finds_nan_in_a_manifest_of_nothing_else(lakes: Lakes) -> None:
 
 
 def test_the_metadata_of_sparks_own_files_is_right(lakes: Lakes) -> None:
-    """Deletes beside files, columns mapped and renamed, one of a length, whole and cut texts."""
-    for table, told in {
+    """Deletes next to files, columns mapped and renamed, one of a length, whole and cut texts."""
+    for table, options in {
         "lake.shop.stated": "USING iceberg PARTITIONED BY (bucket(2, id), truncate(3, name), years(at))"
         " TBLPROPERTIES ('write.delete.mode'='merge-on-read')",
         "delta.shop.stated": "USING delta PARTITIONED BY (ok) TBLPROPERTIES ("
         "'delta.columnMapping.mode'='name', 'delta.enableDeletionVectors'='true')",
     }.items():
-        lakes.sql(f"CREATE TABLE {{t}} ({COLUMNS}, long STRING, code VARCHAR(9)) {told}", t=table)
+        lakes.sql(
+            f"CREATE TABLE {{t}} ({COLUMNS}, long STRING, code VARCHAR(9)) {options}", t=table
+        )
         lakes.sql(
             "INSERT INTO {t} SELECT id, concat('näme ', id), id / 100, if(id % 5 = 0, null, id / 4),"
             " cast(cast(id AS STRING) AS BINARY), id % 2 = 0, date_add(DATE'1969-12-30', cast(id AS INT)),"

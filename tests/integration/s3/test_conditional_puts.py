@@ -1,4 +1,4 @@
-"""Delta on S3 stands on conditional PUTs: a storage without them is refused at start."""
+"""Delta on S3 requires conditional PUTs: a storage without them is refused at start."""
 
 import contextlib
 import socket

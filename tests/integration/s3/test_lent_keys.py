@@ -137,7 +137,7 @@ def test_a_run_whose_keys_change_in_mid_run_goes_on_with_the_new_ones_and_keeps_
         crashed = world.crash_at(CrashPoint.PREPARE_AFTER.value)
         pending = repr(world.pending())
         world.run()
-        told = [repr((each.observer.events, each.error)) for each in (life, crashed)] + [pending]
+        texts = [repr((each.observer.events, each.error)) for each in (life, crashed)] + [pending]
         breaks = world.breaks()
     kept = b"".join(each.read_bytes() for each in ground.directory.rglob("*") if each.is_file())
 
@@ -147,5 +147,5 @@ def test_a_run_whose_keys_change_in_mid_run_goes_on_with_the_new_ones_and_keeps_
     ] * 2
     assert "first-token" not in repr(life.jobs[-1])
     for secret in (KEY, SECRET, "first-token", "second-token"):
-        assert not any(secret in each for each in told)
+        assert not any(secret in each for each in texts)
         assert secret.encode() not in kept

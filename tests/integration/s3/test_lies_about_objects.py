@@ -63,13 +63,13 @@ def test_whatever_is_said_of_an_object_its_records_land_once(world, lies, what, 
 
     assert [] == world.breaks()
     assert 6 == len(world.rows())
-    assert [lie] == [told for told, _ in lies.told]
+    assert [lie] == [reported for reported, _ in lies.reported]
 
 
 @pytest.mark.parametrize(
     "what", [pytest.param("manifest list", marks=pytest.mark.slow), "metadata"]
 )
-def test_metadata_that_a_storage_did_not_keep_is_told(world, lies, what) -> None:
+def test_metadata_that_a_storage_did_not_keep_is_reported(world, lies, what) -> None:
     """Not promised: a storage that acknowledges what it does not keep. It is not passed over."""
     world.send("orders", 3)
     world.run()
@@ -82,7 +82,7 @@ def test_metadata_that_a_storage_did_not_keep_is_told(world, lies, what) -> None
 
 
 @pytest.mark.slow
-def test_a_manifest_that_a_storage_did_not_keep_is_told_when_it_is_to_be_merged(
+def test_a_manifest_that_a_storage_did_not_keep_is_reported_when_it_is_to_be_merged(
     world, lies
 ) -> None:
     """Commits in between do not read it: they name it again, with nothing lost or doubled."""

@@ -33,10 +33,14 @@ def test_a_file_is_written_and_read_whole(files):
     with output.create() as stream:
         stream.write(b"abc")
         stream.write(b"def")
-        told = stream.tell()
+        position = stream.tell()
 
     assert isinstance(output, WholeObject)
-    assert (6, 6, b"abcdef") == (told, len(output), io.new_input(f"{place}/m0.avro").open().read())
+    assert (6, 6, b"abcdef") == (
+        position,
+        len(output),
+        io.new_input(f"{place}/m0.avro").open().read(),
+    )
     assert 6 == len(io.new_input(f"{place}/m0.avro"))
 
 

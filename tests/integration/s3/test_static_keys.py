@@ -30,15 +30,15 @@ def test_a_whole_run_lands_on_s3_and_leaves_no_key_in_what_travels_or_stays(tmp_
     world.send("orders", 5)
     world.send_raw("orders", b"no object")
     crashed = world.crash_at(f"{CrashPoint.PREPARE_AFTER.value}")
-    told = [repr(crashed.jobs), repr(crashed.observer.events), repr(world.pending())]
+    texts = [repr(crashed.jobs), repr(crashed.observer.events), repr(world.pending())]
     life = world.run()
-    told += [repr(life.jobs), repr(life.observer.events), repr(world.table().state(CHAIN))]
+    texts += [repr(life.jobs), repr(life.observer.events), repr(world.table().state(CHAIN))]
     kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
     assert [] == world.breaks()
-    assert "${env:LAKE_KEY}" in told[0]
+    assert "${env:LAKE_KEY}" in texts[0]
     for secret in (KEY, SECRET):
-        assert not any(secret in each for each in told)
+        assert not any(secret in each for each in texts)
         assert secret.encode() not in kept
 
 
@@ -81,7 +81,7 @@ def test_paths_and_the_layout_for_object_stores_are_honoured(tmp_path, s3):
     catalog = iceberg.open_catalog(iceberg_settings(s3, tmp_path, bucket), SECRETS, Quiet())
     properties = {
         "write.data.path": f"s3://{bucket}/elsewhere",
-        "write.metadata.path": f"s3://{bucket}/told",
+        "write.metadata.path": f"s3://{bucket}/metadata",
         "write.object-storage.enabled": "true",
     }
     definition = TableDefinition(ORDERS, ("bucket(2, id)",), properties)
@@ -99,6 +99,6 @@ def test_paths_and_the_layout_for_object_stores_are_honoured(tmp_path, s3):
 
     assert [2, 2] == [len({tuple(path[:4]) for path in placed}), len(files)]
     assert all(set(part) <= {"0", "1"} for path in placed for part in path[:4])
-    assert {"elsewhere", "told"} == {key.partition("/")[0] for key in s3.keys(bucket)}
+    assert {"elsewhere", "metadata"} == {key.partition("/")[0] for key in s3.keys(bucket)}
     assert [] == list(table.missing_files(files))
     assert 9 == found.num_rows

@@ -1,6 +1,7 @@
 """Real Spark for tests: one session per module, workers that find the test's jobs."""
 
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.engines.spark.engine import SparkEngine
-from penstock.engines.spark.settings import SparkSettings
+from penstock.engines.spark.settings import RESULT_BYTES_KEY, SparkSettings
 
 WORKERS = Path(__file__).parent / "workers"
 SETTLE_SECONDS_MAX = 90.0
@@ -21,14 +22,14 @@ Orders = Callable[..., list[str]]
 def worker_path() -> Iterator[Path]:
     """Let workers import the jobs of these tests: Java hands its environment on to them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(WORKERS))
+        patch.setenv("PYTHONPATH", str(WORKERS), prepend=os.pathsep)
         yield WORKERS
 
 
 @pytest.fixture(scope="module")
 def engine(worker_path: Path) -> Iterator[SparkEngine]:
     """An engine of two cores with a session of its own; its work is `echo`."""
-    settings = SparkSettings(master="local[2]", result_bytes_max=1_000_000)
+    settings = SparkSettings(master="local[2]", conf={RESULT_BYTES_KEY: "1000000"})
     started = SparkEngine(settings=settings, work="spark_jobs:echo")
     yield started
     started.close()
@@ -42,7 +43,7 @@ def doing(engine: SparkEngine) -> Callable[[str], SparkEngine]:
 
 @pytest.fixture(scope="session")
 def eventually() -> Eventually:
-    """Wait until a fact holds; tell whether it did in time."""
+    """Wait until a fact holds; return whether it did in time."""
 
     def wait(fact: Callable[[], bool], seconds: float = SETTLE_SECONDS_MAX) -> bool:
         pause = threading.Event()

@@ -101,18 +101,18 @@ def shop(
 def test_a_pipeline_on_a_cluster_loses_and_doubles_nothing_when_an_executor_is_killed(
     shop: Shop, cluster: SparkCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each worker stands still in its first task, so that none is done when the executor dies."""
+    """Each worker is suspended in its first task, so that none is done when the executor dies."""
     for partition in range(2):
         numbers = range(partition, RECORDS, 2)
         orders = [json.dumps({"id": n, "note": "x" * 500}) for n in numbers]
         shop.cluster.send(shop.topic, partition, [Sent(order.encode()) for order in orders])
     local = {"SPARK_LOCAL_DIRS": str(tmp_path), "PENSTOCK_FAULTS": "file.closed:1:stop"}
-    configured = configuration_told(shop, tmp_path / "told")
+    configured = spark_configuration(shop, tmp_path / "configuration")
     with Driver(shop.path, environment={**DRIVER, **local}) as driver:
-        driver.wait_until(lambda: standing(cluster) != {}, "a task under way", seconds_max=300)
+        driver.wait_until(lambda: suspended(cluster) != {}, "a task under way", seconds_max=300)
         before = cluster.launched()
         arguments = arguments_of(driver, cluster)
-        (worker, executor), *_ = standing(cluster).items()
+        (worker, executor), *_ = suspended(cluster).items()
         executor.kill()
         with suppress(psutil.NoSuchProcess):  # its executor's end may have taken it along
             worker.kill()
@@ -126,17 +126,17 @@ def test_a_pipeline_on_a_cluster_loses_and_doubles_nothing_when_an_executor_is_k
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)
     found = audit(load(shop.path), rows=True)
-    told = ended.err + "".join(path.read_text() for path in [*said_by(cluster), *configured()])
+    written = ended.err + "".join(path.read_text() for path in [*said_by(cluster), *configured()])
     assert (0, ()) == (found.exit_code, tuple(b for each in found.tables for b in each.breaks))
     assert (0, 0) == (committed, ended.code)
-    assert ("spark.pyspark.python" in told, EXECUTOR in arguments) == (True, True)
-    assert not any(secret in told + arguments for secret in (KEY, SECRET))
+    assert ("spark.pyspark.python" in written, EXECUTOR in arguments) == (True, True)
+    assert not any(secret in written + arguments for secret in (KEY, SECRET))
     assert all(list(folder.glob(f"app-*/*/{OWN}")) for folder in cluster.folders)
 
 
 @pytest.fixture
 def rules(tmp_path: Path) -> Path:
-    """A module of the user's that lies beside the driver, and nowhere else."""
+    """A module of the user's that is next to the driver, and nowhere else."""
     path = tmp_path / "rules" / "shop_rules.py"
     path.parent.mkdir()
     path.write_text(RULES)
@@ -183,8 +183,8 @@ def test_a_function_reaches_executors_as_a_file_that_the_spec_names(
 def result(ended: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     """Return what a run printed in the end: spark-submit mixes our two streams."""
     (line,) = [line for line in ended.stdout.splitlines() if '"exit_code"' in line]
-    told: dict[str, Any] = json.loads(line)
-    return told
+    found: dict[str, Any] = json.loads(line)
+    return found
 
 
 def doubles(shop: Shop) -> list[int]:
@@ -238,8 +238,8 @@ OWN = "environment/lib/python3.*/site-packages/penstock/landing/__pycache__"
 """What is there when a worker has imported Penstock from the archive."""
 
 
-def standing(cluster: SparkCluster) -> dict[psutil.Process, psutil.Process]:
-    """Return the workers that stand still in a task, each with its executor."""
+def suspended(cluster: SparkCluster) -> dict[psutil.Process, psutil.Process]:
+    """Return the workers that are suspended in a task, each with its executor."""
     found = {}
     for executor in cluster.executors():
         with suppress(psutil.NoSuchProcess):
@@ -250,24 +250,24 @@ def standing(cluster: SparkCluster) -> dict[psutil.Process, psutil.Process]:
 
 
 def gone_on(cluster: SparkCluster, driver: Driver) -> list[int]:
-    """Let every worker that stands still go on; count what has landed."""
-    for worker in standing(cluster):
+    """Resume every suspended worker; count what has landed."""
+    for worker in suspended(cluster):
         with suppress(psutil.NoSuchProcess):
             worker.resume()
     return landed(driver)
 
 
 def landed(driver: Driver) -> list[int]:
-    """Count the rows that commits have told so far, by table."""
+    """Count the rows that commits have reported so far, by table."""
     rows: dict[str, int] = {}
-    for each in list(driver.told):
+    for each in list(driver.reported):
         if each.event == "TableCommitted":
             rows[each.data["table"]] = rows.get(each.data["table"], 0) + each.data["rows"]
     return [*rows.values()]
 
 
-def configuration_told(shop: Shop, folder: Path) -> Callable[[], list[Path]]:
-    """Let Spark tell its whole configuration in files, nothing blacked out; give what lists them."""
+def spark_configuration(shop: Shop, folder: Path) -> Callable[[], list[Path]]:
+    """Let Spark write its whole configuration, unredacted, to files; return what lists them."""
     folder.mkdir()
     shop.spec["spark"]["conf"] |= {
         "spark.eventLog.enabled": "true",

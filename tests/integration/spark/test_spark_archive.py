@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.errors import InvalidError
-from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
+from penstock.engines.java import find_java
 from penstock.engines.spark import class_archive
 from penstock.engines.spark.engine import SparkEngine
 from penstock.engines.spark.settings import sharing
@@ -18,7 +18,7 @@ from penstock.engines.spark.settings import sharing
 @pytest.fixture(scope="module")
 def kept() -> Path:
     """The archive of this environment, made when nobody has made it yet."""
-    java = find_java(SPARK_JAVA_MAJORS, environment=os.environ)
+    java = find_java(os.environ)
     path = class_archive.archive_for(java, os.environ)
     return path if path.exists() else class_archive.make_archive(os.environ)
 
@@ -30,7 +30,7 @@ def test_java_maps_the_archive_that_was_prepared(kept: Path, engine: SparkEngine
     assert str(kept) in maps
 
 
-def test_an_environment_that_cannot_be_written_is_told_before_spark_starts(
+def test_an_environment_that_cannot_be_written_is_reported_before_spark_starts(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "var").write_text("a file where the folder should be")
@@ -55,16 +55,16 @@ def test_the_background_makes_it_once_and_removes_those_it_replaces(tmp_path: Pa
 
 
 def test_a_file_that_is_no_archive_is_passed_over_without_a_word(tmp_path: Path) -> None:
-    strange = tmp_path / "strange.jsa"
-    strange.write_bytes(b"not an archive" * 1000)
-    java = find_java(SPARK_JAVA_MAJORS, environment=os.environ)
+    other = tmp_path / "other.jsa"
+    other.write_bytes(b"not an archive" * 1000)
+    java = find_java(os.environ)
 
-    told = subprocess.run(
-        [java.path, *shlex.split(sharing(strange)), "-version"],
+    done = subprocess.run(
+        [java.path, *shlex.split(sharing(other)), "-version"],
         capture_output=True,
         text=True,
         check=True,
     )
 
-    assert java.version in told.stderr
-    assert "strange" not in told.stdout + told.stderr
+    assert java.version in done.stderr
+    assert "other.jsa" not in done.stdout + done.stderr

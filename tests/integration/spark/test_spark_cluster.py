@@ -34,8 +34,8 @@ def master(worker_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     parts = [_start(folder, MASTER, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")]
     address = _told(parts[0], re.compile(r"Starting Spark master at (spark://\S+)"))
     for host in ("127.0.0.2", "127.0.0.3"):
-        told = ("--host", host, "--webui-port", "0", "--cores", "1", "--memory", "600m")
-        parts.append(_start(folder, WORKER, *told, "--work-dir", str(folder / host), address))
+        options = ("--host", host, "--webui-port", "0", "--cores", "1", "--memory", "600m")
+        parts.append(_start(folder, WORKER, *options, "--work-dir", str(folder / host), address))
     yield address
     for part in reversed(parts):
         part.terminate()
@@ -46,7 +46,8 @@ def master(worker_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 def cluster_engine(master: str) -> Iterator[SparkEngine]:
     """An engine on the cluster, with speculation as eager as it can be."""
     conf = SPECULATION | {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
-    settings = SparkSettings(master=master, conf=conf, python=sys.executable)
+    conf |= {"spark.pyspark.python": sys.executable}
+    settings = SparkSettings(master=master, conf=conf)
     started = SparkEngine(settings=settings, work="spark_jobs:linger")
     yield started
     started.close()
@@ -59,6 +60,27 @@ def test_a_task_that_spark_runs_twice_gives_one_result(
 
     assert [f"done {n}" for n in range(4)] == list(results)
     assert 2 == len(list(tmp_path.glob("attempt-0-*")))
+
+
+def test_a_copy_of_a_job_that_runs_once_does_no_work_and_says_so(
+    cluster_engine: SparkEngine, orders: Orders, tmp_path: Path
+) -> None:
+    results = cluster_engine.run_once(orders(4))
+
+    assert [None, "done 1", "done 2", "done 3"] == [result.text for result in results]
+    assert not results[0].ran_once
+    assert 1 == len(list(tmp_path.glob("attempt-0-*")))
+
+
+def test_a_job_whose_executor_was_killed_did_not_run_once(
+    cluster_engine: SparkEngine, orders: Orders, tmp_path: Path
+) -> None:
+    losing = SparkEngine(cluster_engine._spark, work="spark_jobs:lose_executor")
+    results = losing.run_once(orders(4))
+
+    assert results[0].text is None
+    assert not any(result.ran_once for result in results)
+    assert all(1 == len(list(tmp_path.glob(f"attempt-{n}-*"))) for n in range(4))
 
 
 def _start(folder: Path, name: str, *arguments: str) -> subprocess.Popen[str]:

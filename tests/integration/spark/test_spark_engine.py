@@ -17,6 +17,7 @@ from penstock.core.errors import BugError, DecisionNeededError, InvalidError, Un
 from penstock.engines.spark.engine import SparkEngine, result_bytes_max
 from penstock.engines.spark.settings import RESULT_BYTES_KEY
 from penstock.engines.spark.versions import versions_here
+from penstock.ports.runtime import JobResult
 from penstock.spec.load import load
 
 pytestmark = pytest.mark.spark
@@ -39,9 +40,9 @@ def test_results_come_in_the_order_of_their_jobs(engine: SparkEngine) -> None:
 def test_a_worker_has_the_libraries_before_its_first_task_and_no_archive_to_search(
     doing: Doing,
 ) -> None:
-    told = json.loads(doing("about").run(["x"])[0])
+    found = json.loads(doing("about").run(["x"])[0])
 
-    assert {"pool": "system", "archives": [], "shared": ["pyiceberg.io.pyarrow"]} == told
+    assert {"pool": "system", "archives": [], "shared": ["pyiceberg.io.pyarrow"]} == found
 
 
 def test_an_error_of_ours_arrives_as_it_was_raised_and_is_not_retried(
@@ -75,6 +76,23 @@ def test_a_killed_worker_is_retried_and_gives_one_result(doing: Doing, orders: O
     assert [f"done {n} by True" for n in range(3)] == list(results)
 
 
+def test_a_run_that_needed_one_attempt_for_each_job_was_seen_to_run_once(doing: Doing) -> None:
+    jobs = [f"{n:02}" for n in range(11)]
+
+    assert [JobResult(f"done {job}", ran_once=True) for job in jobs] == doing("echo").run_once(jobs)
+    assert [] == doing("echo").run_once([])
+
+
+def test_a_second_attempt_at_a_job_that_runs_once_does_no_work_and_says_so(
+    doing: Doing, orders: Orders, tmp_path: Path
+) -> None:
+    results = doing("die").run_once(orders(3, deaths=1))
+
+    assert [None, "done 1 by True", "done 2 by True"] == [result.text for result in results]
+    assert not any(result.ran_once for result in results)
+    assert 1 == len(list(tmp_path.glob("attempt-0-*")))
+
+
 def test_a_worker_killed_on_every_attempt_is_a_matter_of_memory(
     doing: Doing, orders: Orders
 ) -> None:
@@ -91,9 +109,9 @@ def test_a_run_is_cancelled_from_another_thread_and_the_next_one_works(
     raised: list[UnavailableError] = []
 
     def run() -> None:
-        with pytest.raises(UnavailableError) as told:
+        with pytest.raises(UnavailableError) as caught:
             holding.run(orders(2))
-        raised.append(told.value)
+        raised.append(caught.value)
 
     running = threading.Thread(target=run)
     running.start()
@@ -166,7 +184,7 @@ def test_workers_that_differ_from_the_driver_do_nothing_and_say_what_differs(doi
     assert "P608" == raised.value.code
 
 
-def test_large_jobs_leave_no_files_behind(engine: SparkEngine, doing: Doing) -> None:
+def test_large_jobs_leave_no_files(engine: SparkEngine, doing: Doing) -> None:
     folder = Path(engine._own._folder.name)
     before = sum(1 for path in folder.rglob("*") if path.is_file())
     jobs = ["x" * 1_500_000] * 2
@@ -177,9 +195,9 @@ def test_large_jobs_leave_no_files_behind(engine: SparkEngine, doing: Doing) -> 
 
 
 def test_all_workers_have_the_versions_of_the_driver(engine: SparkEngine) -> None:
-    [told] = engine.versions()
+    [versions] = engine.versions()
 
-    assert "0.1.0" == told["penstock"]
+    assert "0.1.0" == versions["penstock"]
 
 
 def test_another_session_of_our_own_is_refused_while_one_runs(engine: SparkEngine) -> None:
@@ -219,9 +237,9 @@ def test_a_long_replay_is_read_by_workers_epoch_by_epoch(
     scheduler = engine._context._jsc.sc().dagScheduler()
     jobs_before = scheduler.numTotalJobs()
 
-    told = [step.text for step in replay_and_seek.plan_replay(pipeline, LAKE, places).steps]
+    steps = [step.text for step in replay_and_seek.plan_replay(pipeline, LAKE, places).steps]
     done = replay_and_seek.replay(pipeline, LAKE, places)
-    assert f"{LAKE}: 300 positions are read, by the workers of spark.master existing" in told
+    assert f"{LAKE}: 300 positions are read, by the workers of spark.master existing" in steps
     assert (300, 300) == (done.removed, done.landed)
     assert jobs_before + 3 == scheduler.numTotalJobs()
     assert list(range(300)) == shop.ids()[0]

@@ -160,23 +160,23 @@ except PenstockError as error:
 
 def test_a_java_that_is_killed_while_spark_starts_asks_for_a_restart_too(tmp_path: Path) -> None:
     program = [sys.executable, "-c", KILLED_AT_THE_START]
-    told = subprocess.run(
-        program, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120
+    done = subprocess.run(
+        program, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=280
     )
 
-    assert "P601 75\n" == told.stdout
+    assert "P601 75\n" == done.stdout
 
 
 def test_a_session_that_is_lent_works_with_its_own_daemon_and_is_left_as_it_was(
     worker_path: Path, tmp_path: Path
 ) -> None:
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, worker_path / "guest.py"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=280,
     ).stdout
 
     assert {
@@ -189,7 +189,7 @@ def test_a_session_that_is_lent_works_with_its_own_daemon_and_is_left_as_it_was(
         "stopped": "P601",
         "not a session": "P604",
         "wrong master": "P603",
-    } == json.loads(told)
+    } == json.loads(output)
 
 
 def _lives(process: psutil.Process) -> bool:

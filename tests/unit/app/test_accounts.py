@@ -67,8 +67,8 @@ def of_flink(
 
 
 def pairs(base: dict[str, str], *options: Option) -> str:
-    told = base | {name: value for name, value, _ in options}
-    return ", ".join(f"'{name}' = '{value}'" for name, value in told.items())
+    reported = base | {name: value for name, value, _ in options}
+    return ", ".join(f"'{name}' = '{value}'" for name, value in reported.items())
 
 
 def of_ingest(*options: Option) -> str:
@@ -80,15 +80,15 @@ def of_ingest(*options: Option) -> str:
 
 
 def what_became(found: Migrated, name: str) -> set[str]:
-    """Return where an option is accounted for; kafka-delta-ingest's stand with what they name."""
+    """Return where an option is accounted for; kafka-delta-ingest's are with what they name."""
 
-    def told(option: str) -> bool:
+    def reported(option: str) -> bool:
         return option == name or option.startswith(f"{name} ")
 
     return {
-        *(TAKEN for option, setting in found.mapped if told(option) and setting),
-        *(LEFT for option, why in found.left if told(option) and why),
-        *(ASKED for each in found.questions() if told(each.option) and each.decide),
+        *(TAKEN for option, setting in found.mapped if reported(option) and setting),
+        *(LEFT for option, why in found.unmapped if reported(option) and why),
+        *(ASKED for each in found.questions() if reported(each.option) and each.decide),
     }
 
 
@@ -144,9 +144,9 @@ def codes_of(written: str, base: Path) -> set[str]:
     ),
 )
 def test_no_option_of_a_connector_goes_without_account(
-    options: list[Option], strange: dict[str, str]
+    options: list[Option], unknown: dict[str, str]
 ) -> None:
-    text = of_connect(*options, *((name, value, ASKED) for name, value in strange.items()))
+    text = of_connect(*options, *((name, value, ASKED) for name, value in unknown.items()))
     written, found = translated(text)
 
     names = {line.partition("=")[0] for line in text.splitlines()}
@@ -231,8 +231,8 @@ def test_a_column_that_is_no_field_of_the_record_is_undecided(
     written, found = translated(text)
 
     assert (kind == ASKED) == (codes_of(written, tmp_path) == {"P175"})
-    told = [option for option, _ in found.left if option.startswith("CREATE TABLE s: ")]
-    assert (["CREATE TABLE s: id"] + (["CREATE TABLE s: tags"] if kind == LEFT else [])) == told
+    reported = [option for option, _ in found.unmapped if option.startswith("CREATE TABLE s: ")]
+    assert (["CREATE TABLE s: id"] + (["CREATE TABLE s: tags"] if kind == LEFT else [])) == reported
 
 
 def test_a_table_without_a_pattern_takes_no_record_of_those_that_are_routed(
@@ -277,7 +277,9 @@ def test_a_transform_is_asked_about_once_with_its_own_options() -> None:
     (question,) = found.questions()
     assert "transforms.mask.type" == question.option
     assert "MaskField$Value fields=email predicate=p" in question.value
-    assert {"transforms", "transforms.mask.fields", "transforms.gone.type"} <= {*dict(found.left)}
+    assert {"transforms", "transforms.mask.fields", "transforms.gone.type"} <= {
+        *dict(found.unmapped)
+    }
 
 
 def test_an_envelope_under_a_predicate_is_not_taken_for_all_records() -> None:
@@ -297,9 +299,9 @@ def test_variables_before_a_command_are_accounted_for_without_their_values() -> 
     written, found = translated(text)
 
     asked = [each.option for each in found.questions()]
-    assert ["words behind the table's place", "AWS_SECRET_ACCESS_KEY"] == asked
+    assert ["words after the table's place", "AWS_SECRET_ACCESS_KEY"] == asked
     assert "hunter2" not in written
-    assert "RUST_LOG" in dict(found.left)
+    assert "RUST_LOG" in dict(found.unmapped)
 
 
 def test_a_references_of_the_other_system_stays_text_in_the_entry(tmp_path: Path) -> None:
@@ -315,7 +317,7 @@ def test_a_references_of_the_other_system_stays_text_in_the_entry(tmp_path: Path
 @pytest.mark.parametrize(
     ("reset", "code", "undecided"), [("earliest", 0, []), ("latest", 2, ["latest"])]
 )
-def test_init_ends_with_2_while_something_is_undecided_and_tells_where(
+def test_init_ends_with_2_while_something_is_undecided_and_reports_where(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     reset: str,
@@ -326,9 +328,9 @@ def test_init_ends_with_2_while_something_is_undecided_and_tells_where(
     theirs.write_text(of_connect(("consumer.override.auto.offset.reset", reset, ASKED)))
 
     assert code == init(spec, from_config=theirs, json=True)
-    told = json.loads(capsys.readouterr().out)
-    assert undecided == [each["value"] for each in told["undecided"]]
-    assert (code == 0) == told["valid"]
+    reported = json.loads(capsys.readouterr().out)
+    assert undecided == [each["value"] for each in reported["undecided"]]
+    assert (code == 0) == reported["valid"]
     spec.unlink()
     assert code == init(spec, from_config=theirs)
     shown = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""Each check of `penstock doctor` tells what is wrong, and what to do next."""
+"""Each check of `penstock doctor` says what is wrong, and what to do next."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from penstock.ports.checks import CheckStatus
 GOOD, ODD, BAD = CheckStatus.OK, CheckStatus.WARNING, CheckStatus.FAILED
 
 
-def test_workers_of_another_python_are_told() -> None:
-    assert GOOD is machine.python({}).standing
-    assert ODD is machine.python({"PYSPARK_PYTHON": "/usr/bin/false"}).standing
+def test_workers_of_another_python_are_reported() -> None:
+    assert GOOD is machine.python({}).status
+    assert ODD is machine.python({"PYSPARK_PYTHON": "/usr/bin/false"}).status
 
 
 def test_the_libraries_of_this_environment_fit() -> None:
-    assert GOOD is machine.libraries().standing
+    assert GOOD is machine.libraries().status
 
 
 def test_a_library_of_another_version_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,16 +29,16 @@ def test_a_library_of_another_version_does_not_fit(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(machine.metadata, "requires", lambda _: wanted)
     found = machine.libraries()
 
-    assert (BAD, "P611", 2) == (found.standing, found.code, found.exit_code)
+    assert (BAD, "P611", 2) == (found.status, found.code, found.exit_code)
     assert "no-such-library is not installed" in found.message
     assert "pyarrow" in found.message
     assert "pytest" not in found.message
 
 
-def test_a_machine_without_java_is_told() -> None:
+def test_a_machine_without_java_is_reported() -> None:
     found = machine.java({"PATH": "/nowhere"})
 
-    assert (BAD, "P602", 2) == (found.standing, found.code, found.exit_code)
+    assert (BAD, "P602", 2) == (found.status, found.code, found.exit_code)
 
 
 def test_jars_that_the_spec_names_must_be_there(tmp_path: Path) -> None:
@@ -46,29 +46,29 @@ def test_jars_that_the_spec_names_must_be_there(tmp_path: Path) -> None:
     there = f"file://{tmp_path}/a.jar,s3://jars/b.jar"
     found = machine.jars({"spark.jars": there, "spark.driver.extraClassPath": "/nowhere/*"})
 
-    assert GOOD is machine.jars({"spark.jars": there}).standing
-    assert (BAD, "P612") == (found.standing, found.code)
+    assert GOOD is machine.jars({"spark.jars": there}).status
+    assert (BAD, "P612") == (found.status, found.code)
     assert "/nowhere/ (spark.driver.extraClassPath)" in found.message
 
 
-def test_a_port_that_is_taken_is_told() -> None:
+def test_a_port_that_is_taken_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         environment = {"PENSTOCK_METRICS": f"127.0.0.1:{port}"}
         found = {each.subject: each for each in machine.ports(environment, {})}
 
-    assert GOOD is found["loopback"].standing
+    assert GOOD is found["loopback"].status
     assert ("P613", 75) == (found["metrics"].code, found["metrics"].exit_code)
     assert str(port) in found["metrics"].hint
 
 
 @pytest.mark.parametrize("text", ["127.0.0.1:99999", "host", "127.0.0.1:http"])
-def test_an_address_for_metrics_that_a_run_refuses_is_told_as_it_does(text: str) -> None:
+def test_an_address_for_metrics_that_a_run_refuses_is_reported_as_it_does(text: str) -> None:
     *_, found = machine.ports({"PENSTOCK_METRICS": text}, {})
 
     assert ("metrics", BAD, "P592", 2) == (
         found.subject,
-        found.standing,
+        found.status,
         found.code,
         found.exit_code,
     )
@@ -79,31 +79,31 @@ def test_an_address_for_metrics_that_a_run_refuses_is_told_as_it_does(text: str)
 def test_an_address_for_metrics_that_a_run_takes_is_good(text: str) -> None:
     *_, found = machine.ports({"PENSTOCK_METRICS": text}, {})
 
-    assert ("metrics", GOOD) == (found.subject, found.standing)
+    assert ("metrics", GOOD) == (found.subject, found.status)
 
 
-def test_a_port_of_spark_that_there_is_not_is_told() -> None:
+def test_a_port_of_spark_that_there_is_not_is_reported() -> None:
     *_, found = machine.ports({}, {"spark.driver.port": "99999"})
 
-    assert (BAD, "P613") == (found.standing, found.code)
+    assert (BAD, "P613") == (found.status, found.code)
 
 
-def test_more_memory_than_there_is_is_told() -> None:
-    assert GOOD is machine.memory("inline", {}).standing
-    assert ODD is machine.memory("local[2]", {"spark.driver.memory": "900t"}).standing
+def test_more_memory_than_there_is_is_reported() -> None:
+    assert GOOD is machine.memory("inline", {}).status
+    assert ODD is machine.memory("local[2]", {"spark.driver.memory": "900t"}).status
 
 
 @pytest.mark.parametrize(
-    ("ahead", "standing"), [(0.0, GOOD), (-2.0, GOOD), (61.0, ODD), (-600.0, ODD), (None, None)]
+    ("ahead", "status"), [(0.0, GOOD), (-2.0, GOOD), (61.0, ODD), (-600.0, ODD), (None, None)]
 )
-def test_a_storage_whose_clock_is_off_is_told(ahead: float | None, standing: CheckStatus) -> None:
+def test_a_storage_whose_clock_is_off_is_reported(ahead: float | None, status: CheckStatus) -> None:
     found = skew("lake", ProbeResult(0.1, 0.1, ahead))
 
-    assert (standing or CheckStatus.UNKNOWN) is found.standing
+    assert (status or CheckStatus.UNKNOWN) is found.status
 
 
-def test_without_a_spec_this_machine_alone_is_looked_at() -> None:
+def test_without_a_spec_this_machine_alone_is_checked() -> None:
     found = examine(None, environment={"PATH": "/nowhere"})
 
-    assert {"python", "java", "jars", "memory", "disk"} <= {each.check for each in found.findings}
+    assert {"python", "java", "jars", "memory", "disk"} <= {each.check for each in found.checks}
     assert 2 == found.exit_code

@@ -11,7 +11,7 @@ from penstock.app.assembly import assembly, worker
 
 
 class Opening:
-    """A connector whose logs and readers tell when they are closed."""
+    """A connector whose logs and readers say when they are closed."""
 
     def __init__(self) -> None:
         self.closed = 0
@@ -27,7 +27,7 @@ class Opening:
 
 def test_the_log_of_a_run_is_closed_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     place = Opening()
-    monkeypatch.setattr(assembly, "log_connector", lambda _: place)
+    monkeypatch.setattr(assembly, "connector_of", lambda *_: place)
     pipeline: Any = SimpleNamespace(kafka=SimpleNamespace(revealed=dict))
     log = assembly.open_log(pipeline)
     log.cluster_id()
@@ -40,7 +40,7 @@ def test_a_reader_is_closed_when_its_secret_has_changed_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     place = Opening()
-    monkeypatch.setattr(worker, "log_connector", lambda _: place)
+    monkeypatch.setattr(worker, "connector_of", lambda *_: place)
     kept = worker._kept_reader('{"connector": "any", "password": "${env:WORD_OF_MINE}"}')
     for word in ("one", "two", "three"):
         monkeypatch.setenv("WORD_OF_MINE", word)

@@ -1,4 +1,4 @@
-"""How commands end: errors are told with their codes, and what nobody expected is a bug of ours."""
+"""How commands end: errors are reported with their codes, and what nobody expected is a bug of ours."""
 
 import json
 import os
@@ -16,10 +16,10 @@ from penstock.cli.output import (
     RED,
     guarded,
     print_json,
+    print_line,
     result_console,
     say,
     show_error,
-    tell,
 )
 from penstock.cli.run import _print_outcome
 from penstock.core.errors import InvalidError, UnavailableError
@@ -65,7 +65,7 @@ def lines_on_a_terminal(monkeypatch, capsys, error: InvalidError) -> list[str]:
     return capsys.readouterr().err.splitlines()
 
 
-def test_on_a_terminal_words_are_not_cut_and_a_command_stands_whole(monkeypatch, capsys) -> None:
+def test_on_a_terminal_words_are_not_cut_and_a_command_is_whole(monkeypatch, capsys) -> None:
     command = "penstock replay lake.bronze.orders shop.orders:0:100-200 --yes shop"
     error = InvalidError("a word " * 30, code="P473", hint=f"replay the whole:  {command}")
     lines = lines_on_a_terminal(monkeypatch, capsys, error)
@@ -77,9 +77,9 @@ def test_on_a_terminal_words_are_not_cut_and_a_command_stands_whole(monkeypatch,
 
 def test_problems_of_a_spec_fit_a_terminal_of_80_columns(monkeypatch, capsys, tmp_path) -> None:
     text = f"name: shop\n{'x' * 70}: {{ from: orders, into: {'y' * 90}.b.c, z: {'z' * 50} }}\n"
-    with pytest.raises(InvalidError) as told:
+    with pytest.raises(InvalidError) as raised:
         loads(text, base=tmp_path)
-    lines = lines_on_a_terminal(monkeypatch, capsys, told.value)
+    lines = lines_on_a_terminal(monkeypatch, capsys, raised.value)
 
     assert any("^" in line for line in lines)
     assert all(len(line.replace(RED, "").replace(PLAIN, "")) <= 80 for line in lines), lines
@@ -156,7 +156,7 @@ def test_the_outcome_of_a_run_is_its_exit_code_though_nobody_reads_it(monkeypatc
     assert 4 == guarded(act, ["--json"])
 
 
-@pytest.mark.parametrize("result", [lambda: tell("a row"), lambda: print_json({})])
+@pytest.mark.parametrize("result", [lambda: print_line("a row"), lambda: print_json({})])
 def test_a_result_whose_reader_has_seen_enough_ends_well(monkeypatch, result) -> None:
     with pipe_without_reader() as gone:
         monkeypatch.setattr("sys.stdout", gone)

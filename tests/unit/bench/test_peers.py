@@ -16,12 +16,12 @@ def test_start_and_empty_backlog_do_not_count() -> None:
         Reading(60.0, 2_200, 30.0),
     ]
 
-    told = leg(readings, peak_mib=7.0)
+    reported = leg(readings, peak_mib=7.0)
 
-    assert 2_000 / 3 == told.rows_per_second
-    assert 4.0 / 2_000 * 1e6 == told.cpu
-    assert (60.0, 30.0 / 2_200 * 1e6) == (told.whole_seconds, told.whole_cpu)
-    assert (7.0, 4) == (told.peak_mib, told.commits)
+    assert 2_000 / 3 == reported.rows_per_second
+    assert 4.0 / 2_000 * 1e6 == reported.cpu
+    assert (60.0, 30.0 / 2_200 * 1e6) == (reported.whole_seconds, reported.whole_cpu)
+    assert (7.0, 4) == (reported.peak_mib, reported.commits)
 
 
 def test_too_few_commits_measure_nothing() -> None:
@@ -37,8 +37,8 @@ def test_rows_of_a_hadoop_table_are_those_of_its_current_snapshot(tmp_path: Path
     assert 0 == committed(tmp_path)
 
     snapshots = [{"snapshot-id": n, "summary": {"total-records": str(10 * n)}} for n in (1, 2)]
-    told = {"current-snapshot-id": 1, "snapshots": snapshots}
-    (metadata / "v2.metadata.json").write_text(json.dumps(told))
+    reported = {"current-snapshot-id": 1, "snapshots": snapshots}
+    (metadata / "v2.metadata.json").write_text(json.dumps(reported))
 
     assert 10 == committed(tmp_path)
 

@@ -15,9 +15,9 @@ def test_a_sample_belongs_to_the_innermost_room_on_its_stack() -> None:
         f"{WORKER};something (libc.so.6) 1",
     ]
 
-    told = [(each.stage, each.samples) for each in stacks(lines)]
+    reported = [(each.stage, each.samples) for each in stacks(lines)]
 
-    assert [("parse", 7), ("convert", 2), ("driver", 4), ("rest", 1)] == told
+    assert [("parse", 7), ("convert", 2), ("driver", 4), ("rest", 1)] == reported
 
 
 def test_threads_that_wait_count_nowhere() -> None:

@@ -1,4 +1,4 @@
-"""The model of scale: its laws, where its constants come from, and that it tells its errors."""
+"""The model of scale: its laws, where its constants come from, and that it says its errors."""
 
 import math
 from dataclasses import replace
@@ -62,7 +62,7 @@ def test_planning_depends_on_where_it_is_done_and_not_on_the_load():
     assert 0.3 == parts(site=Site(cores=3))["planning"]
 
 
-def test_tables_wait_for_answers_beside_each_other_as_many_as_there_are_threads():
+def test_tables_wait_for_answers_together_as_many_as_there_are_threads():
     waited = {n: parts(Load(tables=n))["answers"] for n in (1, 8, 9)}
 
     assert waited[1] == waited[8] == pytest.approx(7 * 0.05)
@@ -241,7 +241,7 @@ def test_a_machine_that_follows_the_laws_is_predicted_without_an_error(tmp_path)
     assert [] == [each for each in made if abs(each.error_percent) > 1e-6]
 
 
-def test_a_machine_that_is_slower_than_predicted_is_told_with_its_error(tmp_path):
+def test_a_machine_that_is_slower_than_predicted_is_reported_with_its_error(tmp_path):
     obeying(tmp_path)
     keep(
         result(
@@ -249,18 +249,18 @@ def test_a_machine_that_is_slower_than_predicted_is_told_with_its_error(tmp_path
         ),
         tmp_path,
     )
-    told = scale_page.page(tmp_path, constants(tmp_path))
+    reported = scale_page.page(tmp_path, constants(tmp_path))
 
-    assert "| 130 ms | 261 ms | -50 % |" in told
+    assert "| 130 ms | 261 ms | -50 % |" in reported
 
 
 def test_the_page_names_the_first_bottleneck_of_each_size_and_what_helps(tmp_path):
     obeying(tmp_path)
-    told = scale_page.page(tmp_path, constants(tmp_path))
+    reported = scale_page.page(tmp_path, constants(tmp_path))
 
-    assert 2 == told.count("| first bottleneck | ")
-    assert "- 1,000 times: *answers*" in told
-    assert all(remedy in told for remedy in (scale_page.REMEDIES["records"],))
+    assert 2 == reported.count("| first bottleneck | ")
+    assert "- 1,000 times: *answers*" in reported
+    assert all(remedy in reported for remedy in (scale_page.REMEDIES["records"],))
 
 
 def test_the_picture_stays_within_its_frame(tmp_path):

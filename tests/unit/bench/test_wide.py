@@ -23,9 +23,9 @@ def test_an_avro_record_holds_what_the_json_record_of_its_number_holds(monkeypat
     twins = zip(wide.avro(100, 300), records.values(100, 300), strict=True)
     for binary, text in twins:
         found = schemaless_reader(io.BytesIO(binary[len(wide.HEADER) :]), schema)
-        told = json.loads(text)
+        reported = json.loads(text)
         stamp = found.pop("ts").isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        assert told.pop("ts") == stamp
-        assert told == found
+        assert reported.pop("ts") == stamp
+        assert reported == found
     for wrapper in (records.pool, wide._avro_pool):
         wrapper.cache_clear()

@@ -15,7 +15,7 @@ from penstock.core.errors import BugError, ConflictError, InvalidError
 
 
 class Careless(MemoryTables):
-    """Sets without comparing: each commit is applied to whatever stands there now."""
+    """Sets without comparing: each commit is applied to the state that is there now."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         super().__init__(warehouse)
@@ -47,7 +47,7 @@ class DeafTable(MemoryTable):
 
 
 class UsedUp(Careless):
-    """Takes each state once, as Delta tables do, and does not compare the table behind it."""
+    """Takes each state once, as Delta tables do, and does not compare the table itself."""
 
     def create(self, name: str, definition: Any, ledgers: Any) -> MemoryTable:
         super().create(name, definition, ledgers)
@@ -66,8 +66,8 @@ class UsedUpTable(CarelessTable):
         return super().commit(state, commit, retain=retain)
 
 
-class Told(Careless):
-    """Is of a storage that tells its own time."""
+class Timed(Careless):
+    """Is of a storage that reports its own time."""
 
     def __init__(self, warehouse: Warehouse, stored_ms: int) -> None:
         super().__init__(warehouse)
@@ -83,11 +83,11 @@ class Told(Careless):
 @pytest.mark.parametrize(
     ("by_ms", "ahead"), [(5000, 5.0), (1, 0.001), (0, 0.0), (-1000, 0.0), (-3000, -2.0)]
 )
-def test_a_clock_of_the_storage_that_differs_is_told_beyond_its_whole_seconds(
+def test_a_clock_of_the_storage_that_differs_is_reported_beyond_its_whole_seconds(
     by_ms: int, ahead: float
 ) -> None:
     clock = ManualClock()
-    catalog = Told(Warehouse(), clock.now_ms() + by_ms)
+    catalog = Timed(Warehouse(), clock.now_ms() + by_ms)
 
     assert ahead == probe(catalog, "shop", "t1", clock).ahead_seconds
 
@@ -101,16 +101,16 @@ def test_a_catalog_that_compares_passes_and_keeps_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("catalog", "told"),
+    ("catalog", "message"),
     [
         (Careless, "the second landed as well"),
         (UsedUp, "the second landed as well"),
         (Deaf, "none landed"),
     ],
 )
-def test_a_catalog_that_does_not_compare_is_found_out(catalog: Any, told: str) -> None:
+def test_a_catalog_that_does_not_compare_is_found_out(catalog: Any, message: str) -> None:
     warehouse = Warehouse()
-    with pytest.raises(InvalidError, match=told) as caught:
+    with pytest.raises(InvalidError, match=message) as caught:
         probe(catalog(warehouse), "shop", "t1", ManualClock())
 
     assert "P443" == caught.value.code
@@ -137,7 +137,7 @@ class Slow(Careless):
         return table
 
 
-def test_what_a_table_and_its_commits_took_is_told() -> None:
+def test_what_a_table_and_its_commits_took_is_reported() -> None:
     clock = ManualClock()
     clock.advance(100)
     measured = probe(Slow(Warehouse(), clock), "shop", "t1", clock)

@@ -37,8 +37,8 @@ from penstock.core.events import (
     TableCreated,
 )
 from penstock.core.schema import Field, Kind
-from penstock.landing.commit_executor import ThreadPoolCommits
 from penstock.landing.epoch.commit_queue import CommitBatch, CommitQueue
+from penstock.landing.settings import ThreadPoolCommits
 from penstock.ports.store import Owner
 from penstock.ports.tables import TableDefinition, Verdict
 from penstock.testing.contracts.table_fixture import Quiet, batch_of
@@ -68,7 +68,7 @@ def claimed(store, number, name=""):
     )
 
 
-class Bench:
+class CommitFixture:
     def __init__(self):
         self.warehouse = PlayedWarehouse()
         self.plan = FaultPlan()
@@ -125,7 +125,7 @@ def wider(state):
 
 @pytest.fixture
 def bench():
-    return Bench()
+    return CommitFixture()
 
 
 def test_a_commit_lands_and_says_so_once(bench):
@@ -147,7 +147,7 @@ def test_a_table_that_always_moves_is_given_up_for_now_after_a_limit(bench):
 
 
 def test_back_off_is_as_long_as_a_turn_and_doubles_from_the_sixth_on(bench, monkeypatch):
-    """A turn is a look and an attempt: here 0.1 s and 0.2 s. The jitter is in the middle."""
+    """A turn is a read and an attempt: here 0.1 s and 0.2 s. The jitter is in the middle."""
     slow(monkeypatch, bench, state=0.1, commit=0.2)
     bench.plan.queue(NAME, *[Fault.CONFLICT] * 12)
     land(bench.prepare(0, 3), bench.table, bench.conditions)
@@ -174,7 +174,7 @@ def test_back_off_is_spread_from_half_a_turn_to_one_and_a_half(bench, monkeypatc
 
 
 def test_a_loser_waits_no_longer_for_the_turns_of_others_than_for_its_own(bench, monkeypatch):
-    """Who has lost five times in a row stands as well as one who begins: that is what starved."""
+    """One that lost five times in a row waits no longer than one that begins: that one starved."""
     slow(monkeypatch, bench, commit=0.2)
     bench.plan.queue(NAME, *[Fault.CONFLICT] * 5)
     land(bench.prepare(0, 3), bench.table, bench.conditions)
@@ -232,7 +232,7 @@ def seek(bench):
 
 
 @pytest.mark.parametrize("fault", [None, Fault.LOSE_ANSWER])
-def test_what_landed_by_hand_is_told_with_its_snapshot_and_seconds(bench, fault):
+def test_what_landed_by_hand_is_reported_with_its_snapshot_and_seconds(bench, fault):
     commit, state = seek(bench)
     plain = MemoryTables(bench.warehouse).load(NAME)
     if fault:
@@ -240,22 +240,22 @@ def test_what_landed_by_hand_is_told_with_its_snapshot_and_seconds(bench, fault)
     bench.clock.advance(100)
     land_manual(commit, state, bench.table, bench.conditions)
 
-    (told,) = bench.observer.of(TableCommitted)
-    assert plain.state(OWN).head == told.snapshot
-    assert sum(bench.clock.waits) == pytest.approx(told.seconds)
+    (event,) = bench.observer.of(TableCommitted)
+    assert plain.state(OWN).head == event.snapshot
+    assert sum(bench.clock.waits) == pytest.approx(event.seconds)
 
 
-def test_a_commit_by_hand_is_told_with_its_own_snapshot_when_another_writes_behind_it(bench):
+def test_a_commit_by_hand_is_reported_with_its_own_snapshot_when_another_writes_after_it(bench):
     commit, state = seek(bench)
     heads = []
 
-    class Beside(RecordingObserver):
+    class OtherWriter(RecordingObserver):
         def passed(self, point):
             if point is CrashPoint.COMMIT_AFTER:
                 heads.append(bench.table.state(OWN).head)
                 bench.warehouse.foreign_append(NAME, [{each.name: None for each in ORDERS.fields}])
 
-    observer = Beside()
+    observer = OtherWriter()
     land_manual(commit, state, bench.table, replace(bench.conditions, observer=observer))
 
     assert heads == [each.snapshot for each in observer.of(TableCommitted)]
@@ -265,9 +265,9 @@ def test_a_newer_owner_fences(bench):
     newer = replace(bench.conditions, claim=claim(7, "owner-7"))
     land(bench.prepare(0, 3), bench.table, newer)
 
-    with pytest.raises(FencedError, match="generation 7") as told:
+    with pytest.raises(FencedError, match="generation 7") as raised:
         land(bench.prepare(3, 5), bench.table, bench.conditions)
-    assert newer.claim == told.value.by
+    assert newer.claim == raised.value.by
 
 
 def test_another_cluster_stops(bench):
@@ -288,7 +288,7 @@ def test_a_table_that_lost_its_ledger_stops(bench):
 
 
 def test_what_follows_a_quarantine_commit_that_does_not_land_waits_for_recovery(bench):
-    work = bench.keep(bench.refuse(2, 3), bench.prepare(0, 3))  # the quarantine stands at 0
+    work = bench.keep(bench.refuse(2, 3), bench.prepare(0, 3))  # the quarantine is at 0
 
     landings = bench.two_phase.settle(work)
 
@@ -299,24 +299,24 @@ def test_what_follows_a_quarantine_commit_that_does_not_land_waits_for_recovery(
 
 def test_recovery_drops_what_follows_before_the_quarantine_commit_itself(bench):
     work = bench.keep(bench.refuse(2, 3), bench.prepare(0, 3), bench.prepare(3, 5))
-    told = []
+    settled = []
     settle = bench.store.settle
 
     def noting(pipeline, held, commit, *, landed, reason):
-        told.append((commit.chain.is_quarantine, landed))
+        settled.append((commit.chain.is_quarantine, landed))
         settle(pipeline, held, commit, landed=landed, reason=reason)
 
     bench.store.settle = noting
     landings = bench.two_phase.recover(work)
 
     assert [False] * 3 == [each.landed for each in landings]
-    assert [(False, False), (False, False), (True, False)] == told
+    assert [(False, False), (False, False), (True, False)] == settled
     assert [] == bench.store.pending("shop")
     assert 0 == bench.rows()
     assert 1 == bench.observer.passings(CrashPoint.FENCE_AFTER)
 
 
-def test_a_quarantine_commit_behind_one_that_does_not_land_is_judged_on_its_own(bench):
+def test_a_quarantine_commit_after_one_that_does_not_land_is_decided_on_its_own(bench):
     """A quarantine is of many partitions: what cannot land of one says nothing of the other."""
     begun = {"progress": progress({1: (0, 1)}), "origins": positions({1: 0})}
     work = bench.keep(bench.refuse(2, 3), replace(bench.refuse(0, 1), **begun))
@@ -337,7 +337,7 @@ def test_an_attempt_that_was_faster_than_the_fence_is_found_landed(bench):
     assert {0: 3} == {at.partition: o for at, o in bench.table.state(OWN).landed.offsets.items()}
 
 
-def test_recovery_lands_what_can_land_and_judges_each_on_its_own(bench):
+def test_recovery_lands_what_can_land_and_decides_on_each_on_its_own(bench):
     work = bench.keep(bench.prepare(0, 3), bench.prepare(3, 5), bench.prepare(9, 11))
     landings = bench.two_phase.recover(work)
 
@@ -369,22 +369,22 @@ def test_recovery_lands_what_follows_a_quarantine_commit_that_landed(bench):
     assert [True, True] == [each.landed for each in bench.two_phase.recover(work)]
 
 
-def test_the_seconds_that_a_commit_took_are_told(bench):
+def test_the_seconds_that_a_commit_took_are_reported(bench):
     bench.clock.advance(100)
     bench.plan.queue(NAME, Fault.CONFLICT)
     land(bench.prepare(0, 3), bench.table, bench.conditions)
 
-    (told,) = bench.observer.of(TableCommitted)
-    assert pytest.approx(sum(bench.clock.waits)) == told.seconds
+    (event,) = bench.observer.of(TableCommitted)
+    assert pytest.approx(sum(bench.clock.waits)) == event.seconds
 
 
-def test_a_table_that_was_created_is_told(bench):
+def test_a_table_that_was_created_is_reported(bench):
     tables = MemoryTables(bench.warehouse)
     place, definition = ("lake.bronze.items", "bronze.items"), TableDefinition(ORDERS)
     create(tables, place, definition, [origin(OWN, {0: 0})], bench.observer)
 
-    (told,) = bench.observer.of(TableCreated)
-    assert ("lake.bronze.items", len(ORDERS.fields)) == (told.table, told.columns)
+    (event,) = bench.observer.of(TableCreated)
+    assert ("lake.bronze.items", len(ORDERS.fields)) == (event.table, event.columns)
 
 
 def test_a_chain_begins_before_the_first_epoch(bench):
@@ -392,8 +392,8 @@ def test_a_chain_begins_before_the_first_epoch(bench):
     given = {"cluster_id": "cluster-1", "rules_hash": "rules", "context": bench.conditions}
 
     assert origins == begin(bench.table, chain, origins, **given)
-    (told,) = bench.observer.of(TableCommitted)
-    assert (0, 0) == (told.epoch, bench.table.state(chain).landed.segment)
+    (event,) = bench.observer.of(TableCommitted)
+    assert (0, 0) == (event.epoch, bench.table.state(chain).landed.segment)
 
 
 def test_an_anchor_has_no_schema_to_outlive(bench):
@@ -409,9 +409,9 @@ def test_a_fence_whose_requests_are_all_lost_is_given_up_for_now(bench):
     state = bench.table.state(OWN)
     bench.plan.queue(NAME, *[Fault.LOSE_REQUEST] * 1000)
 
-    with pytest.raises(UnavailableError) as told:
+    with pytest.raises(UnavailableError) as raised:
         fence(bench.prepare(0, 3), state, bench.table, bench.conditions)
-    assert "P451" == told.value.code
+    assert "P451" == raised.value.code
 
 
 @pytest.mark.parametrize("number", [3, 9])
@@ -443,7 +443,7 @@ def test_a_schema_is_not_changed_when_it_is_another_by_now(bench):
 
 
 def test_a_table_whose_history_is_uncertain_is_not_put_back_either(bench, monkeypatch):
-    """Where its rows stand is not known, so neither is where a seek would have to go."""
+    """The position of its rows is not known, so neither is the target of a seek."""
     commit, state = seek(bench)
     uncertain = replace(state, verdict=Verdict.UNCERTAIN)
     monkeypatch.setattr(bench.table, "state", lambda _: uncertain)
@@ -470,33 +470,33 @@ def test_a_schema_that_cannot_be_changed_for_conflicts_is_given_up_for_now(bench
     wide = wider(state)
     bench.plan.queue(NAME, *[Fault.CONFLICT] * 1000)
 
-    with pytest.raises(UnavailableError) as told:
+    with pytest.raises(UnavailableError) as raised:
         evolve(bench.table, OWN, state, wide, bench.conditions)
-    assert ("P469", 40) == (told.value.code, len(bench.clock.waits))
+    assert ("P469", 40) == (raised.value.code, len(bench.clock.waits))
 
 
 def test_a_commit_on_a_state_that_has_moved_is_a_conflict(bench):
     stale, commit = bench.table.state(OWN), bench.prepare(0, 3)
     land(bench.prepare(0, 3), bench.table, bench.conditions)
 
-    with pytest.raises(ConflictError) as told:
+    with pytest.raises(ConflictError) as raised:
         bench.table.commit(stale, commit, retain=25)
-    assert "P401" == told.value.code
+    assert "P401" == raised.value.code
 
 
-def test_what_waits_behind_a_commit_that_did_not_land_is_opened_again(bench):
-    first, behind = bench.keep(bench.prepare(0, 3), bench.prepare(3, 5))
+def test_what_waits_after_a_commit_that_did_not_land_is_opened_again(bench):
+    first, later = bench.keep(bench.prepare(0, 3), bench.prepare(3, 5))
     bench.plan.take_away(NAME)
     line = CommitQueue(bench.two_phase, ThreadPoolCommits(1))
-    for work in (first, behind):
+    for work in (first, later):
         line.submit(CommitBatch(NAME, (work,)))
     line.close()
 
     held_back = line.take()[1]
-    assert ((behind,), "P460") == (held_back.batch.work, held_back.error.code)
+    assert ((later,), "P460") == (held_back.batch.work, held_back.error.code)
 
 
-def test_files_that_cannot_be_replaced_any_more_are_fenced_and_told(bench):
+def test_files_that_cannot_be_replaced_any_more_are_fenced_and_reported(bench):
     commit = replace(bench.prepare(0, 3), kind=CommitKind.REPLACE, progress={}, removes=("gone",))
 
     landing = land(commit, bench.table, bench.conditions)
@@ -509,26 +509,26 @@ def test_files_that_cannot_be_replaced_any_more_are_fenced_and_told(bench):
     assert 0 == bench.rows()
 
 
-def test_a_commit_in_doubt_is_looked_for_after_a_while(bench):
+def test_a_commit_in_doubt_is_searched_for_after_a_while(bench):
     bench.plan.queue(NAME, Fault.LOSE_ANSWER)
     land(bench.prepare(0, 3), bench.table, bench.conditions)
 
     assert [0.02] == bench.clock.waits
 
 
-def test_a_commit_that_arrives_behind_a_later_attempt_is_told_as_made(bench):
+def test_a_commit_that_arrives_after_a_later_attempt_is_reported_as_made(bench):
     """The first is on its way, the second meets what it made: it is ours all the same."""
     bench.plan.queue(NAME, Fault.DELAY)
     bench.plan.before_commit(NAME, lambda: bench.plan.before_commit(NAME, bench.plan.release))
     landing = land(bench.prepare(0, 3), bench.table, bench.conditions)
 
-    (told,) = bench.observer.of(TableCommitted)
+    (event,) = bench.observer.of(TableCommitted)
     assert (True, "committed") == (landing.landed, landing.reason)
-    assert bench.table.state(OWN).head == told.snapshot
+    assert bench.table.state(OWN).head == event.snapshot
     assert [] == bench.observer.of(CommitFoundLanded)
 
 
-def test_files_of_a_schema_that_is_gone_are_dropped_with_that_reason(bench):
+def test_files_of_a_replaced_schema_are_dropped_with_that_reason(bench):
     commit, state = bench.prepare(0, 3), bench.table.state(OWN)
     wide = wider(state)
     evolve(bench.table, OWN, state, wide, bench.conditions)
@@ -539,8 +539,8 @@ def test_files_of_a_schema_that_is_gone_are_dropped_with_that_reason(bench):
     assert 0 == bench.rows()
 
 
-def test_a_fence_is_of_no_epoch_and_of_the_segment_that_stands(bench, monkeypatch):
-    """It stands in tables, where an epoch of its own would be taken for the pipeline's."""
+def test_a_fence_is_of_no_epoch_and_of_the_present_segment(bench, monkeypatch):
+    """It is kept in tables, where an epoch of its own would be taken for the pipeline's."""
     land(bench.prepare(0, 3), bench.table, bench.conditions)
     made, commit = [], bench.table.commit
     monkeypatch.setattr(
@@ -580,12 +580,12 @@ def test_what_an_earlier_owner_prepared_lands_unless_he_is_of_another_line(bench
     assert (3 if landed else 0) == bench.rows()
 
 
-def test_housekeeping_that_fails_is_told_and_does_no_harm(bench):
+def test_housekeeping_that_fails_is_reported_and_does_no_harm(bench):
     bench.plan.take_away(NAME)
     bench.two_phase.housekeep(NAME, bench.table)
 
-    (told,) = bench.observer.of(HousekeepingFailed)
-    assert (NAME, "the table bronze.orders is not there") == (told.table, told.reason)
+    (event,) = bench.observer.of(HousekeepingFailed)
+    assert (NAME, "the table bronze.orders is not there") == (event.table, event.reason)
     assert 1 == bench.observer.passings(CrashPoint.HOUSEKEEP_AFTER)
 
 
@@ -599,13 +599,13 @@ def test_a_catalog_that_forbids_is_not_asked_again(bench):
 
 
 @pytest.mark.parametrize("fault", [None, Fault.LOSE_ANSWER, Fault.OK_UNAPPLIED])
-def test_the_snapshot_that_is_told_is_the_one_that_holds_the_rows(bench, fault):
+def test_the_snapshot_that_is_reported_is_the_one_that_holds_the_rows(bench, fault):
     if fault:
         bench.plan.queue(NAME, fault)
     land(bench.prepare(0, 3), bench.table, bench.conditions)
-    (told,) = bench.observer.of(TableCommitted)
+    (event,) = bench.observer.of(TableCommitted)
 
-    assert bench.table.state(OWN).head == told.snapshot
+    assert bench.table.state(OWN).head == event.snapshot
 
 
 def test_an_anchor_of_a_quarantine_passes_the_points_of_anchors(bench):
@@ -616,6 +616,6 @@ def test_an_anchor_of_a_quarantine_passes_the_points_of_anchors(bench):
     assert 0 == bench.observer.passings(CrashPoint.QUARANTINE_AFTER)
 
 
-def test_a_quarantine_that_was_rolled_back_is_not_told_to_be_put_back() -> None:
+def test_the_hint_for_a_rolled_back_quarantine_is_not_to_put_it_back() -> None:
     assert "penstock seek lake.t" in str(rolled_back("lake.t", "gone").hint)
     assert "penstock seek" not in str(rolled_back("lake.q", "gone", quarantine=True).hint)

@@ -11,10 +11,10 @@ from penstock.core.commits import (
     Chain,
     CommitKind,
     DataFile,
+    Keyed,
     Landed,
     commit_id_of,
     digest_of,
-    files_of,
     landed_after,
     position,
 )
@@ -73,11 +73,11 @@ def test_a_commit_id_does_not_depend_on_order_or_on_a_topics_name(identity):
 
 
 def test_a_commit_id_is_as_the_tables_have_it():
-    """Ids stand in tables: the hash may never change (I5)."""
+    """Ids are kept in tables: the hash may never change (I5)."""
     assert "b1aed035447e01c7b94a5c9199028d42" == id_of("shop", "u", 0, progress({0: (0, 3)}))
 
 
-def test_a_nonce_tells_fences_apart():
+def test_a_nonce_distinguishes_fences():
     assert id_of("shop", "u", 0, {}, "a") != id_of("shop", "u", 0, {}, "b")
 
 
@@ -96,7 +96,7 @@ def test_a_fence_has_no_progress():
         prepared(CHAIN, {0: (0, 3)}, kind=CommitKind.FENCE)
 
 
-def test_the_ledger_after_a_commit_tells_who_landed_what():
+def test_the_ledger_after_a_commit_says_which_claim_landed_what():
     commit = prepared(
         CHAIN,
         {0: (5, 8)},
@@ -153,7 +153,7 @@ def test_only_the_newest_commits_are_remembered():
 def test_files_of_commits_are_listed_in_order():
     commits = [prepared(CHAIN, {0: (n, n + 1)}, files=[FILES[n]]) for n in range(3)]
 
-    assert ["b", "a", "c"] == [file.path for file in files_of(commits)]
+    assert ["b", "a", "c"] == [file.path for commit in commits for file in commit.files]
     assert [1, 1, 1] == [commit.rows for commit in commits]
 
 
@@ -180,7 +180,7 @@ def test_errors_have_their_exit_code_and_cross_processes_whole(kind, exit_code):
 
 
 def test_a_seek_forgets_the_leader_epochs_of_what_it_moves_and_of_nothing_else():
-    """They are those of the records before a position: behind another one they would be false."""
+    """They are those of the records before a position: after another one they would be false."""
     landed = replace(origin(CHAIN, {0: 9, 1: 4}), leader_epochs={part(0): 3, part(1): 5})
     seek = replace(prepared(CHAIN, {}, kind=CommitKind.SEEK), segment=1, origins={part(0): 2})
 
@@ -191,7 +191,17 @@ def test_a_seek_forgets_the_leader_epochs_of_what_it_moves_and_of_nothing_else()
     assert (1, 1) == (after.segment, len(after.recent))
 
 
-def test_an_epoch_that_is_not_known_behind_new_progress_is_forgotten():
+def test_what_a_keyed_chain_reads_again_after_a_seek_are_changes():
+    keyed = Keyed(("id",), compares_offsets=True, since={part(0): 4, part(1): 3})
+    landed = replace(origin(CHAIN, {0: 9, 1: 4}), keyed=keyed)
+    seek = replace(prepared(CHAIN, {}, kind=CommitKind.SEEK), segment=1, origins={part(0): 0})
+
+    after = landed_after(landed, seek).keyed
+
+    assert Keyed(("id",), compares_offsets=False, since={part(0): 0, part(1): 3}) == after
+
+
+def test_an_epoch_that_is_not_known_after_new_progress_is_forgotten():
     """The old one ended before the position: a broker would answer as if the log had been cut."""
     known = {part(0): 3, part(1): 5, part(2): 6}
     landed = replace(origin(CHAIN, {0: 9, 1: 4, 2: 1}), leader_epochs=known)
@@ -202,7 +212,7 @@ def test_an_epoch_that_is_not_known_behind_new_progress_is_forgotten():
 
 
 def test_ids_and_digests_are_as_the_tables_have_them():
-    """They stand in ledgers: another form would not know again what has landed."""
+    """They are kept in ledgers: another form would not recognise what has landed."""
     assert ("closings/t", 0) == (resolutions_of("t").topic_id, resolutions_of("t").partition)
     assert "ea7fb08b7a2dc461" == digest_of(FILES)
     assert "654db26558caba6b27e087938a66e76e" == commit_id_of(

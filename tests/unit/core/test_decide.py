@@ -26,7 +26,7 @@ OURS, OTHERS = DataFile("ours", 1, 1, {}), DataFile("others", 1, 1, {})
 
 def oracle(brought, held, recent, theirs, over):
     """Decide by sets. `held` and `brought` map partitions to sets of offsets; a partition that the
-    table does not know is not in `held`. Owners are `<line>/<run>`; ours is m/a, of generation 2."""
+    table does not know is not in `held`. Owners are `<line>/<run>`; ours is m/a, generation 2."""
     if recent is not None:
         return AlreadyLanded(ours=recent == "ours")
     if brought and all(
@@ -34,8 +34,8 @@ def oracle(brought, held, recent, theirs, over):
     ):
         return AlreadyLanded(ours=False)
     later = theirs[0] > 2 or (theirs[0] == 2 and theirs[1] != "m/a")
-    strangers = theirs[1].split("/")[0] != "m"
-    if later or (strangers and not over):
+    foreign = theirs[1].split("/")[0] != "m"
+    if later or (foreign and not over):
         return Fenced(by=Claim(*theirs))
     before = {at: {*range(min(offsets))} for at, offsets in brought.items()}
     if all(held.get(at) == before[at] for at in brought):
@@ -49,12 +49,12 @@ def oracle(brought, held, recent, theirs, over):
 def test_decide_agrees_with_the_oracle_on_all_small_facts(recent):
     owners = [(1, "m/a"), (2, "m/a"), (2, "m/b"), (3, "m/b"), (1, "n/c"), (2, "n/c"), (3, "n/c")]
     checked = 0
-    for standing, ranges in product(product(STANDINGS, repeat=2), product(RANGES, repeat=2)):
+    for marks, ranges in product(product(STANDINGS, repeat=2), product(RANGES, repeat=2)):
         commit = commit_of(dict(enumerate(ranges)), OURS)
-        held = {n: {*range(mark)} for n, mark in enumerate(standing) if mark is not None}
+        held = {n: {*range(mark)} for n, mark in enumerate(marks) if mark is not None}
         brought = {n: {*range(*each)} for n, each in enumerate(ranges) if each is not None}
         for theirs, over in product(owners, [False, True]):
-            ledger = ledger_at(standing, commit, recent, theirs)
+            ledger = ledger_at(marks, commit, recent, theirs)
             expected = oracle(brought, held, recent, theirs, over)
             lines = {"n"} if over else ()
             assert expected == decide(commit, ledger, Claim(2, "m/a"), lines), (ledger, commit)
@@ -70,7 +70,7 @@ def commit_of(ranges, file, held=None):
     return prepared(CHAIN, covered, files=[file], held=held)
 
 
-def ledger_at(standing, commit, recent, theirs):
+def ledger_at(marks, commit, recent, theirs):
     digest = {"ours": commit.digest, "theirs": "another digest"}.get(recent)
     return Landed(
         chain=CHAIN.name,
@@ -79,7 +79,7 @@ def ledger_at(standing, commit, recent, theirs):
         owner=theirs[1],
         segment=0,
         rules_hash="r",
-        offsets=positions({n: mark for n, mark in enumerate(standing) if mark is not None}),
+        offsets=positions({n: mark for n, mark in enumerate(marks) if mark is not None}),
         recent=() if digest is None else ((CommitId("older"), "x"), (commit.commit_id, digest)),
     )
 
@@ -107,7 +107,7 @@ class World:
 
 
 def land(world, commit, current):
-    """Decide and act as commit/ does; the commit lands under the claim of who lands it."""
+    """Decide and act as commit/ does; the commit lands under the claim of its owner."""
     decision = decide(commit, world.ledger, current)
     if not isinstance(decision, Commit):
         return decision, world
@@ -145,24 +145,24 @@ def test_all_histories_of_four_commits_of_two_generations_keep_the_invariants():
 
 
 def check_invariants(before, commit, current, decision, after):
-    told = (before.ledger, commit, decision)
+    facts = (before.ledger, commit, decision)
     offsets = {at.partition: mark for at, mark in after.ledger.offsets.items()}
     chain = [(n, offset) for n, mark in sorted(offsets.items()) for offset in range(mark)]
     # I1, I2, I3: each offset once, no gaps, and the ledger says exactly what is there.
-    assert chain == list(after.rows), told
+    assert chain == list(after.rows), facts
     for at, mark in before.ledger.offsets.items():
-        assert mark <= after.ledger.offsets[at], told
+        assert mark <= after.ledger.offsets[at], facts
     # I4: an older generation lands nothing after a newer one.
     if isinstance(decision, Commit):
-        assert before.ledger.generation <= current.generation, told
-    # I5: one id for one range, whoever prepared it, and a second landing is recognised.
+        assert before.ledger.generation <= current.generation, facts
+    # I5: one id for one range, whichever owner prepared it, and a second landing is recognised.
     if isinstance(decision, Commit):
-        assert AlreadyLanded(ours=True) == decide(commit, after.ledger, current), told
+        assert AlreadyLanded(ours=True) == decide(commit, after.ledger, current), facts
     if commit.progress and (commit.commit_id, commit.digest) in before.landed:
-        assert AlreadyLanded(ours=True) == decision, told
+        assert AlreadyLanded(ours=True) == decision, facts
     # Whatever is refused changes nothing.
     if not isinstance(decision, Commit):
-        assert before is after, told
+        assert before is after, facts
 
 
 def test_of_the_model_a_planted_fault_is_found():
@@ -174,7 +174,7 @@ def test_of_the_model_a_planted_fault_is_found():
         check_invariants(world, commit, current, Commit(), doubled)
 
 
-# Single rules, told as stories.
+# Single rules, as stories.
 
 
 def test_a_fence_of_a_newer_owner_stops_an_older_one():
@@ -233,7 +233,7 @@ def test_a_topic_made_again_is_another_partition():
     assert Gap() == decide(commit, ledger, claim())
 
 
-def test_commit_ids_are_the_same_whoever_prepares():
+def test_commit_ids_are_the_same_for_every_owner_that_prepares():
     first = commit_id_of(CHAIN, "u", 0, prepared(CHAIN, {0: (0, 2), 1: (3, 4)}).progress)
     second = commit_id_of(
         CHAIN, "u", 0, prepared(CHAIN, {1: (3, 4), 0: (0, 2)}, held=claim(9)).progress

@@ -7,7 +7,7 @@ from itertools import permutations
 from penstock.core.errors import gravest
 
 
-def test_of_several_codes_the_one_that_waits_for_a_human_is_given() -> None:
+def test_of_several_codes_the_one_that_waits_for_a_person_is_given() -> None:
     """As the page of exit codes says: 4 before 2 before 75."""
     for codes in permutations((75, 4, 0, 2, 70, 3)):
         assert 4 == gravest(codes)

@@ -1,4 +1,4 @@
-"""How files stand to a stretch that is replayed, told by hand."""
+"""The position of files to a replayed range, worked out by hand."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def file(ranges, **given):
 
 
 @pytest.mark.parametrize(
-    ("stands", "ranges"),
+    ("position", "ranges"),
     [
         ("inside", {ONE: (3, 6)}),
         ("inside", {ONE: (4, 5)}),
@@ -27,16 +27,16 @@ def file(ranges, **given):
         ("across", {ONE: (5, 7)}),
         ("across", {ONE: (2, 7)}),
         ("across", {ONE: (3, 6), OTHER: (0, 1)}),
-        ("apart", {ONE: (1, 3)}),
-        ("apart", {ONE: (6, 8)}),
-        ("apart", {OTHER: (3, 6)}),
-        ("apart", {}),
+        ("elsewhere", {ONE: (1, 3)}),
+        ("elsewhere", {ONE: (6, 8)}),
+        ("elsewhere", {OTHER: (3, 6)}),
+        ("elsewhere", {}),
     ],
 )
-def test_a_file_is_replaced_when_all_of_its_rows_are_of_the_stretch(stands, ranges):
+def test_a_file_is_replaced_when_all_of_its_rows_are_of_the_stretch(position, ranges):
     found = partition_files([file(ranges)], {ONE: span(3, 6)})
 
-    assert (stands == "inside", stands == "across") == (bool(found.inside), bool(found.across))
+    assert (position == "inside", position == "across") == (bool(found.inside), bool(found.across))
 
 
 def test_a_file_with_rows_of_others_is_never_replaced_whole():
@@ -45,7 +45,7 @@ def test_a_file_with_rows_of_others_is_never_replaced_whole():
     assert (0, 1) == (len(found.inside), len(found.across))
 
 
-def test_a_stretch_is_widened_to_what_stands_across_its_edges():
+def test_a_stretch_is_widened_to_what_is_across_its_edges():
     stretch = {ONE: span(3, 6)}
     across = [file({ONE: (2, 4)}), file({ONE: (5, 9), OTHER: (7, 8)})]
 

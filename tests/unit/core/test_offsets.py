@@ -1,10 +1,10 @@
 import pytest
+from tests.properties.core_values import concatenated
 
 from penstock.core.offsets import (
     TopicPartition,
     advanced,
     between,
-    concatenated,
     gaps_and_overlaps,
     span,
 )

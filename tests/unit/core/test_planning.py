@@ -1,4 +1,4 @@
-"""Plans of a few lanes, whose cuts and slices are told by hand."""
+"""Plans of a few lanes, with cuts and slices worked out by hand."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def slices(lanes, bound):
     ]
 
 
-def test_lanes_stand_in_the_order_of_partitions():
+def test_lanes_are_in_the_order_of_partitions():
     lanes = lanes_of({"t": positions({2: 0, 0: 0, 1: 0})}, positions({0: 1, 1: 1, 2: 1}))
 
     assert [0, 1, 2] == [each.at.partition for each in lanes]

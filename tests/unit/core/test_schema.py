@@ -53,7 +53,7 @@ def test_structs_join_member_by_member_and_what_is_not_in_both_is_optional() -> 
     assert (expected, []) == (joined, clashes)
 
 
-def test_a_clash_keeps_the_left_side_and_tells_where() -> None:
+def test_a_clash_keeps_the_left_side_and_says_where() -> None:
     left = Struct((Field("l", List(Struct((Field("m", Map(Kind.STRING, Kind.INT)),)))),))
     right = Struct((Field("l", List(Struct((Field("m", Map(Kind.STRING, Kind.DATE)),)))),))
 
@@ -61,6 +61,12 @@ def test_a_clash_keeps_the_left_side_and_tells_where() -> None:
     assert (Decimal(5, 2), [Clash("", Decimal(5, 2), Decimal(5, 1))]) == join(
         Decimal(5, 2), Decimal(5, 1)
     )
+
+
+def test_what_has_no_type_yet_gives_way_on_a_clash() -> None:
+    for nothing in (Struct(()), List(Kind.UNKNOWN), Struct((Field("x", Kind.UNKNOWN),))):
+        clash = Clash("", Kind.STRING, nothing)
+        assert (Kind.STRING, [clash]) == join(nothing, Kind.STRING) == join(Kind.STRING, nothing)
 
 
 def test_maps_of_different_keys_are_joined_by_nothing() -> None:
@@ -100,7 +106,7 @@ def test_what_has_a_type_is_kept_as_it_is() -> None:
     assert schema == known(schema)
 
 
-def test_the_text_of_a_schema_tells_all_of_it() -> None:
+def test_the_text_of_a_schema_says_all_of_it() -> None:
     schema = Struct((*POINT.fields, Field("m", Map(Kind.STRING, List(Fixed(2))))))
 
     expected = "struct<x: long not null, y: double, m: map<string, list<fixed[2]>>>"

@@ -43,7 +43,7 @@ def test_a_change_keeps_names_keys_and_what_is_required() -> None:
     assert Struct((ORDER.fields[0], Field("items", items), ORDER.fields[2])) == wider(ORDER)
 
 
-def test_a_change_is_told_the_path() -> None:
+def test_a_change_is_given_the_path() -> None:
     seen = []
 
     def note(type_: Type, path: str) -> Type:

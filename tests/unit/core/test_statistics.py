@@ -91,7 +91,7 @@ def test_a_file_of_which_something_else_is_stated_is_found(change, fault):
     assert fault == found.fault
 
 
-def test_a_column_and_a_partition_that_the_file_does_not_tell_of_are_not_compared():
+def test_a_column_and_a_partition_that_the_file_does_not_describe_are_not_compared():
     assert [] == mismatches(stated(), held(columns={}, partition={}))
 
 

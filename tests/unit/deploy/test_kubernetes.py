@@ -70,7 +70,7 @@ def test_the_spec_in_it_is_right_and_its_ports_and_secrets_are_those_of_the_pod(
 def test_the_entrypoint_starts_an_executor_as_spark_describes_it(tmp_path: Path) -> None:
     (tmp_path / "tini").write_text('#!/bin/sh\nshift 2\nprintf "%s\\n" "$@"\n')
     (tmp_path / "tini").chmod(0o755)
-    told = {
+    paths = {
         "SPARK_EXECUTOR_MEMORY": "512m",
         "SPARK_DRIVER_URL": "spark://d:7078",
         "SPARK_EXECUTOR_ID": "1",
@@ -82,7 +82,7 @@ def test_the_entrypoint_starts_an_executor_as_spark_describes_it(tmp_path: Path)
         "SPARK_JAVA_OPT_1": "-Dd=e",
         "SPARK_HOME": "/spark",
     }
-    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", **told}
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", **paths}
     entrypoint = FILES / "entrypoint"
     started = subprocess.run(
         [entrypoint, "executor"],

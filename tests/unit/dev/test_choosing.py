@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from penstock.cli import dev as commands
 from penstock.core.errors import InvalidError
-from penstock.dev import choosing
-from penstock.dev.broker import Running, everywhere
-from penstock.dev.choosing import HOME, Chosen, chosen
+from penstock.dev import broker
+from penstock.dev.broker import HOME, Chosen, Running, chosen, everywhere
 
 ONE, OTHER = Running("127.0.0.1:1", 1), Running("127.0.0.1:2", 2)
 
@@ -20,7 +20,7 @@ ONE, OTHER = Running("127.0.0.1:1", 1), Running("127.0.0.1:2", 2)
 def found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Path, Path, Running]]:
     """Brokers that run: directory, folder of `dev up`, and where. None is in the default place."""
     brokers: list[tuple[Path, Path, Running]] = []
-    monkeypatch.setattr(choosing, "everywhere", lambda: iter(brokers))
+    monkeypatch.setattr(broker, "everywhere", lambda: iter(brokers))
     monkeypatch.chdir(tmp_path)
     return brokers
 
@@ -31,7 +31,7 @@ def test_the_only_one_of_this_folder_is_meant(found: list[tuple[Path, Path, Runn
     assert Chosen(Path("/b"), OTHER) == chosen(None)
 
 
-def test_one_of_another_folder_is_told_of_and_not_meant(
+def test_one_of_another_folder_is_listed_and_not_meant(
     found: list[tuple[Path, Path, Running]],
 ) -> None:
     found += [(Path("/a"), Path("/elsewhere"), ONE)]
@@ -44,9 +44,9 @@ def test_of_several_of_this_folder_one_is_to_be_named(
 ) -> None:
     found += [(Path("/b"), Path.cwd(), OTHER), (Path("/a"), Path.cwd(), ONE)]
 
-    with pytest.raises(InvalidError) as told:
+    with pytest.raises(InvalidError) as raised:
         chosen(None)
-    assert ("P192", True) == (told.value.code, "/a, /b" in told.value.message)
+    assert ("P192", True) == (raised.value.code, "/a, /b" in raised.value.message)
     assert Chosen(Path("/a"), None) == chosen(Path("/a"))
 
 
@@ -61,3 +61,34 @@ def test_a_broker_whose_state_cannot_be_read_is_passed_over(
     monkeypatch.setattr(psutil, "process_iter", lambda _: iter([theirs]))
 
     assert [] == [*everywhere()]
+
+
+def test_a_number_that_is_no_port_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidError, match="99999 is not a port") as raised:
+        broker.up(tmp_path, 99_999)
+    assert ("P656", True) == (raised.value.code, "--port 0" in raised.value.hint)
+
+
+def test_a_port_that_our_broker_of_another_folder_has_is_reported_with_that_folder(
+    found: list[tuple[Path, Path, Running]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker, "is_free", lambda _: False)
+    found += [(Path("/a/.penstock/dev"), Path("/a"), Running("127.0.0.1:9092", 1))]
+
+    ours, others = broker._taken(9092), broker._taken(9093)
+
+    assert "port 9092 is in use by Penstock's broker of /a" == ours.message
+    assert "export BROKERS=127.0.0.1:9092" in ours.hint
+    assert "penstock dev down --directory /a/.penstock/dev" in ours.hint
+    assert "by another program" in others.message
+
+
+@pytest.mark.parametrize(("port", "said"), [(9092, False), (9192, True)])
+def test_a_broker_on_another_port_says_how_it_is_used(
+    port: int, said: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(broker, "up", lambda *_, **__: Running(f"127.0.0.1:{port}", 1))
+
+    commands.up(port=port)
+
+    assert said == (f"use it: export BROKERS=127.0.0.1:{port}" in capsys.readouterr().out)

@@ -29,35 +29,35 @@ class Undying:
         raise psutil.TimeoutExpired(timeout)
 
 
-def test_a_broker_that_does_not_end_is_told_with_its_process() -> None:
-    with pytest.raises(UnavailableError) as told:
+def test_a_broker_that_does_not_end_is_reported_with_its_process() -> None:
+    with pytest.raises(UnavailableError) as raised:
         broker._end(Undying())
 
-    assert ("P658", "kill -9 4711") == (told.value.code, told.value.hint)
+    assert ("P658", "kill -9 4711") == (raised.value.code, raised.value.hint)
 
 
 def test_the_demo_says_which_package_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data, "PACKAGE", "no_such_package")
-    with pytest.raises(InvalidError, match="no_such_package") as told:
+    with pytest.raises(InvalidError, match="no_such_package") as raised:
         data.flights()
 
-    assert "P640" == told.value.code
+    assert "P640" == raised.value.code
 
 
 def test_a_demo_whose_pipeline_says_nothing_ends_with_its_last_words() -> None:
     words = (sys.executable, "-c", "import time; time.sleep(60)")
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         silent = PipelineProcess(process, tail=["it was well"])
-        with pytest.raises(UnavailableError, match=r"said nothing for 0 s.*it was well") as told:
+        with pytest.raises(UnavailableError, match=r"said nothing for 0 s.*it was well") as raised:
             next(silent.lines(0.05))
         silent.kill()
 
-    assert "P641" == told.value.code
+    assert "P641" == raised.value.code
 
 
 def test_without_pyspark_there_is_no_resolver_for_jars(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(InvalidError) as told:
+    with pytest.raises(InvalidError) as raised:
         jars._ivy()
 
-    assert "P655" == told.value.code
+    assert "P655" == raised.value.code

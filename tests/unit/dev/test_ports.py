@@ -10,7 +10,7 @@ import pytest
 from penstock.dev import ports
 
 
-def told(place: Path, text: str) -> Path:
+def reported(place: Path, text: str) -> Path:
     path = place / "range"
     path.write_text(text)
     return path
@@ -19,7 +19,7 @@ def told(place: Path, text: str) -> Path:
 def test_a_port_is_free_and_none_that_the_system_gives_away(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(ports, "EPHEMERAL_OF_LINUX", told(tmp_path, "20000\t65535\n"))
+    monkeypatch.setattr(ports, "EPHEMERAL_OF_LINUX", reported(tmp_path, "20000\t65535\n"))
     found = ports.free_port()
     assert ports.LOWEST <= found < 20_000
     with socket.socket() as server:
@@ -47,7 +47,7 @@ def test_a_port_that_another_server_is_to_have_is_passed_over(
 def test_where_the_system_gives_away_all_it_is_asked_for_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(ports, "EPHEMERAL_OF_LINUX", told(tmp_path, "1024\t65535\n"))
+    monkeypatch.setattr(ports, "EPHEMERAL_OF_LINUX", reported(tmp_path, "1024\t65535\n"))
     assert 1024 == ports.ephemeral_from()
     assert ports.is_free(ports.free_port())
     monkeypatch.setattr(ports, "EPHEMERAL_OF_LINUX", tmp_path / "none")

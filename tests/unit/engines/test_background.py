@@ -34,7 +34,7 @@ def test_its_owner_goes_on_while_it_starts_and_waits_when_it_needs_it() -> None:
     assert [] == engine.run([])
 
 
-def test_who_needs_it_is_told_what_its_start_failed_with() -> None:
+def test_the_caller_gets_the_error_of_the_failed_start() -> None:
     def start(_token: CancellationToken) -> InlineEngine:
         raise UnavailableError("there is no memory for Java", code="P610", hint="make room")
 
@@ -47,22 +47,22 @@ def test_who_needs_it_is_told_what_its_start_failed_with() -> None:
 
 
 def test_it_is_closed_once_started_and_its_start_knows_that_it_is_not_wanted() -> None:
-    inner, told = Counted(), []
+    inner, reported = Counted(), []
     asked = threading.Event()
 
     def start(token: CancellationToken) -> InlineEngine:
-        told.append(token.is_cancelled)
+        reported.append(token.is_cancelled)
         asked.set()
         while not token.is_cancelled:
             pass
-        told.append(token.is_cancelled)
+        reported.append(token.is_cancelled)
         return inner
 
     engine = BackgroundEngine(start)
     assert asked.wait(10)
     engine.close()
 
-    assert [False, True] == told
+    assert [False, True] == reported
     assert 1 == inner.closed
 
 
@@ -88,6 +88,6 @@ def test_what_is_begun_once_it_is_not_wanted_is_ended_at_once() -> None:
     token, ends = CancellationToken(), []
     token.on_cancel(lambda: ends.append("before"))
     token.cancel()
-    token.on_cancel(lambda: ends.append("behind"))
+    token.on_cancel(lambda: ends.append("after"))
 
-    assert (True, ["before", "behind"]) == (token.is_cancelled, ends)
+    assert (True, ["before", "after"]) == (token.is_cancelled, ends)

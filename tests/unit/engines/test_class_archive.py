@@ -9,7 +9,7 @@ import pytest
 
 from penstock.engines.java import Java
 from penstock.engines.spark import class_archive
-from penstock.engines.spark.archive_path import archive_folder, archive_name
+from penstock.engines.spark.settings import archive_folder, archive_name
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.core.errors import BugError, DecisionNeededError, UnavailableError
 from penstock.engines.inline import InlineEngine
+from penstock.ports.runtime import JobResult
 
 
 @pytest.fixture
@@ -24,6 +25,13 @@ def test_results_come_in_the_order_of_their_jobs(bodies: ModuleType, capacity: i
     assert ["A", "B", "C", "D"] == list(engine.run(["a", "b", "c", "d"]))
     assert [] == list(engine.run([]))
     assert capacity == engine.capacity()
+
+
+def test_jobs_of_this_process_run_once(bodies: ModuleType) -> None:
+    bodies.work = str.upper
+
+    expected = [JobResult("A", ran_once=True), JobResult("B", ran_once=True)]
+    assert expected == InlineEngine("inline_bodies:work").run_once(["a", "b"])
 
 
 def test_jobs_overlap_when_the_capacity_allows(bodies: ModuleType) -> None:

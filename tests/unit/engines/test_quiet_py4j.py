@@ -1,4 +1,4 @@
-"""What Py4J logs of a Java that was ended is not printed: the error that follows tells it."""
+"""What Py4J logs of a Java that was ended is not printed: the error that follows says it."""
 
 from __future__ import annotations
 

@@ -70,8 +70,8 @@ def test_what_spark_says_becomes_what_the_reader_must_do(
 def test_a_library_that_finds_no_memory_is_a_worker_that_died(act: Callable[[], object]) -> None:
     with pytest.raises(MemoryError) as raised:
         act()
-    told = "".join(traceback.format_exception(raised.value))
-    error = job_failed(f"org.apache.spark.api.python.PythonException: {told}")
+    reported = "".join(traceback.format_exception(raised.value))
+    error = job_failed(f"org.apache.spark.api.python.PythonException: {reported}")
 
     assert (UnavailableError, "P606") == (type(error), error.code)
     assert str(raised.value) in error.message
@@ -105,7 +105,7 @@ def test_an_error_that_only_speaks_of_memory_stays_a_bug() -> None:
         ("", "Reason: All masters are unresponsive!", UnavailableError, "P610", "does not accept"),
     ],
 )
-def test_a_failed_start_says_what_to_look_at(
+def test_a_failed_start_says_what_to_check(
     text: str, last_words: str, kind: type[PenstockError], code: str, said: str
 ) -> None:
     error = start_failed(text, last_words, output=f"{last_words}\nenv: 'bash': No such file")

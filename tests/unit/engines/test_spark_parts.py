@@ -205,7 +205,7 @@ def test_a_spark_connect_session_is_refused_by_name() -> None:
         ("all is well\n", ""),
     ],
 )
-def test_javas_last_words_are_the_line_that_tells(said: str, expected: str) -> None:
+def test_javas_last_words_are_the_line_with_the_cause(said: str, expected: str) -> None:
     assert expected == OutputTail(io.BytesIO(said.encode())).last_error()
 
 
@@ -213,18 +213,18 @@ def test_javas_last_words_are_the_line_that_tells(said: str, expected: str) -> N
 def test_results_of_other_jobs_than_were_given_are_a_bug(jobs: list[int]) -> None:
     rows = [{"job": number, "result": "", "error": None} for number in jobs]
 
-    with pytest.raises(BugError) as told:
+    with pytest.raises(BugError) as raised:
         _results(rows, 2, 1000)
-    assert "P712" == told.value.code
+    assert "P712" == raised.value.code
 
 
 def test_a_driver_without_a_limit_takes_all_results() -> None:
     rows = [{"job": 0, "result": "x" * 2_000, "error": None}]
 
     assert ["x" * 2_000] == _results(rows, 1, None)
-    with pytest.raises(InvalidError) as told:
+    with pytest.raises(InvalidError) as raised:
         _results(rows, 1, 1_000)
-    assert "P607" == told.value.code
+    assert "P607" == raised.value.code
 
 
 @pytest.fixture
@@ -240,8 +240,8 @@ def first_job() -> Iterator[None]:
 def test_what_the_first_job_imported_is_spared_from_later_collections() -> None:
     def done() -> list[str]:
         numbers = pa.record_batch({"id": [0]})
-        (told,) = perform({}, "builtins:str", ["x"], iter([numbers]))
-        return list(told["result"].to_pylist())
+        (reported,) = perform({}, "builtins:str", ["x"], iter([numbers]))
+        return list(reported["result"].to_pylist())
 
     assert ["x"] == done()
     assert gc.get_freeze_count() > 0

@@ -111,7 +111,7 @@ def test_a_local_session_is_offline_and_keeps_to_its_folder() -> None:
     ]
 
 
-def test_a_cluster_is_not_told_about_the_drivers_folders_and_addresses() -> None:
+def test_a_cluster_does_not_get_the_drivers_folders_and_addresses() -> None:
     chosen = configuration(SparkSettings(master="yarn"), folder="/scratch")
 
     assert not {"spark.driver.host", "spark.local.dir"} & chosen.keys()
@@ -124,7 +124,7 @@ def test_a_folder_too_long_for_sockets_falls_back_to_loopback() -> None:
     assert "false" == chosen["spark.python.unix.domain.socket.enabled"]
 
 
-def test_what_looks_like_a_secret_stays_off_the_command_line_and_out_of_reprs() -> None:
+def test_probable_secrets_stay_off_the_command_line_and_out_of_reprs() -> None:
     conf = {
         "spark.hadoop.fs.s3a.secret.key": "hush",
         "spark.hadoop.fs.s3a.access.key": "hush",

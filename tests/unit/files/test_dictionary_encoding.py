@@ -39,18 +39,18 @@ def with_dictionary(rows):
 
 
 @pytest.mark.parametrize("times", [10, 100, ROWS])
-def test_values_that_stand_ten_times_or_more_get_a_dictionary(times):
+def test_values_that_occur_ten_times_or_more_get_a_dictionary(times):
     rows = table(number=NUMBERS // times, text=texts(NUMBERS // times))
     assert {"number", "text"} == with_dictionary(rows)
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_values_that_stand_once_or_twice_get_none(times):
+def test_values_that_occur_once_or_twice_get_none(times):
     rows = table(number=NUMBERS // times, text=texts(NUMBERS // times))
     assert set() == with_dictionary(rows)
 
 
-def test_each_member_of_a_struct_a_list_and_a_map_is_judged_for_itself():
+def test_each_member_of_a_struct_a_list_and_a_map_is_checked_for_itself():
     few, many = texts(NUMBERS % 7), texts(NUMBERS)
     ends = pa.array(np.arange(ROWS + 1, dtype=np.int32))
     inner = pa.StructArray.from_arrays([few, many], ["few", "many"])
@@ -72,9 +72,9 @@ def test_a_column_of_nulls_alone_keeps_its_dictionary():
     assert ["nothing"] == repeating(table(nothing=pa.nulls(ROWS, pa.string())))
 
 
-def test_of_few_rows_nothing_is_told():
+def test_of_few_rows_nothing_is_reported():
     assert repeating(table(number=NUMBERS[: ROWS_MIN - 1])) is True
 
 
-def test_small_batches_are_judged_alike():
+def test_small_batches_are_checked_alike():
     assert ["few"] == repeating(table(batch_rows=5, few=NUMBERS % 7, many=NUMBERS))

@@ -1,4 +1,4 @@
-"""Directories that cannot be made are known by a look, and catalogs say it as their acts do."""
+"""Directories that cannot be made are found by a check, and reported as by the act."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(request.param).format(file=file)
 
 
-def test_it_is_told_why(place: str) -> None:
+def test_it_is_reported_why(place: str) -> None:
     with pytest.raises(OSError):  # noqa: PT011  one of several, by the place
         Path(place).mkdir(parents=True)
     assert why_not_made(Path(place))
@@ -43,7 +43,7 @@ def test_one_that_is_there_or_can_be_made_is_none_of_them(tmp_path: Path) -> Non
     assert [] == [*tmp_path.iterdir()]
 
 
-def test_a_file_system_that_tells_no_size_is_none_of_them(tmp_path, monkeypatch) -> None:
+def test_a_file_system_that_reports_no_size_is_none_of_them(tmp_path, monkeypatch) -> None:
     """As some of those that show a bucket as a directory."""
     unsized = SimpleNamespace(f_blocks=0, f_files=0)
     monkeypatch.setattr(os, "statvfs", lambda _: unsized)
@@ -51,7 +51,7 @@ def test_a_file_system_that_tells_no_size_is_none_of_them(tmp_path, monkeypatch)
     assert "" == why_not_made(tmp_path / "a" / "b")
 
 
-def test_who_looks_need_not_be_who_writes(tmp_path, monkeypatch) -> None:
+def test_the_checking_user_need_not_be_the_writing_user(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
 
     assert "" == why_not_made(tmp_path / "a")
@@ -78,7 +78,7 @@ def test_the_database_of_a_catalog_is_named_with_what_is_wrong_of_it(place: str)
     with pytest.raises(InvalidError) as planned:
         looked_at.preview("shop.orders", DEFINITION)
 
-    told = (ran.value, planned.value)
-    assert looked_at.load("shop.orders") is None  # who only looks needs no room
-    assert ["P431", "P431"] == [each.code for each in told]
-    assert all(f"{place}/c.db cannot be made: " in each.message for each in told)
+    reported = (ran.value, planned.value)
+    assert looked_at.load("shop.orders") is None  # a reader needs no space
+    assert ["P431", "P431"] == [each.code for each in reported]
+    assert all(f"{place}/c.db cannot be made: " in each.message for each in reported)

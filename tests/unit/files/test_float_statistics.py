@@ -36,10 +36,10 @@ def test_what_a_null_struct_covers_is_not_counted() -> None:
 def test_a_column_and_a_member_of_one_path_are_counted_as_one() -> None:
     for at_the_top, inside in ((nan, 1.0), (1.0, nan)):
         member = pa.StructArray.from_arrays([pa.array([inside])], names=["b"])
-        beside = pa.array([at_the_top])
+        dotted = pa.array([at_the_top])
 
-        assert {"a.b": 1} == counted(pa.table({"a.b": beside, "a": member}))
-        assert {"a.b": 1} == counted(pa.table({"a": member, "a.b": beside}))
+        assert {"a.b": 1} == counted(pa.table({"a.b": dotted, "a": member}))
+        assert {"a.b": 1} == counted(pa.table({"a": member, "a.b": dotted}))
 
 
 def test_columns_in_lists_and_maps_are_not_counted() -> None:

@@ -42,8 +42,8 @@ def test_a_storage_that_is_away_is_an_oserror_with_the_place_and_without_a_key(m
     with pytest.raises(OSError, match=r"s3://lake/log/1\.json") as raised:  # http is not allowed
         objects.fetch("s3://lake/log", settings, "1.json")
 
-    told = f"{raised.value!r} {raised.value.__cause__}"
-    assert not any(secret in told for secret in ("AKIATEST", "hush"))
+    reported = f"{raised.value!r} {raised.value.__cause__}"
+    assert not any(secret in reported for secret in ("AKIATEST", "hush"))
 
 
 def test_a_panic_of_the_library_is_an_oserror(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""What readers disagree on stands in no statistics and no dictionary of a file."""
+"""What readers disagree on is in no statistics and no dictionary of a file."""
 
 from math import nan
 from pathlib import Path
@@ -97,7 +97,7 @@ def test_a_column_with_nan_has_no_statistics(tmp_path: Path) -> None:
 
 
 def test_a_column_with_negative_zeros_has_no_dictionary(tmp_path: Path) -> None:
-    """Readers look for 0.0 in it, and do not find -0.0."""
+    """Readers search for 0.0 in it, and do not find -0.0."""
     (file,) = written(tmp_path, [1.0, -0.0], [0.0])
 
     assert columns(file) == {**PLAIN, "x": NO_DICTIONARY, "in.y": NO_DICTIONARY}

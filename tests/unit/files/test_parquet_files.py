@@ -200,8 +200,8 @@ def test_abandon_finishes_and_deletes_nothing(tmp_path):
             pq.read_metadata(path)
 
 
-def test_a_full_disk_is_told_with_the_path(tmp_path):
-    """A file size limit of the process stands in for the disk: the write itself fails."""
+def test_a_full_disk_is_reported_with_the_path(tmp_path):
+    """A file size limit of the process are in for the disk: the write itself fails."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     world = World(tmp_path, row_group_bytes=50_000, compression="none")
@@ -219,8 +219,8 @@ def test_a_full_disk_is_told_with_the_path(tmp_path):
     assert errno.EFBIG == caught.value.__cause__.errno
 
 
-def test_a_place_that_may_not_be_written_is_told_with_the_path(tmp_path):
-    (tmp_path / "data").write_text("a file stands where the directory should be")
+def test_a_place_that_may_not_be_written_is_reported_with_the_path(tmp_path):
+    (tmp_path / "data").write_text("a file is where the directory should be")
     world = World(tmp_path)
     world.writer.write(rows(0, 10, 1))
     with pytest.raises(UnavailableError) as caught:

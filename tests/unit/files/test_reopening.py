@@ -1,4 +1,4 @@
-"""What is opened with secrets is opened anew when these change, and only then."""
+"""What is opened with secrets is opened again when these change, and only then."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from penstock.spec.secrets import ProcessSecrets
 
 
 class Place:
-    """Opens numbers, one after the other; tells which were closed."""
+    """Opens numbers, one after the other; says which were closed."""
 
     def __init__(self) -> None:
         self.opened, self.closed = 0, list[int]()
@@ -59,7 +59,7 @@ def test_what_was_open_stays_open_until_the_change_after() -> None:
 
 
 def test_a_secret_that_is_away_for_a_moment_changes_nothing() -> None:
-    """A file that is just being written anew."""
+    """A file that is just being rewritten."""
     place, environment = Place(), {"WORD": "one"}
     opened = kept(place, {"password": "${env:WORD}"}, environment)
     opened()
@@ -69,7 +69,7 @@ def test_a_secret_that_is_away_for_a_moment_changes_nothing() -> None:
     assert 1 == opened()
 
 
-def test_a_secret_that_is_away_at_first_is_told() -> None:
+def test_a_secret_that_is_away_at_first_is_reported() -> None:
     with pytest.raises(InvalidError, match="WORD"):
         kept(Place(), {"password": "${env:WORD}"}, {})()
 

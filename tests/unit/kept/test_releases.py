@@ -1,7 +1,7 @@
 """What outlives an upgrade is read by every later release: ledgers, pending commits, rules, stores.
 
 `release-0.1` holds them as that release wrote them; they are never written again. A form that
-changes gets a higher version and a directory of its own beside this one, and both are read.
+changes gets a higher version and a directory of its own next to this one, and both are read.
 """
 
 import json
@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.connectors.sql.store import sqlite_store
+from penstock.connectors.sql.file import StoreFile
+from penstock.connectors.sql.store import SqlStore
 from penstock.core.accounting import Tally
 from penstock.core.claims import Generation
 from penstock.core.commits import Chain, DataFile
@@ -71,7 +72,7 @@ def test_rules_of_0_1_are_put_back():
 
 def test_a_store_of_0_1_is_read_and_written_on(tmp_path):
     shutil.copy(KEPT / "store.db", tmp_path / "store.db")
-    store = sqlite_store(tmp_path / "store.db")
+    store = SqlStore(StoreFile(tmp_path / "store.db"))
     held = store.holding("shop").claim
     store.settle("shop", held, COMMIT, landed=True, reason="")
 
@@ -104,7 +105,7 @@ def test_a_pending_commit_of_a_newer_release_stops_the_run_and_stays(tmp_path):
     shutil.copy(KEPT / "store.db", path)
     with sqlite3.connect(path) as database:
         database.execute("UPDATE commits SET body = ?", [newer(kept("commit.json"))])
-    store = sqlite_store(path)
+    store = SqlStore(StoreFile(path))
     with pytest.raises(InvalidError, match="version 99"):
         store.pending("shop")
     store.close()

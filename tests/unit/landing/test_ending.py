@@ -1,4 +1,4 @@
-"""How a coordinator ends when even telling of it fails."""
+"""How a coordinator ends when even reporting it fails."""
 
 from collections.abc import Callable
 
@@ -8,12 +8,12 @@ from tests.story.run import StoryObserver
 from tests.story.world import World
 
 from penstock.core.events import Event, PipelineStarted, PipelineStopped
-from penstock.landing.commit_executor import ThreadPoolCommits
-from penstock.ownership.heartbeat import start_heartbeat
+from penstock.landing.settings import ThreadPoolCommits
+from penstock.ownership.claim import Heartbeat
 
 
 class Deafened(StoryObserver):
-    """A listener that fails when a pipeline starts, and when it is told that it ended."""
+    """A listener that fails when a pipeline starts, and when it ended."""
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, PipelineStarted | PipelineStopped):
@@ -30,7 +30,7 @@ def test_a_listener_that_fails_leaves_no_thread_of_commits_or_heartbeats_behind(
 
     class Beats:
         def __init__(self, act: Callable[[], bool], every_seconds: float) -> None:
-            self._beats = start_heartbeat(act, every_seconds)
+            self._beats = Heartbeat(act, every_seconds)
 
         def end(self) -> None:
             ended.append("beats")

@@ -2,7 +2,7 @@ import pytest
 
 
 class StillClock:
-    """A clock that moves when told."""
+    """A clock that moves only when advanced."""
 
     def __init__(self) -> None:
         self.ms = 1_763_721_600_000  # 2025-11-21 10:40:00 UTC

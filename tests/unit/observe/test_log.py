@@ -1,6 +1,7 @@
 import io
 import json
 import logging
+from dataclasses import replace
 from datetime import timedelta, timezone
 from typing import get_type_hints
 
@@ -21,6 +22,7 @@ from penstock.core.events import (
     GapFound,
     HousekeepingFailed,
     PartitionStalled,
+    PauseBegan,
     PipelineStarted,
     PipelineStopped,
     PoisonFound,
@@ -60,28 +62,40 @@ LINES = [
     ),
     (PipelineStarted("shop", 3, "h:1", 1, 0), "started as generation 3, 1 table"),
     (TableCreated(T, 19), "created with 19 columns"),
-    (events.StretchRead(T, 2000, 9000), "2,000 of 9,000 offsets read again"),
+    (events.ReplayProgressed(T, 2000, 9000), "2,000 of 9,000 offsets read again"),
     (events.KafkaAnswered(12.3), "answers again after 12.3 s"),
     (COMMIT, "epoch 17: 20,000 rows in 4 files, 1.2 MB, committed in 24 ms"),
+    (
+        replace(COMMIT, kind="row-delta", changes={"updated": 19_990, "late": 3}),
+        "epoch 17: 19,990 updated, 3 late; 20,000 rows in 4 files, 1.2 MB, committed in 24 ms",
+    ),
+    (
+        events.KeysAcrossPartitions(T, 2, 5),
+        "warning: 2 keys changed in two partitions of one commit: the change of the higher one wins",
+    ),
+    (
+        events.KeysAcrossPartitions(T, 0, 5),
+        "5 rows of other partitions replaced: later commits win",
+    ),
     (
         TableCommitted(0, T, "shop", "fence", "c", "83", 0, 0, 0, 0.01),
         "warning: fenced at snapshot 83",
     ),
     (
-        CommitFoundLanded(T, "shop", "abcdef0123", ours=True),
+        CommitFoundLanded(T, "shop", "abcdef0123", as_prepared=True),
         "commit abcdef01 had landed already, as prepared",
     ),
     (
-        CommitFoundLanded(T, "shop", "abcdef0123", ours=False),
+        CommitFoundLanded(T, "shop", "abcdef0123", as_prepared=False),
         "commit abcdef01 had landed already, with other files",
     ),
     (
         CommitConflicted(T, "shop", "abcdef0123", 2, "head moved"),
-        "warning: commit abcdef01, turn 2: the table changed: head moved",
+        "warning: commit abcdef01, attempt 2: the table changed: head moved",
     ),
     (
         CommitLeftInDoubt(T, "shop", "abcdef0123", 1, "timeout"),
-        "warning: commit abcdef01, turn 1: the answer was lost: timeout",
+        "warning: commit abcdef01, attempt 1: the answer was lost: timeout",
     ),
     (CommitAborted(T, "shop", "abcdef0123", "gap"), "warning: commit abcdef01 dropped: gap"),
     (
@@ -89,6 +103,7 @@ LINES = [
         "warning: commit abcdef01 is ahead of the table; planned again",
     ),
     (TableParked(T, "P404", "it is gone"), "error: parked, P404: it is gone"),
+    (PauseBegan(T, 5_000), "warning: paused until 1970-01-01 00:00:05 UTC: nothing is committed"),
     (TableResumed(T, 65.0), "resumed after 1m 05s, catching up"),
     (
         RecordsQuarantined(18, T, {"P301": 3_000, "P310": 1}),
@@ -115,8 +130,8 @@ LINES = [
     (TopicUnrouted("audit"), "warning: no rule writes it to a table; its records are not read"),
     (PipelineStopped("shop", "SIGTERM", clean=True), "stopped: SIGTERM"),
     (
-        PipelineStopped("shop", "SIGTERM", clean=False),
-        "stopped: SIGTERM; not all tables are level",
+        PipelineStopped("shop", "1 of 2 tables is parked", clean=False),
+        "stopped: 1 of 2 tables is parked",
     ),
     (
         PipelineStopped("shop", "the broker is gone", clean=False, code="P201"),
@@ -136,7 +151,7 @@ def test_a_healthy_epoch_is_one_line_per_commit(clock) -> None:
 
 
 @pytest.mark.parametrize(("event", "text"), LINES)
-def test_what_is_told_of_an_event(event: Event, text: str, clock) -> None:
+def test_what_is_reported_of_an_event(event: Event, text: str, clock) -> None:
     lines: list[str] = []
 
     console_log(lines.append, clock)(event)
@@ -144,7 +159,7 @@ def test_what_is_told_of_an_event(event: Event, text: str, clock) -> None:
     assert [text] == [line[40:] for line in lines]
 
 
-def test_all_of_an_epoch_is_told_at_debug(clock) -> None:
+def test_all_of_an_epoch_is_reported_at_debug(clock) -> None:
     lines: list[str] = []
     log = console_log(lines.append, clock, level=logging.DEBUG)
 
@@ -230,7 +245,7 @@ def test_a_healthy_epoch_is_one_json_line_per_commit(clock) -> None:
     assert ["TableCommitted"] == [json.loads(line)["event"] for line in lines]
 
 
-def test_a_partition_that_stays_unreadable_is_told_every_five_minutes(clock) -> None:
+def test_a_partition_that_stays_unreadable_is_reported_every_five_minutes(clock) -> None:
     lines: list[str] = []
     log = console_log(lines.append, clock)
 
@@ -242,7 +257,7 @@ def test_a_partition_that_stays_unreadable_is_told_every_five_minutes(clock) -> 
     assert ["10:40:00", "10:45:00", "10:45:01"] == [line[:8] for line in lines]
 
 
-def test_a_partition_is_told_again_in_time_when_the_wall_clock_is_set_back() -> None:
+def test_a_partition_is_reported_again_in_time_when_the_wall_clock_is_set_back() -> None:
     lines: list[str] = []
     clock = ManualClock()
     log = console_log(lines.append, clock)
@@ -264,7 +279,7 @@ def test_a_complaint_is_a_warning(clock) -> None:
     json_log(data.append, clock).complain("the status file cannot be written")
 
     assert "warning: the status file cannot be written" == plain[0][40:]
-    assert ("Complaint", "warning") == (json.loads(data[0])["event"], json.loads(data[0])["level"])
+    assert ("Message", "warning") == (json.loads(data[0])["event"], json.loads(data[0])["level"])
 
 
 def test_lines_are_written_whole() -> None:
@@ -290,7 +305,7 @@ def test_colour_is_for_terminals_that_want_it() -> None:
     assert not wants_colour(io.StringIO(), {})
 
 
-def test_a_stall_is_an_error_line_and_its_end_is_told(clock) -> None:
+def test_a_stall_is_an_error_line_and_its_end_is_reported(clock) -> None:
     stall = events.CommitsStalled(("lake.a",), 7, True, clock.ms)
 
     assert logging.ERROR == line_of(stall).level

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import socket
 import urllib.request
+from dataclasses import replace
 
 import pytest
 
 from penstock.core import events
 from penstock.core.errors import InvalidError
-from penstock.observe.metrics import Metrics, MetricsEndpoint, address, served_at
+from penstock.observe.metrics import Metrics, address, metrics_served, served_at
 from penstock.observe.status import StatusBoard
 
 
 @pytest.fixture
-def told(clock):
-    """Return a function that tells events to board and metrics, and reads a sample."""
+def reported(clock):
+    """Return a function that says events to board and metrics, and reads a sample."""
     board = StatusBoard("shop", clock)
     metrics = Metrics(board, clock, version="1.2", interval_ms=1000, target_file_bytes=1 << 20)
 
-    def tell(*happened: events.Event) -> Metrics:
+    def report(*happened: events.Event) -> Metrics:
         for event in happened:
             board(event)
             metrics(event)
         return metrics
 
-    return tell
+    return report
 
 
 def value(metrics: Metrics, name: str, **labels: str) -> float | None:
@@ -36,8 +37,8 @@ def committed(clock, table: str = "lake.a", rows: int = 5) -> events.TableCommit
     return events.TableCommitted(1, table, "shop", "append", "c", "s", rows, 1, 99, 0.2, clock.ms)
 
 
-def test_an_epoch_is_counted_from_reading_to_landing(told, clock) -> None:
-    metrics = told(
+def test_an_epoch_is_counted_from_reading_to_landing(reported, clock) -> None:
+    metrics = reported(
         events.EpochPlanned(1, 1, 7, {"orders": 7}, {"lake.a": 7}, {"or[d[3]": 4, "orders[0]": 3}),
         events.SliceRead(1, 0, 7, 100, 0.5, {"orders": 7}),
         events.RecordsQuarantined(1, "lake.a", {"P302": 2}),
@@ -48,7 +49,7 @@ def test_an_epoch_is_counted_from_reading_to_landing(told, clock) -> None:
     assert 1 == value(metrics, "pending_commits", table="lake.a")
     assert 4 == value(metrics, "lag_records", topic="or[d", partition="3")
 
-    told(committed(clock))
+    reported(committed(clock))
     assert 7 == value(metrics, "records_read_total", topic="orders")
     assert 5 == value(metrics, "rows_landed_total", table="lake.a", operation="append")
     assert 2 == value(metrics, "records_quarantined_total", table="lake.a", code="P302")
@@ -70,43 +71,45 @@ def test_an_epoch_is_counted_from_reading_to_landing(told, clock) -> None:
 @pytest.mark.parametrize(
     ("event", "outcome"),
     [
-        (events.CommitFoundLanded("a", "shop", "c", ours=True), "found landed"),
+        (events.CommitFoundLanded("a", "shop", "c", as_prepared=True), "found landed"),
         (events.CommitConflicted("a", "shop", "c", 1, "moved"), "conflict"),
         (events.CommitLeftInDoubt("a", "shop", "c", 1, "lost"), "in doubt"),
         (events.CommitAborted("a", "shop", "c", "gone"), "aborted"),
     ],
 )
-def test_every_outcome_of_a_commit_is_counted(told, event, outcome: str) -> None:
-    assert 1 == value(told(event), "commits_total", table="a", outcome=outcome)
+def test_every_outcome_of_a_commit_is_counted(reported, event, outcome: str) -> None:
+    assert 1 == value(reported(event), "commits_total", table="a", outcome=outcome)
 
 
-def test_the_state_is_one_of_all(told) -> None:
-    metrics = told(events.PipelineStarted("shop", 3, "me", 1, 0))
+def test_the_state_is_one_of_all(reported) -> None:
+    metrics = reported(events.PipelineStarted("shop", 3, "me", 1, 0))
 
     assert 3 == value(metrics, "generation")
     assert 1 == value(metrics, "pipeline_state", state="starting")
     assert 0 == value(metrics, "pipeline_state", state="failed")
 
 
-def test_a_stall_and_a_parked_table_are_told(told, clock) -> None:
-    metrics = told(events.EpochPlanned(1, 1, 7), events.TableParked("lake.a", "P430", "no answer"))
+def test_a_stall_and_a_parked_table_are_reported(reported, clock) -> None:
+    metrics = reported(
+        events.EpochPlanned(1, 1, 7), events.TableParked("lake.a", "P430", "no answer")
+    )
     assert (0, 1) == (value(metrics, "stalled"), value(metrics, "table_parked", table="lake.a"))
 
     clock.wait(2.1)
     assert 1 == value(metrics, "stalled")
 
 
-def test_the_endpoint_answers_as_prometheus_asks_and_frees_its_port(told, clock) -> None:
-    with MetricsEndpoint(told(committed(clock)), "127.0.0.1", 0) as served:
-        url = f"http://127.0.0.1:{served.port}/metrics"
+def test_the_endpoint_answers_as_prometheus_asks_and_frees_its_port(reported, clock) -> None:
+    with metrics_served(reported(committed(clock)), "127.0.0.1", 0) as served:
+        url = f"http://127.0.0.1:{served}/metrics"
         with urllib.request.urlopen(url, timeout=10) as answer:
             text = answer.read().decode()
         assert 'penstock_rows_landed_total{operation="append",table="lake.a"} 5.0' in text
-        taken = MetricsEndpoint(told(), "127.0.0.1", served.port)
+        taken = metrics_served(reported(), "127.0.0.1", served)
         with pytest.raises(InvalidError, match="metrics cannot be served") as refused:
             taken.__enter__()
         assert "P592" == refused.value.code
-    with MetricsEndpoint(told(), "127.0.0.1", served.port):
+    with metrics_served(reported(), "127.0.0.1", served):
         pass
 
 
@@ -130,17 +133,17 @@ def test_a_url_has_brackets_around_ipv6_alone() -> None:
 
 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
-def test_metrics_are_served_at_an_ipv6_address(told) -> None:
+def test_metrics_are_served_at_an_ipv6_address(reported) -> None:
     host, port = address("[::1]:0")
-    with MetricsEndpoint(told(), host, port) as served:
-        url = served_at(host, served.port)
+    with metrics_served(reported(), host, port) as served:
+        url = served_at(host, served)
         with urllib.request.urlopen(url, timeout=10) as answer:
             assert b"penstock_build_info" in answer.read()
 
 
-def test_a_host_that_no_name_may_look_like_is_refused(told) -> None:
+def test_a_host_that_is_no_valid_name_is_refused(reported) -> None:
     with pytest.raises(InvalidError, match="not a host name") as refused:
-        MetricsEndpoint(told(), f"{'a' * 64}.example", 0).__enter__()
+        metrics_served(reported(), f"{'a' * 64}.example", 0).__enter__()
     assert "P592" == refused.value.code
 
 
@@ -150,8 +153,8 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         address(text)
 
 
-def test_what_waits_for_a_parked_table_is_told_while_all_others_are_level(told) -> None:
-    metrics = told(
+def test_what_waits_for_a_parked_table_is_reported_while_all_others_are_level(reported) -> None:
+    metrics = reported(
         events.TableParked("lake.b", "P452", "gone"),
         events.BacklogCounted({"orders": 0}, {"lake.a": 0, "lake.b": 7}, {"orders[0]": 0}),
     )
@@ -161,9 +164,26 @@ def test_what_waits_for_a_parked_table_is_told_while_all_others_are_level(told) 
     assert 7 == value(metrics, "table_lag_records", table="lake.b")
 
 
-def test_lag_is_absent_until_it_is_known(told) -> None:
+def test_lag_is_absent_until_it_is_known(reported) -> None:
     started = events.PipelineStarted("shop", 1, "me", 1, 0)
-    assert value(told(started), "lag_records", topic="orders", partition="0") is None
+    assert value(reported(started), "lag_records", topic="orders", partition="0") is None
 
-    counted = told(events.BacklogCounted({"orders": 3}, {"lake.a": 3}, {"orders[0]": 3}))
+    counted = reported(events.BacklogCounted({"orders": 3}, {"lake.a": 3}, {"orders[0]": 3}))
     assert 3 == value(counted, "lag_records", topic="orders", partition="0")
+
+
+def test_until_when_a_table_is_paused_is_a_gauge(reported) -> None:
+    name = "table_paused_until_timestamp_seconds"
+
+    assert 5 == value(reported(events.PauseBegan("lake.a", 5_000)), name, table="lake.a")
+    over = reported(events.PauseBegan("lake.a", 5_000), events.PauseEnded("lake.a"))
+    assert value(over, name, table="lake.a") is None
+
+
+def test_what_changes_of_a_keyed_table_did_is_counted(reported, clock) -> None:
+    commit = replace(committed(clock), kind="row-delta", changes={"updated": 3, "superseded": 2})
+    metrics = reported(commit, replace(commit, changes={"updated": 1}))
+
+    assert 4 == value(metrics, "changes_landed_total", table="lake.a", outcome="updated")
+    assert 2 == value(metrics, "changes_landed_total", table="lake.a", outcome="superseded")
+    assert 10 == value(metrics, "rows_landed_total", table="lake.a", operation="row-delta")

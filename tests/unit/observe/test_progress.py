@@ -61,7 +61,7 @@ def test_an_error_inside_leaves_the_terminal_as_it_was(clock) -> None:
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
 
 
-def test_a_stall_is_judged_against_the_interval(clock) -> None:
+def test_a_stall_is_checked_against_the_interval(clock) -> None:
     board, screen = StatusBoard("shop", clock), console(terminal=False)
     progress = Progress(board, clock, screen, interval_ms=1_000)
     board(FilesWritten(1, "lake.a", 1, 5, 100))
@@ -83,7 +83,7 @@ def test_more_tables_than_lines_are_counted(clock) -> None:
     assert "and 88 more tables" in screen.file.getvalue()
 
 
-def test_a_terminal_that_is_gone_stops_nothing_and_keeps_nothing(clock, monkeypatch) -> None:
+def test_a_closed_terminal_stops_nothing_and_keeps_nothing(clock, monkeypatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     master, slave = os.openpty()
     terminal = os.fdopen(slave, "w")
@@ -150,8 +150,10 @@ def test_each_frame_says_what_is_waited_for_and_since_when(clock, monkeypatch) -
             clock.ms += 1_000
 
 
-def test_what_is_said_on_ctrl_c_stands_below_the_table_and_goes_with_it(clock, monkeypatch) -> None:
-    """Also where the terminal writes ^C into the display: it stands on a line of its own."""
+def test_the_message_on_ctrl_c_is_below_the_table_and_disappears_with_it(
+    clock, monkeypatch
+) -> None:
+    """Also where the terminal writes ^C into the display: it is on a line of its own."""
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "80")
     with terminal() as (stream, seen):
@@ -180,7 +182,7 @@ def test_what_is_said_on_ctrl_c_stands_below_the_table_and_goes_with_it(clock, m
         assert seen().cursor_shown
 
 
-def test_a_log_line_above_the_display_is_whole_and_goes_on_behind_the_time() -> None:
+def test_a_log_line_above_the_display_is_whole_and_goes_on_after_the_time() -> None:
     screen = Console(file=io.StringIO(), width=40)
     name = "lake.a_namespace_of_some_length.a_table_with_a_rather_long_name"
 

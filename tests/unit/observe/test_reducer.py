@@ -9,6 +9,8 @@ from penstock.core.events import (
     EpochPrepared,
     Event,
     FilesWritten,
+    PauseBegan,
+    PauseEnded,
     PipelineStarted,
     PipelineStopped,
     RecordsQuarantined,
@@ -68,7 +70,7 @@ def test_the_claim_is_kept() -> None:
     )
 
 
-def test_an_epoch_with_more_behind_it_is_catching_up() -> None:
+def test_an_epoch_with_more_after_it_is_catching_up() -> None:
     snapshot = story(EpochPlanned(1, 2, 100, {"flights": 250}, {T: 250}))
 
     assert State.CATCHING_UP == snapshot.state
@@ -100,7 +102,7 @@ def test_a_parked_table_keeps_its_lag_when_the_others_idle() -> None:
     assert 90 == snapshot.tables["lake.b"].lag_records
 
 
-def test_what_waits_for_a_table_that_a_flood_parks_is_told_in_the_end() -> None:
+def test_what_waits_for_a_table_that_a_flood_parks_is_reported_in_the_end() -> None:
     snapshot = story(
         EpochPlanned(1, 1, 165, {"bad": 160, "flights": 5}, {T: 5, "lake.b": 160}),
         SliceRead(1, 0, 165, 9, 0.1),
@@ -116,16 +118,16 @@ def test_what_waits_for_a_table_that_a_flood_parks_is_told_in_the_end() -> None:
     assert 160 == snapshot.parked_lag_records
 
 
-def test_a_parked_table_is_never_less_behind_than_before() -> None:
+def test_a_parked_table_never_lags_less_than_before() -> None:
     parked = TableParked("lake.b", "P404", "gone")
     planned = EpochPlanned(1, 1, 5, {"flights": 5}, {T: 5, "lake.b": 90})
-    snapshot = story(planned, parked, replace(planned, behind={T: 5, "lake.b": 0}))
-    grown = story(replace(planned, behind={T: 5, "lake.b": 95}), begin=snapshot)
-    back = story(TableResumed("lake.b", 1.0), replace(planned, behind={T: 5}), begin=grown)
+    snapshot = story(planned, parked, replace(planned, table_lag={T: 5, "lake.b": 0}))
+    grown = story(replace(planned, table_lag={T: 5, "lake.b": 95}), begin=snapshot)
+    back = story(TableResumed("lake.b", 1.0), replace(planned, table_lag={T: 5}), begin=grown)
 
     lags = [each.tables["lake.b"].lag_records for each in (snapshot, grown, back)]
     assert [90, 95, 95] == lags
-    again = story(replace(planned, behind={T: 5, "lake.b": 2}), begin=back)
+    again = story(replace(planned, table_lag={T: 5, "lake.b": 2}), begin=back)
     assert 2 == again.tables["lake.b"].lag_records
 
 
@@ -154,7 +156,7 @@ def test_the_files_of_an_epoch_read_again_are_pending_once() -> None:
 
 def test_commits_of_an_earlier_run_are_settled_one_by_one() -> None:
     started = PipelineStarted("shop", 2, "host:1", 1, 3)
-    found = CommitFoundLanded(T, "shop", "c1", ours=True)
+    found = CommitFoundLanded(T, "shop", "c1", as_prepared=True)
     aborted = CommitAborted(T, "shop", "c2", "files missing")
 
     assert 1 == story(started, found, aborted).recovering
@@ -162,7 +164,7 @@ def test_commits_of_an_earlier_run_are_settled_one_by_one() -> None:
 
 
 def test_a_commit_found_landed_later_settles_the_oldest_epoch() -> None:
-    snapshot = story(written(4), written(5), CommitFoundLanded(T, "shop", "c1", ours=True))
+    snapshot = story(written(4), written(5), CommitFoundLanded(T, "shop", "c1", as_prepared=True))
 
     assert [5] == [pending.epoch for pending in snapshot.tables[T].pending]
     assert 0 == snapshot.tables[T].rows
@@ -175,7 +177,7 @@ def test_valid_through_never_moves_backwards() -> None:
     assert 900 == story(committed(3), begin=snapshot).tables[T].valid_through_ms
 
 
-def test_a_table_is_parked_since_the_first_time_it_was_told() -> None:
+def test_a_table_is_parked_since_the_first_time_it_was_reported() -> None:
     parked = story(TableParked(T, "P404", "gone"), TableParked(T, "P405", "locked"))
 
     assert Parked("P405", "locked", 1_001) == parked.tables[T].parked
@@ -243,7 +245,7 @@ def test_a_backlog_that_was_counted_ends_the_start() -> None:
     assert (State.IDLE, 0, None) == (none.state, none.lag_records, none.waiting)
 
 
-def test_a_wait_is_told_of_while_an_epoch_is_read_and_never_in_between() -> None:
+def test_a_wait_is_reported_while_an_epoch_is_read_and_never_in_between() -> None:
     planned = EpochPlanned(1, 1, 9, {"a": 9}, {T: 9})
     reading = story(planned, WaitBegan("records of epoch 1"))
     assert "records of epoch 1" == (reading.waiting and reading.waiting.what)
@@ -252,3 +254,20 @@ def test_a_wait_is_told_of_while_an_epoch_is_read_and_never_in_between() -> None
 
     later = story(planned, EpochPrepared(1, 9, 1, 0.1), WaitBegan(f"{T} to open"))
     assert later.waiting is None
+
+
+def test_a_pause_is_known_until_it_is_over() -> None:
+    paused = story(written(1), PauseBegan(T, 5_000)).tables[T]
+    over = story(written(1), PauseBegan(T, 5_000), PauseEnded(T)).tables[T]
+
+    assert (5_000, 1) == (paused.paused_until_ms, len(paused.pending))
+    assert (None, 1_003) == (over.paused_until_ms, over.pending[0].since_ms)
+
+
+def test_changes_of_a_keyed_table_are_totals_of_the_run_and_each_counts_in_the_rate():
+    first = replace(committed(1, rows=3), changes={"inserted": 3, "superseded": 7})
+    second = replace(committed(2, rows=0), changes={"deleted": 2, "inserted": 0, "healed": 1})
+    table = story(first, second).tables[T]
+
+    assert {"inserted": 3, "superseded": 7, "deleted": 2, "healed": 1} == table.changes
+    assert (3, [10, 2]) == (table.rows, [count for _, count in table.recent])

@@ -6,7 +6,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from penstock.observe.render import render_status
+from penstock.observe.render import StatusText
 from penstock.observe.snapshot import (
     LastCommit,
     Parked,
@@ -52,7 +52,7 @@ SHOP = Snapshot(
 
 def shown(snapshot: Snapshot, width: int = 80, **options) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(render_status(snapshot, NOW_MS, **options))
+    console.print(StatusText(snapshot, NOW_MS, **options))
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
 
 
@@ -93,7 +93,9 @@ def test_a_long_name_is_cut_and_numbers_are_not() -> None:
     )
 
 
-def test_a_pipeline_that_is_idle_tells_how_long_it_is_up_and_not_that_it_was_idle_so_long() -> None:
+def test_a_pipeline_that_is_idle_reports_how_long_it_is_up_and_not_that_it_was_idle_so_long() -> (
+    None
+):
     assert "shop  idle, up for 2m 05s" in shown(replace(SHOP, state=State.IDLE))
 
 
@@ -114,7 +116,7 @@ def test_of_many_tables_those_in_trouble_come_first() -> None:
     assert "and 997 more tables" == lines[7]
 
 
-def test_a_stall_is_told() -> None:
+def test_a_stall_is_reported() -> None:
     text = shown(SHOP, stall=Stall(("lake.bronze.flights",), None, NOW_MS - 90_000))
 
     assert "stalled: records read 1m 30s ago are not committed in lake.bronze.flights" in text
@@ -148,10 +150,10 @@ table      rows  rows/s  lag  pending  last commit
 lake.a  336,776       -    0        0       2s ago
 
 stopped: SIGTERM; rows, files, sizes and last commits are those of that run
-not all tables are level; the next run continues from where they are""" == shown(snapshot)
+the next run continues from where each table stands""" == shown(snapshot)
 
 
-def test_a_failure_is_told_with_its_code() -> None:
+def test_a_failure_is_reported_with_its_code() -> None:
     snapshot = replace(
         SHOP, tables={}, reading=None, lag={}, state=State.FAILED, code="P201", reason="no broker"
     )
@@ -191,7 +193,7 @@ table   rows  rows/s  lag  pending  last commit
 lake.a     0       -    ?        0            -""" == shown(STARTING)
 
 
-def test_what_an_ended_run_waited_for_is_not_told_any_more() -> None:
+def test_what_an_ended_run_waited_for_is_not_reported_any_more() -> None:
     assert "waiting" not in shown(replace(STARTING, state=State.STOPPED, reason="asked to stop"))
 
 
@@ -223,7 +225,7 @@ def test_no_name_breaks_the_columns(name: str, width: int) -> None:
 
 
 def edges(row: str) -> list[int]:
-    """Return where the words behind a row's name end, in cells, from the right."""
+    """Return where the words after a row's name end, in cells, from the right."""
     parts = re.split(r"\s{2,}(?=\S)", row.rstrip())
     ends, at = [], 0
     for part in parts:
@@ -236,7 +238,7 @@ def edges_of(header: str, column: str) -> int:
     return re.split(r"\s{2,}", header.strip()).index(column)
 
 
-def test_names_that_differ_in_their_end_alone_stay_apart() -> None:
+def test_names_that_differ_in_their_end_alone_stay_distinct() -> None:
     name = "lake.a_namespace_of_some_length.and_a_table_with_a_rather_long_name"
     tables = {f"{name}_{number}": TableStatus() for number in (1, 2)}
 
@@ -244,7 +246,7 @@ def test_names_that_differ_in_their_end_alone_stay_apart() -> None:
     assert ["_1", "_2"] == [row.split()[0][-2:] for row in rows]
 
 
-def test_what_is_told_of_a_long_name_is_told_whole() -> None:
+def test_what_is_reported_of_a_long_name_is_reported_whole() -> None:
     name = "lake.a_namespace_of_some_length.and_a_table_with_a_rather_long_name"
     tables = {name: FLIGHTS}
 
@@ -264,9 +266,10 @@ def test_a_table_that_has_no_lag_shows_none_once_others_are_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lag", "told"), [(26_115, "lag 26,115 records of parked tables"), (None, "lag ? records of")]
+    ("lag", "reported"),
+    [(26_115, "lag 26,115 records of parked tables"), (None, "lag ? records of")],
 )
-def test_no_lag_of_0_stands_above_a_parked_table_whose_records_wait(lag, told) -> None:
+def test_no_lag_of_0_is_above_a_parked_table_whose_records_wait(lag, reported) -> None:
     level = replace(FLIGHTS, pending=(), lag_records=0)
     waits = replace(WEATHER, lag_records=lag)
     ended = replace(
@@ -277,7 +280,25 @@ def test_no_lag_of_0_stands_above_a_parked_table_whose_records_wait(lag, told) -
         tables={"lake.bronze.flights": level, "lake.bronze.weather": waits},
     )
 
-    assert told in shown(ended)
+    assert reported in shown(ended)
     assert "lag 0 records" not in shown(ended)
     cured = replace(ended, tables={"lake.bronze.flights": level})
     assert "lag 0 records" in shown(cured)
+
+
+def test_until_when_a_table_is_paused_is_shown() -> None:
+    paused = replace(FLIGHTS, paused_until_ms=NOW_MS + 61_000)
+    line = "lake.bronze.flights paused until 00:17:41 UTC, for 1m 01s more: nothing is committed"
+
+    assert line in shown(replace(SHOP, tables={"lake.bronze.flights": paused}), width=100)
+    over = replace(FLIGHTS, paused_until_ms=NOW_MS)
+    assert "paused" not in shown(replace(SHOP, tables={"lake.bronze.flights": over}))
+
+
+def test_what_changes_did_is_counted_since_the_start_of_the_run() -> None:
+    table = replace(FLIGHTS, changes={"inserted": 4_000, "deleted": 2, "healed": 0})
+    snapshot = replace(SHOP, tables={"lake.a": table})
+
+    assert "\nlake.a since the start: 4,000 inserted, 2 deleted\n" in shown(snapshot)
+    stopped = replace(snapshot, state=State.STOPPED)
+    assert "\nlake.a in that run: 4,000 inserted, 2 deleted\n" in shown(stopped)

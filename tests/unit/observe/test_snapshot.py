@@ -88,8 +88,10 @@ def test_the_json_form_is_this() -> None:
         "parked": {"code": "P404", "reason": "gone", "since_ms": 1_700, "hint": ""},
         "quarantined": {"P301": 2},
         "recent": [[1_900, 10]],
-        "holds": None,
+        "changes": {},
+        "table_rows": None,
         "offsets": {},
+        "paused_until_ms": None,
     } == data["snapshot"]["tables"]["lake.a"]
 
 

@@ -16,7 +16,7 @@ PREPARED = events.EpochPrepared(1, 9, 1, 0.1)
 CONFLICT = events.CommitConflicted("lake.a", "shop", "c", 1, "another writer")
 COMMITTED = events.TableCommitted(1, "lake.a", "shop", "append", "c", "s", 9, 1, 100, 0.1)
 
-# What the pipeline tells over and over while it is stuck, by what is wrong outside.
+# What the pipeline says over and over while it is stuck, by what is wrong outside.
 STALLS = {
     "catalog down": (PLANNED, READ, events.TableParked("lake.a", "P430", "no answer")),
     "table missing": (PLANNED, READ, events.TableParked("lake.a", "P459", "missing")),
@@ -29,9 +29,9 @@ STALLS = {
 
 class Watched:
     def __init__(self, clock) -> None:
-        self.clock, self.told = clock, []
+        self.clock, self.reported = clock, []
         self.board = StatusBoard("shop", clock)
-        self.watch = StallWatch(self.board, clock, self.told.append, interval_ms=INTERVAL_MS)
+        self.watch = StallWatch(self.board, clock, self.reported.append, interval_ms=INTERVAL_MS)
         self.board(events.PipelineStarted("shop", 1, "me", 1, 0))
 
     def seconds_pass(self, *again: events.Event, seconds: float = 3) -> None:
@@ -39,7 +39,7 @@ class Watched:
             for event in again:
                 self.board(event)
             self.clock.wait(0.5)
-            self.watch.look()
+            self.watch.check()
 
 
 @pytest.fixture
@@ -48,26 +48,28 @@ def watched(clock) -> Watched:
 
 
 @pytest.mark.parametrize("what", STALLS)
-def test_every_kind_of_stall_is_told_once(watched: Watched, what: str) -> None:
+def test_every_kind_of_stall_is_reported_once(watched: Watched, what: str) -> None:
     for event in STALLS[what]:
         watched.board(event)
     watched.seconds_pass(STALLS[what][-1])
 
-    (stall,) = watched.told
+    (stall,) = watched.reported
     assert isinstance(stall, events.CommitsStalled)
     assert ("broker gone" == what) == stall.kafka
     assert (stall.tables == ("lake.a",)) == (what not in ("broker gone", "a reader that hangs"))
 
 
-def test_the_end_of_a_stall_is_told_once(watched: Watched) -> None:
+def test_the_end_of_a_stall_is_reported_once(watched: Watched) -> None:
     for event in (PLANNED, READ, WRITTEN, PREPARED):
         watched.board(event)
     watched.seconds_pass()
     watched.board(COMMITTED)
     watched.seconds_pass()
 
-    assert ["CommitsStalled", "CommitsResumed"] == [type(each).__name__ for each in watched.told]
-    assert 3.0 < watched.told[1].seconds < 4.0
+    assert ["CommitsStalled", "CommitsResumed"] == [
+        type(each).__name__ for each in watched.reported
+    ]
+    assert 3.0 < watched.reported[1].seconds < 4.0
 
 
 def test_a_pipeline_with_nothing_to_do_does_not_stall(watched: Watched) -> None:
@@ -75,19 +77,37 @@ def test_a_pipeline_with_nothing_to_do_does_not_stall(watched: Watched) -> None:
         watched.board(event)
     watched.seconds_pass(seconds=60)
 
-    assert [] == watched.told
+    assert [] == watched.reported
 
 
 @pytest.mark.parametrize("again", [PLANNED, events.KafkaAnswered(3.0)])
 def test_brokers_that_answer_again_end_the_stall(watched: Watched, again: events.Event) -> None:
     watched.seconds_pass(events.PartitionStalled("all", "no broker answers"))
     watched.board(again)
-    watched.watch.look()
+    watched.watch.check()
 
-    assert ["CommitsStalled", "CommitsResumed"] == [type(each).__name__ for each in watched.told]
+    assert ["CommitsStalled", "CommitsResumed"] == [
+        type(each).__name__ for each in watched.reported
+    ]
 
 
-def test_one_partition_without_a_leader_is_no_stall_of_all(watched: Watched) -> None:
+def test_stop_across_partitions_without_a_leader_is_no_stall_of_all(watched: Watched) -> None:
     watched.seconds_pass(events.PartitionStalled("orders[0]", "no leader"))
 
-    assert [] == watched.told
+    assert [] == watched.reported
+
+
+def test_a_table_that_is_paused_stalls_nothing_and_its_commits_have_their_time_afterwards(
+    watched: Watched,
+) -> None:
+    paused = events.PauseBegan("lake.a", watched.clock.now_ms() + 60_000)
+    for event in (PLANNED, READ, WRITTEN, PREPARED, paused):
+        watched.board(event)
+    watched.seconds_pass(seconds=30)
+    watched.board(events.PauseEnded("lake.a"))
+    watched.seconds_pass(seconds=1)
+    assert [] == watched.reported
+
+    watched.seconds_pass(seconds=3)
+    (stall,) = watched.reported
+    assert ("lake.a",) == stall.tables

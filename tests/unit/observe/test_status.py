@@ -54,11 +54,11 @@ def test_the_board_sees_the_stopping_point(board: StatusBoard) -> None:
 def test_events_of_many_threads_all_count(board: StatusBoard) -> None:
     event = TableCommitted(1, "lake.a", "shop", "append", "c", "s", 1, 1, 1, 0.1)
 
-    def tell() -> None:
+    def report() -> None:
         for _ in range(200):
             board(event)
 
-    threads = [threading.Thread(target=tell) for _ in range(4)]
+    threads = [threading.Thread(target=report) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -118,7 +118,7 @@ def test_leaving_writes_the_end_at_once(board, clock, path: Path) -> None:
     assert "status-file" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_a_file_that_cannot_be_written_is_told_once(board, clock, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported_once(board, clock, tmp_path: Path) -> None:
     complaints: list[str] = []
     (tmp_path / "taken").write_text("a file where a folder would have to be")
     path = tmp_path / "taken" / "shop.status.json"
@@ -151,19 +151,19 @@ def test_a_file_that_is_no_status_is_refused(path: Path) -> None:
     assert "P590" == caught.value.code
 
 
-def test_a_file_that_cannot_be_read_is_told(path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_reported(path: Path) -> None:
     path.mkdir()
 
     with pytest.raises(UnavailableError) as caught:
         read_status(path)
 
-    assert ("P591", f"look at its permissions: ls -l {path}") == (
+    assert ("P591", f"check its permissions: ls -l {path}") == (
         caught.value.code,
         caught.value.hint,
     )
 
 
-def test_who_writes_no_more_without_a_word_is_gone(board) -> None:
+def test_a_process_that_stops_writing_without_an_end_event_is_silent(board) -> None:
     snapshot = board.snapshot()
 
     assert not silent(snapshot, 0, SILENT_AFTER_MS)

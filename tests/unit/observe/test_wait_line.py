@@ -12,17 +12,17 @@ from penstock.observe.status import StatusBoard
 def test_a_line_is_written_over_and_erased_when_the_wait_is_over(clock) -> None:
     board, written = StatusBoard("", clock), []
     line = WaitLine(board, clock, written.append)
-    line.look()
+    line.check()
     board(WaitBegan("the pending store to answer"))
     clock.wait(0.9)
     board(WaitBegan("Kafka to answer"))
-    line.look()
+    line.check()
     for _ in range(2):
         clock.wait(1.0)
-        line.look()
+        line.check()
     board(BacklogCounted({}, {}, {}))
-    line.look()
-    line.look()
+    line.check()
+    line.check()
     line.erase()
 
     waits = [f"{ERASE}waiting {n}s for Kafka to answer" for n in (1, 2)]

@@ -10,7 +10,7 @@ from tests.story.clock import ManualClock
 from penstock.connectors.memory.store import MemoryStore
 from penstock.core.errors import FencedError, InvalidError, UnavailableError
 from penstock.ownership.claim import ClaimContext, PipelineClaim
-from penstock.ports.store import Owner
+from penstock.ports.store import Owner, Pause
 
 CANNOT_OPEN = InvalidError("unable to open database file", code="P506", hint="look")
 NO_ANSWER = UnavailableError("the store does not answer", code="P512", hint="look")
@@ -34,7 +34,7 @@ class Beating:
 
 @dataclass
 class Failing(MemoryStore):
-    """A store whose next heartbeats meet errors."""
+    """A store with next heartbeats that meet errors."""
 
     errors: list = field(default_factory=list)
 
@@ -44,7 +44,7 @@ class Failing(MemoryStore):
     def heartbeat(self, pipeline, claim, *, alive_until_ms):
         if self.errors:
             raise self.errors.pop(0)
-        super().heartbeat(pipeline, claim, alive_until_ms=alive_until_ms)
+        return super().heartbeat(pipeline, claim, alive_until_ms=alive_until_ms)
 
 
 @pytest.fixture
@@ -124,3 +124,43 @@ def test_a_beat_does_not_take_our_own_new_claim_for_anothers(clock):
     assert beating.act()
     tenure.check()
     assert 2 == tenure.claim.generation
+
+
+def test_a_pause_is_confirmed_when_no_attempt_is_under_way_and_none_begins(store, clock):
+    beating = Beating()
+    tenure = tenure_of(store, clock, beating)
+    tenure.acquire([], takeover=False)
+    begun = Pause("t", clock.now_ms(), clock.now_ms() + 60_000)
+
+    def seen_by():
+        (pause,) = store.pauses("shop")
+        return pause.seen_by
+
+    with tenure.pauses.passing("t", clock.now_ms()):
+        store.pause("shop", begun)
+        beating.act()
+        assert seen_by() == 0
+        with (
+            pytest.raises(UnavailableError) as refused,
+            tenure.pauses.passing("t", clock.now_ms()),
+        ):
+            pass
+        assert refused.value.code == "P445"
+    assert seen_by() == 0
+    beating.act()
+    assert seen_by() == tenure.claim.generation
+    with tenure.pauses.passing("another", clock.now_ms()):
+        pass
+
+    clock.advance(60)
+    with tenure.pauses.passing("t", clock.now_ms()):
+        pass
+
+
+def test_an_owner_that_claims_during_a_pause_knows_it_before_the_first_beat(store, clock):
+    store.pause("shop", Pause("t", clock.now_ms(), clock.now_ms() + 1))
+    tenure = tenure_of(store, clock, Beating())
+    tenure.acquire([], takeover=False)
+
+    with pytest.raises(UnavailableError), tenure.pauses.passing("t", clock.now_ms()):
+        pass

@@ -1,10 +1,10 @@
-"""A heartbeat, and what goes on beside the coordinator, ends when it is told to, and only then."""
+"""A heartbeat, and other background work of a run, ends when it is asked to, and only then."""
 
 import threading
 
 from tests.story.single_thread import BEATS_SHARE, OneThread
 
-from penstock.ownership.heartbeat import start_heartbeat
+from penstock.ownership.claim import Heartbeat
 
 SOON_SECONDS = 0.001
 PATIENCE_SECONDS = 60.0
@@ -19,7 +19,7 @@ def test_an_act_is_done_over_and_over_until_it_gives_false():
         done.set()
         return False
 
-    beats = start_heartbeat(act, SOON_SECONDS)
+    beats = Heartbeat(act, SOON_SECONDS)
 
     assert done.wait(PATIENCE_SECONDS)
     beats.end()
@@ -33,7 +33,7 @@ def test_nothing_begins_after_the_end():
         begun.append(True)
         return True
 
-    beats = start_heartbeat(act, SOON_SECONDS)
+    beats = Heartbeat(act, SOON_SECONDS)
     beats.end()
     count = len(begun)
 

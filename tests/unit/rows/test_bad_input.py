@@ -107,7 +107,7 @@ def landed(*several: Case) -> ConvertedBatch:
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.kind for case in CASES])
-def test_a_case_gets_its_fate(case: Case) -> None:
+def test_a_case_has_its_outcome(case: Case) -> None:
     done = landed(case)
 
     assert [case.code] * (case.code is not None) == [reject.code for reject in done.rejects]
@@ -167,7 +167,8 @@ def test_the_corpus_has_every_class_and_every_code_that_one_record_can_get() -> 
             RejectCode.EMPTY_TEXT,
             RejectCode.UNCOMPUTED,
         ),
-        *(RejectCode.SLOW, RejectCode.NO_PARTITION),
+        *(RejectCode.SLOW, RejectCode.NO_PARTITION, RejectCode.KEY_MISSING, RejectCode.KEY_ALONE),
+        RejectCode.SEQUENCE_MISSING,
     }
     expected = {str(code) for code in CODE_INFO} - not_of_one_record - elsewhere
 

@@ -221,7 +221,7 @@ def test_a_message_is_bounded_and_printable_whatever_a_record_calls_its_fields()
     assert "a�b" == safe_text("a\nb")
 
 
-def test_a_storm_of_integers_of_thousands_of_digits_is_refused_as_one_is() -> None:
+def test_many_integers_of_thousands_of_digits_are_refused_as_one_is() -> None:
     endless = b'{"a":' + b"7" * 5000 + b"}"
 
     (alone,) = landed(endless).rejects

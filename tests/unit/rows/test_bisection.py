@@ -1,4 +1,4 @@
-"""What nobody foresaw, raised for one record: it alone is refused, and nothing is guessed of others."""
+"""On an unexpected error for one record, it alone is refused, and nothing is guessed of others."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def stumble(monkeypatch, room, *offsets: int, error: type[BaseException] = TypeE
 
 def records(count: int) -> pa.RecordBatch:
     """Return records; those of offsets that end in 5 do not fit, those in 6 are tombstones."""
-    fates = {5: b'{"n": "five"}', 6: None}
-    return batch(*(fates.get(n % 10, b'{"n": %d}' % n) for n in range(count)))
+    values = {5: b'{"n": "five"}', 6: None}
+    return batch(*(values.get(n % 10, b'{"n": %d}' % n) for n in range(count)))
 
 
 @pytest.mark.parametrize("raising", [(0,), (7,), (5, 6), (99,), (0, 1, 50, 98, 99)])
-def test_all_others_have_the_fate_that_they_would_have_without_it(monkeypatch, raising) -> None:
+def test_all_others_have_the_outcome_that_they_would_have_without_it(monkeypatch, raising) -> None:
     options = replace(OPTIONS, columns="drop_value")
     before = convert_batch(records(100), at=AT, schema=TABLE, options=options)
     stumble(monkeypatch, conversion, *raising)
@@ -137,7 +137,7 @@ def test_a_combination_that_raises_is_made_in_parts() -> None:
     assert {} == made.errors
 
 
-def test_a_table_is_born_of_the_others(monkeypatch) -> None:
+def test_a_table_is_created_from_the_other_records(monkeypatch) -> None:
     stumble(monkeypatch, surveying, 1)
     seen = survey(
         batch(b'{"a": 1}', b'{"b": 1}', b'{"c": 1}'), OPTIONS, ReaderCache(), columns_max=100

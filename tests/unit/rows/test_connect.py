@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal as Exact
 from typing import Any
@@ -18,7 +18,7 @@ from penstock.core.schema_join import known
 from penstock.rows.convert.batch import ConvertedBatch, convert_batch
 from penstock.rows.convert.blocks import ConversionPlan, convert_typed_block
 from penstock.rows.decode.decoder import ReaderCache
-from penstock.rows.decode.format_reader import DecodedBlock, TextReader
+from penstock.rows.decode.format_reader import TEXT_READER, DecodedBlock
 from penstock.rows.options import RowOptions
 from penstock.rows.schema.survey import survey
 
@@ -167,32 +167,31 @@ def test_a_float_does_not_depend_on_its_neighbours(digits: str) -> None:
     schema = json.dumps(struct(field("a", "float")))
     one, bad = (f'{{"schema":{schema},"payload":{{"a":{n}}}}}'.encode() for n in (digits, '"x"'))
 
-    alone, beside = landed(one), landed(one, bad)
+    alone, together = landed(one), landed(one, bad)
 
     nearest = pa.scalar(digits).cast(pa.float32()).as_py()
     landing = [{"a": nearest}] if digits in NUMBERS else []
-    assert (landing, landing) == (alone.rows.to_pylist(), beside.rows.to_pylist())
+    assert (landing, landing) == (alone.rows.to_pylist(), together.rows.to_pylist())
     codes = [] if digits in NUMBERS else ["P302" if "e" in digits else "P365"]
     assert (codes, [*codes, "P302"]) == (
         [each.code for each in alone.rejects],
-        [each.code for each in beside.rejects],
+        [each.code for each in together.rejects],
     )
 
 
 def test_a_block_that_arrow_cannot_hold_is_read_record_by_record() -> None:
-    @dataclass(frozen=True)
-    class Overflowing(TextReader):
-        def block(self, values: pa.BinaryArray) -> DecodedBlock:
-            return DecodedBlock(pa.array([1 << 40]).cast(pa.int32()), values)
+    def overflowing(values: pa.BinaryArray) -> DecodedBlock:
+        return DecodedBlock(pa.array([1 << 40]).cast(pa.int32()), values)
 
+    reader = replace(TEXT_READER, block=overflowing)
     plan = ConversionPlan.of(Struct((Field("value", Kind.STRING),)), RowOptions({}))
 
-    fitted = convert_typed_block(pa.array([b"a", b"\xff", b"c"]), Overflowing(), plan)
+    fitted = convert_typed_block(pa.array([b"a", b"\xff", b"c"]), reader, plan)
 
     assert [{"value": "a"}, {"value": "c"}] == fitted.rows.to_pylist()
     assert ([0, 2], {1: "P303"}) == (
         fitted.positions.tolist(),
-        {at: str(misfit.code) for at, misfit in fitted.rejects.items()},
+        {at: str(reject.code) for at, reject in fitted.rejects.items()},
     )
 
 

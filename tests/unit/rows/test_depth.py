@@ -21,10 +21,9 @@ from penstock.ports.registry import RegisteredSchema
 from penstock.rows.convert.batch import convert_batch
 from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.options import Policy, RowOptions
-from penstock.rows.schema.evolution import requested_schema
+from penstock.rows.schema.evolution import changes_between, requested_schema, widened
 from penstock.rows.schema.inference import levels_in, table_schema
 from penstock.rows.schema.survey import survey
-from penstock.rows.schema.widening import changes_between, widened
 from penstock.spec.settings.sections import LimitSettings
 
 AT = TopicPartition("id", 0, "orders")
@@ -51,7 +50,7 @@ def below(frames: int, act: Callable[[], Any]) -> Any:
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("innermost", INNERMOST)
 @pytest.mark.parametrize("shape", OPENING)
-def test_the_deepest_record_that_a_spec_allows_has_a_fate(
+def test_the_deepest_record_that_a_spec_allows_has_an_outcome(
     shape: str, innermost: str, policy: Policy
 ) -> None:
     rescues = [Field("_rescued", Kind.STRING)] if policy == "rescue" else []
@@ -94,11 +93,11 @@ def test_a_deep_member_takes_no_column_away_from_others(place: str) -> None:
     odd = b'{"id":1,"payload":{"amount":2,"who":"a","extra":%s}}' % deep(31)
     records = {"first": (odd, plain), "last": (plain, odd), "alone": (odd,)}[place]
 
-    born = table_schema(
+    created = table_schema(
         survey(batch(*records), RowOptions({}), ReaderCache(), columns_max=99), {}, BARE
     )
-    assert "struct<id: long, payload: struct<amount: long, who: string>>" == str(born)
-    done = convert_batch(batch(*records), at=AT, schema=born, options=BARE)
+    assert "struct<id: long, payload: struct<amount: long, who: string>>" == str(created)
+    done = convert_batch(batch(*records), at=AT, schema=created, options=BARE)
     assert ["P361"] == [reject.code for reject in done.rejects]
     assert len(records) - 1 == done.rows.num_rows
 
@@ -123,27 +122,27 @@ def test_what_a_table_bears_of_a_deep_member_becomes_columns(count: int) -> None
         assert "x:" not in str(schema)
 
 
-def told_by_json_schema(members: dict[str, Any]) -> dict[str, Any]:
+def schema_of_json_schema(members: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": members}
 
 
-def told_by_avro(members: dict[str, Any]) -> dict[str, Any]:
+def schema_of_avro(members: dict[str, Any]) -> dict[str, Any]:
     fields = [{"name": name, "type": type_} for name, type_ in members.items()]
     return {"type": "record", "name": f"R{id(members)}", "fields": fields}
 
 
 @pytest.mark.parametrize(
-    ("format_", "scalar", "tell"),
-    [("json-schema", {"type": "integer"}, told_by_json_schema), ("avro", "long", told_by_avro)],
+    ("format_", "scalar", "record_of"),
+    [("json-schema", {"type": "integer"}, schema_of_json_schema), ("avro", "long", schema_of_avro)],
 )
-def test_columns_that_a_schema_tells_are_cut_where_they_are_too_deep(
-    format_: Any, scalar: Any, tell: Callable[[dict[str, Any]], Any]
+def test_columns_of_a_schema_are_cut_where_they_are_too_deep(
+    format_: Any, scalar: Any, record_of: Callable[[dict[str, Any]], Any]
 ) -> None:
     extra = [{"x": scalar}]
     for _ in range(30):
-        extra.append({"x": tell(extra[-1])})
-    payload = {"amount": scalar, "extra": tell(extra[-1])}
-    schema = tell({"id": scalar, "payload": tell(payload)})
+        extra.append({"x": record_of(extra[-1])})
+    payload = {"amount": scalar, "extra": record_of(extra[-1])}
+    schema = record_of({"id": scalar, "payload": record_of(payload)})
     readers = ReaderCache(One(RegisteredSchema(format_, json.dumps(schema))))
     options = RowOptions({}, format=format_)
 

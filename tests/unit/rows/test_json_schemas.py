@@ -1,4 +1,4 @@
-"""JSON behind a registry: its schema tells the columns, and refuses nothing by itself."""
+"""JSON with a registry: its schema gives the columns, and refuses nothing by itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type
 from penstock.ports.registry import RegisteredSchema, SchemaKey
 from penstock.rows.convert.batch import ConvertedBatch, convert_batch
 from penstock.rows.decode.decoder import ReaderCache
-from penstock.rows.decode.json_schema import NODES_MAX, PlainJson, reader_for
+from penstock.rows.decode.json_schema import PlainJson, reader_for
+from penstock.rows.decode.schema_tree import NODES_MAX
 from penstock.rows.options import RowOptions
 from penstock.rows.schema.evolution import requested_schema
 from penstock.rows.schema.inference import table_schema
@@ -23,6 +24,7 @@ from penstock.rows.schema.survey import survey
 
 AT = TopicPartition("id", 0, "events")
 OPTIONS = RowOptions({}, format="json-schema")
+FRAME = b"\x00\x00\x00\x00\x01"
 
 
 class One:
@@ -37,7 +39,7 @@ class One:
 
 
 def batch(*rows: Any) -> pa.RecordBatch:
-    values = [b"\x00\x00\x00\x00\x01" + json.dumps(row).encode() for row in rows]
+    values = [FRAME + json.dumps(row).encode() for row in rows]
     return pa.record_batch(
         {
             "offset": pa.array(range(len(rows)), pa.int64()),
@@ -56,7 +58,7 @@ def created(schema: Any, *rows: Any) -> tuple[Struct, ConvertedBatch]:
     return table, convert_batch(batch(*rows), at=AT, schema=table, options=OPTIONS, readers=readers)
 
 
-def told(schema: Any) -> Type:
+def type_of(schema: Any) -> Type:
     found = reader_for(json.dumps(schema), (), 64)
     assert isinstance(found, PlainJson)
     return found.type
@@ -104,8 +106,8 @@ RECURSIVE = {"properties": {"n": {"type": "integer"}, "next": {"$ref": "#"}}}
         ),
     ],
 )
-def test_a_schema_tells_a_type_or_leaves_it_open(schema: Any, expected: Type) -> None:
-    assert expected == told(schema)
+def test_a_schema_gives_a_type_or_leaves_it_open(schema: Any, expected: Type) -> None:
+    assert expected == type_of(schema)
 
 
 def test_a_schema_refers_to_others_by_their_names() -> None:
@@ -171,7 +173,7 @@ def test_a_record_that_violates_its_schema_is_refused_only_where_a_value_does_no
     assert [(3, "P366"), (4, "P366")] == [(each.offset, each.code) for each in done.rejects]
 
 
-LOGICAL = {
+LOGICAL: dict[str, Any] = {
     "type": "object",
     "properties": {
         "id": {"type": "integer", "connect.type": "int32"},
@@ -220,12 +222,32 @@ def test_a_schema_that_connect_wrote_gives_values_the_meaning_they_had_there() -
     assert [(2, "P302")] == [(each.offset, each.code) for each in done.rejects]
 
 
-def test_a_table_grows_by_what_the_schema_tells() -> None:
+@pytest.mark.parametrize("names", [["price"], ["price", "extra"], []])
+@pytest.mark.parametrize("others", [[], [{}], [{}] * 20])
+def test_a_frame_with_nothing_after_it_is_an_empty_value_alone_and_among_others(
+    names: list[str], others: list[Any]
+) -> None:
+    properties = {"note": TEXT, **{name: LOGICAL["properties"][name] for name in names}}
+    readers = ReaderCache(One({"type": "object", "properties": properties}))
+    table = Struct((Field("note", Kind.STRING),))
+    whole = batch(*others, None)
+    values = [*whole.column("value").to_pylist()[:-1], FRAME]
+    whole = whole.set_column(3, "value", pa.array(values, pa.binary()))
+
+    done = convert_batch(whole, at=AT, schema=table, options=OPTIONS, readers=readers)
+
+    assert [(len(others), "P301", "the value is empty")] == [
+        (each.offset, each.code, each.message) for each in done.rejects
+    ]
+    assert len(others) == done.rows.num_rows
+
+
+def test_a_table_grows_by_the_columns_of_the_schema() -> None:
     schema = {"properties": {"a": TEXT, "at": TEXT | {"format": "date-time"}, "n": {}}}
     table = Struct((Field("a", Kind.STRING),))
     evolve = RowOptions({}, format="json-schema", columns="evolve")
 
-    wish = requested_schema(
+    request = requested_schema(
         batch({"a": "x", "n": 1, "more": True}),
         table,
         evolve,
@@ -238,4 +260,4 @@ def test_a_table_grows_by_what_the_schema_tells() -> None:
         ("at", Kind.TIMESTAMPTZ),
         ("n", Kind.LONG),
         ("more", Kind.BOOLEAN),
-    ] == [(each.name, each.type) for each in wish.fields]
+    ] == [(each.name, each.type) for each in request.fields]

@@ -46,7 +46,7 @@ def utc(*parts: int) -> datetime:
     return datetime(*parts, tzinfo=UTC)
 
 
-def fate(rows: pa.RecordBatch, codes: list[str]) -> Any:
+def outcome(rows: pa.RecordBatch, codes: list[str]) -> Any:
     return RejectCode(codes[0]) if codes else rows.column("a")[0].as_py()
 
 
@@ -59,21 +59,21 @@ def test_a_value_lands_exactly_or_is_refused(case: Case) -> None:
     schema = Struct((Field("a", case.type),))
     expected = case.code or case.lands
 
-    def told(rows: pa.RecordBatch, codes: list[str]) -> Any:
+    def shown_outcome(rows: pa.RecordBatch, codes: list[str]) -> Any:
         return RejectCode(codes[0]) if codes else shown(rows.column("a")[0].as_py(), case.type)
 
     alone = convert_batch(batch_of(case.record), at=AT, schema=schema, options=PLAIN)
-    assert expected == told(alone.rows, [r.code for r in alone.rejects])
+    assert expected == shown_outcome(alone.rows, [r.code for r in alone.rejects])
 
     among = convert_batch(batch_of(b"{}", case.record, b"{}"), at=AT, schema=schema, options=PLAIN)
     codes = [r.code for r in among.rejects]
-    assert expected == told(among.rows.slice(1), codes)
+    assert expected == shown_outcome(among.rows.slice(1), codes)
     assert 3 - len(codes) == len(among.rows)
 
     values = pa.array([case.record], pa.binary())
     only = convert_records(values, np.array([0]), ConversionPlan.of(schema, PLAIN))
-    found = [str(misfit.code) for misfit in only.rejects.values()]
-    assert expected == told(pa.RecordBatch.from_struct_array(only.rows), found)
+    found = [str(reject.code) for reject in only.rejects.values()]
+    assert expected == shown_outcome(pa.RecordBatch.from_struct_array(only.rows), found)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_an_assumed_zone_gives_an_instant_where_the_local_time_is_unique(
         batch_of(f'{{"a":{text}}}'.encode()), at=AT, schema=schema, options=ASSUMING
     )
 
-    assert expected == fate(done.rows, [r.code for r in done.rejects])
+    assert expected == outcome(done.rows, [r.code for r in done.rejects])
 
 
 def test_an_offset_is_dropped_only_where_the_spec_says_so() -> None:

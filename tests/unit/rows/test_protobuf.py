@@ -21,7 +21,7 @@ from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type
 from penstock.ports.registry import RegisteredSchema
 from penstock.rows.convert.blocks import ConversionPlan, convert_records, convert_typed_block
-from penstock.rows.decode.protobuf.reader import ProtobufReader
+from penstock.rows.decode.protobuf.block_reader import protobuf_reader
 from penstock.rows.decode.protobuf.schema import DEPTH_MAX, message_class
 from penstock.rows.decode.schema_id import group_by_schema, message_indexes
 from penstock.rows.options import RowOptions
@@ -90,20 +90,20 @@ def message(text: str, *indexes: int) -> Any:
 def landed(text: str, indexes: tuple[int, ...], table: Struct, *values: bytes) -> list[Any]:
     """Land values: the row of each, or its code; both ways must say the same."""
     plan = ConversionPlan.of(table, RowOptions({}, columns="drop_value"))
-    reader = ProtobufReader.of(descriptors(text), indexes)
+    reader = protobuf_reader(descriptors(text), indexes)
     array = pa.array(values, pa.binary())
-    by_column = told(convert_typed_block(array, reader, plan), len(values))
+    by_column = outcomes(convert_typed_block(array, reader, plan), len(values))
     by_record = convert_records(array, np.arange(len(values)), plan, reader.record)
-    assert told(by_record, len(values)) == by_column
+    assert outcomes(by_record, len(values)) == by_column
     return by_column
 
 
-def told(fitted: Any, count: int) -> list[Any]:
+def outcomes(fitted: Any, count: int) -> list[Any]:
     found: list[Any] = [None] * count
     for position, row in zip(fitted.positions.tolist(), fitted.rows.to_pylist(), strict=True):
         found[position] = row
-    for position, misfit in fitted.rejects.items():
-        found[position] = str(misfit.code)
+    for position, reject in fitted.rejects.items():
+        found[position] = str(reject.code)
     return found
 
 
@@ -143,7 +143,7 @@ def test_a_schema_asks_for_the_columns_of_its_message() -> None:
         "states": List(Kind.STRING),
     }
 
-    asked = ProtobufReader.of(descriptors(SHOP), (1,)).type
+    asked = protobuf_reader(descriptors(SHOP), (1,)).type
 
     assert expected == {field.name: field.type for field in asked.fields}
 
@@ -170,7 +170,7 @@ NAMED = [
 
 
 @pytest.mark.parametrize(("name", "type_", "unset", "members", "value"), NAMED)
-def test_what_was_not_set_is_null_where_the_schema_can_tell_it(
+def test_unset_members_are_null_where_the_schema_tracks_presence(
     name: str, type_: Type, unset: Any, members: dict[str, Any], value: Any
 ) -> None:
     assert [unset, value] == of_order(name, type_, b"", order(**members))
@@ -237,7 +237,7 @@ REPEATED = {
         sized(6, KEY + ONE) + sized(6, KEY + HALF),
         [("k", 0.5)],
     ),
-    "a key behind its value": ("extra", EXTRA, sized(6, HALF + KEY), [("k", 0.5)]),
+    "a key after its value": ("extra", EXTRA, sized(6, HALF + KEY), [("k", 0.5)]),
     "a key and a value in one entry": (
         "extra",
         EXTRA,
@@ -251,7 +251,7 @@ REPEATED = {
         sized(13, number(1, 7) + sized(2, sized(1, b"a"))) + sized(13, number(1, 7)),
         [(7, {"sku": ""})],
     ),
-    "a key whose message stands twice in one entry": (
+    "a key whose message is in one entry twice": (
         "by_number",
         BY_NUMBER,
         sized(13, number(1, 7) + sized(2, sized(1, b"a")) + sized(2, b"")),
@@ -261,7 +261,7 @@ REPEATED = {
 
 
 @pytest.mark.parametrize("case", REPEATED)
-def test_what_stands_on_the_wire_more_than_once_is_read_as_the_runtime_reads_it(case: str) -> None:
+def test_repeated_fields_on_the_wire_are_read_as_the_runtime_reads_them(case: str) -> None:
     name, type_, wire, expected = REPEATED[case]
 
     assert [expected] == of_order(name, type_, wire)
@@ -386,7 +386,7 @@ def test_nested_messages_are_named_by_their_indexes_and_maps_count_none() -> Non
     )
 
 
-def test_an_index_behind_the_last_nested_message_names_none() -> None:
+def test_an_index_after_the_last_nested_message_names_none() -> None:
     with pytest.raises(RejectError) as refused:
         message(BOOKING, 0, 2)
 
@@ -416,9 +416,9 @@ def test_messages_are_nested_so_deep_and_no_deeper() -> None:
     chain = "".join(f"message A{n} {{ A{n + 1} f = 1; }}\n" for n in range(DEPTH_MAX))
     text = f'syntax = "proto3"; {chain} message A{DEPTH_MAX} {{ int32 x = 1; }}'
 
-    assert ["f"] == list(ProtobufReader.of(descriptors(text), (1,)).type.names)
+    assert ["f"] == list(protobuf_reader(descriptors(text), (1,)).type.names)
     with pytest.raises(RejectError) as refused:
-        ProtobufReader.of(descriptors(text), (0,))
+        protobuf_reader(descriptors(text), (0,))
     assert ("P312", f"its messages are nested more than {DEPTH_MAX} deep") == (
         refused.value.code,
         refused.value.reason,
@@ -443,7 +443,7 @@ def test_only_the_runtimes_own_files_declare_well_known_types() -> None:
 
     found = compiled(RegisteredSchema("protobuf", text, references))
 
-    asked = ProtobufReader.of(found.descriptors, (1,)).type
+    asked = protobuf_reader(found.descriptors, (1,)).type
     assert {
         "a": Struct((Field("x", READ),)),
         "b": Kind.TIMESTAMPTZ,
@@ -454,7 +454,7 @@ def test_only_the_runtimes_own_files_declare_well_known_types() -> None:
 @pytest.mark.parametrize("indexes", [(2,), (7,), (1, 99)])
 def test_recursive_and_missing_messages_cannot_be_used(indexes: tuple[int, ...]) -> None:
     with pytest.raises(RejectError) as refused:
-        ProtobufReader.of(descriptors(SHOP), indexes)
+        protobuf_reader(descriptors(SHOP), indexes)
 
     assert "P312" == refused.value.code
 
@@ -494,7 +494,7 @@ def test_records_are_sorted_by_schema_and_message_in_front_and_in_headers() -> N
     )
     options = RowOptions({}, format="protobuf", schema_id="headers")
 
-    found, misfits = group_by_schema(pa.array(values, pa.binary()), headers, options)
+    found, rejects = group_by_schema(pa.array(values, pa.binary()), headers, options)
 
     shown = {
         (each.key.kind, each.message): (each.positions.tolist(), each.values.to_pylist())
@@ -505,7 +505,7 @@ def test_records_are_sorted_by_schema_and_message_in_front_and_in_headers() -> N
         ("id", (1,)): ([1], [b"body"]),
         ("guid", (1,)): ([2], [b"body"]),
     } == shown
-    assert {3: "P310", 4: "P310"} == {at: str(misfit.code) for at, misfit in misfits.items()}
+    assert {3: "P310", 4: "P310"} == {at: str(reject.code) for at, reject in rejects.items()}
 
 
 def test_a_schema_that_does_not_compile_says_so() -> None:
@@ -561,8 +561,8 @@ def test_a_serialized_schema_reads_as_its_text_does(is_money_serialized: bool) -
     found = compiled(RegisteredSchema("protobuf", priced, (reference,)))
 
     assert "" == found.fault
-    reader = ProtobufReader.of(found.descriptors, (0,))
-    assert ProtobufReader.of(by_text.descriptors, (0,)).type == reader.type
+    reader = protobuf_reader(found.descriptors, (0,))
+    assert protobuf_reader(by_text.descriptors, (0,)).type == reader.type
     assert {"cost": {"cents": 5}, "at": None} == reader.record(b"\x0a\x02\x08\x05")
 
 
@@ -617,13 +617,13 @@ def test_references_are_found_by_their_names() -> None:
 
     found = compiled(RegisteredSchema("protobuf", text, (("shop/money.proto", other),)))
 
-    reader = ProtobufReader.of(found.descriptors, (0,))
+    reader = protobuf_reader(found.descriptors, (0,))
     assert {"cost": {"cents": 5}} == reader.record(b"\x0a\x02\x08\x05")
 
 
 def test_without_protoc_records_in_protobuf_are_refused(monkeypatch) -> None:
     monkeypatch.setattr(compiling, "find_spec", lambda _: None)
-    with pytest.raises(InvalidError) as told:
+    with pytest.raises(InvalidError) as raised:
         compiled(RegisteredSchema("protobuf", "message M {}"))
 
-    assert "P676" == told.value.code
+    assert "P676" == raised.value.code

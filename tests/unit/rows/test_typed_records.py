@@ -14,10 +14,8 @@ import pytest
 
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct, Type
 from penstock.rows.convert.blocks import ConversionPlan, convert_records, convert_typed_block
-from penstock.rows.decode.avro.block_reader import read_block
-from penstock.rows.decode.avro.reader import AvroReader
+from penstock.rows.decode.avro.block_reader import avro_reader, read_block
 from penstock.rows.decode.avro.schema import parse_schema
-from penstock.rows.decode.envelope.json_envelopes import NoRow
 from penstock.rows.decode.envelope.typed_envelopes import event_reader
 from penstock.rows.options import Envelope, Policy, RowOptions
 from penstock.rows.reject_codes import RejectError
@@ -43,22 +41,22 @@ def landed(
     """
     rows = [written(plain or schema, {"a": value}) for value in values]
     plan = ConversionPlan.of(Struct((Field("a", type_),)), RowOptions({}, envelope=envelope))
-    reader = AvroReader(parse_schema(json.dumps(schema)))
+    reader = avro_reader(parse_schema(json.dumps(schema)))
     array = pa.array(rows, pa.binary())
-    by_column = told(convert_typed_block(array, reader, plan), len(rows))
+    by_column = outcomes(convert_typed_block(array, reader, plan), len(rows))
     assert (
-        told(convert_records(array, np.arange(len(rows)), plan, reader.record), len(rows))
+        outcomes(convert_records(array, np.arange(len(rows)), plan, reader.record), len(rows))
         == by_column
     )
     return by_column
 
 
-def told(fitted: Any, count: int) -> list[Any]:
+def outcomes(fitted: Any, count: int) -> list[Any]:
     found: list[Any] = [None] * count
     for position, row in zip(fitted.positions.tolist(), fitted.rows.to_pylist(), strict=True):
         found[position] = row["a"]
-    for position, misfit in fitted.rejects.items():
-        found[position] = str(misfit.code)
+    for position, reject in fitted.rejects.items():
+        found[position] = str(reject.code)
     return found
 
 
@@ -81,7 +79,7 @@ def test_a_record_has_a_place_in_a_map(policy: Policy) -> None:
     schema = record(m={"type": "record", "name": "M", "fields": members})
     table = Struct((Field("m", Map(Kind.STRING, Kind.LONG)), Field("_rescued", Kind.STRING)))
     plan = ConversionPlan.of(table, RowOptions({}, types=policy))
-    reader = AvroReader(parse_schema(json.dumps(schema)))
+    reader = avro_reader(parse_schema(json.dumps(schema)))
     values = pa.array([written(schema, {"m": {"a": 1, "b": 2}})], pa.binary())
     found = convert_typed_block(values, reader, plan)
 
@@ -120,20 +118,20 @@ def test_many_records_too_short_for_a_fixed_value_take_no_room_for_it() -> None:
 
 WIDE = record(a={"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 0})
 WRAPS = (4 * 10**20, -4 * 10**20, 638187035325128962496729)
-"""Integers that wrap around in 128 bits when 18 digits are put behind them."""
+"""Integers that wrap around in 128 bits when 18 digits are appended to them."""
 
 
-@pytest.mark.parametrize("beside", [(), (7,), (2 * 10**20,)])
+@pytest.mark.parametrize("others", [(), (7,), (2 * 10**20,)])
 @pytest.mark.parametrize("number", WRAPS)
-def test_a_decimal_with_no_room_for_its_zeros_is_refused_whatever_is_beside_it(
-    number: int, beside: tuple[int, ...]
+def test_a_decimal_with_no_room_for_its_zeros_is_refused_whatever_is_next_to_it(
+    number: int, others: tuple[int, ...]
 ) -> None:
     fits = {7: decimal.Decimal(7)}
-    values = [decimal.Decimal(each) for each in (number, *beside)]
+    values = [decimal.Decimal(each) for each in (number, *others)]
 
     found = landed(WIDE, Decimal(38, 18), *values)
 
-    assert ["P364", *(fits.get(each, "P364") for each in beside)] == found
+    assert ["P364", *(fits.get(each, "P364") for each in others)] == found
 
 
 @pytest.mark.parametrize("type_", [Decimal(38, 0), Decimal(38, 18), Decimal(38, 38), Decimal(9, 2)])
@@ -169,7 +167,7 @@ CONNECT = {
     "connect.name": "org.apache.kafka.connect.data.Decimal",
     "logicalType": "decimal",
 }
-"""What AvroConverter writes of a Decimal whose precision it was not told."""
+"""What AvroConverter writes of a Decimal whose precision it was not given."""
 
 
 @pytest.mark.parametrize(
@@ -190,7 +188,7 @@ def test_connects_decimal_has_the_type_that_holds_it(
 ) -> None:
     given = {name: each for name, each in {**CONNECT, **changed}.items() if each is not None}
 
-    reader = AvroReader(parse_schema(json.dumps(record(a=given))))
+    reader = avro_reader(parse_schema(json.dumps(record(a=given))))
 
     assert Struct((Field("a", type_),)) == reader.type
     assert [decimal.Decimal("-1.28")] == landed(
@@ -221,8 +219,7 @@ def test_an_operation_that_is_no_text_is_refused(op: Any, envelope: Envelope, me
         kind = {"type": "map", "values": "string"}
     after = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "long"}]}
     schema = record(**{member: kind, "after": after})
-    reader = event_reader(AvroReader(parse_schema(json.dumps(schema))), envelope, {})
-    assert not isinstance(reader, NoRow)
+    reader = event_reader(avro_reader(parse_schema(json.dumps(schema))), envelope, {})
 
     with pytest.raises(RejectError) as caught:
         reader.record(written(schema, {member: op, "after": {"id": 1}}))
@@ -231,12 +228,12 @@ def test_an_operation_that_is_no_text_is_refused(op: Any, envelope: Envelope, me
 
 
 def test_a_union_of_several_types_before_an_array_is_no_fault_of_the_record() -> None:
-    """Items of records that are read alone are not read by columns, nor what is behind them."""
+    """Items of records that are read alone are not read by columns, nor what is after them."""
     several = ["null", "long", "string"]
     schema = record(a=several, b={"type": "array", "items": "long"}, c=several)
     row = {"a": 5, "b": [-1, 0], "c": None}
     table = Struct((Field("a", Kind.LONG), Field("b", List(Kind.LONG)), Field("c", Kind.STRING)))
-    reader = AvroReader(parse_schema(json.dumps(schema)))
+    reader = avro_reader(parse_schema(json.dumps(schema)))
     plan = ConversionPlan.of(table, RowOptions({}))
 
     fitted = convert_typed_block(pa.array([written(schema, row)], pa.binary()), reader, plan)
@@ -264,15 +261,15 @@ def test_a_whole_decimal_is_an_integer_and_no_other_is(type_: Kind) -> None:
         ({"type": "map", "values": "long"}, Map(Kind.STRING, Struct(())), {"k": 1}),
     ],
 )
-def test_both_ways_tell_of_the_same_column_that_is_not_there(
+def test_both_ways_name_the_same_missing_column(
     types: Policy, held: Any, type_: Type, value: Any
 ) -> None:
-    """What is not there within a member stands before what is not there beside it."""
+    """What is missing within a member comes before what is missing next to it."""
     schema = record(c="long", m=held)
     plan = ConversionPlan.of(
         Struct((Field("m", type_),)), RowOptions({}, columns="freeze", types=types)
     )
-    reader = AvroReader(parse_schema(json.dumps(schema)))
+    reader = avro_reader(parse_schema(json.dumps(schema)))
     array = pa.array([written(schema, {"c": 1, "m": value})] * 3, pa.binary())
     by_record = convert_records(array, np.arange(3), plan, reader.record)
     by_column = convert_typed_block(array, reader, plan)

@@ -12,7 +12,7 @@ WHOLE = gzip.compress(b"a" * 1000, mtime=0)  # a time would make another name of
 
 @pytest.mark.parametrize("value", [WHOLE, WHOLE + b"\x1f\x8b\x08" + b"\x00" * 10])
 def test_a_refused_value_keeps_no_frame_that_holds_what_was_unpacked(value: bytes) -> None:
-    ((_, misfits),) = gunzip_values(pa.array([value], pa.binary()), 999 if value == WHOLE else 2000)
+    ((_, rejects),) = gunzip_values(pa.array([value], pa.binary()), 999 if value == WHOLE else 2000)
 
-    assert {0} == {*misfits}
-    assert (None, None) == (misfits[0].__traceback__, misfits[0].__context__)
+    assert {0} == {*rejects}
+    assert (None, None) == (rejects[0].__traceback__, rejects[0].__context__)

@@ -43,16 +43,16 @@ def spec() -> Changed:
 
 
 @pytest.fixture
-def told() -> Callable[[str | bytes], str]:
-    """Load a wrong spec and give what is told of it."""
+def reported() -> Callable[[str | bytes], str]:
+    """Load a wrong spec and give what is reported of it."""
 
-    def tell(text: str | bytes) -> str:
+    def problems_of(text: str | bytes) -> str:
         with pytest.raises(SpecError) as caught:
             loads(text, base=BASE)
         assert 2 == caught.value.exit_code
         return str(caught.value)
 
-    return tell
+    return problems_of
 
 
 @pytest.fixture

@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.spec.writing import json_schema
+from penstock.spec.json_schema import json_schema
 
 
 def settings() -> Iterator[tuple[str, dict[str, Any]]]:
     schema = json_schema()
     blocks = {"": schema, **schema["$defs"]}
     for name, block in blocks.items():
-        for setting, told in block["properties"].items():
-            yield f"{name}.{setting}", told
+        for setting, reported in block["properties"].items():
+            yield f"{name}.{setting}", reported
 
 
 def test_every_setting_is_described() -> None:
     blocks = json_schema()["$defs"]
     silent = [
         name
-        for name, told in settings()
-        if not told.get("description")
-        and not blocks.get(str(told.get("$ref")).rpartition("/")[2], {}).get("description")
+        for name, reported in settings()
+        if not reported.get("description")
+        and not blocks.get(str(reported.get("$ref")).rpartition("/")[2], {}).get("description")
     ]
     assert [] == silent
 
 
 def test_defaults_with_a_unit_are_in_words() -> None:
-    defaults = {name: told.get("default") for name, told in settings()}
+    defaults = {name: reported.get("default") for name, reported in settings()}
     assert ("30s", "256MB", "1%", "8MB") == (
         defaults["CommitSettings.every"],
         defaults["CommitSettings.or_bytes"],

@@ -26,6 +26,7 @@ COLUMNS = ", ".join(f"c{n}" for n in range(1001))
 GROUPS = ", ".join(f"g{n}: lower(x)" for n in range(9))
 HEADERS = ", ".join(f"h{n}: x-{n}" for n in range(101))
 COMPUTED = ", ".join(f"c{n}: _kafka_offset" for n in range(101))
+WORDS = ", ".join(f"w{n}: update" for n in range(101))
 FILLED = ", ".join(f"c{n}: long" for n in range(101))
 ALIASES = "&a [" + "1, " * 250 + "1]"
 
@@ -54,6 +55,11 @@ SCHEMA_BOUNDS = {
     "Table.identifier_fields": (
         rule(f"identifier_fields: [{COLUMNS}]"), "P108", "at most 1000, read 1001",
     ),
+    "Table.keys": (rule(f"keys: [{COLUMNS}]"), "P108", "at most 1000, read 1001"),
+    "Table.sequence_by": (rule(f"sequence_by: [{COLUMNS}]"), "P108", "at most 1000, read 1001"),
+    "Operation.map": (
+        rule(f"operation: {{ field: op, map: {{ {WORDS} }} }}"), "P108", "at most 100, read 101",
+    ),
     "Table.sort_by": (rule(f"sort_by: [{COLUMNS}]"), "P108", "at most 1000, read 1001"),
     "Table.source_columns": (
         rule(f"source_columns: [{', '.join(['key'] * 1001)}]"), "P108", "at most 1000, read 1001",
@@ -80,7 +86,8 @@ SCHEMA_BOUNDS = {
 
 CONSTANTS = {
     "fields.COUNT_MAX": SCHEMA_BOUNDS["CommitSettings.or_records"],
-    "transform.COLUMNS_MAX": SCHEMA_BOUNDS["Transform.columns"],
+    "table.COLUMNS_MAX": SCHEMA_BOUNDS["Transform.columns"],
+    "keyed.OPERATIONS_MAX": SCHEMA_BOUNDS["Operation.map"],
     "fields.ENTRIES_MAX": SCHEMA_BOUNDS["Kafka.topics"],
     "notation.NAME_CHARS_MAX": (("lake.bronze.orders", f"lake.b.{'x' * 129}"), "P110", "most 128"),
     "notation.PATTERN_CHARS_MAX": (
@@ -124,7 +131,7 @@ CONSTANTS = {
 }  # fmt: skip
 
 ELSEWHERE = {
-    "load.FILE_BYTES_MAX": "test_loading.py::test_a_file_that_is_too_large_is_told_so",
+    "load.FILE_BYTES_MAX": "test_loading.py::test_a_file_that_is_too_large_is_reported",
     "secrets.SECRET_BYTES_MAX": "test_secrets.py::test_a_file_that_is_too_large_or_no_text_is_no_secret",
 }
 OF_MESSAGES = {"problems.PROBLEMS_MAX", "problems.EXCERPT_CHARS_MAX", "problems.READ_CHARS_MAX"}
@@ -132,13 +139,13 @@ OF_THE_WORK = {"open_writers"}  # a writer above it closes the largest file, and
 
 
 @pytest.mark.parametrize("name", [*SCHEMA_BOUNDS, *CONSTANTS])
-def test_a_bound_that_is_passed_is_told(spec: Changed, name: str) -> None:
+def test_a_bound_that_is_passed_is_reported(spec: Changed, name: str) -> None:
     change, code, said = (SCHEMA_BOUNDS | CONSTANTS)[name]
     with pytest.raises(SpecError) as refused:
         loads(spec(change), base=BASE)
 
-    told = [str(each) for each in refused.value.problems if each.code == code]
-    assert any(said in " ".join(text.split()) for text in told), str(refused.value)
+    reported = [str(each) for each in refused.value.problems if each.code == code]
+    assert any(said in " ".join(text.split()) for text in reported), str(refused.value)
 
 
 def test_every_bound_of_the_schema_is_hit_here() -> None:

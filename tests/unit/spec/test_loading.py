@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.spec.written import to_yaml
 
 from penstock.spec.load import load, loads, read
 from penstock.spec.model import Pipeline
 from penstock.spec.paths import located
 from penstock.spec.problems import SpecError
 from penstock.spec.secrets import ProcessSecrets
-from penstock.spec.writing import to_yaml
 
 Changed = Callable[..., str]
 BASE = Path("/srv/shop")
@@ -224,7 +224,18 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
     assert str(tmp_path) in str(caught.value)
 
 
-def test_a_file_that_is_too_large_is_told_so(tmp_path: Path) -> None:
+def test_cases_of_a_test_are_no_spec_to_suggest(tmp_path: Path) -> None:
+    for name in ("shop.yaml", "shop.test.yaml"):
+        (tmp_path / name).write_text("")
+
+    for missing, suggested in (("penstock.yaml", False), ("shpo.yaml", True)):
+        with pytest.raises(SpecError) as caught:
+            load(tmp_path / missing)
+        assert suggested == ("shop.yaml?" in str(caught.value))
+        assert "shop.test.yaml" not in str(caught.value)
+
+
+def test_a_file_that_is_too_large_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "penstock.yaml"
     path.write_bytes("ü".encode() * 2_000_000)
     with pytest.raises(SpecError) as caught:
@@ -239,12 +250,12 @@ def test_a_byte_order_mark_is_no_matter(spec: Changed) -> None:
 def loaded(text: str | bytes) -> Pipeline | None:
     """Load a text that may be anything: nothing but SpecError may come out."""
     started = time.process_time()
-    found, told = None, "no error"
+    found, reported = None, "no error"
     try:
         found = loads(text, base=BASE)
     except SpecError as error:
-        told = str(error)
-    assert told
+        reported = str(error)
+    assert reported
     assert time.process_time() - started < 10
     return found
 

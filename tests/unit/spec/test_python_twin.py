@@ -12,16 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from tests.unit.spec.written import to_yaml
 
 from penstock.spec.language.quantities import share, share_text
 from penstock.spec.load import loads
 from penstock.spec.model import Pipeline
 from penstock.spec.paths import located
 from penstock.spec.problems import SpecError
+from penstock.spec.rules import rules_text, with_rules
 from penstock.spec.settings.catalogs import DeltaCatalog
 from penstock.spec.settings.sections import CommitSettings, Kafka, QuarantineSettings, TopicPattern
 from penstock.spec.settings.table import SchemaPolicy, Table
-from penstock.spec.writing import to_yaml
 
 BASE = Path("/srv/shop")
 
@@ -50,9 +51,9 @@ def test_a_pipeline_is_built_in_python() -> None:
     assert located(pipeline, BASE) == loads(to_yaml(pipeline), base=BASE)
 
 
-def test_a_wrong_block_tells_all_its_problems_when_it_is_built() -> None:
+def test_a_wrong_block_reports_all_its_problems_when_it_is_built() -> None:
     with pytest.raises(SpecError) as caught:
-        Table(from_="(", mode="upsert", frm="x")
+        Table(from_="(", mode="scd2", frm="x")
     assert {"P113", "P105", "P111", "P104"} == {each.code for each in caught.value.problems}
     assert "this Table has 4 problems" == caught.value.message
 
@@ -120,6 +121,46 @@ TABLES = st.fixed_dictionaries(
         ),
     },
 )
+WORDS = st.dictionaries(
+    TEXTS,
+    st.sampled_from(["insert", "update", "read", "delete", "truncate"]),
+    min_size=1,
+    max_size=3,
+)
+CHANGES = st.one_of(
+    st.fixed_dictionaries({"mode": st.just("upsert")}),
+    st.fixed_dictionaries(
+        {"mode": st.just("cdc"), "operation": st.fixed_dictionaries({"field": NAMES, "map": WORDS})}
+    ),
+    st.fixed_dictionaries(
+        {
+            "mode": st.just("cdc"),
+            "operation": st.fixed_dictionaries({"header": TEXTS, "map": WORDS}),
+        }
+    ),
+    st.fixed_dictionaries(
+        {
+            "mode": st.just("cdc"),
+            "records": st.fixed_dictionaries(
+                {"envelope": st.sampled_from(["debezium", "dms", "maxwell", "canal"])}
+            ),
+        }
+    ),
+)
+KEYED = st.fixed_dictionaries(
+    {
+        "from": TOPICS,
+        "into": st.tuples(NAMES, NAMES).map(lambda parts: ".".join(["lake", *parts])),
+        "keys": st.lists(NAMES.filter(lambda n: not n.startswith("_")), min_size=1, unique=True),
+        "tombstones": st.sampled_from(["skip", "quarantine"]),
+    },
+    optional={
+        "deletes": st.sampled_from(["hard", "ignore"]),
+        "truncates": st.sampled_from(["stop", "ignore"]),
+        "across_partitions": st.sampled_from(["warn", "stop"]),
+    },
+)
+RULES = st.one_of(TABLES, st.tuples(KEYED, CHANGES).map(lambda parts: parts[0] | parts[1]))
 PIPELINES = st.fixed_dictionaries(
     {
         "name": NAMES,
@@ -135,7 +176,7 @@ PIPELINES = st.fixed_dictionaries(
             }
         ),
         "tables": st.lists(
-            TABLES, min_size=1, max_size=3, unique_by=(lambda t: t["from"], lambda t: t["into"])
+            RULES, min_size=1, max_size=3, unique_by=(lambda t: t["from"], lambda t: t["into"])
         ),
         "quarantine": st.fixed_dictionaries(
             {"into": st.just("lake.ops.penstock_quarantine")},
@@ -158,3 +199,13 @@ def test_every_pipeline_is_written_as_yaml_that_reads_back_as_the_same(
 ) -> None:
     pipeline = Pipeline(**blocks)
     assert located(pipeline, BASE) == loads(to_yaml(pipeline), base=BASE)
+
+
+@settings(max_examples=120)
+@given(PIPELINES, PIPELINES)
+def test_every_pipelines_rules_are_kept_and_put_back_into_other_surroundings(
+    blocks: dict[str, Any], others: dict[str, Any]
+) -> None:
+    text = rules_text(Pipeline(**blocks))
+
+    assert text == rules_text(with_rules(Pipeline(**others), text))

@@ -54,7 +54,7 @@ FEED = {"properties": {"delta.enableChangeDataFeed": "true"}}
         ("delta.bronze.orders", FEED, "_change_type"),
     ],
 )
-def test_a_table_s_format_tells_the_names_that_records_ask_no_column_for(
+def test_a_table_s_format_reports_the_names_that_records_ask_no_column_for(
     pipeline: Build, into: str, given: dict[str, object], some: str | None
 ) -> None:
     found = targets_of(pipeline(tables=[{**RULE, "into": into, **given}]), ["shop.orders"])
@@ -84,7 +84,9 @@ def test_a_table_s_format_tells_the_names_that_records_ask_no_column_for(
         {"limits": {"columns": 3}},
     ],
 )
-def test_what_decides_a_records_fate_is_a_rule(pipeline: Build, rules: dict[str, object]) -> None:
+def test_what_decides_a_records_outcome_is_a_rule(
+    pipeline: Build, rules: dict[str, object]
+) -> None:
     assert rules_hash(pipeline()) != rules_hash(pipeline(**rules))
     changed = pipeline(**rules)
     assert pipeline() == with_rules(changed, rules_text(pipeline()))

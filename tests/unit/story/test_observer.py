@@ -74,7 +74,7 @@ def test_a_plan_that_kills_kills_the_process():
     assert (-9, "0\n1\n") == (done.returncode, done.stdout)
 
 
-def test_a_manual_clock_moves_when_told():
+def test_a_manual_clock_moves_when_advanced():
     clock = ManualClock(now_ms=1_000)
     clock.wait(1.5)
     clock.advance(0.5)

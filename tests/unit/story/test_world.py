@@ -17,7 +17,7 @@ def world():
     return world
 
 
-def test_a_row_that_stands_twice_is_found(world):
+def test_a_duplicate_row_is_found(world):
     warehouse = world.ground.warehouse
     warehouse.foreign_append(NAME, warehouse.rows(NAME)[:1])
 

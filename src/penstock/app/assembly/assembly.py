@@ -12,17 +12,17 @@ from functools import partial
 from typing import Any
 
 from penstock.app.assembly.connectors import (
-    log_connector,
+    connector_of,
     store_connector,
     table_connector,
-    table_connector_named,
 )
-from penstock.app.assembly.lazy_catalogs import LazyCatalogs, asked_once
+from penstock.app.assembly.keyed_rules import identifier_fields, keyed_options
+from penstock.app.assembly.lazy_catalogs import LazyCatalogs
 from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
 from penstock.app.assembly.reopening_log import ReopeningLog
 from penstock.core.errors import InvalidError
 from penstock.core.events import ClassArchiveBegun, WaitBegan
-from penstock.core.schema import SOURCE_PREFIX, Type
+from penstock.core.schema import SOURCE_PREFIX
 from penstock.engines.background import BackgroundEngine, CancellationToken
 from penstock.files.reopening import Reopening
 from penstock.landing.run import FormerSpec
@@ -35,16 +35,18 @@ from penstock.landing.settings import (
     TableLocation,
     TableTarget,
 )
-from penstock.ports.connectors import READ_ONLY
+from penstock.observe.fanout import UNHEARD
+from penstock.ports.connectors import READ_ONLY, LogConnector, TableConnector
 from penstock.ports.log import Log, RangeReader
-from penstock.ports.runtime import Clock, Engine, Observer
+from penstock.ports.runtime import Engine, Observer
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat
+from penstock.ports.transactions import Transactions
 from penstock.rows.options import RowOptions
 from penstock.rows.quarantine.rows import QUARANTINE_SCHEMA
 from penstock.rows.route.filters import ComputedColumns, DynamicRoute, RecordFilter, SqlExpression
-from penstock.spec.checks.agreement import is_read
-from penstock.spec.checks.reach import is_remote, unreachable
+from penstock.spec.checks.agreement import is_remote, unreachable
+from penstock.spec.checks.rules import is_read
 from penstock.spec.language.expressions import expression, fields_of, looked_at
 from penstock.spec.model import Pipeline
 from penstock.spec.problems import path_text
@@ -63,7 +65,7 @@ EXISTING = "existing"
 def settings_of(
     pipeline: Pipeline, *, accept: frozenset[Consent] = frozenset(), faults: str = ""
 ) -> Settings:
-    """Return the coordinator's settings. Raises InvalidError for a catalog nobody knows."""
+    """Return the coordinator's settings. Raises InvalidError for an unknown catalog."""
     commit = pipeline.commit
     return Settings(
         pipeline=pipeline.name,
@@ -87,6 +89,9 @@ def settings_of(
         tables_max=pipeline.limits.tables,
         new_columns_per_hour=pipeline.limits.new_columns_per_hour,
         stop_above_share=pipeline.quarantine.stop_above_share,
+        stop_across_partitions=frozenset(
+            rule.table for rule in pipeline.tables if rule.across_partitions == "stop"
+        ),
         accept=accept,
         crash_plan=faults,
     )
@@ -101,7 +106,6 @@ def targets_of(pipeline: Pipeline, topics: Collection[str]) -> dict[str, tuple[T
 
 
 def _former_routes(pipeline: Pipeline, text: str) -> Routes:
-    """Return the routes of the topics that kept rules read. Raises what `with_rules` raises."""
     kept = with_rules(pipeline, text)
     return lambda topics: targets_of(kept, [each for each in topics if is_read(each, kept.kafka)])
 
@@ -136,26 +140,32 @@ def log_settings(pipeline: Pipeline) -> dict[str, Any]:
 def open_log(pipeline: Pipeline) -> Log:
     """Open the log for listing; anew when secrets change."""
     settings, secrets = log_settings(pipeline), ProcessSecrets()
-    opening = partial(log_connector(LOG).open_log, settings, secrets)
+    opening = partial(connector_of(LogConnector, LOG).open_log, settings, secrets)
     return ReopeningLog(Reopening(settings, secrets, opening, lambda log: log.close()))
 
 
 def open_reader(pipeline: Pipeline) -> RangeReader:
     """Open the log for reading in this process."""
-    return log_connector(LOG).open_reader(log_settings(pipeline), ProcessSecrets())
+    return connector_of(LogConnector, LOG).open_reader(log_settings(pipeline), ProcessSecrets())
 
 
-def open_catalogs(
-    pipeline: Pipeline, observer: Observer, stack: ExitStack, *, read_only: bool = False
-) -> LazyCatalogs:
-    """Return the catalogs of the spec, for a command that looks: each is asked for only once.
+def open_transactions(pipeline: Pipeline) -> Transactions:
+    """Open the list of the cluster's open transactions."""
+    opening = connector_of(LogConnector, LOG).open_transactions
+    assert opening is not None, "the connector for Kafka has it"
+    return opening(log_settings(pipeline), ProcessSecrets())
+
+
+def open_catalogs(pipeline: Pipeline, stack: ExitStack, *, read_only: bool = False) -> LazyCatalogs:
+    """Return the catalogs of the spec, for a command that reads: each is asked for only once.
 
     With `read_only` nothing at all is created. `stack` closes them again.
     """
-    opened = partial(open_catalog, pipeline, observer=observer, read_only=read_only)
-    catalogs = LazyCatalogs({name: asked_once(partial(opened, name)) for name in pipeline.catalogs})
-    stack.callback(catalogs.close)
-    return catalogs
+    opening = {
+        name: partial(open_catalog, pipeline, name, UNHEARD, read_only=read_only)
+        for name in pipeline.catalogs
+    }
+    return stack.enter_context(closing(LazyCatalogs(opening, asks_once=True)))
 
 
 def open_store(pipeline: Pipeline) -> PendingStore:
@@ -170,8 +180,8 @@ def open_engine(
     """Start Spark, take a running session, or run in this process (`spark.master: inline`).
 
     With `spark.master: existing` the session is that of this process, such as spark-submit's. Our
-    own Spark starts in the background: who first runs jobs waits for it. That there is a Java for
-    it is looked at now. With an `observer`, a process of its own archives Java's classes as soon as
+    own Spark starts in the background: the first jobs wait for it. That there is a Java for it is
+    checked now. With an `observer`, a process of its own archives Java's classes as soon as
     Spark runs (docs/design/0239). Raises InvalidError (P602; of a session P128, P603, P604).
     """
     if pipeline.spark.master == INLINE and session is None:
@@ -184,7 +194,7 @@ def open_engine(
 
         lent = SparkEngine(session=existing_session() if session is None else session)
         if not lent.is_local:
-            require_reachable(pipeline)
+            _require_reachable(pipeline)
         return lent
     require_engine(pipeline)
     return BackgroundEngine(partial(_spark, pipeline, observer))
@@ -194,15 +204,14 @@ def require_engine(pipeline: Pipeline) -> None:
     """Raise InvalidError where an engine of our own certainly could not start (P128, P602)."""
     if pipeline.spark.master in (INLINE, EXISTING):
         return
-    from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
+    from penstock.engines.java import find_java
 
     if is_remote(pipeline.spark.master):
-        require_reachable(pipeline)
-    find_java(SPARK_JAVA_MAJORS, environment=os.environ)
+        _require_reachable(pipeline)
+    find_java(os.environ)
 
 
-def require_reachable(pipeline: Pipeline) -> None:
-    """Raise InvalidError (P128) where workers on other hosts could not write to a catalog."""
+def _require_reachable(pipeline: Pipeline) -> None:
     problem = next(iter(unreachable(pipeline.spark, pipeline.catalogs)), None)
     if problem is not None:
         raise InvalidError(
@@ -215,14 +224,13 @@ def _spark(pipeline: Pipeline, observer: Observer | None, token: CancellationTok
     from penstock.engines.spark.engine import SparkEngine
     from penstock.engines.spark.settings import SparkSettings
 
-    conf = dict(pipeline.spark.conf)
-    settings = SparkSettings(master=pipeline.spark.master, conf=conf)
+    settings = SparkSettings(master=pipeline.spark.master, conf=dict(pipeline.spark.conf))
     engine = SparkEngine(settings=settings, launched=token.on_cancel)
     if token.is_cancelled:
         return engine
     engine.warm()
     if observer is not None and pipeline.spark.prepare:
-        path = make_in_background(conf, os.environ)
+        path = make_in_background(settings.conf, os.environ)
         if path is not None:
             observer(ClassArchiveBegun(str(path)))
     return engine
@@ -233,28 +241,24 @@ def open_environment(
     stack: ExitStack,
     *,
     observer: Observer,
-    clock: Clock | None = None,
     engine: Callable[[], Engine] | None = None,
 ) -> Environment:
     """Open everything a run needs; `stack` closes it again.
 
     The engine is slow to start, so what is quick to fail comes before it, and the rest meanwhile.
     """
-    log = open_log(pipeline)
-    stack.callback(log.close)
+    log = stack.enter_context(closing(open_log(pipeline)))
     observer(WaitBegan("Kafka to answer and list topics"))
-    cluster_id = log.cluster_id()  # brokers that do not answer are told before a JVM is started,
-    log.partitions()  # and so are topics that are not there
+    # Brokers that do not answer and topics that do not exist are reported before a JVM is started.
+    cluster_id = log.cluster_id()
+    log.partitions()
     started = engine() if engine is not None else open_engine(pipeline, observer=observer)
     stack.callback(started.close)
-    catalogs = LazyCatalogs(
-        {name: partial(open_catalog, pipeline, name, observer) for name in pipeline.catalogs}
-    )
-    stack.callback(catalogs.close)
+    opening = {name: partial(open_catalog, pipeline, name, observer) for name in pipeline.catalogs}
+    catalogs = stack.enter_context(closing(LazyCatalogs(opening)))
     catalogs.check()
     observer(WaitBegan("the pending store to answer"))
-    store = open_store(pipeline)
-    stack.callback(store.close)
+    store = stack.enter_context(closing(open_store(pipeline)))
     return Environment(
         log=log,
         cluster_id=cluster_id,
@@ -262,7 +266,7 @@ def open_environment(
         store=store,
         engine=started,
         observer=observer,
-        clock=clock or SystemClock(),
+        clock=SystemClock(),
         owner=this_owner(),
         jitter=jitter,
         token=token,
@@ -287,14 +291,9 @@ def open_catalog(
 
 
 def _gate(pipeline: Pipeline, routed: Routed) -> RecordFilter:
-    """Resolve what a rule, and those above it, say of a topic's records."""
-    rule = routed.rule
-    route = None
+    rule, route = routed.rule, None
     if rule.route:
-        parts = {
-            name: _look(rule, text, f"tables[{routed.number}].route.{name}")
-            for name, text in rule.route.items()
-        }
+        parts = _expressions(rule, rule.route, f"tables[{routed.number}].route")
         route = DynamicRoute(routed.table, parts, unknown=rule.unknown_tables)
     above = tuple(_condition(pipeline, number) for number in routed.above)
     where = _condition(pipeline, routed.number) if rule.where else None
@@ -304,17 +303,21 @@ def _gate(pipeline: Pipeline, routed: Routed) -> RecordFilter:
 def _condition(pipeline: Pipeline, number: int) -> SqlExpression:
     rule = pipeline.tables[number]
     assert rule.where is not None, "a rule takes a part of a topic's records by its condition"
-    return _look(rule, rule.where, f"tables[{number}].where")
+    return _expressions(rule, {"where": rule.where}, f"tables[{number}]")["where"]
 
 
-def _look(rule: Table, text: str, place: str) -> SqlExpression:
+def _expressions(rule: Table, texts: Mapping[str, str], place: str) -> dict[str, SqlExpression]:
     declared = fields_of(rule.schema_.hint_types())
-    return SqlExpression(text, looked_at(expression(text), declared), place)
+    return {
+        name: SqlExpression(text, looked_at(expression(text), declared), f"{place}.{name}")
+        for name, text in texts.items()
+    }
 
 
 def _target(pipeline: Pipeline, topic: str, routed: Routed) -> TableTarget:
-    rule, schema = routed.rule, routed.rule.schema_
-    records = rule.records or pipeline.records
+    rule, schema, transform = routed.rule, routed.rule.schema_, routed.rule.transform
+    records = rule.records_by(pipeline.records)
+    changes: dict[str, str] = {name: f"_change_{name}" for name in rule.change_columns}
     gate = _gate(pipeline, routed)
     place = place_of(pipeline, routed.table)
     return TableTarget(
@@ -325,7 +328,7 @@ def _target(pipeline: Pipeline, topic: str, routed: Routed) -> TableTarget:
             types=schema.types,
             record_bytes_max=pipeline.limits.record_bytes,
             depth_max=pipeline.limits.depth,
-            tombstones=rule.tombstones,
+            tombstones=rule.tombstones_by(pipeline.records),
             assume_zone=schema.assume_zone,
             drop_offset=schema.drop_offset,
             case_sensitive=schema.case_sensitive,
@@ -334,22 +337,23 @@ def _target(pipeline: Pipeline, topic: str, routed: Routed) -> TableTarget:
             schema_id=records.schema_id,
             compression=records.compression,
             envelope=records.envelope,
-            change_columns=change_columns(rule, records),
+            change_columns={} if records.envelope == "none" else changes,
             unavailable_value=records.unavailable_value,
             key_format=records.key_format,
             header_columns=dict(rule.header_columns),
-            reserved=table_connector_named(place.connector).reserved(rule.properties),
+            reserved=connector_of(TableConnector, place.connector).reserved(rule.properties),
+            keyed=keyed_options(rule),
         ),
         create=schema.create,
         hints=schema.hint_types(),
         partition_by=tuple(rule.partition_by),
         properties=dict(rule.properties),
-        identifier_fields=tuple(rule.identifier_fields),
+        identifier_fields=identifier_fields(rule, pipeline.catalogs[place.catalog]),
         sort_by=tuple(rule.sort_by),
-        registry=registry_settings(pipeline, records),
+        registry=_registry_settings(pipeline, records),
         filters={} if gate.passes_all else {topic: gate},
         computed=_computed(rule, f"tables[{routed.number}].transform.columns"),
-        computed_types=_computed_types(rule),
+        computed_types=transform.types(fields_of(schema.hint_types())) if transform else {},
     )
 
 
@@ -357,32 +361,17 @@ def _computed(rule: Table, place: str) -> ComputedColumns:
     transform = rule.transform
     if transform is None:
         return ComputedColumns()
-    looks = {name: _look(rule, text, f"{place}.{name}") for name, text in transform.columns.items()}
-    function = transform.function
+    expressions, function = _expressions(rule, transform.columns, place), transform.function
     if function is None:
-        return ComputedColumns(looks)
-    return ComputedColumns(looks, function.call, tuple(function.columns))
+        return ComputedColumns(expressions)
+    return ComputedColumns(expressions, function.call, tuple(function.columns))
 
 
-def _computed_types(rule: Table) -> dict[str, Type]:
-    if rule.transform is None:
-        return {}
-    return rule.transform.types(fields_of(rule.schema_.hint_types()))
-
-
-def registry_settings(pipeline: Pipeline, records: Records) -> dict[str, Any] | None:
-    """Return what a worker needs to ask the schema registry, with references unresolved."""
+def _registry_settings(pipeline: Pipeline, records: Records) -> dict[str, Any] | None:
     registry = records.registry or pipeline.records.registry
     if registry is None or not {records.format, records.key_format} & REGISTERED:
         return None
     return registry.settings()
-
-
-def change_columns(rule: Table, records: Records) -> dict[str, str]:
-    """Return the columns that hold what an envelope says of a change, by what it is."""
-    if records.envelope == "none":
-        return {}
-    return {name: f"_change_{name}" for name in rule.change_columns}
 
 
 def _start(pipeline: Pipeline) -> Start:

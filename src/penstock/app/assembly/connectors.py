@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
@@ -38,12 +39,19 @@ def connector(name: str) -> Connector:
     )
 
 
-def log_connector(name: str) -> LogConnector:
-    """Load a connector that reads logs. Raises InvalidError."""
-    return _of(LogConnector, name)
+def connector_of(kind: type[Kind], name: str) -> Kind:
+    """Load a connector of a kind by its entry point's name. Raises InvalidError."""
+    found = connector(name)
+    if not isinstance(found, kind):
+        raise InvalidError(
+            f"connector {name!r} is a {type(found).__name__}, not a {kind.__name__}",
+            code="P183",
+            hint="two packages may bring connectors of one name: uninstall one",
+        )
+    return found
 
 
-@cache  # it is asked of every table of every topic, and all installed packages are looked through
+@cache  # it is asked of every table of every topic, and reads all installed packages
 def table_connector(catalog_type: str) -> tuple[str, TableConnector]:
     """Find the connector for a type of catalog, with its name. Raises InvalidError."""
     for entry in entry_points(group=GROUP):
@@ -57,54 +65,33 @@ def table_connector(catalog_type: str) -> tuple[str, TableConnector]:
     )
 
 
-def table_connector_named(name: str) -> TableConnector:
-    """Load a connector that writes tables. Raises InvalidError."""
-    return _of(TableConnector, name)
-
-
 def store_connector(address: str) -> StoreConnector:
     """Find the connector for a pending store's address. Raises InvalidError."""
-    found = _at(StoreConnector, address)
-    if found is None:
-        raise InvalidError(
-            f"no installed connector knows stores at {address.partition(':')[0]}:…",
-            code="P182",
-            hint="this release brings sqlite:///path and postgresql://user/database",
-        )
-    return found
+    for found in _at(StoreConnector, address):
+        return found
+    raise InvalidError(
+        f"no installed connector knows stores at {address.partition(':')[0]}:…",
+        code="P182",
+        hint="this release brings sqlite:///path and postgresql://user/database",
+    )
 
 
 def registry_connector(address: str) -> RegistryConnector:
     """Find the connector for a schema registry's address. Raises InvalidError."""
-    found = _at(RegistryConnector, address)
-    if found is None:
-        raise InvalidError(
-            f"no installed connector knows schema registries at {address.partition(':')[0]}:…",
-            code="P675",
-            hint="this release brings http, https and mock:///path",
-        )
-    return found
+    for found in _at(RegistryConnector, address):
+        return found
+    raise InvalidError(
+        f"no installed connector knows schema registries at {address.partition(':')[0]}:…",
+        code="P675",
+        hint="this release brings http, https and mock:///path",
+    )
 
 
-def _at(kind: type[Addressed], address: str) -> Addressed | None:
-    """Load installed connectors until one of a kind knows the scheme of an address."""
-    scheme = address.partition(":")[0]
+def _at(kind: type[Addressed], address: str) -> Iterator[Addressed]:
     for entry in entry_points(group=GROUP):
         found = connector(entry.name)
-        if isinstance(found, kind) and scheme in found.schemes:
-            return found
-    return None
-
-
-def _of(kind: type[Kind], name: str) -> Kind:
-    found = connector(name)
-    if not isinstance(found, kind):
-        raise InvalidError(
-            f"connector {name!r} is a {type(found).__name__}, not a {kind.__name__}",
-            code="P183",
-            hint="two packages may bring connectors of one name: uninstall one",
-        )
-    return found
+        if isinstance(found, kind) and address.partition(":")[0] in found.schemes:
+            yield found
 
 
 def _loaded(entry: EntryPoint) -> Connector:

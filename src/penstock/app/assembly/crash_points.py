@@ -2,9 +2,8 @@
 
 A plan is `point:n` pairs, comma separated: the process kills itself with SIGKILL when it passes the
 point for the n-th time. A third word names another effect: `commit.after:2:stop` stops the process
-until someone continues it, `commit.after:2:raise` raises an error that nobody expects. Tests and
-operators who want to see for themselves use it; there is no plan in production, and then passing a
-point costs nothing.
+until someone continues it, `commit.after:2:raise` raises an unexpected error. Without a
+plan, as in production, passing a point costs nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import threading
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cache
 
 from penstock.core.crash_points import CrashPoint, InjectedError
@@ -23,6 +21,8 @@ from penstock.core.errors import InvalidError
 from penstock.core.events import Event
 
 VARIABLE = "PENSTOCK_FAULTS"
+EFFECTS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "raise": None}
+"""What happens to the process at a point: a signal, or an unexpected error."""
 
 
 def from_environment() -> str:
@@ -30,19 +30,11 @@ def from_environment() -> str:
     return os.environ.get(VARIABLE, "")
 
 
-class Effect(StrEnum):
-    """What happens to the process at a point."""
-
-    KILL = "kill"
-    STOP = "stop"
-    RAISE = "raise"
-
-
 @dataclass(slots=True)
 class CrashPlan:
     """Observes nothing but crash points."""
 
-    effects: Mapping[tuple[CrashPoint, int], Effect]
+    effects: Mapping[tuple[CrashPoint, int], signal.Signals | None]
     _passed: Counter[CrashPoint] = field(default_factory=Counter)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -55,12 +47,13 @@ class CrashPlan:
             return
         with self._guard:
             self._passed[point] += 1
-            effect = self.effects.get((point, self._passed[point]))
-        if effect is Effect.RAISE:
+            place = point, self._passed[point]
+        if place not in self.effects:
+            return
+        sent = self.effects[place]
+        if sent is None:
             raise InjectedError(f"struck at {point}")
-        if effect is not None:
-            kill = effect is Effect.KILL
-            os.kill(os.getpid(), signal.SIGKILL if kill else signal.SIGSTOP)
+        os.kill(os.getpid(), sent)
 
 
 @cache
@@ -71,11 +64,11 @@ def observer_for(plan: str) -> CrashPlan:
         name, _, rest = item.partition(":")
         count, _, effect = rest.partition(":")
         try:
-            effects[CrashPoint(name), int(count or 1)] = Effect(effect or Effect.KILL)
-        except ValueError as error:
+            effects[CrashPoint(name), int(count or 1)] = EFFECTS[effect or "kill"]
+        except (ValueError, KeyError) as error:
             raise InvalidError(
                 f"{VARIABLE}: {item!r} is not a crash point, a number and an effect",
                 code="P188",
-                hint=f"points are {', '.join(CrashPoint)}; effects are {', '.join(Effect)}",
+                hint=f"points are {', '.join(CrashPoint)}; effects are {', '.join(EFFECTS)}",
             ) from error
     return CrashPlan(effects)

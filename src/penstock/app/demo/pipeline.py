@@ -31,7 +31,7 @@ class PipelineProcess:
     _lines: queue.Queue[Line | None] = field(default_factory=queue.Queue)
 
     def lines(self, timeout_seconds: float) -> Iterator[Line]:
-        """Yield log lines as they come. Raises UnavailableError when none comes for so long."""
+        """Yield log lines as they arrive. Raises UnavailableError when none arrives in time."""
         while True:
             try:
                 line = self._lines.get(timeout=timeout_seconds)
@@ -47,7 +47,7 @@ class PipelineProcess:
         self.process.wait()
 
     def stop(self) -> int:
-        """SIGTERM, and wait for the clean end; give the exit code."""
+        """Send SIGTERM, wait for the clean end, and return the exit code."""
         self.process.send_signal(signal.SIGTERM)
         try:
             return self.process.wait(timeout=60)

@@ -1,7 +1,8 @@
 """The story: broker, records, pipeline, a kill in the middle, recovery, the proof.
 
 Invariants: everything it starts is stopped at the end, also when it is broken off, and what an
-earlier demo left running is stopped first; it ends with 0 only when the audit proved every record.
+earlier demo left running is stopped first; it ends with 0 only when the audit proved every record,
+and the rows of the keyed tables are those that their changes leave.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
 from penstock.app.assembly import assembly
 from penstock.app.assembly.process import SystemClock
-from penstock.app.demo import data
+from penstock.app.demo import board, data
+from penstock.app.demo.board import BOARD
 from penstock.app.demo.data import BATCH_ROWS
 from penstock.app.demo.pipeline import Line, PipelineProcess, start
 from penstock.app.inspect.audit import Audit, audit
@@ -32,10 +34,20 @@ from penstock.spec.model import Pipeline
 
 FLIGHTS, WEATHER = "nyc.flights", "nyc.weather"
 PARTITIONS = 4
-HELD_BACK = 40_000
+HELD_BACK, CHANGES_HELD_BACK = 40_000, 4_000
 EPOCHS_BEFORE_THE_KILL = 2
 SILENCE_SECONDS_MAX = 90.0
-TOLD_EVERY = 100_000
+REPORT_EVERY = 100_000
+
+SAID = {
+    "PipelineStarted": "generation {generation} holds the pipeline, {pending} commits to settle",
+    "TableCreated": "created {table} with {columns} columns",
+    "CommitFoundLanded": "{table}: a commit of before the kill had landed already",
+    "GapFound": "{table}: a stretch before a prepared commit is read again",
+    "CommitAborted": "{table}: a prepared commit is given up: {reason}",
+    "TableParked": "{table} is parked: {reason}",
+}
+"""What is said of lines of the log, by their event."""
 
 Say = Callable[[str], None]
 
@@ -49,6 +61,14 @@ class DemoResult:
     records: int
     recovery_seconds: float
     spec: Path
+    changes: int
+    wrong: Sequence[str]
+    """The keyed tables whose rows are not those that the changes leave."""
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 where all is proven."""
+        return self.audit.exit_code or int(bool(self.wrong))
 
 
 @dataclass(slots=True)
@@ -60,6 +80,7 @@ class Demo:
     downloaded: Callable[[str, int, int], None]
     _stack: ExitStack = field(default_factory=ExitStack)
     _sent: int = 0
+    _changes: list[board.Event] = field(default_factory=list)
 
     def run(self) -> DemoResult:
         """Run the story. Raises UnavailableError, InvalidError; stops what it started."""
@@ -75,7 +96,10 @@ class Demo:
             self.say("")
             now = status(pipeline, SystemClock())
             self.say("auditing: every record of Kafka against every row of the tables")
-            return DemoResult(now, audit(pipeline, rows=True), self._sent, recovery, spec)
+            proof = audit(pipeline, rows=True)
+            rows, wanted = board.read(spec.parent), board.folded(self._changes)
+            wrong = [f"{at}.{BOARD}" for at, found in rows.items() if found != wanted]
+            return DemoResult(now, proof, self._sent, recovery, spec, len(self._changes), wrong)
 
     def _prepare(self) -> Path:
         broker.down(self.directory / "kafka")
@@ -95,25 +119,28 @@ class Demo:
         return running
 
     def _load(self, brokers: str) -> None:
-        create_topics(brokers, {FLIGHTS: PARTITIONS, WEATHER: 1})
+        create_topics(brokers, {FLIGHTS: PARTITIONS, WEATHER: 1, BOARD: 1})
         flights = data.flights()
         kept = flights.num_rows - HELD_BACK
         self._send(brokers, FLIGHTS, data.records(flights.slice(0, kept)), kept, PARTITIONS)
         weather = data.weather()
         self._send(brokers, WEATHER, data.records(weather), weather.num_rows, 1)
+        self._changes = board.events(flights)
+        first = self._changes[:-CHANGES_HELD_BACK]
+        self._send(brokers, BOARD, board.records(first), len(first), 1)
 
     def _send(
         self, brokers: str, topic: str, batches: Iterable[list[bytes]], total: int, partitions: int
     ) -> None:
         began = time.monotonic()
         for sent in produce(brokers, topic, batches, partitions):
-            if sent % TOLD_EVERY < BATCH_ROWS or sent == total:
+            if sent % REPORT_EVERY < BATCH_ROWS or sent == total:
                 rate = sent / max(time.monotonic() - began, 0.001)
                 self.say(f"  {topic}: {sent:,} of {total:,} records sent, {rate:,.0f} a second")
         self._sent += total
 
     def _until_killed(self, spec: Path, brokers: str) -> None:
-        self.say("starting the pipeline: one topic into Iceberg and Delta, one into Iceberg")
+        self.say("starting the pipeline: two topics into Iceberg and Delta, one into Iceberg")
         pipeline = self._start(spec, brokers)
         epochs: set[int] = set()
         for line in pipeline.lines(SILENCE_SECONDS_MAX):
@@ -125,14 +152,11 @@ class Demo:
         else:
             raise self._ended(pipeline)
         pipeline.kill()
-        self.say(f"  SIGKILL: the pipeline is gone, with {len(epochs)} epochs committed")
+        self.say(f"  SIGKILL: the pipeline is dead, with {len(epochs)} epochs committed")
 
     def _say_what_was_open(self, pipeline: Pipeline) -> None:
-        store = assembly.open_store(pipeline)
-        try:
+        with closing(assembly.open_store(pipeline)) as store:
             waiting = store.pending(pipeline.name)
-        finally:
-            store.close()
         names = sorted({f"{c.chain.table} (epoch {c.epoch})" for c in waiting})
         if names:
             self.say(f"  pending, written and not yet visible: {', '.join(names)}")
@@ -143,25 +167,32 @@ class Demo:
         self.say("starting it again, while the last flights are being produced")
         flights = data.flights()
         rest = data.records(flights.slice(flights.num_rows - HELD_BACK), batch_rows=2_000)
-        producer = threading.Thread(
-            target=lambda: [None for _ in produce(brokers, FLIGHTS, rest, PARTITIONS)]
-        )
+        changes = board.records(self._changes[-CHANGES_HELD_BACK:])
+
+        def send() -> None:
+            for _ in produce(brokers, FLIGHTS, rest, PARTITIONS):
+                pass
+            for _ in produce(brokers, BOARD, changes, 1):
+                pass
+
+        producer = threading.Thread(target=send)
         began = time.monotonic()
         pipeline = self._start(spec, brokers)
         producer.start()
         recovery = 0.0
-        wanted = {"lake.nyc.flights", "delta.nyc.flights", "lake.nyc.weather"}
+        both = {f"{at}.{topic}" for at in ("lake", "delta") for topic in (FLIGHTS, BOARD)}
+        wanted = {*both, f"lake.{WEATHER}"}
         for line in pipeline.lines(SILENCE_SECONDS_MAX):
             self._show(line)
             if line.get("event") in {"TableCommitted", "CommitFoundLanded"} and not recovery:
                 recovery = time.monotonic() - began
             if not producer.is_alive() and line.get("event") == "TableCommitted":
-                lags = self._lags(load(spec))
-                if all(lags.get(table) == 0 for table in wanted):
+                tables = status(load(spec), SystemClock()).snapshot.tables
+                if all(name in tables and tables[name].lag_records == 0 for name in wanted):
                     break
         else:
             raise self._ended(pipeline)
-        self._sent += HELD_BACK
+        self._sent += HELD_BACK + CHANGES_HELD_BACK
         self.say(f"  caught up; first commit {recovery:.1f} s after the restart")
         code = pipeline.stop()
         self.say(f"  SIGTERM: a clean stop, exit {code}")
@@ -169,40 +200,22 @@ class Demo:
             raise self._ended(pipeline)
         return recovery
 
-    def _lags(self, pipeline: Pipeline) -> dict[str, int | None]:
-        tables = status(pipeline, SystemClock()).snapshot.tables
-        return {name: table.lag_records for name, table in tables.items()}
-
     def _start(self, spec: Path, brokers: str) -> PipelineProcess:
         pipeline = start(spec, brokers)
-        self._stack.callback(_end, pipeline)
+        self._stack.callback(pipeline.kill)
         return pipeline
 
     def _show(self, line: Line) -> None:
-        match line.get("event"):
-            case "PipelineStarted":
-                self.say(
-                    f"  generation {line['generation']} holds the pipeline, "
-                    f"{line['pending']} commits to settle"
-                )
-            case "TableCreated":
-                self.say(f"  created {line['table']} with {line['columns']} columns")
-            case "TableCommitted" if line.get("rows"):
-                self.say(
-                    f"  epoch {line['epoch']:>3}  {line['table']:<18} {line['rows']:>7,} rows in "
-                    f"{number_of(line['files'], 'file')}, committed in "
-                    f"{line['seconds'] * 1000:.0f} ms"
-                )
-            case "CommitFoundLanded":
-                self.say(f"  {line['table']}: a commit of before the kill had landed already")
-            case "GapFound":
-                self.say(f"  {line['table']}: a stretch before a prepared commit is read again")
-            case "CommitAborted":
-                self.say(f"  {line['table']}: a prepared commit is given up: {line['reason']}")
-            case "TableParked":
-                self.say(f"  {line['table']} is parked: {line['reason']}")
-            case _:
-                pass
+        event = line.get("event")
+        if event == "TableCommitted" and (line.get("rows") or line.get("changes")):
+            did = f"{line['rows']:>7,} rows in {number_of(line['files'], 'file')}"
+            if changes := line.get("changes"):
+                did = ", ".join(f"{count:,} {what}" for what, count in changes.items())
+                did = f"{did.partition(' ')[0]:>7} {did.partition(' ')[2]}"
+            took = f"committed in {line['seconds'] * 1000:.0f} ms"
+            self.say(f"  epoch {line['epoch']:>3}  {line['table']:<18} {did}, {took}")
+        elif event in SAID:
+            self.say(f"  {SAID[event].format_map(line)}")
 
     def _ended(self, pipeline: PipelineProcess) -> UnavailableError:
         words = " | ".join(pipeline.tail[-4:])
@@ -211,8 +224,3 @@ class Demo:
             code="P641",
             hint="run the demo again; if it persists, please report the lines above",
         )
-
-
-def _end(pipeline: PipelineProcess) -> None:
-    if pipeline.process.poll() is None:
-        pipeline.kill()

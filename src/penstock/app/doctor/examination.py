@@ -1,4 +1,4 @@
-"""All checks in order: this machine first, then what the spec names, each told as a finding.
+"""All checks in order: this machine first, then what the spec names, each with a result.
 
 Invariants:
 - a check that fails keeps no other from being made;
@@ -8,38 +8,39 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 from penstock.app.assembly import assembly
-from penstock.app.assembly.connectors import log_connector
+from penstock.app.assembly.connectors import connector_of
 from penstock.app.assembly.process import SystemClock, token
 from penstock.app.doctor import machine, tables
+from penstock.app.inspect.audit import Progressed
 from penstock.commit.catalog_probe import ProbeResult, probe
 from penstock.core.errors import PenstockError, gravest
 from penstock.observe.fanout import UNHEARD
 from penstock.observe.formatting import seconds_text
 from penstock.ports.checks import CheckResult, failed, passed, unknown, warning
+from penstock.ports.connectors import LogConnector
 from penstock.ports.runtime import Clock
 from penstock.ports.tables import TableFormat
 from penstock.spec.model import Pipeline
 from penstock.spec.secrets import ProcessSecrets
 
 SKEW_SECONDS_MAX = 5.0
-Progressed = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What was found, in the order it was looked at."""
+    """What was found, in the order of the checks."""
 
-    findings: tuple[CheckResult, ...]
+    checks: tuple[CheckResult, ...]
 
     @property
     def exit_code(self) -> int:
         """Return the exit code: the gravest that a run would end with for one of these."""
-        return gravest(each.exit_code for each in self.findings)
+        return gravest(each.exit_code for each in self.checks)
 
 
 def examine(
@@ -49,11 +50,11 @@ def examine(
     environment: Mapping[str, str],
     progressed: Progressed = lambda _: None,
 ) -> Examination:
-    """Look at everything; without a pipeline at this machine alone.
+    """Check everything; without a pipeline, this machine alone.
 
     With `touch` each catalog's compare-and-set is measured on a scratch table.
     """
-    progressed("looking at this machine")
+    progressed("checking this machine")
     found = list(machine.findings(pipeline, environment))
     if pipeline is not None:
         found += _outside(pipeline, SystemClock(), touch=touch, progressed=progressed)
@@ -63,14 +64,14 @@ def examine(
 def _outside(
     pipeline: Pipeline, clock: Clock, *, touch: bool, progressed: Progressed
 ) -> Iterator[CheckResult]:
-    progressed("looking at the brokers")
+    progressed("checking the brokers")
     brokers = list(_brokers(pipeline, clock))
     yield from brokers
     yield _store(pipeline)
     with ExitStack() as stack:
         catalogs: dict[str, TableFormat] = {}
         for name in pipeline.catalogs:
-            progressed(f"looking at catalog {name}")
+            progressed(f"checking catalog {name}")
             try:
                 catalog = assembly.open_catalog(pipeline, name, UNHEARD, read_only=not touch)
             except PenstockError as error:
@@ -83,9 +84,8 @@ def _outside(
             why = "tables depend on topics, which could not be listed"
             yield unknown("tables", "all", why, "fix the broker connection first")
             return
-        log = assembly.open_log(pipeline)
-        stack.callback(log.close)
-        progressed("looking at the tables")
+        log = stack.enter_context(closing(assembly.open_log(pipeline)))
+        progressed("checking the tables")
         try:
             yield from tables.findings(pipeline, log, catalogs)
         except PenstockError as error:
@@ -93,11 +93,10 @@ def _outside(
 
 
 def _brokers(pipeline: Pipeline, clock: Clock) -> Iterator[CheckResult]:
-    look = log_connector(assembly.LOG).examine
-    if look is None:
-        return
+    examine = connector_of(LogConnector, assembly.LOG).examine
     try:
-        yield from look(assembly.log_settings(pipeline), ProcessSecrets(), clock)
+        if examine is not None:
+            yield from examine(assembly.log_settings(pipeline), ProcessSecrets(), clock)
     except PenstockError as error:
         yield failed("brokers", "kafka", error)
 
@@ -105,12 +104,9 @@ def _brokers(pipeline: Pipeline, clock: Clock) -> Iterator[CheckResult]:
 def _store(pipeline: Pipeline) -> CheckResult:
     subject = "pending store"
     try:
-        store = assembly.open_store(pipeline)
-        try:
+        with closing(assembly.open_store(pipeline)) as store:
             held = store.holding(pipeline.name)
             waiting = len(store.pending(pipeline.name))
-        finally:
-            store.close()
     except PenstockError as error:
         return failed("store", subject, error)
     generation = "no run yet" if held is None else f"generation {held.claim.generation}"
@@ -123,7 +119,7 @@ def _catalog(
     namespace = _namespace(pipeline, name)
     if not touch or namespace is None:
         why = "not measured: it takes a scratch table"
-        yield unknown("compare-and-set", name, why, "penstock doctor  without --look-only")
+        yield unknown("compare-and-set", name, why, "penstock doctor  without --read-only")
         return
     try:
         catalog.check()
@@ -142,23 +138,17 @@ def _catalog(
 
 
 def skew(name: str, measured: ProbeResult) -> CheckResult:
-    """Judge the storage's clock against ours."""
-    ahead = measured.ahead_seconds
+    """Compare the storage's clock with ours."""
+    ahead, subject = measured.ahead_seconds, f"storage of {name}"
     if ahead is None:
-        return unknown("clock", f"storage of {name}", "it returns no times", "")
+        return unknown("clock", subject, "it returns no times", "")
     if abs(ahead) <= SKEW_SECONDS_MAX:
-        return passed("clock", f"storage of {name}", "agrees with this machine's")
-    side = "ahead of" if ahead > 0 else "behind"
-    return warning(
-        "clock",
-        f"storage of {name}",
-        f"is {abs(ahead):,.0f} s {side} this machine's",
-        "set this machine's clock:  timedatectl set-ntp true",
-    )
+        return passed("clock", subject, "agrees with this machine's")
+    text = f"is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} this machine's"
+    return warning("clock", subject, text, "set this machine's clock:  timedatectl set-ntp true")
 
 
 def _namespace(pipeline: Pipeline, catalog: str) -> str | None:
-    """Find a namespace of the spec in a catalog that no record fills in."""
     for full in (*(rule.into for rule in pipeline.tables), pipeline.quarantine.into):
         first, _, name = full.partition(".")
         namespace = name.rpartition(".")[0]

@@ -11,6 +11,7 @@ import re
 import socket
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,7 +38,7 @@ _BOUND = re.compile(r"(>=|<|==)\s*([\d.]+)")
 
 
 def findings(pipeline: Pipeline | None, environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    """Look at this machine, for a pipeline when there is one."""
+    """Check this machine, for a pipeline when there is one."""
     master = "local[*]" if pipeline is None else pipeline.spark.master
     conf = {} if pipeline is None else dict(pipeline.spark.conf)
     inline = master == assembly.INLINE
@@ -82,11 +83,11 @@ def libraries() -> CheckResult:
 
 def java(environment: Mapping[str, str]) -> CheckResult:
     """Find the Java that Spark would run on."""
-    from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
-    from penstock.engines.spark.archive_path import archive_for
+    from penstock.engines.java import find_java
+    from penstock.engines.spark.settings import archive_for
 
     try:
-        found = find_java(SPARK_JAVA_MAJORS, environment=environment)
+        found = find_java(environment)
     except PenstockError as error:
         return failed("java", HERE, error)
     quick = archive_for(found, environment).exists()
@@ -96,7 +97,7 @@ def java(environment: Mapping[str, str]) -> CheckResult:
 
 
 def jars(conf: Mapping[str, str]) -> CheckResult:
-    """Look for Spark's own jars, and for those that `spark.conf` names on this machine."""
+    """Check Spark's own jars, and those that `spark.conf` names on this machine."""
     spec = find_spec("pyspark")
     home = Path(
         os.environ.get("SPARK_HOME") or (Path(spec.origin).parent if spec and spec.origin else "")
@@ -120,26 +121,17 @@ def jars(conf: Mapping[str, str]) -> CheckResult:
 
 def ports(environment: Mapping[str, str], conf: Mapping[str, str]) -> Iterator[CheckResult]:
     """Try the addresses that a run listens on: loopback, Spark's own, and that of the metrics."""
-    wanted = [("loopback", LOOPBACK, 0)]
+    yield _port("loopback", LOOPBACK, 0)
     for key in ("spark.driver.port", "spark.blockManager.port", "spark.ui.port"):
         if conf.get(key, "").isdecimal():
-            host = conf.get("spark.driver.bindAddress", LOOPBACK)
-            wanted.append((key, host, int(conf[key])))
-    for what, host, number in wanted:
-        yield _port(what, host, number)
+            yield _port(key, conf.get("spark.driver.bindAddress", LOOPBACK), int(conf[key]))
     if environment.get("PENSTOCK_METRICS"):
-        yield _metrics(environment["PENSTOCK_METRICS"])
+        from penstock.observe.metrics import address
 
-
-def _metrics(text: str) -> CheckResult:
-    """Read the address as a run does, and try it."""
-    from penstock.observe.metrics import address
-
-    try:
-        host, port = address(text)
-    except InvalidError as error:
-        return failed("ports", "metrics", error)
-    return _port("metrics", host, port)
+        try:
+            yield _port("metrics", *address(environment["PENSTOCK_METRICS"]))
+        except InvalidError as error:
+            yield failed("ports", "metrics", error)
 
 
 def _port(what: str, host: str, port: int) -> CheckResult:
@@ -160,9 +152,10 @@ def _port(what: str, host: str, port: int) -> CheckResult:
 def memory(master: str, conf: Mapping[str, str]) -> CheckResult:
     """Compare what is free with what the driver's Java and the workers take at their usual size."""
     free = psutil.virtual_memory().available
-    limit = _limit()
-    if limit is not None:
-        free = min(free, max(limit - psutil.Process().memory_info().rss, 0))
+    with suppress(OSError):  # a container may leave less
+        limit = _CGROUP_LIMIT.read_text().strip()
+        if limit.isdecimal():
+            free = min(free, max(int(limit) - psutil.Process().memory_info().rss, 0))
     local = master == assembly.INLINE or master.startswith("local")
     driver = 0 if master == assembly.INLINE else _bytes(conf.get("spark.driver.memory", "1g"))
     workers = _workers(master) if local else 0
@@ -202,8 +195,7 @@ def _unsupported(requirement: str) -> str:
     here = _numbers(version)
     for sign, bound in _BOUND.findall(parts["bounds"]):
         there = _numbers(bound)
-        fits = {">=": here >= there, "<": here < there, "==": here == there}[sign]
-        if not fits:
+        if not {">=": here >= there, "<": here < there, "==": here == there}[sign]:
             return f"{parts['name']} {version}, wanted {parts['bounds'].strip()}"
     return ""
 
@@ -214,8 +206,6 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _workers(master: str) -> int:
-    if master == assembly.INLINE:
-        return 1
     found = re.fullmatch(r"local(?:\[(\*|\d+)[^]]*\])?", master)
     count = found.group(1) if found else None
     if count == "*":
@@ -226,12 +216,3 @@ def _workers(master: str) -> int:
 def _bytes(text: str) -> int:
     found = _SIZE.fullmatch(text.strip())
     return int(found[1]) * _FACTORS[found[2].lower()] if found else DRIVER_BYTES
-
-
-def _limit() -> int | None:
-    """Read the memory that a container leaves us."""
-    try:
-        text = _CGROUP_LIMIT.read_text().strip()
-    except OSError:
-        return None
-    return int(text) if text.isdecimal() else None

@@ -1,5 +1,5 @@
-"""Each table that the topics lead to: does it stand as its ledger says, with what features, and
-what has a commit to go through.
+"""Checks each table that the topics lead to: whether it agrees with its ledger, which features it
+has, and what a commit has to read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.landing.settings import TableLocation
 from penstock.landing.tables import opening, route_tables
 from penstock.ports.checks import CheckResult, failed, passed, warning
 from penstock.ports.log import Log
-from penstock.ports.tables import Table, TableFormat, Verdict
+from penstock.ports.tables import TableFormat, Verdict
 from penstock.spec.model import Pipeline
 
 KEPT_MAX = 200
@@ -24,13 +24,13 @@ KEPT_MAX = 200
 def findings(
     pipeline: Pipeline, log: Log, catalogs: Mapping[str, TableFormat]
 ) -> Iterator[CheckResult]:
-    """Look at all tables and the quarantine. Raises what listing topics and routes raises."""
+    """Check all tables and the quarantine. Raises what listing topics and routes raises."""
     settings = assembly.settings_of(pipeline)
     targets, wanted, _ = opening.route_topics(settings, log.partitions())
     known = {name: each for name, each in targets.items() if each.location.catalog in catalogs}
     targets, _ = route_tables.expand_routes(settings, catalogs, known, wanted)
-    places = [targets[name].location for name in sorted(targets)]
-    for place in places:
+    for _, target in sorted(targets.items()):
+        place = target.location
         yield from _table(catalogs[place.catalog], place, Chain(pipeline.name, place.table))
     if settings.quarantine.catalog in catalogs:
         yield from _table(catalogs[settings.quarantine.catalog], settings.quarantine, None)
@@ -44,19 +44,14 @@ def _table(
         if table is None:
             yield passed("table", place.table, "is not there yet")
             return
-        yield from _standing(table, place, chain)
+        if chain is not None:
+            state = table.state(chain)
+            if state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN):
+                raise rolled_back(place.table, state.evidence, quarantine=chain.is_quarantine)
+        facts = table.describe()
     except PenstockError as error:
         yield failed("table", place.table, error)
-
-
-def _standing(table: Table, place: TableLocation, chain: Chain | None) -> Iterator[CheckResult]:
-    if chain is not None:
-        state = table.state(chain)
-        if state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN):
-            error = rolled_back(place.table, state.evidence, quarantine=chain.is_quarantine)
-            yield failed("table", place.table, error)
-            return
-    facts = table.describe()
+        return
     yield passed("table", place.table, facts.format)
     text = f"{facts.history_length:,} {facts.kept_what}"
     if facts.history_length <= KEPT_MAX:
@@ -66,5 +61,5 @@ def _standing(table: Table, place: TableLocation, chain: Chain | None) -> Iterat
         "snapshots",
         place.table,
         f"{text}: each commit gets slower with them",
-        "lower commit.retain, and expire what others leave behind; a run writes checkpoints",
+        "lower commit.retain, and expire what other writers leave; a run writes checkpoints",
     )

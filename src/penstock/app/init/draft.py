@@ -1,8 +1,8 @@
-"""`penstock init`: look at a cluster's topics, or at another system's configuration; write a spec.
+"""`penstock init`: read a cluster's topics, or another system's configuration, and write a spec.
 
 Invariants:
-- nothing is overwritten; what is written loads, or the findings are told with it;
-- what a topic holds is told from a sample of its records and never assumed (rule.py): each rule
+- nothing is overwritten; what is written loads, or the findings are reported with it;
+- what a topic holds is taken from a sample of its records and never assumed (rule.py): each rule
   that is written lands that sample, but for what a comment names;
 - names that come from records are written so that YAML reads them as text; no comment holds one
   that is no plain word.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,16 +24,16 @@ from penstock.app.init.migrate.account import Migrated
 from penstock.app.init.migrate.migrate import incomplete, migrated
 from penstock.app.init.migrate.offsets import where_it_ended
 from penstock.app.init.rule import CATALOGS, Rule, Setting, drafted, pipeline_for
-from penstock.app.init.topics import Looked, Progress, look
+from penstock.app.init.topics import Progress, SampledTopics, sample_topics
 from penstock.core.errors import InvalidError
 from penstock.observe.fanout import UNHEARD
 from penstock.observe.formatting import number_of, one_line
 from penstock.ports.runtime import Observer
 from penstock.rows.schema.hints import Format
+from penstock.spec.json_schema import SCHEMA_FILE, json_schema
 from penstock.spec.load import loads
 from penstock.spec.secrets import escaped
 from penstock.spec.settings.records import Records
-from penstock.spec.writing import SCHEMA_FILE, json_schema
 
 SCHEMA_LINE = f"# yaml-language-server: $schema=./{SCHEMA_FILE}"
 CATALOG_NAMES: Mapping[Format, str] = {"iceberg": "lake", "delta": "delta"}
@@ -56,7 +57,7 @@ def draft(
     registry: str | None = None,
     progress: Progress = lambda _done, _of: None,
     observer: Observer = UNHEARD,
-) -> tuple[str, Looked[Rule]]:
+) -> tuple[str, SampledTopics[Rule]]:
     """Write a spec for topics of `kafka://host:port[,host:port]`; return what was found, too.
 
     `topics` chooses them (topics.py), all by default; `registry` is the address of a schema
@@ -74,17 +75,19 @@ def draft(
         )
     setting = setting_for(to, registry)
     pipeline = pipeline_for(setting, {"pattern": ".+"}, {"from": ".+"}, brokers)
-    found = look(pipeline, topics, lambda topic: drafted(topic, setting), progress, observer)
+    found = sample_topics(
+        pipeline, topics, lambda topic: drafted(topic, setting), progress, observer
+    )
     if not found.topics:
         raise InvalidError(
             f"the cluster at {brokers[:80]} has no topics",
             code="P166",
             hint="send records to a topic first",
         )
-    if all(rule.unfit and not rule.is_empty for rule in found.topics):
+    if all(rule.excluded and not rule.is_empty for rule in found.topics):
         first = found.topics[0]
         raise InvalidError(
-            f"none of {len(found.topics)} topics can land; {first.topic}: {first.unfit}",
+            f"none of {len(found.topics)} topics can land; {first.topic}: {first.excluded}",
             code="P169",
             hint="penstock explain P169",
         )
@@ -100,24 +103,24 @@ def translated(text: str, *, base: Path | None = None) -> tuple[str, Migrated]:
     found = migrated(text)
     if base is not None:
         pipeline = loads(yaml.safe_dump(found.spec), base=base)
-        ended = where_it_ended(pipeline, found)
+        start, remaining = where_it_ended(pipeline, found)
         where = found.group or found.application
-        found.put(f"where {where} ended", "kafka.start", ended.start)
+        found.put(f"where {where} ended", "kafka.start", start)
         found.mapped += [(each.option, "kafka.start, see above") for each in found.beginning]
         found.beginning.clear()
-        found.mapped.append(("records behind that", f"{ended.behind:,} in Kafka"))
+        found.mapped.append(("records after that", f"{remaining:,} in Kafka"))
     account = [f"#   {option} -> {setting}" for option, setting in found.mapped]
-    left = [f"#   {option}: {why}" for option, why in found.left]
+    unmapped = [f"#   {option}: {why}" for option, why in found.unmapped]
     spec = incomplete(found)
     lines = [SCHEMA_LINE, f"# From {found.system}. Mapped:", *account]
-    lines += ["# Left, and why:", *left] if left else []
+    lines += ["# Unmapped, and why:", *unmapped] if unmapped else []
     lines += [UNDECIDED_LINE] if "undecided" in spec else []
     body = yaml.safe_dump(spec, sort_keys=False, allow_unicode=True, width=100)
     return "\n".join([*lines, body]), found
 
 
 def keep_schema(directory: Path) -> bool:
-    """Write the JSON Schema that `SCHEMA_LINE` names, for editors; tell whether there was none."""
+    """Write the JSON Schema that `SCHEMA_LINE` names, for editors; return whether it is new."""
     text = json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
     return _create(directory / SCHEMA_FILE, text)
 
@@ -156,10 +159,12 @@ def setting_for(to: Format, registry: str | None) -> Setting:
     return Setting(to, registry, opened.find)
 
 
-def text_of(brokers: str, to: Format, name: str, registry: str | None, looked: Looked[Rule]) -> str:
-    """Write the spec of drafted rules, at least one of which lands or has nothing to look at."""
-    catalog, rules = CATALOG_NAMES[to], looked.topics
-    active = [rule for rule in rules if not rule.unfit] or [
+def text_of(
+    brokers: str, to: Format, name: str, registry: str | None, sampled: SampledTopics[Rule]
+) -> str:
+    """Write the spec of drafted rules, at least one of which lands or has no records."""
+    catalog, rules = CATALOG_NAMES[to], sampled.topics
+    active = [rule for rule in rules if not rule.excluded] or [
         next(rule for rule in rules if rule.is_empty)
     ]
     read = ", ".join(_quoted(rule.topic) for rule in active)
@@ -176,7 +181,7 @@ def text_of(brokers: str, to: Format, name: str, registry: str | None, looked: L
         f"  {catalog}: {_flow(CATALOGS[to])}",
         "tables:",
         *_rules(catalog, rules, active),
-        *([f"  # {looked.left} more topics were not looked at"] if looked.left else []),
+        *([f"  # {sampled.left} more topics were not read"] if sampled.left else []),
         "commit: { every: 30s }            # how long a record waits at most before it is visible",
         f"quarantine: {{ into: {catalog}.ops.quarantine }}   # where records go that do not fit",
         "# spark: { master: inline }       # one process and no Java: quick to try things",
@@ -188,50 +193,50 @@ def _rules(catalog: str, rules: Sequence[Rule], active: Sequence[Rule]) -> Itera
     taken: set[str] = set()
     for rule in rules:
         off = "" if rule in active else "# "
-        yield from (f"  # {line}" for line in _told(rule))
+        yield from (f"  # {line}" for line in _findings(rule))
         table = f"{catalog}.landed.{_table(rule.topic, taken)}"
         yield from (f"  {off}{line}" for line in _rule(rule, table))
 
 
-def _told(rule: Rule) -> Iterator[str]:
-    """Yield what was found in a topic, as lines of a comment."""
+def _findings(rule: Rule) -> Iterator[str]:
     places = number_of(rule.partitions, "partition")
-    yield f"{number_of(rule.records, 'record')} in {places}, {rule.looked_at:,} looked at"
-    if rule.unfit:
-        yield one_line(f"left out: {rule.unfit}" if not rule.is_empty else rule.unfit)
-    if rule.refused:
-        codes = ", ".join(f"{code} ({count})" for code, count in rule.refused.items())
-        yield f"of those, quarantine takes {sum(rule.refused.values())}: {codes}"
+    yield f"{number_of(rule.records, 'record')} in {places}, {rule.sampled:,} read"
+    if rule.excluded:
+        yield one_line(f"excluded: {rule.excluded}" if not rule.is_empty else rule.excluded)
+    if rule.rejected:
+        codes = ", ".join(f"{code} ({count})" for code, count in rule.rejected.items())
+        yield f"of those, quarantine takes {sum(rule.rejected.values())}: {codes}"
 
 
 def _rule(rule: Rule, table: str) -> Iterator[str]:
-    """Write one rule as lines of YAML."""
     settings = rule.settings or {"schema": {"create": True, "columns": "evolve"}}
+    why = defaultdict(str, {name: f"  # {text}" for name, text in rule.why.items()})
     yield f"- from: {_quoted(rule.topic)}"
     yield f"  into: {table}"
     for name, value in settings.items():
         if name != "schema":
             said = value if isinstance(value, str) else _flow(value)
-            yield f"  {name}: {said}{_why(rule, name)}"
+            yield f"  {name}: {said}{why[name]}"
     yield "  schema:"
     for name, value in settings["schema"].items():
-        yield f"    {name}: {_flow(value)}{_why(rule, name)}"
+        yield f"    {name}: {_flow(value)}{why[name]}"
     if rule.hints:
         yield "    hints:"
         for path, hint in rule.hints.items():
             text = str(hint.type)
             said = text if _PLAIN_TYPE.fullmatch(text) else _quoted(text)
             yield f"      {_key(path)}: {said}  # {hint.why}"
+    if rule.keys is not None:
+        yield "  # one row for each key, not one for each change:"
+        yield "  # mode: cdc"
+        keys, known = ", ".join(rule.keys) or "id", bool(rule.keys)
+        yield f"  # keys: [{keys}]" + ("" if known else "   # or what the primary key is")
     if rule.times:
         yield "  # as times:"
         yield "  # transform:"
         yield "  #   columns:"
         for column, sql in rule.times.items():
             yield f"  #     {column}: {_quoted(sql)}"
-
-
-def _why(rule: Rule, name: str) -> str:
-    return f"  # {rule.why[name]}" if name in rule.why else ""
 
 
 def _flow(value: Any) -> str:

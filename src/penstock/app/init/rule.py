@@ -1,9 +1,10 @@
 """One topic's rule, drafted from a sample of its records and tried on it.
 
 Invariants:
-- what a rule does with the sample is asked of the workers' own code: what it refuses is told;
-- a rule whose table would be parked (`quarantine.stop_above`) is not offered: `unfit` says why;
-- a rule keeps as strict as the sample lets it: values are rescued only where some do not fit.
+- what a rule does with the sample is asked of the workers' own code: what it rejects is reported;
+- a rule whose table would be parked (`quarantine.stop_above`) is not offered: `excluded` says why;
+- a rule keeps as strict as the sample lets it: values are rescued only where some do not fit, and
+  always there, for the table may be created for other records than it is tried on.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +22,7 @@ import pyarrow as pa
 from penstock.app.assembly import assembly, worker
 from penstock.app.init.topics import Topic
 from penstock.core.accounting import Tally
+from penstock.core.key_columns import is_inexact, is_nested
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Kind, Schema, Struct
 from penstock.core.schema_join import is_known, known
@@ -40,43 +43,46 @@ from penstock.spec.model import Pipeline
 from penstock.spec.settings.sections import LimitSettings
 
 UNPACKED_RECORDS_MAX = 100
-"""How many compressed records are looked at: each may be as large as `limits.record_bytes`."""
-EMPTY = "no record to look at"
+"""How many compressed records are sampled: each may be as large as `limits.record_bytes`."""
+NO_RECORDS = "no record to sample"
+RESCUED_VALUES = "values that do not fit their column are kept in _rescued"
 WITHOUT_COLUMNS = "its records give a table no column (P371)"
 CATALOGS: Mapping[Format, Mapping[str, str]] = {
     "iceberg": {"type": "sql", "uri": "sqlite:///./lake/catalog.db", "warehouse": "./lake"},
     "delta": {"type": "delta", "root": "./delta"},
 }
-_PER_SECOND = {"seconds": 1, "milliseconds": 1000, "microseconds": 1_000_000}
+_MICROSECONDS = {"seconds": 1_000_000, "milliseconds": 1000, "microseconds": 1}
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
-_ENVELOPED = ("debezium",)
-"""Whose producers send a record without a value behind each delete."""
+KEY_DEPTH_MAX = 4
 _FRAMED = ("avro", "protobuf", "json-schema-envelope")
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a rule says of one topic, and what is to be told of it.
+    """What a rule says of one topic, and what is reported of it.
 
-    `settings` are the rule's but for `from`, `into` and the hints; `why` tells by setting why it is
-    there. `refused` counts records of the sample by code. `unfit` says why the topic cannot land.
+    `settings` are the rule's but for `from`, `into` and the hints; `why` says by setting why it is
+    there. `sampled` counts the records that were read, `rejected` those that do not fit, by code.
+    `keys` are the columns that change events have as their message keys, none where those do not
+    say; None where records are no change events. `excluded` says why the topic cannot land.
     """
 
     topic: str
     partitions: int
     records: int
-    looked_at: int = 0
+    sampled: int = 0
     settings: Mapping[str, Any] = field(default_factory=dict)
     why: Mapping[str, str] = field(default_factory=dict)
     hints: Mapping[str, Hint] = field(default_factory=dict)
     times: Mapping[str, str] = field(default_factory=dict)
-    refused: Mapping[str, int] = field(default_factory=dict)
-    unfit: str = ""
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    keys: tuple[str, ...] | None = None
+    excluded: str = ""
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there was nothing to look at."""
-        return self.unfit == EMPTY
+        """Return whether there was no record to sample."""
+        return self.excluded == NO_RECORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,29 +99,31 @@ def drafted(topic: Topic, setting: Setting) -> Rule:
     rule = Rule(topic.name, topic.partitions, topic.records)
     batch = topic.batch
     if topic.failure:
-        return replace(rule, unfit=topic.failure)
+        return replace(rule, excluded=topic.failure)
     if batch is None or batch.column("value").null_count == len(batch):
-        return replace(rule, unfit=EMPTY)
+        return replace(rule, excluded=NO_RECORDS)
     values = [value for value in batch.column("value").to_pylist() if value is not None]
     found = detect_format(values, setting.find)
     if found.unsupported:
-        return replace(rule, looked_at=len(batch), unfit=found.unsupported)
+        return replace(rule, sampled=len(batch), excluded=found.unsupported)
     if found.compression != "none":
         batch = batch.slice(0, UNPACKED_RECORDS_MAX)
-    rule = replace(rule, looked_at=len(batch))
-    return _tried(_hinted(_begun(rule, found, batch), found, batch, setting), batch, setting)
+    rule = replace(rule, sampled=len(batch))
+    rule = _hinted(_begun(rule, found, batch), found, batch, setting)
+    if found.envelope != "none":
+        rule = _keyed(rule, found, _keys_of(batch, _shown(batch, _target(rule, setting))))
+    return _tried(rule, batch, setting)
 
 
 def _begun(rule: Rule, found: DetectedFormat, batch: pa.RecordBatch) -> Rule:
-    """Return the rule with what records are, and what becomes of those without a value."""
     settings: dict[str, Any] = {"records": found.settings} if found.settings else {}
     why: dict[str, str] = {}
     if batch.column("value").null_count:
-        settings["tombstones"] = "skip"
         why["tombstones"] = "some records have no value"
-    elif found.envelope in _ENVELOPED:
-        settings["tombstones"] = "skip"
+    elif found.envelope == "debezium":
         why["tombstones"] = "a delete may be followed by a record without a value"
+    if why:
+        settings["tombstones"] = "skip"
     settings["schema"] = {"create": True}
     if found.format not in ("text", "bytes"):
         settings["schema"]["columns"] = "evolve"
@@ -124,7 +132,6 @@ def _begun(rule: Rule, found: DetectedFormat, batch: pa.RecordBatch) -> Rule:
 
 
 def _hinted(rule: Rule, found: DetectedFormat, batch: pa.RecordBatch, setting: Setting) -> Rule:
-    """Return the types that the sample asks for beyond inference."""
     if found.format in ("text", "bytes"):
         return rule
     target = _target(rule, setting)
@@ -132,15 +139,40 @@ def _hinted(rule: Rule, found: DetectedFormat, batch: pa.RecordBatch, setting: S
     hinted = hints_for(records, setting.to)
     if hinted.keyed and found == DetectedFormat():
         return _as_text(rule)
+    if hinted.mixed:
+        rule = _rescuing(rule, {"types": RESCUED_VALUES})
     hints = dict(hinted.hints)
     if setting.to == "delta":
-        as_count = found.format in _FRAMED
-        hints |= _unheld(_shown(batch, target), as_count=as_count)
+        hints |= _unheld(_shown(batch, target), as_count=found.format in _FRAMED)
     return replace(rule, hints=hints, times=_times(hinted.counts))
 
 
+def _keyed(rule: Rule, found: DetectedFormat, keys: tuple[str, ...]) -> Rule:
+    """Note the keys; a flattened delete may have a message key alone, which is read then."""
+    if not keys or found.envelope != "flattened":
+        return replace(rule, keys=keys)
+    records = {**rule.settings["records"], "key_format": "json"}
+    return replace(rule, keys=keys, settings={**rule.settings, "records": records})
+
+
+def _keys_of(batch: pa.RecordBatch, columns: Schema) -> tuple[str, ...]:
+    """Return the fields of the message keys, where all have the same and each can be of a key."""
+    names: set[tuple[str, ...]] = set()
+    for value in batch.column("key").drop_null().to_pylist():
+        try:
+            key = parse_object(value, depth_max=KEY_DEPTH_MAX)
+        except RejectError:
+            return ()
+        inner = key.get("payload") if key.keys() == {"schema", "payload"} else key
+        names.add(tuple(inner) if isinstance(inner, dict) else ())
+    (found,) = names if len(names) == 1 else ((),)
+    fields = [columns.field(name) for name in found]
+    usable = [f for f in fields if f and not is_inexact(f.type) and not is_nested(f.type)]
+    return found if len(usable) == len(found) and all(map(_PLAIN.fullmatch, found)) else ()
+
+
 def _as_text(rule: Rule) -> Rule:
-    """Land records whose own keys are data as they are: each key would become a column."""
+    """Land records whose own keys are data as text: each key would become a column."""
     settings = {**rule.settings, "records": {"format": "text"}, "schema": {"create": True}}
     why = {name: text for name, text in rule.why.items() if name != "columns"}
     why["records"] = (
@@ -150,7 +182,6 @@ def _as_text(rule: Rule) -> Rule:
 
 
 def _records(batch: pa.RecordBatch, target: TableTarget) -> list[dict[str, Any]]:
-    """Read the JSON rows of a batch that no schema tells the types of."""
     options, readers = target.options, worker.readers(target.registry)
     at = np.flatnonzero(validity_of(batch.column("value")))
     found = []
@@ -158,15 +189,12 @@ def _records(batch: pa.RecordBatch, target: TableTarget) -> list[dict[str, Any]]
         if group.reader is not None or is_known(group.type):
             continue
         for value in group.values.to_pylist():
-            try:
+            with suppress(RejectError):
                 found.append(parse_object(value, depth_max=options.depth_max))
-            except RejectError:
-                continue
     return found
 
 
 def _unheld(schema: Schema, *, as_count: bool) -> dict[str, Hint]:
-    """Find what schemas ask for and Delta has no type for."""
     time = Kind.LONG if as_count else Kind.STRING
     instead = {
         Kind.UUID: Hint(Kind.STRING, "a UUID, which Delta has no type for"),
@@ -180,57 +208,53 @@ def _unheld(schema: Schema, *, as_count: bool) -> dict[str, Hint]:
 
 
 def _times(counts: Mapping[str, str]) -> dict[str, str]:
-    """Write the SQL that makes times of counts, by the column it would fill."""
     found = {}
     for path, unit in counts.items():
-        if _PLAIN.fullmatch(path) is None:
-            continue
-        sql = f"make_timestamptz({place(path)} * {1_000_000 // _PER_SECOND[unit]})"
-        try:
-            expression(sql)
-        except MalformedError:
-            continue
-        found[f"{path.replace('.', '_')}_time"] = sql
+        if _PLAIN.fullmatch(path):
+            sql = f"make_timestamptz({place(path)} * {_MICROSECONDS[unit]})"
+            with suppress(MalformedError):
+                expression(sql)
+                found[f"{path.replace('.', '_')}_time"] = sql
     return found
 
 
 def _tried(rule: Rule, batch: pa.RecordBatch, setting: Setting) -> Rule:
-    """Convert the sample; rescue what does not fit; tell what is refused all the same."""
+    """Convert the sample; rescue what does not fit; report what is rejected all the same."""
     if not known(_shown(batch, _target(rule, setting))).fields:
-        return replace(rule, unfit=WITHOUT_COLUMNS)
-    for _ in range(2):
-        refused = _refused(rule, batch, setting)
-        more = _rescues(refused, rule)
-        if not more:
-            break
-        schema = {**rule.settings["schema"], **dict.fromkeys(more, "rescue")}
-        rule = replace(rule, settings={**rule.settings, "schema": schema}, why={**rule.why, **more})
-    refused = _refused(rule, batch, setting)
-    rule = replace(rule, refused=dict(refused.most_common()))
-    scale = max(rule.records // max(rule.looked_at, 1), 1)
+        return replace(rule, excluded=WITHOUT_COLUMNS)
+    while more := _rescues(rejected_codes := _rejects_of(rule, batch, setting), rule):
+        rule = _rescuing(rule, more)
+    rule = replace(rule, rejected=dict(rejected_codes.most_common()))
+    scale = max(rule.records // max(rule.sampled, 1), 1)
     books = Tally(
-        examined=rule.looked_at * scale,
-        landed=(rule.looked_at - refused.total()) * scale,
-        quarantined={code: count * scale for code, count in refused.items()},
+        examined=rule.sampled * scale,
+        landed=(rule.sampled - rejected_codes.total()) * scale,
+        quarantined={code: count * scale for code, count in rejected_codes.items()},
     )
     if too_many_rejects(books, _pipeline(rule, setting).quarantine.stop_above_share):
-        return replace(rule, unfit="more than quarantine.stop_above of its records do not fit")
+        return replace(rule, excluded="more than quarantine.stop_above of its records do not fit")
     return rule
 
 
-def _rescues(refused: Mapping[str, int], rule: Rule) -> dict[str, str]:
-    """Return the policies under which more would land, and why."""
+def _rescues(rejected_codes: Mapping[str, int], rule: Rule) -> dict[str, str]:
     schema = rule.settings["schema"]
-    converting = {code for code in refused if CODE_INFO[RejectCode(code)].stage is Stage.CONVERT}
+    converting = {
+        code for code in rejected_codes if CODE_INFO[RejectCode(code)].stage is Stage.CONVERT
+    }
     more = {}
     if RejectCode.UNKNOWN_FIELD in converting and schema.get("columns") == "evolve":
         more["columns"] = "names that no column can have are kept in _rescued"
     if converting - {RejectCode.UNKNOWN_FIELD} and "types" not in schema and "columns" in schema:
-        more["types"] = "values that do not fit their column are kept in _rescued"
+        more["types"] = RESCUED_VALUES
     return more
 
 
-def _refused(rule: Rule, batch: pa.RecordBatch, setting: Setting) -> Counter[str]:
+def _rescuing(rule: Rule, why: Mapping[str, str]) -> Rule:
+    schema = {**rule.settings["schema"], **dict.fromkeys(why, "rescue")}
+    return replace(rule, settings={**rule.settings, "schema": schema}, why={**rule.why, **why})
+
+
+def _rejects_of(rule: Rule, batch: pa.RecordBatch, setting: Setting) -> Counter[str]:
     target = _target(rule, setting)
     made = convert_batch(
         batch,
@@ -248,7 +272,6 @@ def _shown(batch: pa.RecordBatch, target: TableTarget) -> Struct:
 
 
 def _target(rule: Rule, setting: Setting) -> TableTarget:
-    """Return what the rule says, as a run reads it."""
     ((target,),) = assembly.targets_of(_pipeline(rule, setting), [rule.topic]).values()
     return target
 
@@ -275,4 +298,4 @@ def pipeline_for(
         "tables": [{"into": "c.landed.t", **rule}],
         "quarantine": {"into": "c.ops.quarantine"},
     }
-    return Pipeline(**data)  # which tells of settings at fault as of a spec's
+    return Pipeline(**data)  # which reports wrong settings as for a spec

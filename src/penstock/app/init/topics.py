@@ -1,9 +1,9 @@
 """The topics of a cluster: how many records each has, and a sample of them.
 
 Invariants:
-- looking is bounded in topics, and in each as `plan` is (sampling.py); what was not looked at is
-  counted;
-- of each topic the records are sampled that `plan` would look at for a table of it alone.
+- reading is bounded in topics, and in each as `plan` is (sampling.py); topics that were not read
+  are counted;
+- of each topic it samples the records that `plan` would read for a table of this topic alone.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from itertools import count
 from shlex import quote
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
+
+import pyarrow as pa
 
 from penstock.app.assembly import assembly
 from penstock.app.assembly.process import SystemClock
@@ -26,29 +29,26 @@ from penstock.core.events import BacklogCounted, WaitBegan
 from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Bounds
 from penstock.landing.waiting import KAFKA
-from penstock.observe.fanout import UNHEARD
 from penstock.ports.log import RangeReader
 from penstock.ports.runtime import Observer
 from penstock.spec.language.notation import MalformedError, compiled, is_topic_name, pattern
 from penstock.spec.model import Pipeline
 from penstock.spec.problems import nearest
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 T = TypeVar("T")
 
 TOPICS_MAX = 500
-LOOKERS = 8
+SAMPLERS = 8
 
 _OWN = re.compile(r"_.*|(?:.*[-_.])?connect[-_.](?:offsets?|configs?|status(?:es)?)")
 """Names of topics that Kafka, its registry and Connect keep for themselves."""
 
 _PATTERN = re.compile(r"[][^$*+?(){}|\\]")
-"""What stands in patterns, and in no topic's name."""
+"""Characters of patterns, and of no topic's name."""
+SHOWN_MAX = 10
 
 Progress = Callable[[int, int], None]
-"""Told how many topics were looked at, of how many; from several threads, one at a time."""
+"""Gets how many topics were read, of how many; from several threads, one at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,29 +66,27 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked(Generic[T]):
-    """What was made of the topics that were looked at, by name, and how many more there are."""
+class SampledTopics(Generic[T]):
+    """What was made of the topics that were read, by name, and how many more there are."""
 
     topics: tuple[T, ...]
     left: int = 0
 
 
-def look(
+def sample_topics(
     pipeline: Pipeline,
     topics: str | None,
     make: Callable[[Topic], T],
     progress: Progress,
-    observer: Observer = UNHEARD,
-) -> Looked[T]:
-    """Look at the chosen topics of a cluster, several at once; `make` is called from threads.
+    observer: Observer,
+) -> SampledTopics[T]:
+    """Sample the chosen topics of a cluster, several at once; `make` is called from threads.
 
-    `observer` is told what is waited for, until `progress` tells how far it is.
+    `observer` gets what is waited for, until `progress` gets how far it is.
 
     Raises InvalidError (P168) where the choice names none, UnavailableError.
     """
-    with ExitStack() as stack:
-        log = assembly.open_log(pipeline)
-        stack.callback(log.close)
+    with closing(assembly.open_log(pipeline)) as log:
         observer(WaitBegan(KAFKA))
         listing = log.partitions()
         names = chosen({at.topic for at in listing}, topics)
@@ -98,27 +96,27 @@ def look(
     partitions: dict[str, dict[TopicPartition, Bounds]] = {at.topic: {} for at in listing}
     for at, found in bounds.items():
         partitions[at.topic][at] = found
-    looked = names[:TOPICS_MAX]
-    counter = _ProgressCounter(len(looked), progress)
+    sampled = names[:TOPICS_MAX]
+    guard, counted = threading.Lock(), count(1)
 
-    def look_at(share: Sequence[str]) -> list[tuple[str, T]]:
-        reader = assembly.open_reader(pipeline)
-        try:
-            return [
-                (name, counter.count(make(topic_of(reader, name, partitions[name]))))
-                for name in share
-            ]
-        finally:
-            reader.close()
+    def reported(made: T) -> T:
+        with guard:
+            progress(next(counted), len(sampled))
+        return made
 
-    shares = [share for n in range(LOOKERS) if (share := looked[n::LOOKERS])]
-    with ThreadPoolExecutor(LOOKERS) as threads:
-        made = dict(each for part in threads.map(look_at, shares) for each in part)
-    return Looked(tuple(made[name] for name in looked), len(names) - len(looked))
+    def sample_share(share: Sequence[str]) -> list[tuple[str, T]]:
+        with closing(assembly.open_reader(pipeline)) as reader:
+            topics = (topic_of(reader, name, partitions[name]) for name in share)
+            return [(topic.name, reported(make(topic))) for topic in topics]
+
+    shares = [share for n in range(SAMPLERS) if (share := sampled[n::SAMPLERS])]
+    with ThreadPoolExecutor(SAMPLERS) as threads:
+        made = dict(each for part in threads.map(sample_share, shares) for each in part)
+    return SampledTopics(tuple(made[name] for name in sampled), len(names) - len(sampled))
 
 
 def chosen(names: set[str], topics: str | None) -> list[str]:
-    """Return the topics that are asked for: names with commas between, or a pattern in slashes.
+    """Return the requested topics: names separated by commas, or a pattern between slashes.
 
     Topics that Kafka and its tools keep for themselves are taken by their names only. Raises
     InvalidError (P168).
@@ -143,34 +141,22 @@ def chosen(names: set[str], topics: str | None) -> list[str]:
     for name in asked:
         if name not in names:
             near = nearest(name, sorted(names)) if is_topic_name(name) else ""
-            hint = f"--topics {near}" if near else _how_to_choose(topics)
+            hint = f"--topics {near}" if near else _how_to_choose(topics, others)
             raise InvalidError(f"the cluster has no topic {name[:80]!r}", code="P168", hint=hint)
     if not asked:
         raise InvalidError("--topics names no topic", code="P168", hint="--topics orders,payments")
     return asked
 
 
-def _how_to_choose(topics: str) -> str:
-    """Return how topics are chosen; for what looks like a pattern, how to write one."""
+def _how_to_choose(topics: str, there: Sequence[str]) -> str:
     meant = topics.strip("/")
     if _PATTERN.search(meant):
         with suppress(MalformedError):
             compiled(pattern(meant))
             return f"a pattern is written between slashes:  --topics {quote(f'/{meant[:80]}/')}"
-    return "--topics orders,payments or --topics '/^shop/'"
-
-
-class _ProgressCounter:
-    """Counts the topics that were looked at, for all lookers."""
-
-    def __init__(self, of: int, progress: Progress) -> None:
-        self._guard, self._done, self._of, self._progress = threading.Lock(), 0, of, progress
-
-    def count(self, made: T) -> T:
-        with self._guard:
-            self._done += 1
-            self._progress(self._done, self._of)
-        return made
+    more = f", and {len(there) - SHOWN_MAX} more" if len(there) > SHOWN_MAX else ""
+    names = f"there are {', '.join(there[:SHOWN_MAX])}{more}; choose as in  " if there else ""
+    return f"{names}--topics orders,payments or --topics '/^shop/'"
 
 
 def topic_of(reader: RangeReader, name: str, partitions: Mapping[TopicPartition, Bounds]) -> Topic:
@@ -178,7 +164,7 @@ def topic_of(reader: RangeReader, name: str, partitions: Mapping[TopicPartition,
     positions = {at: bounds.start for at, bounds in partitions.items()}
     ends = {at: bounds.stop for at, bounds in partitions.items()}
     backlog = Backlog({name: positions}, ends)
-    sample = sampled(backlog, {}, reader, SystemClock(), at_once=LOOKERS)
+    sample = sampled(backlog, {}, reader, SystemClock(), at_once=SAMPLERS)
     failure = sample.failed.get(name)
     if isinstance(failure, UnavailableError):
         raise failure

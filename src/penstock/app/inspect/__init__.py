@@ -1,1 +1,1 @@
-"""Commands that look and change nothing: plan, peek, validate, status, audit."""
+"""Commands that read and change nothing: plan, peek, validate, status, audit."""

@@ -2,19 +2,22 @@
 
 Invariants:
 - it writes nothing; what it cannot know it says, it never guesses;
-- ledger, history and rows of a table are those of one state, so a run may go on beside it; what is
+- ledger, history and rows of a table are those of one state, so a run may go on meanwhile; what is
   read after that (quarantine, Kafka) only grows, and counts up to the ledger's positions.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from penstock.app.assembly import assembly
+from penstock.app.inspect.keyed_count.count import KeyedSubject, count_keyed
 from penstock.app.inspect.row_count import RowCount, Subject, count
+from penstock.commit.errors import require_same_keys
 from penstock.core.audit import (
     Break,
     chain_breaks,
@@ -22,7 +25,7 @@ from penstock.core.audit import (
     doubled_files,
     newest_segment,
 )
-from penstock.core.commits import Chain
+from penstock.core.commits import Chain, CommitKind
 from penstock.core.errors import (
     DecisionNeededError,
     InvalidError,
@@ -30,17 +33,16 @@ from penstock.core.errors import (
     UnavailableError,
     gravest,
 )
-from penstock.core.offsets import Positions, TopicPartition
+from penstock.core.offsets import OffsetRange, Positions, TopicPartition
 from penstock.core.planning import waiting_beyond
 from penstock.core.serialization import progress_from_json
-from penstock.core.table_errors import FILE_GONE
+from penstock.core.table_errors import FILE_MISSING
 from penstock.landing.settings import Settings, TableLocation, TableTarget
 from penstock.landing.tables import opening, route_tables
 from penstock.landing.waiting import KAFKA
-from penstock.observe.fanout import UNHEARD
 from penstock.observe.formatting import number_of
 from penstock.ports.log import Log, RangeReader
-from penstock.ports.tables import Table, TableFormat, TableState, Verdict
+from penstock.ports.tables import History, Table, TableFormat, TableState, Verdict
 from penstock.spec.model import Pipeline
 from penstock.spec.routing.names import no_table
 
@@ -49,12 +51,12 @@ Progressed = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ChainAudit:
-    """What was found of one chain. `commits` are those that metadata still tells."""
+    """What was found of one chain. `commits` are those that metadata still shows."""
 
     table: str
     chain: str
     commits: int
-    from_the_beginning: bool
+    complete: bool
     files: int
     breaks: tuple[Break, ...]
 
@@ -63,20 +65,20 @@ class ChainAudit:
 class TableAudit:
     """What was found of one target table: its chains, and its rows when they were counted.
 
-    `waiting` are the records of its topics that Kafka holds beyond what the table has read; None
-    where that is not known.
+    `lag_records` counts the records of its topics that Kafka holds beyond what the table has read;
+    None where that is not known.
     """
 
     table: str
     chains: tuple[ChainAudit, ...]
-    census: RowCount | None = None
-    waiting: int | None = None
+    row_count: RowCount | None = None
+    lag_records: int | None = None
     problem: PenstockError | None = None
 
     @property
     def breaks(self) -> tuple[Break, ...]:
         """List all that is broken."""
-        rows = () if self.census is None else self.census.breaks
+        rows = () if self.row_count is None else self.row_count.breaks
         return (*(b for chain in self.chains for b in chain.breaks), *rows)
 
 
@@ -84,7 +86,7 @@ class TableAudit:
 class Audit:
     """The outcome: exit code 0 when nothing is broken, 4 on a break, else the gravest problem's."""
 
-    tables: tuple[TableAudit, ...] = field(default_factory=tuple)
+    tables: tuple[TableAudit, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -103,12 +105,11 @@ def audit(
 ) -> Audit:
     """Audit all tables that topics are routed to now, or those named.
 
-    Raises InvalidError for an unknown table name, UnavailableError when the brokers are gone.
+    Raises InvalidError for an unknown table name, UnavailableError when the brokers are down.
     """
     with ExitStack() as stack:
-        log = assembly.open_log(pipeline)
-        stack.callback(log.close)
-        catalogs = assembly.open_catalogs(pipeline, UNHEARD, stack, read_only=True)
+        log = stack.enter_context(closing(assembly.open_log(pipeline)))
+        catalogs = assembly.open_catalogs(pipeline, stack, read_only=True)
         settings = assembly.settings_of(pipeline)
         progressed(f"waiting for {KAFKA}")
         listing = log.partitions()
@@ -124,9 +125,9 @@ def audit(
 
 @dataclass(frozen=True, slots=True)
 class Auditor:
-    """Audits tables of one pipeline; `open_reader` gives what reads Kafka, once for each count.
+    """Audits tables of one pipeline; `open_reader` opens a reader of Kafka, one for each count.
 
-    `wanted` are the partitions that tables are fed from.
+    `wanted` are the partitions that rules route to each table.
     """
 
     settings: Settings
@@ -137,7 +138,7 @@ class Auditor:
     wanted: Mapping[str, Sequence[TopicPartition]] = field(default_factory=dict)
 
     def audit(self, target: TableTarget, *, rows: bool) -> TableAudit:
-        """Audit one table; with `rows` record by record. What it raises is told as its problem."""
+        """Audit one table; with `rows` record by record. What it raises is its problem."""
         name = target.location.table
         self.progressed(f"auditing {name}")
         try:
@@ -150,46 +151,47 @@ class Auditor:
         rejects = Chain(f"{pipeline}/{name}", self.settings.quarantine.table)
         table = self.catalogs[target.location.catalog].load(target.location.name)
         if table is None:
-            waiting = self._waiting(name, {})
-            problem = self._absent(name, rejects, waiting)
-            return TableAudit(name, (), waiting=waiting, problem=problem)
+            lag = self._lag(name, {})
+            problem = self._absent(name, rejects, lag)
+            return TableAudit(name, (), lag_records=lag, problem=problem)
         state = table.state(Chain(pipeline, name))
-        own, began = _chain(table, Chain(pipeline, name), state, target.location)
+        own, history = _chain(table, Chain(pipeline, name), state, target.location)
         chains = [own]
         quarantine, known = self._quarantine(), state.landed is not None
         if quarantine is not None:
             theirs = quarantine.state(rejects)
             known = known or theirs.landed is not None
             chains.append(_chain(quarantine, rejects, theirs, self.settings.quarantine)[0])
-        if not known and _untouched(own, state):
-            waiting = self._waiting(name, {})
-            return TableAudit(name, (), waiting=waiting, problem=_not_landed(name, waiting))
-        census = None
+        missed = state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN)
+        if not known and own.complete and not own.commits and not missed:
+            lag = self._lag(name, {})
+            return TableAudit(name, (), lag_records=lag, problem=_not_landed(name, lag))
+        row_count = None
         if rows and state.landed is not None:
             try:
-                census = self._census(target, (table, state), quarantine, began)
+                row_count = self._row_count(target, (table, state), quarantine, history)
             except UnavailableError as error:
-                if error.code != FILE_GONE:
+                if error.code != FILE_MISSING:
                     raise
-                gone = Break("file", name, error.message)
-                chains[0] = replace(own, breaks=(*own.breaks, gone))
+                found = Break("file", name, error.message)
+                chains[0] = replace(own, breaks=(*own.breaks, found))
         landed = {} if state.landed is None else state.landed.offsets
-        return TableAudit(name, tuple(chains), census, self._waiting(name, landed))
+        return TableAudit(name, tuple(chains), row_count, self._lag(name, landed))
 
-    def _waiting(self, name: str, landed: Positions) -> int | None:
-        """Count what waits for a table in Kafka; None where a partition has no leader."""
+    def _lag(self, name: str, landed: Positions) -> int | None:
         wanted = self.wanted.get(name, ())
         bounds = self.log.bounds(wanted)
         return waiting_beyond(landed, bounds) if len(bounds) == len(wanted) else None
 
-    def _absent(self, name: str, rejects: Chain, waiting: int | None) -> InvalidError:
-        """Return the error of a table that is not there: whether it ever was, and what waits."""
+    def _absent(self, name: str, rejects: Chain, lag: int | None) -> InvalidError:
         quarantine = self._quarantine()
-        if quarantine is None or quarantine.state(rejects).landed is None:
-            return _not_landed(f"{name}, which does not exist yet", waiting)
+        bounds = self.log.bounds(self.wanted.get(name, ())).values()
+        empty = bool(bounds) and not any(each.high for each in bounds)
+        if empty or quarantine is None or quarantine.state(rejects).landed is None:
+            return _not_landed(f"{name}, which does not exist yet", lag)
         return InvalidError(
-            f"table {name} is gone: this pipeline has landed in it before; of its topics Kafka"
-            f" holds {number_of(waiting, 'record')}",
+            f"table {name} is missing: this pipeline has landed in it before; of its topics Kafka"
+            f" holds {number_of(lag, 'record')}",
             code="P461",
             hint="restore it, or see what a run would do without it:  penstock plan",
         )
@@ -198,17 +200,16 @@ class Auditor:
         place = self.settings.quarantine
         return self.catalogs[place.catalog].load(place.name)
 
-    def _census(
+    def _row_count(
         self,
         target: TableTarget,
         seen: tuple[Table, TableState],
         quarantine: Table | None,
-        began: Positions,
+        history: History,
     ) -> RowCount:
         columns = target.options.source_columns
         needed = ("topic", "partition", "offset")
-        lacking = [name for name in needed if name not in columns]
-        if lacking:
+        if lacking := [name for name in needed if name not in columns]:
             raise InvalidError(
                 f"{target.location.table}: rows cannot be identified without source columns "
                 f"{', '.join(lacking)}",
@@ -218,23 +219,28 @@ class Auditor:
         self.progressed(f"counting {target.location.table}")
         table, state = seen
         assert state.landed is not None, "only what has a ledger is counted"
+        keys = target.options.keys
+        require_same_keys(target.location.table, state.landed, keys, target.options.sequence)
+        pipeline = self.settings.pipeline
+        if keys:
+            keyed = KeyedSubject(pipeline, target, table, state, state.landed, quarantine)
+            with closing(self.open_reader()) as reader:
+                return count_keyed(self.log, reader, keyed)
         subject = Subject(
-            pipeline=self.settings.pipeline,
+            pipeline=pipeline,
             landed=state.landed,
             rows=table.row_coordinates({name: columns[name] for name in needed}, state),
             quarantine=quarantine,
             target=target,
-            began=None if self.settings.start == "earliest" else began,
+            began=None if self.settings.start == "earliest" else history.began,
+            rowless=_rowless(history),
         )
-        reader = self.open_reader()
-        try:
+        with closing(self.open_reader()) as reader:
             return count(self.log, reader, subject)
-        finally:
-            reader.close()
 
 
-def _not_landed(table: str, waiting: int | None) -> InvalidError:
-    held = number_of(waiting, "record")
+def _not_landed(table: str, lag: int | None) -> InvalidError:
+    held = number_of(lag, "record")
     return InvalidError(
         f"nothing has landed in {table}; {held} of its topics wait in Kafka",
         code="P461",
@@ -242,16 +248,10 @@ def _not_landed(table: str, waiting: int | None) -> InvalidError:
     )
 
 
-def _untouched(own: ChainAudit, state: TableState) -> bool:
-    """Return whether a table without a ledger never had one, as far as its history shows."""
-    missed = state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN)
-    return own.from_the_beginning and not own.commits and not missed
-
-
 def _chain(
     table: Table, chain: Chain, state: TableState, place: TableLocation
-) -> tuple[ChainAudit, Positions]:
-    """Prove a chain by what one state of its table tells; give also where it began."""
+) -> tuple[ChainAudit, History]:
+    """Check a chain by one state of its table; return also its history."""
     history = table.history(chain, state)
     breaks: list[Break] = []
     if state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN):
@@ -265,12 +265,16 @@ def _chain(
         breaks += chain_breaks(state.landed, commits)
     breaks += doubled_commits(commit.commit_id for commit in history.commits)
     breaks += [] if chain.is_quarantine else doubled_files(history.paths)
-    found = ChainAudit(
-        place.table,
-        chain.name,
-        len(history.commits),
-        history.complete,
-        len(history.paths),
-        tuple(breaks),
-    )
-    return found, history.began
+    kept, files, whole = len(history.commits), len(history.paths), history.complete
+    found = ChainAudit(place.table, chain.name, kept, whole, files, tuple(breaks))
+    return found, history
+
+
+def _rowless(history: History) -> dict[TopicPartition, list[OffsetRange]]:
+    """Return the ranges of commits without files: filtered, or given up with `--accept gap`."""
+    found: dict[TopicPartition, list[OffsetRange]] = defaultdict(list)
+    for each in newest_segment(history.commits):
+        if each.kind == CommitKind.ANCHOR:
+            for at, covered in progress_from_json([*map(list, each.progress)]).items():
+                found[at].append(covered)
+    return found

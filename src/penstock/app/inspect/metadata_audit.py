@@ -4,13 +4,13 @@ Invariants:
 - it writes nothing, reads no ledger, and takes any table of a catalog: ours or not; Kafka is asked
   only which tables the rules of the spec name;
 - one file is read at a time, a few rows of it at a time (files/contents.py);
-- a file that is gone or damaged is a finding like another; storage that does not answer is not.
+- a file that is missing or damaged is a finding like another; storage that does not answer is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -27,26 +27,24 @@ from penstock.core.errors import (
 )
 from penstock.core.statistics import (
     Fault,
-    FileStatistics,
     Leaf,
     Mismatch,
-    columns_told,
+    described_columns,
     mismatches,
     unreadable,
 )
 from penstock.files.contents import contents_of
-from penstock.files.errors import told
+from penstock.files.errors import first_line
 from penstock.landing.tables import opening, route_tables
 from penstock.landing.waiting import KAFKA
-from penstock.observe.fanout import UNHEARD
-from penstock.ports.tables import StatedFile, TableFormat
+from penstock.ports.tables import StatedFile, Table, TableFormat
 from penstock.spec.language.notation import PLACEHOLDER
 from penstock.spec.model import Pipeline
 from penstock.spec.routing.names import is_led_to, no_table
 
 FOUND_MAX = 1000
 """How many findings of one table are kept; the rest is counted."""
-_TOLD_EVERY_FILES = 100
+_REPORT_EVERY_FILES = 100
 
 
 class Outcome(StrEnum):
@@ -62,8 +60,8 @@ class Outcome(StrEnum):
 class ValuesAudit:
     """What was found of one table; `mismatches` are the first ones, `further` counts the rest.
 
-    `files`, their `rows`, and `columns` of which metadata says anything were compared; `untold`
-    says in sentences what was not compared, and why.
+    `files`, their `rows`, and `columns` of which metadata says anything were compared;
+    `not_compared` says in sentences what was not, and why.
     """
 
     table: str
@@ -72,7 +70,7 @@ class ValuesAudit:
     rows: int = 0
     mismatches: tuple[Mismatch, ...] = ()
     further: int = 0
-    untold: tuple[str, ...] = ()
+    not_compared: tuple[str, ...] = ()
     problem: PenstockError | None = None
 
     @property
@@ -111,38 +109,59 @@ def audit_values(
 
     Those are the tables that topics are routed to now, and the quarantine where it is there. Raises
     InvalidError (P185) for a name in no catalog of the spec, UnavailableError when brokers that are
-    needed are gone.
+    needed are down.
     """
     with ExitStack() as stack:
-        catalogs = assembly.open_catalogs(pipeline, UNHEARD, stack, read_only=True)
-        for name in tables:
-            if name.partition(".")[0] not in catalogs:
-                raise InvalidError(
-                    f"{name} is in no catalog of this spec",
-                    code="P185",
-                    hint=f"begin with one of its catalogs: {', '.join(sorted(catalogs))}",
-                )
+        catalogs = assembly.open_catalogs(pipeline, stack, read_only=True)
+        require_catalogs(tables, catalogs)
         if not tables:
             progressed(f"waiting for {KAFKA}")
         names = [*dict.fromkeys(tables)] or _named_by(pipeline, catalogs)
-        found = [_audited(catalogs, name, progressed) for name in names]
+        found = []
+        for table in names:
+            progressed(f"comparing the files of {table}")
+            catalog, _, name = table.partition(".")
+            try:
+                audit = replace(values_of(catalogs[catalog], name, progressed), table=table)
+            except PenstockError as error:
+                audit = ValuesAudit(table, problem=error)
+            found.append(audit)
         return ValuesAudits(tuple(_named_better(pipeline, catalogs, each) for each in found))
 
 
+def require_catalogs(tables: Iterable[str], catalogs: Mapping[str, TableFormat]) -> None:
+    """Raise InvalidError (P185) for a name that begins with none of the catalogs."""
+    for name in tables:
+        if name.partition(".")[0] not in catalogs:
+            raise InvalidError(
+                f"{name} is in no catalog of this spec",
+                code="P185",
+                hint=f"begin with one of its catalogs: {', '.join(sorted(catalogs))}",
+            )
+
+
+def loaded(catalog: TableFormat, name: str, shown: str) -> Table:
+    """Load a table by its name within the catalog. Raises InvalidError (P461) by the name shown."""
+    table = catalog.load(name)
+    if table is None:
+        raise InvalidError(
+            f"table {shown} does not exist",
+            code="P461",
+            hint="nothing has landed in it yet, or it was dropped; see  penstock status",
+        )
+    return table
+
+
 def _named_by(pipeline: Pipeline, catalogs: Mapping[str, TableFormat]) -> list[str]:
-    """Name the tables that topics are routed to now, and the quarantine if it is there."""
-    log = assembly.open_log(pipeline)
-    try:
-        settings = assembly.settings_of(pipeline)
+    settings = assembly.settings_of(pipeline)
+    with closing(assembly.open_log(pipeline)) as log:
         targets, wanted, _ = opening.route_topics(settings, log.partitions())
-        names = sorted(route_tables.expand_routes(settings, catalogs, targets, wanted)[0])
-    finally:
-        log.close()
+    names = sorted(route_tables.expand_routes(settings, catalogs, targets, wanted)[0])
     catalog, _, name = pipeline.quarantine.into.partition(".")
     try:
         there = catalogs[catalog].load(name) is not None
     except PenstockError:
-        there = True  # that it cannot be told is told of the table
+        there = True  # that this is not known is reported of the table
     return [*names, pipeline.quarantine.into] if there else names
 
 
@@ -162,75 +181,54 @@ def _named_better(
     return replace(found, problem=no_table(found.table, names))
 
 
-def _audited(
-    catalogs: Mapping[str, TableFormat], table: str, progressed: Progressed
-) -> ValuesAudit:
-    """Audit one table by its name in the spec. What it raises is told as its problem."""
-    progressed(f"comparing the files of {table}")
-    catalog, _, name = table.partition(".")
-    try:
-        return replace(values_of(catalogs[catalog], name, progressed), table=table)
-    except PenstockError as error:
-        return ValuesAudit(table, problem=error)
-
-
 def values_of(
     catalog: TableFormat, name: str, progressed: Progressed = lambda _: None
 ) -> ValuesAudit:
     """Compare the metadata of a table's live files with what they hold.
 
-    `name` is the one behind the catalog's, as `TableFormat.load` takes it. Raises InvalidError
+    `name` is the one within the catalog, as `TableFormat.load` takes it. Raises InvalidError
     (P461 there is no such table), UnavailableError, and what reading the table raises.
     """
-    table = catalog.load(name)
-    if table is None:
-        raise InvalidError(
-            f"table {name} does not exist",
-            code="P461",
-            hint="nothing has landed in it yet, or it was dropped; see  penstock status",
-        )
+    table = loaded(catalog, name, name)
     files = rows = further = 0
     columns: set[Leaf] = set()
     found: list[Mismatch] = []
-    untold: list[str] = []
+    not_compared: list[str] = []
     for stated in table.stated():
         if isinstance(stated, Mismatch):
             wrong = [stated]
-        elif stated.statistics.untold:
-            untold += stated.statistics.untold
+        elif stated.statistics.not_compared:
+            not_compared += stated.statistics.not_compared
             continue
         else:
             files += 1
-            columns |= columns_told(stated.statistics)
-            if files % _TOLD_EVERY_FILES == 0:
+            columns |= described_columns(stated.statistics)
+            if files % _REPORT_EVERY_FILES == 0:
                 progressed(f"{name}: {files:,} files and {rows:,} rows compared")
             records, wrong = _compared(name, stated)
             rows += records
         kept = wrong[: FOUND_MAX - len(found)]
         found += kept
         further += len(wrong) - len(kept)
-    return ValuesAudit(name, files, len(columns), rows, tuple(found), further, tuple(untold))
+    return ValuesAudit(name, files, len(columns), rows, tuple(found), further, tuple(not_compared))
 
 
 def _compared(name: str, file: StatedFile) -> tuple[int, list[Mismatch]]:
-    """Compare one file; give also how many rows it holds."""
     stated = file.statistics
     try:
         with file.open() as source:
             held = contents_of(source, stated)
     except FileNotFoundError:
-        return 0, [*unreadable(stated), _lost(stated, "it is not there")]
+        why = "it is not there"
     except OSError as error:
         raise UnavailableError(
-            f"a file of {name} could not be read: {stated.path}: {told(error)}",
+            f"a file of {name} could not be read: {stated.path}: {first_line(error)}",
             code="P430",
             hint="see that the storage answers, then audit again",
         ) from error
     except pa.ArrowException as error:
-        why = f"it cannot be read: {told(error)}"
-        return 0, [*unreadable(stated), _lost(stated, why)]
-    return held.records, mismatches(stated, held)
-
-
-def _lost(stated: FileStatistics, why: str) -> Mismatch:
-    return Mismatch(stated.path, "", Fault.FILE, "a live file", why)
+        why = f"it cannot be read: {first_line(error)}"
+    else:
+        return held.records, mismatches(stated, held)
+    lost = Mismatch(stated.path, "", Fault.FILE, "a live file", why)
+    return 0, [*unreadable(stated), lost]

@@ -1,4 +1,4 @@
-"""Answers of the Python API as a notebook wants them: as a table in HTML, and as Arrow.
+"""Results of the Python API for notebooks: as a table in HTML, and as Arrow.
 
 Invariant: text of others is escaped; a row of the table is a row of `to_arrow`.
 """
@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
 
 Rows = list[dict[str, Any]]
 CELL_CHARACTERS_MAX = 200
@@ -27,8 +26,6 @@ class NotebookTable(ABC):
 
     def to_arrow(self) -> pa.Table:
         """Return the rows as an Arrow table."""
-        import pyarrow as pa
-
         return pa.Table.from_pylist(self.rows())
 
     def _repr_html_(self) -> str:

@@ -1,50 +1,137 @@
-"""Open a pipeline to look at it: what a run would find, without changing anything.
+"""Open a pipeline to inspect it: what a run would find and do, without changing anything.
+
+The workers' own code runs here, and its rows and rejects stay in memory: what `plan` and `peek`
+show is what a run would do, down to the last record.
 
 Invariants: no catalog, table, store or directory is created or written, not even a missing one;
-where the quarantine table does not exist yet, an empty one in memory stands for it.
+where the quarantine table does not exist yet, an empty one in memory replaces it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.app.assembly import assembly
 from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
-from penstock.app.inspect.dry_run import DryRun
+from penstock.app.assembly.worker import work_with
 from penstock.commit.creation import create
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.memory.warehouse import Warehouse
-from penstock.core.commits import EpochNumber
+from penstock.core.commits import DataFile, EpochNumber
+from penstock.core.errors import UnavailableError
 from penstock.core.events import WaitBegan
-from penstock.core.offsets import TopicPartition
+from penstock.core.offsets import OffsetRange, TopicPartition
 from penstock.core.planning import Bounds, Epoch, Lane, Slice
 from penstock.core.schema import Schema, Struct
+from penstock.engines.inline import InlineEngine
 from penstock.landing.epoch.poison_isolation import PoisonIsolation
 from penstock.landing.epoch.runner import EpochRunner
-from penstock.landing.settings import Consent, Environment, Settings, TableLocation
+from penstock.landing.settings import Consent, Environment, Settings
 from penstock.landing.tables import opening
 from penstock.landing.tables.progress import TableProgress
 from penstock.landing.tables.table_set import TableSet
 from penstock.landing.task.messages import TaskResult, WriteTarget
 from penstock.landing.waiting import KAFKA
 from penstock.observe.fanout import UNHEARD
-from penstock.ports.log import RangeReader
-from penstock.ports.runtime import Observer
-from penstock.ports.tables import Table, TableDefinition, TableFormat
+from penstock.ports.log import Fetched, RangeReader
+from penstock.ports.runtime import Engine, Observer
+from penstock.ports.tables import TableDefinition
+from penstock.ports.writers import FileWriter
 from penstock.spec.model import Pipeline
 from penstock.spec.routing.names import no_table
+
+if TYPE_CHECKING:
+    from penstock.ports.writers import Places
 
 QUARANTINE = "quarantine"
 TRIAL_SECONDS = 20.0
 
+Rows = list[Mapping[str, Any]]
+
+
+@dataclass(slots=True)
+class DryRun:
+    """Implements `ports.log.RangeReader` over `batches` that were read before, with headers.
+
+    `rows` are those that would have landed, by a job's target.
+    """
+
+    batches: Mapping[TopicPartition, pa.RecordBatch] = field(default_factory=dict)
+    rows: dict[str, Rows] = field(default_factory=lambda: defaultdict(list))
+
+    @property
+    def engine(self) -> Engine:
+        """Return what runs jobs on these records, in this process, one after the other."""
+        return InlineEngine(lambda job: work_with(job, lambda _: self, lambda _: self._writer))
+
+    def read(
+        self,
+        at: TopicPartition,
+        covered: OffsetRange,
+        *,
+        deadline: float,
+        headers: bool = False,
+        leader_epoch: int | None = None,
+    ) -> Iterator[Fetched]:
+        """Yield the held records of a range."""
+        del deadline, leader_epoch
+        batch = self.batches[at]
+        offsets = batch.column("offset")
+        inside = pc.and_(pc.greater_equal(offsets, covered.start), pc.less(offsets, covered.stop))
+        chosen = batch.filter(inside)
+        names = [name for name in chosen.schema.names if headers or name != "headers"]
+        yield Fetched(chosen.select(names), covered.stop)
+
+    def close(self) -> None:
+        """Let go of nothing."""
+
+    def _writer(
+        self, target: str, *, prefix: str, observer: Observer, places: bool = False
+    ) -> FileWriter:
+        del prefix, observer, places
+        return _ListWriter(self.rows[target])
+
+
+@dataclass(slots=True)
+class _ListWriter:
+    """Implements `ports.tables.FileWriter` over a list."""
+
+    into: Rows
+    _rows: Rows = field(default_factory=list)
+    _size_bytes: int = 0
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Take rows; they are kept once this is closed."""
+        self._rows += rows.to_pylist()
+        self._size_bytes += rows.nbytes
+
+    def close(self) -> Sequence[DataFile]:
+        """Keep the rows, and describe them as if they were a file."""
+        self.into += self._rows
+        return (DataFile("kept in memory", len(self._rows), self._size_bytes, {}),)
+
+    def places(self) -> Places:
+        """Return the one file and the order of writing."""
+        return np.zeros(len(self._rows), np.int32), np.arange(len(self._rows))
+
+    def abandon(self) -> None:
+        """Forget the rows; those of other writers stay."""
+        self._rows.clear()
+
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlyWorld:
-    """A pipeline, looked at once: `table_set` holds where every table stands.
+    """A pipeline, read once: `table_set` holds the position of every table.
 
-    `dry_run` is the world's engine, over records that `reader` has read. `quarantine_missing` tells
+    `dry_run` is the world's engine, over records that `reader` has read. `quarantine_missing` says
     that a run would create the quarantine table.
     """
 
@@ -58,7 +145,7 @@ class ReadOnlyWorld:
     quarantine_missing: bool
 
     def progress_of(self, table: str) -> TableProgress:
-        """Return where a table stands. Raises its error if it is parked, InvalidError (P185)."""
+        """Return a table's progress. Raises its error if it is parked, InvalidError (P185)."""
         parked, tables = self.table_set.parked, self.table_set.progress
         if table in parked:
             raise parked[table].error
@@ -78,7 +165,11 @@ class ReadOnlyWorld:
         self, lanes: Sequence[Lane], progress: Mapping[str, TableProgress]
     ) -> list[TaskResult]:
         """Do the work of lanes as a run would, a result for each; rows are in `dry_run.rows`."""
-        named = {name: _named(each) for name, each in progress.items()}
+        self.dry_run.rows.clear()
+        named = {  # writers are known by the name of their table
+            name: replace(each, state=each.state and replace(each.state, target=name))
+            for name, each in progress.items()
+        }
         return self._runner.run(_epoch(lanes), named)
 
     @property
@@ -88,52 +179,61 @@ class ReadOnlyWorld:
         return EpochRunner(self.settings, self.environment, quarantine, isolation)
 
 
-def open_view(
+@contextmanager
+def open_world(
     pipeline: Pipeline,
-    stack: ExitStack,
     *,
     accept: frozenset[Consent] = frozenset(),
     observer: Observer = UNHEARD,
-) -> ReadOnlyWorld:
-    """Look at everything; `stack` closes it again. `accept` is what a human consents to.
+) -> Iterator[ReadOnlyWorld]:
+    """Read everything inside the block. `accept` is what a person consents to.
 
     Tables that cannot be read are parked with their errors. Raises UnavailableError when brokers or
-    store are gone, InvalidError for topics that are missing or may not be read, DecisionNeededError
+    store are down, InvalidError for topics that are missing or may not be read, DecisionNeededError
     for a topic that was made again.
     """
     settings = assembly.settings_of(pipeline, accept=accept)
-    log = assembly.open_log(pipeline)
-    stack.callback(log.close)
-    observer(WaitBegan(KAFKA))
-    cluster_id = log.cluster_id()
-    catalogs = assembly.open_catalogs(pipeline, UNHEARD, stack, read_only=True)
-    observer(WaitBegan("catalogs to answer"))
-    catalogs.open()  # what is wrong with their settings ends a run
-    store = assembly.open_store(pipeline)
-    stack.callback(store.close)
-    dry_run, reader = DryRun(), assembly.open_reader(pipeline)
-    stack.callback(reader.close)
-    environment = Environment(
-        log=log,
-        cluster_id=cluster_id,
-        catalogs=catalogs,
-        store=store,
-        engine=dry_run.engine,
-        observer=observer,
-        clock=SystemClock(),
-        owner=this_owner(),
-        jitter=jitter,
-        token=token,
-    )
-    return look(settings, environment, dry_run, reader)
+    with ExitStack() as stack:
+        log = stack.enter_context(closing(assembly.open_log(pipeline)))
+        observer(WaitBegan(KAFKA))
+        cluster_id = log.cluster_id()
+        catalogs = assembly.open_catalogs(pipeline, stack, read_only=True)
+        observer(WaitBegan("catalogs to answer"))
+        for name in catalogs:
+            with suppress(UnavailableError):
+                catalogs[name]  # what is wrong with its settings ends a run
+        store = stack.enter_context(closing(assembly.open_store(pipeline)))
+        reader = stack.enter_context(closing(assembly.open_reader(pipeline)))
+        dry_run = DryRun()
+        environment = Environment(
+            log=log,
+            cluster_id=cluster_id,
+            catalogs=catalogs,
+            store=store,
+            engine=dry_run.engine,
+            observer=observer,
+            clock=SystemClock(),
+            owner=this_owner(),
+            jitter=jitter,
+            token=token,
+        )
+        yield read_world(settings, environment, dry_run, reader)
 
 
-def look(
+def read_world(
     settings: Settings, environment: Environment, dry_run: DryRun, reader: RangeReader
 ) -> ReadOnlyWorld:
-    """Look at everything where the engine is a dry run. Raises what `open_view` raises."""
+    """Read everything with a dry run as the engine. Raises what `open_world` raises."""
     settings = replace(settings, timeout_seconds=TRIAL_SECONDS)
-    quarantine, missing = _quarantine_of(settings, environment.catalogs)
+    place = settings.quarantine
+    quarantine = environment.catalogs[place.catalog].load(place.name)
+    missing = quarantine is None
+    if quarantine is None:
+        definition, stand_in = (
+            TableDefinition(settings.quarantine_schema),
+            MemoryTables(Warehouse()),
+        )
+        quarantine = create(stand_in, (place.table, place.name), definition, (), UNHEARD)
     table_set = TableSet(settings, environment, quarantine)
     listing = environment.log.partitions()
     table_set.list_topics(listing)
@@ -158,20 +258,3 @@ def new_columns(shown: Schema, schema: Schema, prefix: str = "") -> list[tuple[s
 
 def _epoch(lanes: Sequence[Lane]) -> Epoch:
     return Epoch(EpochNumber(0), tuple(Slice(n, (lane,)) for n, lane in enumerate(lanes)))
-
-
-def _named(progress: TableProgress) -> TableProgress:
-    """Let a table's writers be told apart by the table's name."""
-    if progress.state is None:
-        return progress
-    return replace(progress, state=replace(progress.state, target=progress.name))
-
-
-def _quarantine_of(settings: Settings, catalogs: Mapping[str, TableFormat]) -> tuple[Table, bool]:
-    place: TableLocation = settings.quarantine
-    found = catalogs[place.catalog].load(place.name)
-    if found is not None:
-        return found, False
-    stand_in = MemoryTables(Warehouse())
-    definition = TableDefinition(settings.quarantine_schema)
-    return create(stand_in, (place.table, place.name), definition, (), UNHEARD), True

@@ -1,4 +1,4 @@
-"""`penstock status`: what the tables say, with what a running pipeline tells beside it.
+"""`penstock status`: what the tables say, together with what a running pipeline reports.
 
 Invariants: the truth comes from the tables, and whether a process runs from the pending store that
 hears its heartbeat; the status file of that process only adds what neither knows (rates, this run's
@@ -8,14 +8,14 @@ totals, why a table is parked). It writes nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from penstock.app.assembly import assembly
 from penstock.app.inspect.notebook_tables import NotebookTable, Rows
-from penstock.core.commits import Chain, Committable, Landed
+from penstock.app.inspect.open_transactions import stuck
+from penstock.core.commits import Chain
 from penstock.core.errors import PenstockError, gravest
 from penstock.core.events import WaitBegan
 from penstock.core.offsets import TopicPartition
@@ -38,8 +38,8 @@ from penstock.observe.snapshot import (
 )
 from penstock.observe.status import read_status, silent, status_path
 from penstock.ports.runtime import Clock, Observer
-from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat
+from penstock.ports.transactions import OpenTransaction
 from penstock.spec.model import Pipeline
 from penstock.spec.secrets import ProcessSecrets
 
@@ -50,12 +50,16 @@ _SQLITE = "sqlite:///"
 class Status(NotebookTable):
     """A snapshot, and whether a process holds the pipeline now, here or on another host.
 
-    `unread` are the tables that could not be read now, with their errors.
+    `unread` are the tables that could not be read now, with their errors. `stall` is by what the
+    process that runs it reports itself, which the tables cannot know. `stuck` are transactions that
+    hold up reading for long.
     """
 
     snapshot: Snapshot
     running: bool
+    stall: Stall | None = None
     unread: Mapping[str, PenstockError] = field(default_factory=dict)
+    stuck: tuple[OpenTransaction, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -67,7 +71,7 @@ class Status(NotebookTable):
         return [
             {
                 "table": name,
-                "rows": each.holds,
+                "rows": each.table_rows,
                 "lag_records": each.lag_records,
                 "valid_through_ms": each.valid_through_ms,
                 "pending": len(each.pending),
@@ -78,7 +82,7 @@ class Status(NotebookTable):
 
 
 def status_file(pipeline: Pipeline) -> Path:
-    """Return the place of the status file: beside a pending store that is a file, else `state/`.
+    """Return the place of the status file: next to a pending store that is a file, else `state/`.
 
     That folder is in the working folder: a service's own, and the one `kubectl exec` begins in.
     """
@@ -90,15 +94,13 @@ def status_file(pipeline: Pipeline) -> Path:
 
 
 def status(pipeline: Pipeline, clock: Clock, observer: Observer = UNHEARD) -> Status:
-    """Read how a pipeline stands. Raises UnavailableError when brokers or store are gone."""
+    """Read the status of a pipeline. Raises UnavailableError when brokers or store are down."""
     now_ms = clock.now_ms()
     reported = read_status(status_file(pipeline))
     with ExitStack() as stack:
-        log = assembly.open_log(pipeline)
-        stack.callback(log.close)
-        store = assembly.open_store(pipeline)
-        stack.callback(store.close)
-        catalogs = assembly.open_catalogs(pipeline, UNHEARD, stack, read_only=True)
+        log = stack.enter_context(closing(assembly.open_log(pipeline)))
+        store = stack.enter_context(closing(assembly.open_store(pipeline)))
+        catalogs = assembly.open_catalogs(pipeline, stack, read_only=True)
         observer(WaitBegan(KAFKA))
         listing = log.partitions()
         bounds = log.bounds(listing)
@@ -108,115 +110,69 @@ def status(pipeline: Pipeline, clock: Clock, observer: Observer = UNHEARD) -> St
         routes = {name for name, target in targets.items() if target.is_route}
         targets, wanted = route_tables.expand_routes(settings, catalogs, targets, wanted)
         pending = by_table(pipeline.name, store.pending(pipeline.name))
-        alive = _alive(store, pipeline.name, now_ms)
+        held = store.holding(pipeline.name)
+        pauses = {each.table: each.until_ms for each in store.pauses(pipeline.name)}
+        alive = held is not None and held.alive_until_ms > now_ms
         known = reported[0] if reported is not None else initial(pipeline.name, now_ms)
-        found = {name: _read(pipeline, catalogs, each) for name, each in sorted(targets.items())}
-        tables = {
-            name: _table(
+        tables: dict[str, TableStatus] = {}
+        unread: dict[str, PenstockError] = {}
+        for name, target in sorted(targets.items()):
+            commits = pending.get(name, [])
+            waiting = tuple(PendingEpoch(each.epoch, each.rows, now_ms) for each in commits)
+            until_ms = pauses.get(name, 0)
+            before = replace(
                 known.tables.get(name, TableStatus()),
-                read,
-                {at: each for at, each in bounds.items() if at in set(wanted[name])},
-                pending.get(name, []),
-                now_ms,
+                pending=waiting,
+                paused_until_ms=until_ms if until_ms > now_ms else None,
             )
-            for name, read in found.items()
-        }
-    state = _state(reported, now_ms, alive=alive)
+            own = {at: bounds[at] for at in wanted[name] if at in bounds}
+            try:
+                tables[name] = _as_read(pipeline, catalogs, target, before, own)
+            except PenstockError as error:
+                unread[name] = error
+                since_ms = before.parked.since_ms if before.parked else now_ms
+                parked = Parked(error.code, error.message, since_ms, error.hint)
+                tables[name] = replace(before, parked=parked, lag_records=None)
+    stall, state = None, known.state if known.state.ended else State.STOPPED
+    reports = reported is not None and not silent(*reported, now_ms) and not known.state.ended
+    if alive and reports:
+        stall = stalled(known, now_ms, int(pipeline.commit.every_seconds * 1000))
+        state = known.state
+    elif alive:  # of a process that reports nothing here is known only that it runs
+        state = State.RUNNING
     lag: dict[str, int] = {}
     for name, table in tables.items():
         if table.lag_records is not None:
             topics = {at.topic for at in wanted[name]}
             lag |= {topic: max(lag.get(topic, 0), table.lag_records) for topic in topics}
     updated_ms = known.updated_ms if reported is not None else now_ms if alive else 0
-    tables |= _refusing(known, routes)
-    snapshot = replace(known, tables=tables, state=state, updated_ms=updated_ms, lag=lag)
-    unread = {name: each for name, each in found.items() if isinstance(each, PenstockError)}
-    return Status(snapshot, alive, unread)
-
-
-def stall_of(pipeline: Pipeline, found: Status, clock: Clock) -> Stall | None:
-    """Return whether the process that runs a pipeline consumes records and does not commit them.
-
-    Judged by what that process told itself, which the tables cannot know.
-    """
-    reported, now_ms = read_status(status_file(pipeline)) if found.running else None, clock.now_ms()
-    if reported is None or not _is_of_now(*reported, now_ms):
-        return None
-    return stalled(reported[0], now_ms, int(pipeline.commit.every_seconds * 1000))
-
-
-def _state(reported: tuple[Snapshot, int] | None, now_ms: int, *, alive: bool) -> State:
-    """Return what the pipeline does; of a process that reports nothing here, only that it runs."""
-    if alive:
-        return (
-            reported[0].state
-            if reported is not None and _is_of_now(*reported, now_ms)
-            else State.RUNNING
-        )
-    return reported[0].state if reported is not None and reported[0].state.ended else State.STOPPED
-
-
-def _is_of_now(snapshot: Snapshot, written_ms: int, now_ms: int) -> bool:
-    """Return whether a status file is kept by a process that runs, and not left by one before."""
-    return not snapshot.state.ended and not silent(snapshot, written_ms, now_ms)
-
-
-def _alive(store: PendingStore, pipeline: str, now_ms: int) -> bool:
-    held = store.holding(pipeline)
-    return held is not None and held.alive_until_ms > now_ms
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """What a table said: what has landed in it, if anything, and the rows that it holds."""
-
-    landed: Landed | None = None
-    rows: int | None = None
-
-
-def _read(
-    pipeline: Pipeline, catalogs: Mapping[str, TableFormat], target: TableTarget
-) -> _Read | PenstockError:
-    place = target.location
-    try:
-        table = catalogs[place.catalog].load(place.name)
-        if table is None:
-            return _Read()
-        return _Read(table.state(Chain(pipeline.name, place.table)).landed, table.describe().rows)
-    except PenstockError as error:
-        return error
-
-
-def _refusing(known: Snapshot, routes: AbstractSet[str]) -> dict[str, TableStatus]:
-    """Return the routes that rejected records, with counts, without their tables' own."""
-    return {
+    tables |= {  # routes that rejected records, with counts, without their tables' own
         name: replace(each, valid_through_ms=None, lag_records=None, pending=())
         for name, each in known.tables.items()
         if name in routes and each.quarantined
     }
+    snapshot = replace(known, tables=tables, state=state, updated_ms=updated_ms, lag=lag)
+    return Status(snapshot, alive, stall, unread, stuck(pipeline, bounds.values(), now_ms))
 
 
-def _table(
-    known: TableStatus,
-    read: _Read | PenstockError,
+def _as_read(
+    pipeline: Pipeline,
+    catalogs: Mapping[str, TableFormat],
+    target: TableTarget,
+    before: TableStatus,
     bounds: Mapping[TopicPartition, Bounds],
-    pending: list[Committable],
-    now_ms: int,
 ) -> TableStatus:
-    """Lay what the table says over what the last run reported."""
-    waiting = tuple(PendingEpoch(commit.epoch, commit.rows, now_ms) for commit in pending)
-    if isinstance(read, PenstockError):
-        since_ms = known.parked.since_ms if known.parked else now_ms
-        parked = Parked(read.code, read.message, since_ms, read.hint)
-        return replace(known, parked=parked, pending=waiting, lag_records=None)
-    landed = read.landed
+    """Lay what a table says over what the last run reported. Raises what reading it raises."""
+    place, landed, rows = target.location, None, None
+    table = catalogs[place.catalog].load(place.name)
+    if table is not None:
+        landed = table.state(Chain(pipeline.name, place.table)).landed
+        rows = table.describe().rows
     offsets = {} if landed is None else records_only(landed.offsets)
-    through = known.valid_through_ms if landed is None else landed.valid_through_ms
     return replace(
-        known,
+        before,
         lag_records=waiting_beyond(offsets, bounds),
-        valid_through_ms=through,
-        pending=waiting,
-        holds=read.rows,
+        valid_through_ms=before.valid_through_ms if landed is None else landed.valid_through_ms,
+        table_rows=rows,
         offsets={f"{at.topic}:{at.partition}": int(next_) for at, next_ in sorted(offsets.items())},
     )

@@ -1,16 +1,16 @@
-"""`penstock validate`: look at everything a run will need, and tell all problems at once."""
+"""`penstock validate`: check everything a run will need, and report all problems at once."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from penstock.app.assembly import assembly
 from penstock.app.assembly.functions import function_at
+from penstock.app.inspect.creation_settings import creation_only, without_effect
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.core.events import WaitBegan
@@ -30,16 +30,11 @@ from penstock.spec.routing.names import leads_to
 Got = TypeVar("Got")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """All problems, and what is known of each table in words."""
-
-    problems: tuple[PenstockError, ...]
-    tables: Mapping[str, str]
-
-
-def check(pipeline: Pipeline, *, observer: Observer = UNHEARD) -> Found:
-    """Check brokers, topics, routes, catalogs, tables, store and Java.
+def check(
+    pipeline: Pipeline, *, observer: Observer = UNHEARD
+) -> tuple[list[PenstockError], dict[str, str]]:
+    """Return all problems of brokers, topics, routes, catalogs, tables, store and Java, and what is
+    known of each table in words.
 
     No table is touched. That catalogs may be written is tried, so an empty one stays where there
     was none (docs/design/0209).
@@ -63,12 +58,12 @@ def check(pipeline: Pipeline, *, observer: Observer = UNHEARD) -> Found:
         store = attempt(lambda: assembly.open_store(pipeline))
         if store is not None:
             stack.callback(store.close)
-        catalogs = assembly.open_catalogs(pipeline, UNHEARD, stack)
-        fit = set()
+        catalogs = assembly.open_catalogs(pipeline, stack)
+        usable = set()
         for name in catalogs:
             observer(WaitBegan(f"catalog {name} to answer"))
             if attempt(partial(_checked, catalogs, name)):
-                fit.add(name)
+                usable.add(name)
         observer(WaitBegan(KAFKA))
         log = attempt(lambda: assembly.open_log(pipeline))
         settings = attempt(lambda: assembly.settings_of(pipeline))
@@ -78,14 +73,25 @@ def check(pipeline: Pipeline, *, observer: Observer = UNHEARD) -> Found:
             for target, wanted in targets or []:
                 place = target.location
                 observer(WaitBegan(f"{place.table} to open"))
-                if place.catalog not in fit:
-                    tables[place.table] = f"was not looked at: see the problem of {place.catalog}"
+                if place.catalog not in usable:
+                    tables[place.table] = f"was not checked: see the problem of {place.catalog}"
                     continue
-                text = attempt(partial(_standing, settings, catalogs, target, wanted))
+                state = partial(_table_state, settings, catalogs, target, wanted)
+                text = attempt(partial(_naming, place.table, state))
                 tables[place.table] = text or "has a problem, see above"
             if store is not None and targets is not None:
-                tables |= attempt(partial(_left_behind, pipeline, store, tables)) or {}
-    return Found(tuple(problems), tables)
+                tables |= attempt(partial(_without_rule, pipeline, store, tables)) or {}
+    return problems, tables
+
+
+def _naming(table: str, act: Callable[[], Got]) -> Got:
+    """Act on a table; its errors name it as the spec does: catalogs do not know their own name."""
+    try:
+        return act()
+    except PenstockError as error:
+        if table in error.message:
+            raise
+        raise type(error)(f"{table}: {error.message}", code=error.code, hint=error.hint) from error
 
 
 def _checked(catalogs: Mapping[str, TableFormat], name: str) -> bool:
@@ -95,9 +101,9 @@ def _checked(catalogs: Mapping[str, TableFormat], name: str) -> bool:
 
 def _java(pipeline: Pipeline) -> None:
     if pipeline.spark.master != assembly.INLINE:
-        from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
+        from penstock.engines.java import find_java
 
-        find_java(SPARK_JAVA_MAJORS, environment=os.environ)
+        find_java(os.environ)
 
 
 def _targets(settings: Settings, log: Log) -> list[tuple[TableTarget, opening.Listing]]:
@@ -112,7 +118,7 @@ def _targets(settings: Settings, log: Log) -> list[tuple[TableTarget, opening.Li
     return [(targets[name], wanted[name]) for name in sorted(targets)]
 
 
-def _standing(
+def _table_state(
     settings: Settings,
     catalogs: Mapping[str, TableFormat],
     target: TableTarget,
@@ -120,7 +126,7 @@ def _standing(
 ) -> str:
     place = target.location
     if target.is_route:
-        return _led(settings, catalogs, target)
+        return _route_state(settings, catalogs, target)
     table = catalogs[place.catalog].load(place.name)
     if table is None:
         if not target.create:
@@ -128,14 +134,23 @@ def _standing(
         catalogs[place.catalog].require_properties(place.name, target.properties)
         return "will be created from the first epoch's records"
     state = table.state(Chain(settings.pipeline, place.table))
-    opening.require_columns(target, state)
+    opening.require_usable(target, table, state)
+    names = creation_only(target, state)
+    note = f"; {without_effect(names)}" if names else ""
+    if required := opening.required_of_deleted(target, state):
+        columns = ", ".join(required)
+        note += f"; deletes that bring a key alone are quarantined (P374), as it requires {columns}"
     if state.landed is None:
-        return "exists without progress of this pipeline: it begins at kafka.start, rows stay"
+        return (
+            f"exists without progress of this pipeline: it begins at kafka.start, rows stay{note}"
+        )
     start_positions.require_known_ledger(place.table, records_only(state.landed.offsets), wanted)
-    return f"goes on from generation {state.landed.generation}"
+    return f"continues from generation {state.landed.generation}{note}"
 
 
-def _led(settings: Settings, catalogs: Mapping[str, TableFormat], target: TableTarget) -> str:
+def _route_state(
+    settings: Settings, catalogs: Mapping[str, TableFormat], target: TableTarget
+) -> str:
     catalog = catalogs[target.location.catalog]
     there = [
         name
@@ -149,15 +164,14 @@ def _led(settings: Settings, catalogs: Mapping[str, TableFormat], target: TableT
     unknown = {
         "create": "others are created when a record asks for them",
         "quarantine": "records that ask for others are quarantined",
-        "fail": "a record that asks for another stops it",
+        "fail": "a record that asks for another one parks the route",
     }
-    return f"leads by record to {len(there)} tables that are there; {unknown[route.unknown]}"
+    return f"routes records to {len(there)} existing tables; {unknown[route.unknown]}"
 
 
-def _left_behind(
+def _without_rule(
     pipeline: Pipeline, store: PendingStore, tables: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the tables that earlier runs wrote to, and that no rule writes to now."""
     waiting = by_table(pipeline.name, store.pending(pipeline.name))
     left = {}
     for name in sorted({*store.examined(pipeline.name), *waiting} - set(tables)):
@@ -167,6 +181,6 @@ def _left_behind(
         commits = f", with {count} prepared commits" if count else ""
         left[name] = (
             f"no rule writes to it any more; its progress is kept{commits},"
-            " and goes on from there when a rule leads to it again"
+            " and it continues from there when a rule writes to it again"
         )
     return left

@@ -1,7 +1,7 @@
-"""What commands that change a pipeline by hand share: a plan to show, consent, and a hold.
+"""What commands that change a pipeline by hand share: a plan to show, consent, and a claim.
 
-The way of each: look without writing, show the `Change`, have the pipeline's name given
-(`consented`), then hold the pipeline as a run does, look again, and act (`holding`).
+Each reads without writing, shows the `Change` and has the pipeline's name given; then it holds the
+pipeline as a run does, reads again, and acts.
 
 Invariants:
 - nothing is written before consent;
@@ -11,27 +11,30 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from penstock.app.assembly import assembly
-from penstock.app.assembly.crash_points import observer_for
+from penstock.app.assembly.crash_points import from_environment, observer_for
 from penstock.core.errors import InvalidError
 from penstock.engines.inline import InlineEngine
 from penstock.landing.repair.access import ExclusiveAccess, exclusive_access
-from penstock.observe.fanout import Observers
+from penstock.observe.fanout import UNHEARD, Observers
 from penstock.ports.runtime import Observer
 from penstock.spec.model import Pipeline
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that a change would do, as a sentence; `destructive` ones cannot be taken back."""
+    """One thing that a change would do, as a sentence; `destructive` ones cannot be taken back.
+
+    `changes` is false where it only reports what stays as it is.
+    """
 
     text: str
     destructive: bool = False
+    changes: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +45,8 @@ class Change:
     steps: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What a command did: `data` for machines, `lines` for people."""
-
-    data: Mapping[str, Any]
-    lines: tuple[str, ...]
-
-
 def require_consent(change: Change, given: str) -> None:
-    """Take the name that was given for consent. Raises InvalidError (P171) for another one."""
+    """Check the name that was typed to confirm. Raises InvalidError (P171) for another one."""
     if given != change.pipeline:
         raise InvalidError(
             f"{given[:80]!r} is not the name of this pipeline, so nothing was changed",
@@ -61,18 +56,17 @@ def require_consent(change: Change, given: str) -> None:
 
 
 @contextmanager
-def exclusive_change(
-    pipeline: Pipeline, *, observer: Observer | None = None, faults: str = ""
-) -> Iterator[ExclusiveAccess]:
+def exclusive_change(pipeline: Pipeline, observer: Observer = UNHEARD) -> Iterator[ExclusiveAccess]:
     """Hold a pipeline while it is changed. Its records are worked on in this process, at first.
 
     Raises UnavailableError (P510) while another owner is alive, or when brokers, catalog or store
-    are gone.
+    do not answer.
     """
-    listener = Observers(*([observer] if observer else []), observer_for(faults))
+    faults = from_environment()
+    observers = Observers(observer, observer_for(faults))
     with ExitStack() as stack:
         environment = assembly.open_environment(
-            pipeline, stack, observer=listener, engine=InlineEngine
+            pipeline, stack, observer=observers, engine=InlineEngine
         )
         settings = assembly.settings_of(pipeline, faults=faults)
         yield stack.enter_context(exclusive_access(settings, environment))

@@ -1,7 +1,7 @@
-"""`penstock quarantine`: what was refused and what became of it, as the tables tell; closing it.
+"""`penstock quarantine`: rejected records and their status, read from the tables; resolving them.
 
-Invariants: looking writes nothing and asks no broker; what closes records is decided under the
-hold of the pipeline (app/repair/confirmed_change.py), and is landed as `landing.closing` says.
+Invariants: a read writes nothing and asks no broker; what resolves records is decided under
+the claim on the pipeline (app/repair/confirmed_change.py).
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.app.assembly import assembly, worker
 from penstock.app.assembly.functions import function_at
-from penstock.app.inspect.read_only_world import open_view
+from penstock.app.inspect.read_only_world import open_world
 from penstock.app.repair.confirmed_change import Change, Step, exclusive_change
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
-from penstock.core.resolutions import Resolution, resolutions_of
+from penstock.core.resolutions import resolutions_of
 from penstock.landing.repair.reconvert import WriteContext, reconverted
-from penstock.landing.repair.retry import QuarantineResolver, RetryResult
+from penstock.landing.repair.retry import QuarantineResolver, RetryResult, require_appends
 from penstock.landing.repair.selection import (
     Selection,
     batches,
@@ -36,15 +36,12 @@ from penstock.landing.repair.selection import (
 )
 from penstock.observe.fanout import UNHEARD
 from penstock.observe.formatting import number_of
+from penstock.ports.runtime import Observer
+from penstock.ports.tables import Table, TableFormat, TableState
 from penstock.rows.quarantine.status import BYTES, READ, records_of, status_of
-from penstock.spec.checks.agreement import is_read
+from penstock.spec.checks.rules import is_read
 from penstock.spec.model import Pipeline
 from penstock.spec.routing.names import is_led_to, no_table, no_topic
-
-if TYPE_CHECKING:
-    from penstock.landing.tables.progress import TableProgress
-    from penstock.ports.runtime import Observer
-    from penstock.ports.tables import Table, TableFormat
 
 UNFINISHED = "unfinished"
 _CODE = re.compile(r"P\d{3}")
@@ -54,10 +51,10 @@ _OF_STATUS = (*_GROUPED, "topic", "partition", "offset", "timestamp", "message")
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Records of one table, refused for one reason, with one status.
+    """Records of one table, rejected for one reason, with one status.
 
-    `status` is open, retried, dropped, or unfinished: a retry closed it and died before its row
-    landed, which the next one makes good. `oldest` and `newest` are when they were refused.
+    `status` is open, retried, dropped, or unfinished: a retry resolved it and ended before its row
+    landed; the next one lands it. `oldest` and `newest` are when they were rejected.
     """
 
     table: str
@@ -70,8 +67,8 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """One refused record, with its bytes as they came and what became of it."""
+class RejectedRecord:
+    """One rejected record, with its original bytes and its status."""
 
     table: str
     topic: str
@@ -82,22 +79,23 @@ class Refused:
     stage: str
     message: str
     status: str
-    refused_at: datetime
+    quarantined_at: datetime
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
 
 
 def groups(pipeline: Pipeline, table: str = "") -> tuple[Group, ...]:
-    """Count what was refused, by table, reason and status; of one table when it is named.
+    """Count rejected records, by table, reason and status; of one table when it is named.
 
     Raises UnavailableError when a catalog does not answer.
     """
-    with _looking(pipeline) as (quarantine, catalogs):
+    with _opened(pipeline) as (quarantine, catalogs):
         statuses = _statuses(pipeline, quarantine, table)
         if statuses is None:
             return ()
-        column = _status_column(statuses, _followed(pipeline, catalogs, statuses))
+        unfinished = _unfinished(statuses, _all_followed(pipeline, catalogs, statuses))
+    column = pc.if_else(unfinished, UNFINISHED, statuses["status"])
     at = statuses.schema.get_field_index("status")
     counted = (
         statuses.set_column(at, "status", column)
@@ -116,12 +114,14 @@ def groups(pipeline: Pipeline, table: str = "") -> tuple[Group, ...]:
     return tuple(sorted(found, key=lambda each: (each.table, each.status, -each.records)))
 
 
-def records(pipeline: Pipeline, table: str, choice: Selection, count: int) -> tuple[Refused, ...]:
+def records(
+    pipeline: Pipeline, table: str, choice: Selection, count: int
+) -> tuple[RejectedRecord, ...]:
     """Return open records of a table with their bytes, the first `count` by topic and offset.
 
     A record named by its spot is given whatever its status. Raises UnavailableError.
     """
-    with _looking(pipeline) as (quarantine, _):
+    with _opened(pipeline) as (quarantine, _):
         statuses = _statuses(pipeline, quarantine, table, choice)
         if quarantine is None or statuses is None:
             return ()
@@ -144,49 +144,55 @@ def records(pipeline: Pipeline, table: str, choice: Selection, count: int) -> tu
         for record in batch.to_pylist()
     }
     return tuple(
-        _refused(row, held[row["topic_id"], row["partition"], row["offset"]]) for row in rows
+        _rejected(row, held[row["topic_id"], row["partition"], row["offset"]]) for row in rows
     )
 
 
 def retry_forecast(
     pipeline: Pipeline, table: str, choice: Selection, observer: Observer = UNHEARD
 ) -> Change:
-    """Return what a retry would land and leave, judged as the retry will. Writes nothing.
+    """Return what a retry would land and leave, tried as the retry will. Writes nothing.
 
-    Raises InvalidError for a table that no topic is routed to, UnavailableError.
+    Raises InvalidError for a table that no topic is routed to, or that is keyed; UnavailableError.
     """
-    with ExitStack() as stack:
-        view = open_view(pipeline, stack, observer=observer)
-        progress = view.progress_of(table)
-        statuses = read_quarantine_status(view.table_set.quarantine, progress)
+    with open_world(pipeline, observer=observer) as world:
+        tables, progress = world.table_set, world.progress_of(table)
+        require_appends(progress)
+        statuses = read_quarantine_status(tables.quarantine, progress)
         followers = [progress]
         if progress.target.is_route:
-            followers = [
-                view.table_set.progress[name] for name in sorted(progress.route_tables or ())
-            ]
-        unfinished = _unfinished_count(statuses, followers)
-        steps = [Step(f"{unfinished:,} records that an earlier retry closed are landed")]
-        steps = steps if unfinished else []
+            followers = [tables.progress[name] for name in sorted(progress.route_tables or ())]
+        followed = {
+            (name, each.name): _followed(each.state, name)
+            for name in {*statuses["table"].to_pylist()}
+            for each in followers
+        }
+        steps = []
+        if unfinished := pc.sum(_unfinished(statuses, followed)).as_py():
+            steps.append(Step(f"{unfinished:,} records that an earlier retry resolved are landed"))
         found = retryable(statuses, choice)
-        for batch in batches(found):
-            judged = reconverted(
-                view.table_set.quarantine, progress, followers, batch, means_of(pipeline)
-            )
-            for name, rows in judged.rows.items():
+        batch = next(batches(found), [])
+        if batch:
+            context = write_context(pipeline)
+            tried = reconverted(tables.quarantine, progress, followers, batch, context)
+            for name, rows in tried.rows.items():
                 count = sum(each.num_rows for each in rows)
-                steps.append(Step(f"{count:,} records are landed in {name}, once, and closed"))
-            codes = Counter(reject.code for reject in judged.rejects.values())
-            steps += [Step(_still_refused(count, code)) for code, count in sorted(codes.items())]
-            left = found.num_rows - len(batch)
-            if left:
-                steps.append(Step(f"{left:,} more records are tried"))
-            break
+                steps.append(
+                    Step(f"{count:,} records are landed in {name}, once, and marked as retried")
+                )
+            codes = Counter(reject.code for reject in tried.rejects.values())
+            steps += [
+                Step(_still_rejected(count, code), changes=False)
+                for code, count in sorted(codes.items())
+            ]
+        if left := found.num_rows - len(batch):
+            steps.append(Step(f"{left:,} more records are tried"))
     return Change(pipeline.name, tuple(steps))
 
 
 def drop_forecast(pipeline: Pipeline, table: str, choice: Selection) -> Change:
-    """Return what a drop would give up. Writes nothing. Raises UnavailableError."""
-    with _looking(pipeline) as (quarantine, _):
+    """Return which records a drop would mark. Writes nothing. Raises UnavailableError."""
+    with _opened(pipeline) as (quarantine, _):
         statuses = _statuses(pipeline, quarantine, table, choice)
         if statuses is None:
             return Change(pipeline.name, ())
@@ -199,41 +205,28 @@ def drop_forecast(pipeline: Pipeline, table: str, choice: Selection) -> Change:
     return Change(pipeline.name, tuple(steps))
 
 
-def retry(
-    pipeline: Pipeline,
-    table: str,
-    choice: Selection,
-    *,
-    observer: Observer | None = None,
-    faults: str = "",
-) -> RetryResult:
-    """Land refused records that fit by now, each once, and close them.
+def retry(pipeline: Pipeline, table: str, choice: Selection) -> RetryResult:
+    """Land rejected records that fit by now, each once, and mark them as retried.
 
     Raises UnavailableError (P510) while the pipeline runs, InvalidError for an unknown table, and
     what keeps the table from being landed in.
     """
-    with exclusive_change(pipeline, observer=observer, faults=faults) as held:
-        return QuarantineResolver(held, means_of(pipeline), table).retry(choice)
+    with exclusive_change(pipeline) as held:
+        return QuarantineResolver(held, write_context(pipeline), table).retry(choice)
 
 
-def drop(
-    pipeline: Pipeline,
-    table: str,
-    choice: Selection,
-    *,
-    observer: Observer | None = None,
-    faults: str = "",
-) -> int:
+def drop(pipeline: Pipeline, table: str, choice: Selection) -> int:
     """Drop rejected records; return how many. Raises like `retry`."""
-    with exclusive_change(pipeline, observer=observer, faults=faults) as held:
-        return QuarantineResolver(held, means_of(pipeline), table).drop(choice)
+    with exclusive_change(pipeline) as held:
+        return QuarantineResolver(held, write_context(pipeline), table).drop(choice)
 
 
 @contextmanager
-def _looking(pipeline: Pipeline) -> Iterator[tuple[Table | None, Mapping[str, TableFormat]]]:
-    """Open the quarantine table, if it is there, and the catalogs, to read them."""
+def _opened(
+    pipeline: Pipeline,
+) -> Iterator[tuple[Table | None, Mapping[str, TableFormat]]]:
     with ExitStack() as stack:
-        catalogs = assembly.open_catalogs(pipeline, UNHEARD, stack, read_only=True)
+        catalogs = assembly.open_catalogs(pipeline, stack, read_only=True)
         place = assembly.place_of(pipeline, pipeline.quarantine.into)
         yield catalogs[place.catalog].load(place.name), catalogs
 
@@ -241,7 +234,7 @@ def _looking(pipeline: Pipeline) -> Iterator[tuple[Table | None, Mapping[str, Ta
 def _statuses(
     pipeline: Pipeline, quarantine: Table | None, table: str, choice: Selection | None = None
 ) -> pa.Table | None:
-    """Return what became of the refused records of a table, or of all; None where none ever was.
+    """Return the status of the rejected records of a table, or of all; None where there are none.
 
     Raises InvalidError for a table (P185), or a topic in the choice (P161), that neither the spec
     nor the quarantine knows.
@@ -274,64 +267,52 @@ def _named(statuses: pa.Table, choice: Selection) -> pa.Table:
     return statuses.filter(wanted)
 
 
-def _followed(
+def _all_followed(
     pipeline: Pipeline, catalogs: Mapping[str, TableFormat], statuses: pa.Table
 ) -> dict[tuple[str, str], int]:
-    """Return how many resolutions were followed, by rejecting table or route and by table."""
     found: dict[tuple[str, str], int] = {}
     retried = statuses.filter(pc.is_valid(statuses["into"]))
     for pair in retried.group_by(["table", "into"]).aggregate([]).to_pylist():
         place = assembly.place_of(pipeline, pair["into"])
         table = catalogs[place.catalog].load(place.name) if place.catalog in catalogs else None
-        landed = table.state(Chain(pipeline.name, pair["into"])).landed if table else None
-        reached = landed.offsets.get(resolutions_of(pair["table"]), 0) if landed else 0
-        found[pair["table"], pair["into"]] = int(reached)
+        state = table.state(Chain(pipeline.name, pair["into"])) if table else None
+        found[pair["table"], pair["into"]] = _followed(state, pair["table"])
     return found
 
 
-def _status_column(statuses: pa.Table, followed: Mapping[tuple[str, str], int]) -> pa.Array:
-    if not followed:
-        return statuses["status"].combine_chunks()
-    columns = (statuses[name].to_pylist() for name in ("status", "table", "into", "closing"))
-    shown = [
-        UNFINISHED
-        if status == str(Resolution.RETRIED) and closing >= followed[table, into]
-        else status
-        for status, table, into, closing in zip(*columns, strict=True)
-    ]
-    return pa.array(shown, pa.string())
+def _followed(state: TableState | None, name: str) -> int:
+    landed = state.landed if state else None
+    return int(landed.offsets.get(resolutions_of(name), 0)) if landed else 0
 
 
-def _unfinished_count(statuses: pa.Table, followers: Sequence[TableProgress]) -> int:
-    count = 0
-    for each in followers:
-        landed = each.state.landed if each.state else None
-        for name in {*statuses["table"].to_pylist()}:
-            reached = 0 if landed is None else landed.offsets.get(resolutions_of(name), 0)
-            mine = pc.and_(pc.equal(statuses["into"], each.name), pc.equal(statuses["table"], name))
-            open_yet = pc.and_(mine, pc.greater_equal(statuses["closing"], int(reached)))
-            count += int(pc.sum(pc.fill_null(open_yet, fill_value=False)).as_py() or 0)
-    return count
+def _unfinished(statuses: pa.Table, followed: Mapping[tuple[str, str], int]) -> pa.Array:
+    """Return the records that a retry resolved, but the table has not landed yet."""
+    found = pa.repeat(pa.scalar(value=False), statuses.num_rows)
+    for (table, into), number in followed.items():
+        retried = pc.and_(pc.equal(statuses["table"], table), pc.equal(statuses["into"], into))
+        waiting = pc.and_(retried, pc.greater_equal(statuses["closing"], number))
+        found = pc.or_(found, pc.fill_null(waiting, fill_value=False))
+    return found
 
 
-def _still_refused(count: int, code: str) -> str:
+def _still_rejected(count: int, code: str) -> str:
     if count == 1:
         return f"1 record still does not fit: {code}; it stays open"
     return f"{count:,} records still do not fit: {code}; they stay open"
 
 
-def means_of(pipeline: Pipeline) -> WriteContext:
+def write_context(pipeline: Pipeline) -> WriteContext:
     """Return what is needed to resolve records of a pipeline in this process."""
     names = {assembly.place_of(pipeline, f"{name}.").connector for name in pipeline.catalogs}
     writers = {name: worker.writer(name) for name in names}
     return WriteContext(writers, worker.readers, function_at)
 
 
-def _refused(row: Mapping[str, Any], record: Mapping[str, Any]) -> Refused:
+def _rejected(row: Mapping[str, Any], record: Mapping[str, Any]) -> RejectedRecord:
     headers = record["headers"] or ()
-    return Refused(
+    return RejectedRecord(
         **{name: row[name] for name in _OF_STATUS},
-        refused_at=row["quarantined_at"],
+        quarantined_at=row["quarantined_at"],
         key=record["key"],
         value=record["value"],
         headers=tuple((each["key"], each["value"]) for each in headers),

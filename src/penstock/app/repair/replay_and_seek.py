@@ -1,7 +1,7 @@
 """`penstock replay` and `penstock seek`: land again what a table held, or holds no more.
 
-The way of both is that of `app/repair/confirmed_change.py`: look without writing and tell what
-would be done, then under a hold look again and do it.
+Both first plan without writing and show what they would do; then, with exclusive access, they plan
+again and do it.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.app.assembly import assembly
-from penstock.app.inspect.read_only_world import open_view
+from penstock.app.inspect.read_only_world import open_world
 from penstock.app.repair.confirmed_change import Change, Step, exclusive_change
-from penstock.app.repair.quarantine import means_of
+from penstock.app.repair.quarantine import write_context
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import Offset, OffsetRange, span
 from penstock.landing.repair import replay as replaying
@@ -34,7 +34,7 @@ HERE_MAX = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One place as it is written: `orders`, `orders:0`, `orders:0:100`, `orders:0:100-200`."""
+    """One place as a user writes it: `orders`, `orders:0`, `orders:0:100`, `orders:0:100-200`."""
 
     topic: str
     partition: int | None = None
@@ -45,11 +45,14 @@ class Place:
 def place_of(text: str) -> Place:
     """Read a place. Raises InvalidError (P172)."""
     found = _PLACE.fullmatch(text)
-    if found is None:
-        raise _no_place(text)
+    if found is None or (found["stop"] and int(found["stop"]) <= int(found["start"])):
+        raise InvalidError(
+            f"{text[:120]!r} is not a place in a topic",
+            code="P172",
+            hint="orders, orders:0, orders:0:100-200 (200 not included), or orders:0:100 to seek"
+            " to",
+        )
     numbers = {key: int(value) for key in ("partition", "start", "stop") if (value := found[key])}
-    if "stop" in numbers and numbers["stop"] <= numbers["start"]:
-        raise _no_place(text)
     return Place(found["topic"], **numbers)
 
 
@@ -57,10 +60,9 @@ def plan_replay(
     pipeline: Pipeline, table: str, places: Sequence[Place], observer: Observer = UNHEARD
 ) -> Change:
     """Return what a replay would do. Writes nothing. Raises as `landing.repair.replay`."""
-    with ExitStack() as stack:
-        view = open_view(pipeline, stack, observer=observer)
-        progress = view.progress_of(table)
-        planned = replaying.plan_replay(progress, ranges_of(places), view.bounds)
+    with open_world(pipeline, observer=observer) as world:
+        progress = world.progress_of(table)
+        planned = replaying.plan_replay(progress, ranges_of(places), world.bounds)
     rows, files = number_of(planned.rows, "row"), number_of(len(planned.files), "file")
     steps = [
         Step(f"{table}: {at}{covered} is landed again")
@@ -81,22 +83,22 @@ def replay(
     places: Sequence[Place],
     *,
     new_rows: bool = False,
-    observer: Observer | None = None,
-    faults: str = "",
+    observer: Observer = UNHEARD,
 ) -> replaying.Replayed:
     """Land a stretch again; `new_rows`: also records that have no row now.
 
     A small stretch is read in this process, a large one by the spec's engine (docs/design/0170).
     Raises UnavailableError (P510) while a run is alive, and as `landing.repair.replay`.
     """
-    with exclusive_change(pipeline, observer=observer, faults=faults) as held, ExitStack() as stack:
+    with exclusive_change(pipeline, observer) as held, ExitStack() as stack:
         progress = held.settle_pending(table)
         bounds = held.environment.log.bounds(held.environment.log.partitions())
         planned = replaying.plan_replay(progress, ranges_of(places), bounds)
         if planned.positions > HERE_MAX:
             engine = assembly.open_engine(pipeline)
             stack.callback(engine.close)
-            held = held.with_engine(engine)  # noqa: PLW2901
+            environment = replace(held.environment, engine=engine)
+            held = replace(held, environment=environment)  # noqa: PLW2901
         return replaying.execute_replay(held, progress, planned, new_rows=new_rows)
 
 
@@ -104,34 +106,33 @@ def plan_seek(
     pipeline: Pipeline, table: str, places: Sequence[Place], observer: Observer = UNHEARD
 ) -> Change:
     """Return what a seek would do. Writes nothing. Raises as `landing.repair.seek`."""
-    with ExitStack() as stack:
-        view = open_view(pipeline, stack, observer=observer)
-        planned = seeking.plan_seek(view.settings, view.environment, table, positions_of(places))
+    with open_world(pipeline, observer=observer) as world:
+        planned = seeking.plan_seek(world.settings, world.environment, table, positions_of(places))
     steps = []
     for move in planned.moves:
         steps.append(Step(f"{table}: {move.at} is put back from {move.start} to {move.stop}"))
         if move.given_up:
-            gone = f", {move.gone} of them gone from Kafka" if move.gone else ""
-            text = f"{table}: {number_of(move.given_up, 'position')} without a row stay so{gone}"
+            expired = f", {move.expired} of them no longer in Kafka" if move.expired else ""
+            text = f"{table}: {number_of(move.given_up, 'position')} without a row stay so{expired}"
             steps.append(Step(text, destructive=True))
     if planned.reopened.num_rows:
-        gone = number_of(planned.reopened.num_rows, "retried record")
-        steps.append(Step(f"{table}: {gone} without a row, open again for  quarantine retry"))
+        reopened = number_of(planned.reopened.num_rows, "retried record")
+        steps.append(Step(f"{table}: {reopened} without a row, open again for  quarantine retry"))
     if planned.state.verdict is Verdict.ROLLED_BACK:
         steps.append(Step(f"{table}: it goes on from there, and the rollback is accepted"))
     return Change(pipeline.name, tuple(steps))
 
 
 def seek(
-    pipeline: Pipeline, table: str, places: Sequence[Place], *, faults: str = ""
+    pipeline: Pipeline, table: str, places: Sequence[Place]
 ) -> tuple[seeking.PartitionMove, ...]:
     """Put a table's ledger back. Raises UnavailableError (P510) while a run is alive."""
-    with exclusive_change(pipeline, faults=faults) as held:
-        return seeking.seek(held, table, positions_of(places), means_of(pipeline)).moves
+    with exclusive_change(pipeline) as held:
+        return seeking.seek(held, table, positions_of(places), write_context(pipeline)).moves
 
 
 def ranges_of(places: Sequence[Place]) -> dict[tuple[str, int | None], OffsetRange | None]:
-    """Return what is to be replayed. Raises InvalidError (P172) for an offset without an end."""
+    """Return the ranges to replay. Raises InvalidError (P172) for an offset without an end."""
     found: dict[tuple[str, int | None], OffsetRange | None] = {}
     for place in places:
         if place.start is not None and place.stop is None:
@@ -147,7 +148,7 @@ def ranges_of(places: Sequence[Place]) -> dict[tuple[str, int | None], OffsetRan
 
 
 def positions_of(places: Sequence[Place]) -> dict[tuple[str, int], Offset]:
-    """Return where partitions are to be put back to. Raises InvalidError (P172) for a range."""
+    """Return the offsets to set partitions back to. Raises InvalidError (P172) for a range."""
     found = {}
     for place in places:
         if place.partition is None or place.start is None or place.stop is not None:
@@ -158,11 +159,3 @@ def positions_of(places: Sequence[Place]) -> dict[tuple[str, int], Offset]:
             )
         found[place.topic, place.partition] = Offset(place.start)
     return found
-
-
-def _no_place(text: str) -> InvalidError:
-    return InvalidError(
-        f"{text[:120]!r} is not a place in a topic",
-        code="P172",
-        hint="orders, orders:0, orders:0:100-200 (200 not included), or orders:0:100 to seek to",
-    )

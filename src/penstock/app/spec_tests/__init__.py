@@ -1,1 +1,1 @@
-"""`penstock test`: records in, rows out, as cases beside the spec; no broker, no catalog."""
+"""`penstock test`: records in, rows out, as cases next to the spec; no broker, no catalog."""

@@ -1,7 +1,8 @@
 """Compares what came of a case with what was expected, and says in words what differs.
 
 Invariant: only the columns that an expected row names are compared; rows and rejects are compared
-in number and order, so one too many is a difference.
+in number and order, so one too many is a difference. Rows of a keyed table are compared by their
+key, in any order, where each expected one names it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ def differences(case: Case, found: CaseResult) -> list[str]:
         f"{table} is parked: {error.code}  {error.message}" for table, error in found.errors.items()
     ]
     for table, expected in case.rows.items():
-        sentences += _rows(table, expected, found.rows.get(table, ()))
+        rows, keys = found.rows.get(table, ()), found.keys.get(table, ())
+        if keys and all(name in wanted for wanted in expected for name in keys):
+            sentences += _rows_by_key(table, keys, expected, rows)
+        else:
+            sentences += _rows(table, expected, rows)
     for table in sorted({*case.rejected, *found.rejected}):
         wanted, got = list(case.rejected.get(table, ())), list(found.rejected.get(table, ()))
         if wanted != got:
@@ -36,12 +41,38 @@ def _rows(
     if len(expected) != len(found):
         yield f"{table}: {len(found)} rows landed, expected {len(expected)}"
     for number, (wanted, row) in enumerate(zip(expected, found, strict=False), 1):
-        for column, value in wanted.items():
-            if column not in row:
-                yield f"{table} row {number}: there is no column {column}"
-            elif not matches(row[column], value):
-                got = plain(row[column])
-                yield f"{table} row {number}: {column} is {got!r}, expected {value!r}"
+        yield from _columns(f"{table} row {number}", wanted, row)
+
+
+def _rows_by_key(
+    table: str,
+    keys: Sequence[str],
+    expected: Sequence[Mapping[str, Any]],
+    found: Sequence[Mapping[str, Any]],
+) -> Iterator[str]:
+    left = list(found)
+    for wanted in expected:
+        place = next(
+            (n for n, row in enumerate(left) if all(matches(row[k], wanted[k]) for k in keys)), None
+        )
+        if place is None:
+            yield f"{table}: there is no row with {_named(keys, wanted)}"
+        else:
+            yield from _columns(f"{table} row with {_named(keys, wanted)}", wanted, left.pop(place))
+    for row in left:
+        yield f"{table}: the row with {_named(keys, row)} is not expected"
+
+
+def _named(keys: Sequence[str], row: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {_plain(row[name])!r}" for name in keys)
+
+
+def _columns(where: str, wanted: Mapping[str, Any], row: Mapping[str, Any]) -> Iterator[str]:
+    for column, value in wanted.items():
+        if column not in row:
+            yield f"{where}: there is no column {column}"
+        elif not matches(row[column], value):
+            yield f"{where}: {column} is {_plain(row[column])!r}, expected {value!r}"
 
 
 def matches(found: Any, expected: Any) -> bool:
@@ -68,10 +99,10 @@ def matches(found: Any, expected: Any) -> bool:
             named = isinstance(expected, dict) and expected.keys() <= found.keys()
             return named and all(matches(found[key], expected[key]) for key in expected)
         case _:
-            return bool(plain(found) == expected)
+            return bool(_plain(found) == expected)
 
 
-def plain(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """Return a value as a case would write it."""
     match value:
         case bytes():

@@ -1,4 +1,4 @@
-"""Reads a file of cases: what is sent, and which rows and rejects are to come of it.
+"""Reads a file of cases: the records to send, and the rows and rejects to expect.
 
 Invariant: what is not known is refused with its line, as in a spec.
 """
@@ -39,9 +39,9 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Records of topics, and by table the rows and the codes of rejects that are to come of them.
+    """Records by topic, and by table the expected rows and codes of rejects.
 
-    `rows` name some columns of each row; `line` is where the case stands, from 1.
+    `rows` name some columns of each row; `line` is the line of the case, from 1.
     """
 
     name: str
@@ -67,7 +67,7 @@ def read_cases(path: Path) -> Cases:
         raise InvalidError(
             f"{path} cannot be read: {error.strerror}",
             code="P173",
-            hint="write cases next to the spec: docs/how-to/test-a-spec.md",
+            hint="write cases next to the spec; how:  penstock explain P173",
         ) from error
     return _Reading(str(path), read(text)).cases()
 
@@ -173,7 +173,7 @@ class _Reading:
         raise InvalidError(
             f"{self._name}:{self._line(path)}: {message}",
             code="P173",
-            hint="how cases are written:  docs/how-to/test-a-spec.md",
+            hint="how cases are written:  penstock explain P173",
         )
 
     def _line(self, path: KeyPath) -> int:
@@ -187,7 +187,6 @@ class _Reading:
 
 
 def _bytes_of(value: Any) -> bytes | None:
-    """Return what a producer would send: text as it is, None for none, the rest as JSON."""
     if value is None:
         return None
     if isinstance(value, str):

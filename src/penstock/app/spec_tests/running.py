@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from penstock.app.assembly import assembly
 from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
@@ -22,7 +22,7 @@ from penstock.connectors.memory.log import MemoryLog, MemoryReader
 from penstock.connectors.memory.store import MemoryStore
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.memory.warehouse import Row, Warehouse
-from penstock.core.errors import PenstockError
+from penstock.core.errors import InvalidError, PenstockError
 from penstock.core.schema import Field, Schema, Struct
 from penstock.engines.inline import InlineEngine
 from penstock.landing.coordinator import RunResult
@@ -33,24 +33,30 @@ from penstock.ports.runtime import Engine
 from penstock.ports.tables import TableDefinition
 from penstock.rows.options import SOURCE_TYPES
 from penstock.spec.model import Pipeline
+from penstock.spec.problems import listed, nearest
 
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """What came of a case: rows by table in the order they were sent, rejects' codes, errors."""
+    """What came of a case: rows by table in the order they were sent, rejects' codes, errors, and
+    the columns of the key of each keyed table.
+    """
 
     rows: Mapping[str, Sequence[Row]]
     rejected: Mapping[str, Sequence[str]]
     errors: Mapping[str, PenstockError]
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def run_case(pipeline: Pipeline, case: Case, tables: Mapping[str, Schema]) -> CaseResult:
-    """Send a case's records, land them, and tell what came of them.
+    """Send a case's records, land them, and return what came of them.
 
-    Raises InvalidError for a spec that could not run, such as two topics that make one table.
+    Raises InvalidError for a spec that could not run, such as two topics that make one table, and
+    P173 for a topic that no rule takes and a table that no rule makes.
     """
     here = InMemory(pipeline)
     cluster, topics = here.cluster, {*case.records, *pipeline.kafka.names}
+    _require_known(case, here.settings.routes(topics))
     for topic in sorted(topics):
         samples = case.records.get(topic, ())
         cluster.create(topic, 1 + max((each.partition for each in samples), default=0))
@@ -59,7 +65,31 @@ def run_case(pipeline: Pipeline, case: Case, tables: Mapping[str, Schema]) -> Ca
             cluster.send(topic, message, partition=each.partition)
     settings = replace(here.settings, start="earliest", stop_above_share=1.0)
     _give(settings, here.catalogs, tables, topics)
-    return _outcome(settings, here.warehouses, here.land(settings).parked)
+    found = _outcome(settings, here.warehouses, here.land(settings).parked)
+    targets = [each for some in settings.routes(topics).values() for each in some]
+    return replace(found, keys={each.location.table: each.options.keys for each in targets})
+
+
+def _require_known(case: Case, routes: Mapping[str, Sequence[TableTarget]]) -> None:
+    for topic in sorted(case.records):
+        if not routes.get(topic):
+            taken = {name for name, targets in routes.items() if targets}
+            raise _unknown(case, f"no rule takes topic {topic!r}", topic, taken)
+    targets = [each for some in routes.values() for each in some]
+    if any(each.is_route for each in targets):
+        return  # tables are named by what records hold
+    tables = {each.location.table for each in targets}
+    for table in sorted({*case.rows, *case.rejected} - tables):
+        raise _unknown(case, f"no rule makes table {table!r}", table, tables)
+
+
+def _unknown(case: Case, fact: str, name: str, known: Collection[str]) -> InvalidError:
+    near, there = nearest(name, known), listed(sorted(known))
+    return InvalidError(
+        f"line {case.line}, {case.name}: {fact}",
+        code="P173",
+        hint=f"did you mean {near}?" if near else f"known are {there}",
+    )
 
 
 class InMemory:
@@ -73,7 +103,7 @@ class InMemory:
         self.settings = _settings(pipeline)
 
     def environment(self, engine: Engine | None = None) -> Environment:
-        """Return what a run is given; jobs run in this process where no engine is."""
+        """Return the environment of a run; without an engine, jobs run in this process."""
         return Environment(
             log=MemoryLog(self.cluster, self.settings.log),
             cluster_id=self.cluster.cluster_id(),
@@ -118,11 +148,7 @@ def _settings(pipeline: Pipeline) -> Settings:
             for topic, targets in settings.routes(topics).items()
         }
 
-    return replace(
-        settings,
-        routes=routes,
-        quarantine=_placed(settings.quarantine),
-    )
+    return replace(settings, routes=routes, quarantine=_placed(settings.quarantine))
 
 
 def _placed(place: TableLocation) -> TableLocation:
@@ -135,20 +161,17 @@ def _give(
     tables: Mapping[str, Schema],
     topics: Collection[str],
 ) -> None:
-    """Make the tables that a case's file says are there, with their source columns."""
     targets = {
         each.location.table: each for some in settings.routes(topics).values() for each in some
     }
-    for name, schema in tables.items():
-        target = targets.get(name)
-        if target is None:
-            continue
-        sources = target.options.source_columns.items()
+    for name in tables.keys() & targets.keys():
+        target, schema = targets[name], tables[name]
         added = [
             Field(column, SOURCE_TYPES[role])
-            for role, column in sources
+            for role, column in target.options.source_columns.items()
             if schema.field(column) is None
         ]
+        added += [each for each in target.options.soft_columns if schema.field(each.name) is None]
         whole = TableDefinition(Struct((*schema.fields, *added)))
         place = target.location
         create(catalogs[place.catalog], (name, place.name), whole, (), UNHEARD)
@@ -169,12 +192,9 @@ def _outcome(
 
 
 def _in_order(rows: Sequence[Row]) -> list[Row]:
-    """Sort rows by where they came from, as far as they tell."""
-
     def place(row: Row) -> tuple[int, int]:
-        at = {key: row.get(key) for key in row if key.endswith(("partition", "offset"))}
-        partition = at.get("_kafka_partition", at.get("partition"))
-        offset = at.get("_kafka_offset", at.get("offset"))
+        partition = row.get("_kafka_partition", row.get("partition"))
+        offset = row.get("_kafka_offset", row.get("offset"))
         return int(partition or 0), int(offset or 0)
 
     return sorted(rows, key=place)

@@ -17,7 +17,8 @@ from penstock.ports.connectors import PORTS_VERSION, Settings, TableConnector
 
 if TYPE_CHECKING:
     from penstock.ports.runtime import Observer, Secrets
-    from penstock.ports.tables import FileWriter, TableFormat
+    from penstock.ports.tables import TableFormat
+    from penstock.ports.writers import FileWriter
 
 
 def open_catalog(settings: Settings, secrets: Secrets, observer: Observer) -> TableFormat:
@@ -35,11 +36,13 @@ def open_catalog(settings: Settings, secrets: Secrets, observer: Observer) -> Ta
     return open_delta(settings, secrets, observer)
 
 
-def open_writer(target: str, *, prefix: str, observer: Observer, secrets: Secrets) -> FileWriter:
+def open_writer(
+    target: str, *, prefix: str, observer: Observer, secrets: Secrets, places: bool = False
+) -> FileWriter:
     """Open a writer on a worker from a table's `target`; opens no log and no deltalake."""
-    from penstock.connectors.delta.write.writer import DeltaWriter
+    from penstock.connectors.delta.files.writer import DeltaWriter
 
-    return DeltaWriter(target, prefix=prefix, observer=observer, secrets=secrets)
+    return DeltaWriter(target, prefix=prefix, observer=observer, secrets=secrets, places=places)
 
 
 connector = TableConnector(

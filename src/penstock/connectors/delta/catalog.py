@@ -1,10 +1,12 @@
 """A root directory as a catalog: tables are found by name, created with their ledgers, checked.
 
 Invariants:
-- a table and its ledgers come into being in one log entry, version 0, or not at all: retries are
+- a table and its ledgers are created in one log entry, version 0, or not at all: retries are
   off, for with them a second creator would replace the first one's table (measured);
-- a directory that holds something else is never made a table, nor one inside another table, whose
-  VACUUM would remove its files.
+- a directory that holds something else is never made a table, nor one inside another table: the
+  VACUUM of that one would remove its files;
+- a storage that ignores the condition of a PUT (`If-None-Match`) is refused: the second of two
+  racing commits would silently replace the first.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import secrets as tokens
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,6 @@ from deltalake.schema import Schema as DeltaSchema
 from deltalake.transaction import CommitProperties, Transaction
 from pyarrow import fs
 
-from penstock.connectors.delta.conditional_put import require_conditional_writes
 from penstock.connectors.delta.errors import reading, refused
 from penstock.connectors.delta.locations import (
     LazyOptions,
@@ -31,26 +32,37 @@ from penstock.connectors.delta.locations import (
     root_of,
     storage_path,
 )
-from penstock.connectors.delta.log.commit_file import fetcher
+from penstock.connectors.delta.log.commit_file import log_of, put_if_absent
+from penstock.connectors.delta.log.first_entry import NO_HOOKS, first_entry
 from penstock.connectors.delta.log.ledger import commit_info, mark_of_creation, transactions_of
-from penstock.connectors.delta.log.reader import Log
 from penstock.connectors.delta.log.table_metadata import texts_among
 from penstock.connectors.delta.schema.column_mapping import is_mapped
-from penstock.connectors.delta.schema.features import require_creatable
+from penstock.connectors.delta.schema.features import (
+    DELETION_VECTORS,
+    configuration_of,
+    require_creatable,
+    require_row_deletes,
+)
 from penstock.connectors.delta.schema.partition_values import (
     require_partitionable,
     require_plain_layout,
 )
 from penstock.connectors.delta.schema.reserved_names import reserved
 from penstock.connectors.delta.schema.types import delta_json, mapped_json, schema_of
-from penstock.connectors.delta.table import NO_HOOKS, DeltaTable
+from penstock.connectors.delta.table import DeltaTable
 from penstock.core.commits import Landed
-from penstock.core.errors import InvalidError, PenstockError, UnavailableError
+from penstock.core.errors import (
+    InvalidError,
+    OutcomeUnknownError,
+    PenstockError,
+    UnavailableError,
+)
+from penstock.core.key_columns import require_key_columns
 from penstock.core.schema import Struct
 from penstock.core.scratch import require_scratch
-from penstock.files import ParquetOptions
+from penstock.files import ParquetOptions, objects
 from penstock.files.directories import why_not_made
-from penstock.files.errors import is_panic, told
+from penstock.files.errors import first_line, is_panic
 from penstock.files.storage import Storage
 from penstock.ports.connectors import READ_ONLY, Settings
 from penstock.ports.runtime import Observer, Secrets
@@ -67,38 +79,86 @@ class DeltaCatalog:
     name: str
     root: StorageRoot
     options: ParquetOptions
+    observer: Observer = field(repr=False, compare=False)
 
     def load(self, name: str) -> Table | None:
         """Find a table. Raises InvalidError (P404, P437), UnavailableError (P430)."""
         if self._is_there(name):
-            return DeltaTable(name, self.root, self.options)
+            return self._table(name)
         return None
 
     def create(self, name: str, definition: TableDefinition, ledgers: Sequence[Landed]) -> Table:
         """Create a table with its ledgers as version 0, or return the existing one."""
         if self._is_there(name):
-            return DeltaTable(name, self.root, self.options)
+            return self._table(name)
         self._require_outside_tables(name)
         schema = _laid_out(name, definition)
+        transactions: dict[str, int] = {}
+        for landed in ledgers:
+            transactions |= transactions_of(landed, None, 0)
+        properties = CommitProperties(
+            custom_metadata=commit_info(map(mark_of_creation, ledgers)),
+            max_commit_retries=0,
+            app_transactions=[Transaction(*each) for each in transactions.items()],
+        )
         try:
-            self._create(name, schema, definition, ledgers)
+            self._put_first(name, definition, schema, properties)
+            storage = Storage(self.root.filesystem())
+            storage.sync(log_of(self.root, name).path(0))
+            storage.sync_directories()
         except DeltaError as error:
             if not self._is_there(name):
                 raise _not_created(name, definition, error) from error
         except OSError as error:
-            raise refused(name, told(error)) from error
+            raise refused(name, first_line(error)) from error
         except BaseException as error:
             if not is_panic(error):
                 raise
             raise _not_created(name, definition, error) from error
-        return DeltaTable(name, self.root, self.options)
+        return self._table(name)
+
+    def _table(self, name: str) -> DeltaTable:
+        return DeltaTable(name, self.root, self.observer, self.options)
+
+    def _put_first(
+        self,
+        name: str,
+        definition: TableDefinition,
+        schema: DeltaSchema,
+        properties: CommitProperties,
+    ) -> None:
+        """Put version 0, unless there is one.
+
+        Raises UnavailableError (P430), InvalidError (P431), DeltaError, OSError, panics.
+        """
+        location, configuration = self.root.location(name), configuration_of(definition)
+        if not definition.keys:
+            Handle.create(
+                location,
+                schema,
+                mode="error",
+                partition_by=list(definition.partition_by),
+                configuration=configuration,
+                storage_options=dict(self.root.options),
+                commit_properties=properties,
+                post_commithook_properties=NO_HOOKS,
+            )
+            return
+        body = first_entry(location, schema, definition.partition_by, configuration, properties)
+        if self.root.is_local:
+            self.root.filesystem().create_dir(storage_path(location), recursive=True)
+        try:
+            put_if_absent(self.root, name, 0, body)
+        except OutcomeUnknownError as error:
+            if not self._is_there(name):
+                raise self._no_answer(error) from error
 
     def require_properties(self, name: str, properties: Mapping[str, str]) -> None:
         """Raise InvalidError (P436) for a property that no new table can have."""
         require_creatable(name, Struct(()), properties)
 
     def preview(self, name: str, definition: TableDefinition) -> TableState:
-        """Return what a new table would be; only a root on this machine is looked at."""
+        """Return what a new table would be; only a root on this machine is checked."""
         schema = schema_of(_laid_out(name, definition).to_json(), name)
         if self.root.is_local and (why := why_not_made(Path(storage_path(self.root.uri)))):
             raise refused(name, why)
@@ -141,92 +201,83 @@ class DeltaCatalog:
         except OSError as error:
             with suppress(OSError):
                 storage.delete_file(path)
-            raise refused(f"the catalog {self.name} at {self.root.uri}", told(error)) from error
+            place = f"the catalog {self.name} at {self.root.uri}"
+            raise refused(place, first_line(error)) from error
         if not self.root.is_local:
-            require_conditional_writes(self.name, self.root)
+            self._require_conditional_writes()
 
     def close(self) -> None:
         """Let go of nothing: a handle lives as long as its table."""
 
-    def _create(
-        self,
-        name: str,
-        schema: DeltaSchema,
-        definition: TableDefinition,
-        ledgers: Sequence[Landed],
-    ) -> None:
-        transactions: dict[str, int] = {}
-        for landed in ledgers:
-            transactions |= transactions_of(landed, None, 0)
-        Handle.create(
-            self.root.location(name),
-            schema,
-            mode="error",
-            partition_by=list(definition.partition_by),
-            configuration=dict(definition.properties),
-            storage_options=dict(self.root.options),
-            commit_properties=CommitProperties(
-                custom_metadata=commit_info(map(mark_of_creation, ledgers)),
-                max_commit_retries=0,
-                app_transactions=[Transaction(*each) for each in transactions.items()],
-            ),
-            post_commithook_properties=NO_HOOKS,
+    def _require_conditional_writes(self) -> None:
+        """Create one file twice. Raises InvalidError: P431 refused, P442 both were taken."""
+        root, key = self.root, f".penstock-check-{tokens.token_hex(8)}"
+        try:
+            if dict(root.settings).get("conditional_put", "") != "disabled":
+                objects.put(root.uri, root.settings, key, b"first", "create")
+                try:
+                    objects.put(root.uri, root.settings, key, b"second", "create")
+                except FileExistsError:
+                    return
+                finally:
+                    with suppress(OSError):
+                        objects.delete(root.uri, root.settings, key)
+        except OSError as error:
+            raise refused(f"the catalog {self.name} at {root.uri}", first_line(error)) from error
+        raise InvalidError(
+            f"the storage of the catalog {self.name} takes a second file in the place of the "
+            "first: racing commits would replace each other",
+            code="P442",
+            hint="use a storage that supports If-None-Match, without conditional_put: disabled; "
+            "Iceberg needs no such storage",
         )
-        storage = Storage(self.root.filesystem())
-        storage.sync(self._log(name).path(0))
-        storage.sync_directories()
 
     def _is_there(self, name: str) -> bool:
-        """Return whether a table is there; raises InvalidError (P437) when something else is."""
+        """Return whether a table exists; raises InvalidError (P437) when something else does."""
         path = storage_path(self.root.location(name))
         try:
-            if self._log(name).is_there():
+            if log_of(self.root, name).is_there():
                 return True
-            (info,) = self.root.filesystem().get_file_info([path])
+            storage = self.root.filesystem()
+            (info,) = storage.get_file_info([path])
             if info.type is fs.FileType.NotFound:
                 return False
-            found = [] if info.type is fs.FileType.File else self._contents(path)
+            what = "a file"
+            if info.type is fs.FileType.Directory:
+                selector = fs.FileSelector(path, allow_not_found=True)
+                inside = {each.base_name for each in storage.get_file_info(selector)}
+                if not inside - {"_delta_log"}:
+                    return False
+                what = f"a directory with {min(inside - {'_delta_log'})} in it"
         except OSError as error:
             raise self._no_answer(error) from error
-        if info.type is fs.FileType.Directory and not found:
-            return False
-        what = "a file" if info.type is fs.FileType.File else f"a directory with {found[0]} in it"
         raise InvalidError(
             f"the place of the table {name} is taken: {path} is {what}, and no Delta table",
             code="P437",
             hint="move it away, or give the table another name in the spec",
         )
 
-    def _contents(self, path: str) -> list[str]:
-        selector = fs.FileSelector(path, allow_not_found=True)
-        found = self.root.filesystem().get_file_info(selector)
-        return sorted(info.base_name for info in found if info.base_name != "_delta_log")
-
     def _require_outside_tables(self, name: str) -> None:
         parts = parts_of(name)
         for depth in range(1, len(parts)):
             above = ".".join(parts[:depth])
-            if self._log(above).is_there():
+            if log_of(self.root, above).is_there():
                 raise InvalidError(
                     f"the table {name} would lie inside the table {above}",
                     code="P437",
                     hint="give one of them a name in another namespace",
                 )
 
-    def _log(self, name: str) -> Log:
-        return Log(self.root.filesystem(), self.root.location(name), fetcher(self.root, name))
-
-    def _no_answer(self, error: OSError) -> UnavailableError:
+    def _no_answer(self, error: Exception) -> UnavailableError:
         return UnavailableError(
-            f"the catalog {self.name} gave no answer: {told(error)}",
+            f"the catalog {self.name} gave no answer: {first_line(error)}",
             code="P430",
-            hint=f"see that {self.root.uri} is there, then run again",
+            hint=f"see that {self.root.uri} exists, then run again",
         )
 
 
 def open_delta(settings: Settings, secrets: Secrets, observer: Observer) -> TableFormat:
     """Open a catalog. Raises InvalidError (P432) for settings that cannot be used."""
-    del observer  # all crash points of a driver lie in the rooms that call us
     name = str(settings.get("name", "delta"))
     unknown = sorted({*settings} - _KEYS - {f"penstock.{each}" for each in _SIZES})
     if unknown:
@@ -243,14 +294,19 @@ def open_delta(settings: Settings, secrets: Secrets, observer: Observer) -> Tabl
         if f"penstock.{each}" in settings
     }
     root = secrets.resolve(str(settings.get("root", "")))
-    return DeltaCatalog(name, root_of(name, root, resolved, written), ParquetOptions(**sizes))
+    known = root_of(name, root, resolved, written)
+    return DeltaCatalog(name, known, ParquetOptions(**sizes), observer)
 
 
 def _laid_out(name: str, definition: TableDefinition) -> DeltaSchema:
     """Lay a new table out. Raises InvalidError (P404, P434 to P436)."""
     parts_of(name)
     require_plain_layout(definition, name)
-    require_creatable(name, definition.schema, definition.properties)
+    configuration = configuration_of(definition)
+    require_creatable(name, definition.schema, configuration)
+    require_key_columns(name, definition.schema, definition.keys)
+    if definition.keys:
+        require_row_deletes(name, configuration, (DELETION_VECTORS,))
     require_partitionable(definition.schema, definition.partition_by, name)
     mapped = is_mapped(definition.properties)
     written = mapped_json(definition.schema) if mapped else delta_json(definition.schema)
@@ -273,7 +329,7 @@ def _unusable(catalog: str, why: str) -> InvalidError:
 
 
 def _not_created(name: str, definition: TableDefinition, error: BaseException) -> PenstockError:
-    text = told(error)
+    text = first_line(error)
     if "property" in text.lower() or is_panic(error):
         keys = ", ".join(sorted(definition.properties)) or "none"
         return InvalidError(

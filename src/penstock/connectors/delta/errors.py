@@ -5,7 +5,7 @@ Invariants (protocol.md 5, "Certainty"):
   exception may come after success;
 - messages carry the first line of the library's text and no storage options, so no secret.
 
-Codes: P401 conflict, P402 not there, P403 file gone, P430 no answer, P431 refused, P433 outcome
+Codes: P401 conflict, P402 not there, P403 file missing, P430 no answer, P431 refused, P433 outcome
 unknown, P436 feature, P438 unreadable, P480 disk full.
 """
 
@@ -19,7 +19,7 @@ from pyarrow.lib import ArrowException
 
 from penstock.core import table_errors
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
-from penstock.files.errors import is_panic, told
+from penstock.files.errors import first_line, is_panic
 
 _DAMAGED = (
     "json error",
@@ -45,11 +45,21 @@ def reading(name: str) -> Iterator[None]:
     except (DeltaError, ArrowException) as error:
         raise _on_reading(name, error) from error
     except OSError as error:
-        raise _no_answer(name, told(error)) from error
+        raise _no_answer(name, first_line(error)) from error
     except BaseException as error:
         if not is_panic(error):
             raise
-        raise _no_answer(name, told(error)) from error
+        raise _no_answer(name, first_line(error)) from error
+
+
+@contextmanager
+def reading_file(name: str) -> Iterator[None]:
+    """Translate errors of reading a file that a table names; P403 is a missing one."""
+    with reading(name):
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise table_errors.file_missing(name, first_line(error)) from error
 
 
 def refused(name: str, why: str) -> InvalidError | UnavailableError:
@@ -67,15 +77,15 @@ def refused(name: str, why: str) -> InvalidError | UnavailableError:
 
 def unreadable_log(name: str, error: BaseException) -> InvalidError:
     """Build the error for a damaged table log."""
-    return table_errors.unreadable(f"the log of {name}", told(error))
+    return table_errors.unreadable(f"the log of {name}", first_line(error))
 
 
 def _on_reading(name: str, error: Exception) -> PenstockError:
     if all(phrase in str(error).lower() for phrase in _GONE):
-        return table_errors.file_gone(name, told(error))
+        return table_errors.file_missing(name, first_line(error))
     if any(phrase in str(error).lower() for phrase in _DAMAGED):
         return unreadable_log(name, error)
-    return _no_answer(name, told(error))
+    return _no_answer(name, first_line(error))
 
 
 def _no_answer(name: str, why: str) -> UnavailableError:

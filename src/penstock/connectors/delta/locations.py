@@ -13,29 +13,31 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from urllib.parse import unquote, urlsplit
 
 from pyarrow import fs
 
 from penstock.core import table_errors
 from penstock.core.errors import InvalidError
-from penstock.files.storage_settings import S3, S3_SETTINGS, Settings, references, resolved
+from penstock.files.storage_settings import S3, S3_SETTINGS, Settings, references
 from penstock.ports.runtime import Secrets
 
 _PART = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
 _PARTS_MAX = 8
+_S3_SCHEMES = {"s3", "s3a", "s3n"}
 _PUBLIC = {each.delta for each in S3_SETTINGS if not each.key} | {
     "allow_http",
     "virtual_hosted_style_request",
 }
-_CREDENTIALS = {each.delta: each.arrow for each in S3_SETTINGS if each.key}
+CREDENTIALS = {each.delta for each in S3_SETTINGS if each.key}
 
 
 @dataclass(frozen=True, slots=True)
 class LazyOptions(Mapping[str, str]):
-    """Options whose references are resolved each time they are asked for: secrets change.
+    """Options with references that are resolved on each access: secrets change.
 
-    To ask raises InvalidError for a reference that gives nothing, and never gave anything: a file
-    may just be written anew.
+    An access raises InvalidError for a reference without a value, and that never had one: a file
+    may just be rewritten.
     """
 
     written: Mapping[str, str] = field(repr=False)
@@ -109,22 +111,16 @@ def root_of(
 
     Raises InvalidError: P432, and P441 for a credential that is written out.
     """
-    found = references(catalog, normalised(written or {}), _CREDENTIALS)
+    found = references(catalog, normalised(written or {}), CREDENTIALS)
     plain = uri.removeprefix("file://").rstrip("/") if not uri.startswith(S3) else uri.rstrip("/")
-    if uri.startswith(S3) and len(plain) > len(S3):
-        return StorageRoot(plain, options, found)
-    if plain.startswith("/") and str(PurePosixPath(plain)) == plain and ".." not in plain:
+    is_path = plain.startswith("/") and str(PurePosixPath(plain)) == plain and ".." not in plain
+    if is_path or (uri.startswith(S3) and len(plain) > len(S3)):
         return StorageRoot(plain, options, found)
     raise InvalidError(
         f"the root of the catalog {catalog} is {uri[:80]!r}: no absolute path, no s3 URI",
         code="P432",
         hint="write  root: ./delta  in the spec, or  root: s3://bucket/prefix",
     )
-
-
-def opened(storage: Mapping[str, str], secrets: Secrets) -> dict[str, str]:
-    """Return a worker's settings with credentials. Raises InvalidError without a reference."""
-    return resolved(storage, _CREDENTIALS, secrets)
 
 
 def normalised(options: Mapping[str, str]) -> dict[str, str]:
@@ -145,10 +141,8 @@ def filesystem_of(uri: str, options: Mapping[str, str]) -> fs.FileSystem:
 @functools.lru_cache(maxsize=16)
 def _s3(options: Settings) -> fs.FileSystem:
     known = dict(options)
-    settings = {ours: known[theirs] for theirs, ours in _CREDENTIALS.items() if theirs in known}
-    if "region" in known:
-        settings["region"] = known["region"]
-    if endpoint := known.get("endpoint_url"):
+    settings = {each.arrow: known[each.delta] for each in S3_SETTINGS if each.delta in known}
+    if endpoint := settings.pop("endpoint_override", ""):
         scheme, _, host = endpoint.rpartition("://")
         settings |= {"endpoint_override": host, "scheme": scheme or "https"}
     return fs.S3FileSystem(**settings)
@@ -157,3 +151,20 @@ def _s3(options: Settings) -> fs.FileSystem:
 def storage_path(uri: str) -> str:
     """Return the path that the location's filesystem knows."""
     return uri.removeprefix(S3)
+
+
+def place_of(root: StorageRoot, name: str, path: str) -> str:
+    """Return where a file is that a table's log names: below its directory, or by a URI.
+
+    Raises InvalidError (P436) for one in another storage. Source: Delta transaction log protocol,
+    "Add File and Remove File".
+    """
+    scheme = urlsplit(path).scheme
+    if not scheme and not path.startswith("/"):
+        return f"{storage_path(root.location(name))}/{unquote(path)}"
+    rest = path.removeprefix(f"{scheme}:")
+    if root.is_local and scheme in {"", "file"}:
+        return "/" + unquote(rest).lstrip("/")
+    if not root.is_local and scheme in _S3_SCHEMES:
+        return unquote(rest).lstrip("/")
+    raise table_errors.unsupported(name, "files in another storage", path[:80])

@@ -3,7 +3,8 @@
 Invariants:
 - a state commits once at most, as exactly the version after its own; what is read is the log's
   newest version each time (tail.py);
-- whatever took that version, a stranger's append too, is a conflict: the table is examined again;
+- if anything else took that version, even another writer's append, it is a conflict: the table is
+  examined again;
 - the log entry a state was read at must still be there when it is committed to: a table dropped and
   made again takes no old commit;
 - what a commit landed as is read back from the log and, on a local disk, synced.
@@ -16,51 +17,58 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable as Handle
-from deltalake.transaction import PostCommitHookProperties
 from pyarrow import fs
 
 from penstock.connectors.delta.errors import reading
-from penstock.connectors.delta.files.file_metadata import Addition, Shape, additions, relative
+from penstock.connectors.delta.files.file_metadata import additions, relative
 from penstock.connectors.delta.locations import StorageRoot, storage_path
 from penstock.connectors.delta.log import ledger
-from penstock.connectors.delta.log.commit_file import (
-    CommitActions,
-    Removal,
-    entry_of,
-    put_if_absent,
-)
-from penstock.connectors.delta.log.reader import Entry
-from penstock.connectors.delta.log.state import ExaminedState, examined
+from penstock.connectors.delta.log.commit_file import entry_of
+from penstock.connectors.delta.log.entries import newest_of, vouchers, words_of
+from penstock.connectors.delta.log.next_version import put_next
+from penstock.connectors.delta.log.table_metadata import texts_among
 from penstock.connectors.delta.log.tail import LogTail, LogView
-from penstock.connectors.delta.read import scan as readers
+from penstock.connectors.delta.log.witnesses import Facts, Finding, check_witnesses
+from penstock.connectors.delta.read.facts import facts_of
 from penstock.connectors.delta.read.file_sources import removals, sources_of
+from penstock.connectors.delta.read.live_map import LiveMap
+from penstock.connectors.delta.read.live_rows import live_rows
 from penstock.connectors.delta.read.metadata_values import stated_files
-from penstock.connectors.delta.schema.features import demanded_by
+from penstock.connectors.delta.read.scan import scanned
+from penstock.connectors.delta.row_deletes import (
+    RowDelta,
+    entry_of_delta,
+    own_files,
+    row_delta,
+    touched_by,
+)
+from penstock.connectors.delta.schema.features import require_row_deletes
+from penstock.connectors.delta.schema.reserved_names import reserved
 from penstock.connectors.delta.schema.schema_change import schema_entry
 from penstock.core import table_errors
-from penstock.core.commits import (
-    Chain,
-    CommitKind,
-    Committable,
-    DataFile,
-    Landed,
-    first_ledger,
-    landed_after,
-)
-from penstock.core.errors import BugError, OutcomeUnknownError
-from penstock.core.offsets import Offset, TopicPartition
+from penstock.core.commits import Chain, CommitKind, Committable, DataFile, Landed
+from penstock.core.crash_points import CrashPoint
+from penstock.core.errors import OutcomeUnknownError
 from penstock.core.schema import Schema
-from penstock.core.serialization import progress_from_json
 from penstock.core.statistics import Mismatch
 from penstock.files import ParquetOptions
-from penstock.files.errors import told
-from penstock.files.storage import Storage, missing_paths
+from penstock.files.sources import COORDINATES, is_within
+from penstock.files.storage import missing_paths
 from penstock.ports import tables as ports
-
-NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+from penstock.ports.row_deletes import LiveFile, RowDeletes
+from penstock.ports.runtime import Observer
 
 _CHECKPOINT_EVERY = 100
+
+
+@dataclass(slots=True)
+class ExaminedState:
+    """The view a state was read from, for one commit."""
+
+    view: LogView = field(repr=False)
+    used: bool = False
 
 
 @dataclass(slots=True)
@@ -69,11 +77,14 @@ class DeltaTable:
 
     name: str
     root: StorageRoot
+    observer: Observer = field(repr=False, compare=False)
     options: ParquetOptions = field(default_factory=ParquetOptions)
     _following: LogTail = field(init=False, repr=False, compare=False)
+    _live: LiveMap = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self._following = LogTail(self.name, self.root, self.options)
+        self._live = LiveMap(self.name, self.root)
 
     @property
     def location(self) -> str:
@@ -82,23 +93,68 @@ class DeltaTable:
 
     def state(self, chain: Chain) -> ports.TableState:
         """Read the newest version. Raises UnavailableError, InvalidError (P435, P436, P438)."""
-        return examined(self.name, self._following, chain)
+        view = self._following.view()
+        kinds = (ledger.GENERATION, ledger.SEQUENCE, ledger.ROLLED_BACK)
+        generation, sequence, rolled_back = (
+            view.transactions.get(ledger.app_id(chain.name, each)) for each in kinds
+        )
+        finding = Finding(ports.Verdict.ABSENT, f"no transaction of {chain.name}", None)
+        if sequence is not None:
+            view = self._following.reaching(view, sequence)
+        if generation is not None and sequence is not None:
+            facts = Facts(
+                chain=chain.name,
+                generation=generation,
+                sequence=sequence,
+                rolled_back=rolled_back,
+                past=view.past,
+                transactions=lambda: view.transactions,
+                file_is_live=lambda: self._newest_is_live(view, chain),
+            )
+            with reading(self.name):
+                finding = check_witnesses(facts)
+        form = view.form
+        return ports.TableState(
+            uuid=form.uuid,
+            head=str(view.version),
+            schema=form.target.schema,
+            schema_id=form.schema_id,
+            landed=finding.landed,
+            verdict=finding.verdict,
+            evidence=finding.evidence,
+            target=form.target_text,
+            not_empty=texts_among(form.partition_by, form.target.schema),
+            reserved=reserved(form.configuration),
+            handle=ExaminedState(view),
+        )
 
-    def commit(self, state: ports.TableState, commit: Committable, *, retain: int) -> str:
+    def commit(
+        self,
+        state: ports.TableState,
+        commit: Committable,
+        *,
+        retain: int,
+        row_deletes: Sequence[RowDeletes] = (),
+    ) -> str:
         """Land files, progress and ledger as the next version; `retain` does nothing here."""
         del retain
         found: ExaminedState = state.handle
         view = found.view
         if commit.table_uuid != state.uuid:
             raise table_errors.moved(self.name, "it was created again")
-        form = view.form
-        shape = Shape(self.name, self.location, form.stored.schema, form.stored_partitions)
-        added = additions(commit.files, shape)
         version = view.version + 1
-        gone: Sequence[Removal] = ()
-        if commit.removes:
-            gone = removals(self.name, self._following.handle(view), view.form, commit.removes)
-        body = entry_of(_words(state, commit, added, version), added, gone)
+        added = additions(commit.files, view.form.target)
+        if row_deletes:
+            delta = self._row_delta(found, commit, added, row_deletes)
+            words = words_of(state, commit, newest_of(commit, delta.added, delta.renewed), version)
+            body = entry_of_delta(*words, delta)
+        else:
+            removed = []
+            if commit.removes:
+                live = [*self._live.adds(view).values()]
+                removed = removals(self.name, view.form, live, commit.removes)
+            words = words_of(state, commit, newest_of(commit, added), version)
+            body = entry_of(*words, added, removed)
         try:
             self._put(found, body)
         except OutcomeUnknownError:
@@ -106,11 +162,27 @@ class DeltaTable:
             raise
         return str(version)
 
+    def require_row_deletes(self, state: ports.TableState) -> None:
+        """Refuse a table without deletion vectors, or whose rows are all kept (P436)."""
+        view: LogView = state.handle.view
+        require_row_deletes(self.name, view.form.configuration, view.form.features)
+
+    def live_files(self, state: ports.TableState) -> Sequence[LiveFile]:
+        """List the live data files of a state, with the bounds in the log."""
+        return [each.file for each in self._live.files(state.handle.view).values()]
+
+    def read_live(
+        self, state: ports.TableState, file: LiveFile, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """Read columns of live rows. Raises UnavailableError, InvalidError (P435 no column)."""
+        view: LogView = state.handle.view
+        known = self._live.files(view)[file.path]
+        return live_rows(self.root, self.name, view.form, known.add, columns)
+
     def evolve(self, state: ports.TableState, schema: Schema) -> None:
         """Add columns as the version after the one examined."""
         found: ExaminedState = state.handle
-        view = found.view
-        handle = self._following.handle(view)
+        handle = self._at(state)
         with reading(self.name):
             body = schema_entry(self.name, handle, state.schema, schema)
         try:
@@ -123,16 +195,13 @@ class DeltaTable:
         storage = self.root.filesystem()
 
         def size(file: DataFile) -> int | None:
+            if not relative(file.path, self.location):
+                return None
             (info,) = storage.get_file_info([storage_path(file.path)])
             return info.size if info.type is fs.FileType.File else None
 
         with reading(self.name):
-            missing = {*missing_paths(files, size)}
-        return [
-            file.path
-            for file in files
-            if file.path in missing or not relative(file.path, self.location)
-        ]
+            return missing_paths(files, size)
 
     def history(self, chain: Chain, state: ports.TableState | None = None) -> ports.History:
         """Return the chain's commits from the log entries that still exist."""
@@ -142,23 +211,29 @@ class DeltaTable:
             paths = handle.file_uris()
             versions = [version for version in log.versions() if version <= newest]
             entries = [entry for version in versions if (entry := log.entry(version))]
+        is_complete = versions == list(range(len(versions)))
         return ports.History(
             commits=[
-                _record(entry, mark)
+                ledger.record_of(entry, mark)
                 for entry in entries
                 if (mark := entry.mark(chain.name)) and mark["kind"] != ledger.CREATED
             ],
-            complete=versions == list(range(len(versions))),
+            complete=is_complete,
             paths=[path.removeprefix("file://") for path in paths],
             foreign_commits=sum(not entry.marks for entry in entries),
-            began=_began(entries, chain) if versions == list(range(len(versions))) else {},
+            began=ledger.began(entries, chain) if is_complete else {},
         )
 
     def quarantined(
         self, chain: Chain, ranges: Sequence[Sequence[Any]]
     ) -> Sequence[tuple[str, int, int]]:
         """Find the coordinates that are in quarantine for the chain's table."""
-        return readers.quarantined(self._open(), self.name, chain, ranges)
+        return [
+            (row["topic_id"], row["partition"], row["offset"])
+            for batch in self.read_quarantine(chain, ("topic_id", "partition", "offset"), ranges)
+            for row in batch.to_pylist()
+            if is_within(row, ranges)
+        ]
 
     def read_quarantine(
         self,
@@ -167,7 +242,15 @@ class DeltaTable:
         ranges: Sequence[Sequence[Any]] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read rows of the quarantine. Raises UnavailableError, InvalidError."""
-        return readers.refused(self._open(), self.name, chain, columns, ranges)
+        if ranges is not None and not ranges:
+            return
+        pipeline, _, table = chain.name.partition("/")
+        asked = [*dict.fromkeys(("pipeline", "table", "offset", *columns))]
+        for batch in scanned(self._open(), self.name, asked, ranges):
+            ours = pc.equal(batch["pipeline"], pipeline)
+            if table != "*":
+                ours = pc.and_(ours, pc.equal(batch["table"], table))
+            yield batch.filter(ours).select(columns)
 
     def row_coordinates(
         self,
@@ -176,7 +259,13 @@ class DeltaTable:
         offsets: pa.Array | None = None,
     ) -> pa.Table:
         """Read every live row's source coordinates, or those at some offsets."""
-        return readers.coordinates(self._at(state), self.name, columns, offsets)
+        wanted, found = [columns[each] for each in COORDINATES.names], [COORDINATES.empty_table()]
+        for batch in scanned(self._at(state), self.name, wanted):
+            rows = pa.table([batch[each] for each in wanted], COORDINATES.names).cast(COORDINATES)
+            if offsets is not None:
+                rows = rows.filter(pc.is_in(rows["offset"], value_set=offsets))
+            found += [rows] if rows.num_rows else []
+        return pa.concat_tables(found)
 
     def file_sources(
         self,
@@ -184,11 +273,11 @@ class DeltaTable:
         columns: Mapping[str, str],
         ends: Mapping[tuple[str, int], int],
     ) -> Sequence[ports.FileSource]:
-        """Read the source columns of files. Raises InvalidError (P436): deletion vectors."""
-        found: ExaminedState = state.handle
-        handle = self._following.handle(found.view)
+        """Read the source columns of files. Raises InvalidError (P435, P436), UnavailableError."""
+        view: LogView = state.handle.view
+        adds = [*self._live.adds(view).values()]
         with reading(self.name):
-            return sources_of(self.name, handle, self.root, columns, ends)
+            return sources_of(self.root, self.name, view.form, adds, columns=columns, ends=ends)
 
     def stated(self) -> Iterator[ports.StatedFile | Mismatch]:
         """Yield what the log says about live data files."""
@@ -197,24 +286,14 @@ class DeltaTable:
 
     def ledgers(self, state: ports.TableState) -> Sequence[Landed]:
         """Read the ledgers of all chains from the transactions of a state."""
-        found: ExaminedState = state.handle
-        return ledger.ledgers_in(found.view.transactions)
+        return ledger.ledgers_in(state.handle.view.transactions)
 
     def describe(self) -> ports.TableFacts:
         """Return format, features, versions since the last checkpoint. Raises UnavailableError."""
         view = self._following.view()
-        handle = self._following.handle(view)
         with reading(self.name):
-            version, features = demanded_by(handle)
             (info,) = self.root.filesystem().get_file_info([self._following.log.path(view.version)])
-            rows = None if "deletionVectors" in features else _rows_in(handle)
-        words = [f"Delta, writer version {version}", *features]
-        if view.form.partition_by:
-            words.append("partitioned by " + ", ".join(view.form.partition_by))
-        stored_ms = info.mtime_ns // 1_000_000 if info.mtime_ns else None
-        kept = view.version - view.checkpointed
-        what = "versions since the last checkpoint"
-        return ports.TableFacts(", ".join(words), kept, what, stored_ms, rows)
+        return facts_of(view, self._live.adds(view).values(), info.mtime_ns)
 
     def housekeep(self) -> None:
         """Write a checkpoint and clean up the log as the table's own properties say."""
@@ -236,109 +315,44 @@ class DeltaTable:
             found: int | None = self._open().transaction_version(app_id)
             return found
 
+    def _newest_is_live(self, view: LogView, chain: Chain) -> bool | None:
+        """Return whether the newest file we landed is live, None where we landed none."""
+        landed = view.transactions.get(ledger.app_id(chain.name, ledger.FILE))
+        if landed is None:
+            return None
+        live = self._live.adds(view)
+        return any(ledger.file_hash(each) == landed for key in live for each in vouchers(*key))
+
+    def _row_delta(
+        self,
+        state: ExaminedState,
+        commit: Committable,
+        added: Sequence[Mapping[str, Any]],
+        row_deletes: Sequence[RowDeletes],
+    ) -> RowDelta:
+        """Check row deletes against a state, and write their vectors."""
+        view = state.view
+        assert commit.kind is CommitKind.ROW_DELTA, f"a {commit.kind} deletes no rows"
+        require_row_deletes(self.name, view.form.configuration, view.form.features)
+        own = own_files(commit.files, added)
+        touched = touched_by(self.root, self.name, self._live.files(view), own, row_deletes)
+        with reading(self.name):
+            taken = self._following.log.raw(view.version + 1) is not None
+        if taken:  # found out now, no vector has been written for nothing
+            raise table_errors.moved(self.name, f"version {view.version + 1} is another commit")
+        delta = row_delta(self.root, self.name, added, touched)
+        self.observer.passed(CrashPoint.ROW_DELETES_WRITTEN)
+        return delta
+
     def _at(self, state: ports.TableState | None) -> Handle:
-        """Open the version that was examined, or the newest one."""
-        if state is None:
-            return self._open()
-        found: ExaminedState = state.handle
-        return self._following.handle(found.view)
+        return self._open() if state is None else self._following.handle(state.handle.view)
 
     def _open(self) -> Handle:
         with reading(self.name):
             return Handle(self.location, storage_options=dict(self.root.options))
 
     def _put(self, state: ExaminedState, body: bytes) -> None:
-        """Put an entry behind the version that was examined, and read it back."""
-        view = state.view
-        state.consume(self.name)
-        with reading(self.name):
-            self._require_last(view)
-        created = put_if_absent(self.root, self.name, view.version + 1, body)
-        self._require_there(view, body, created=created)
-
-    def _require_last(self, view: LogView) -> None:
-        """Raise ConflictError unless the log is the one examined, and ends where it ended then."""
-        log = self._following.log
-        (head_entry, behind), checkpointed = log.looks(view.version, view.version + 2)
-        if head_entry != view.head_entry:
-            if log.is_there():
-                raise table_errors.moved(self.name, "its log is another one")
-            raise table_errors.missing(self.name)
-        if checkpointed > view.version or behind is not None:
-            self._following.forget()
-            raise table_errors.moved(self.name, f"its log went on behind version {view.version}")
-
-    def _require_there(self, view: LogView, body: bytes, *, created: bool) -> None:
-        """Read the version after a view back and, where it is on a local disk, sync it.
-
-        Raises ConflictError (another's), OutcomeUnknownError (nobody's, or below a checkpoint: it
-        was cleaned away before, so ours does not count).
-        """
-        log, version = self._following.log, view.version + 1
-        try:
-            (found, before), checkpointed = log.looks(version, view.version)
-            if found is not None and found != body:
-                raise table_errors.moved(self.name, f"version {version} is another commit")
-            if found is None or checkpointed >= version:
-                made = "was made" if created else "was there"
-                raise table_errors.in_doubt(
-                    self.name, f"version {version} {made}, and the log does not say"
-                )
-            storage = Storage(self.root.filesystem())
-            storage.sync(log.path(version))
-            storage.sync_directories()
-        except OSError as error:
-            raise table_errors.in_doubt(self.name, told(error)) from error
-        if before == view.head_entry:
-            self._following.landed(view, body, checkpointed)
-
-
-def _rows_in(handle: Handle) -> int | None:
-    """Count the rows of a table by what its files' entries tell; None where one does not."""
-    counts = pa.table(handle.get_add_actions(flatten=True))["num_records"]
-    return None if counts.null_count else sum(counts.to_pylist())
-
-
-def _words(
-    state: ports.TableState, commit: Committable, added: Sequence[Addition], sequence: int
-) -> CommitActions:
-    """Return the transactions and the commit info of a commit on a state."""
-    if state.verdict is ports.Verdict.ROLLED_BACK and commit.kind is CommitKind.FENCE:
-        if state.landed is None:
-            raise BugError(f"{commit.chain} is rolled back without a ledger", code="P702")
-        mark = ledger.mark_of_commit(commit, state.landed, sequence, state.evidence)
-        return CommitActions(ledger.fence_transactions(state.landed, sequence), mark)
-    before = state.landed or first_ledger(
-        commit.chain,
-        commit.claim,
-        commit.cluster_id,
-        commit.rules_hash,
-        commit.origins,
-    )
-    landed = landed_after(before, commit)
-    paths = [each.path for each in added]
-    transactions = ledger.transactions_of(landed, state.landed, sequence, paths)
-    return CommitActions(transactions, ledger.mark_of_commit(commit, landed, sequence, ""))
-
-
-def _began(entries: Sequence[Entry], chain: Chain) -> dict[TopicPartition, Offset]:
-    """Return first positions by everything recorded of a chain since the first version."""
-    began: dict[TopicPartition, Offset] = {}
-    for mark in (mark for entry in entries if (mark := entry.mark(chain.name))):
-        landed = ledger.landed_in(mark)
-        moved = progress_from_json(mark.get("progress", []))
-        known = {} if landed is None else landed.offsets
-        began = {**known, **{at: covered.start for at, covered in moved.items()}, **began}
-    return began
-
-
-def _record(entry: Entry, mark: Mapping[str, Any]) -> ports.CommitRecord:
-    return ports.CommitRecord(
-        commit_id=str(mark.get("commit", "")),
-        snapshot=str(entry.version),
-        timestamp_ms=entry.timestamp_ms,
-        kind=str(mark["kind"]),
-        progress=list(mark.get("progress", [])),
-        rows=int(mark.get("rows", 0)),
-        files=int(mark.get("files", 0)),
-    )
+        if state.used:
+            raise table_errors.moved(self.name, "a commit was tried on this state before")
+        state.used = True
+        put_next(self._following, state.view, body)

@@ -1,7 +1,7 @@
 """Apache Iceberg tables through PyIceberg: any catalog it knows, SQL on SQLite first.
 
 Invariants:
-- a commit is built by hand on the examined state and sent once; the library's retrying commit,
+- a commit is built here on the examined state and sent once; the library's retrying commit,
   which stages an append again without any check, is never called (protocol.md 5);
 - importing this package imports neither PyIceberg nor pyarrow.
 """
@@ -15,7 +15,8 @@ from penstock.ports.connectors import PORTS_VERSION, Settings, TableConnector
 
 if TYPE_CHECKING:
     from penstock.ports.runtime import Observer, Secrets
-    from penstock.ports.tables import FileWriter, TableFormat
+    from penstock.ports.tables import TableFormat
+    from penstock.ports.writers import FileWriter
 
 CATALOG_TYPES = frozenset({"sql", "rest", "hive", "glue", "in-memory"})
 
@@ -37,11 +38,13 @@ def open_catalog(settings: Settings, secrets: Secrets, observer: Observer) -> Ta
     return open_iceberg(settings, secrets, observer)
 
 
-def open_writer(target: str, *, prefix: str, observer: Observer, secrets: Secrets) -> FileWriter:
+def open_writer(
+    target: str, *, prefix: str, observer: Observer, secrets: Secrets, places: bool = False
+) -> FileWriter:
     """Open a writer on a worker from a table's `target`; opens no catalog."""
     from penstock.connectors.iceberg.write.writer import IcebergWriter
 
-    return IcebergWriter(target, prefix=prefix, observer=observer, secrets=secrets)
+    return IcebergWriter(target, prefix=prefix, observer=observer, secrets=secrets, places=places)
 
 
 connector = TableConnector(

@@ -1,8 +1,8 @@
 """One Iceberg catalog of the spec: finds, creates and checks tables.
 
 Invariants:
-- a table comes into being with its ledgers in one act, or not at all;
-- whoever was first wins: a second creation gives the first one's table;
+- a table is created with its ledgers in one act, or not at all;
+- the first creation wins: a second one returns the first one's table;
 - secrets are resolved here, handed to PyIceberg and never kept, shown or sent to workers.
 """
 
@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import sqlalchemy
 from pyiceberg import exceptions as library
@@ -22,36 +21,40 @@ from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.catalog.sql import IcebergTables as TablesOfCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io import PY_IO_IMPL, load_file_io
+from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.sorting import SortOrder
 
-from penstock.connectors.iceberg.catalogs.read_only import looked_at, require_room
-from penstock.connectors.iceberg.catalogs.timeouts import opened
-from penstock.connectors.iceberg.errors import CATALOG_ERRORS, no_room_for, on_reading, reading
+from penstock.connectors.iceberg.catalogs.opening import (
+    make_room,
+    opened,
+    read_only_settings,
+    require_room,
+)
+from penstock.connectors.iceberg.errors import CATALOG_ERRORS, on_reading, reading
 from penstock.connectors.iceberg.io.credentials import credentials_of
 from penstock.connectors.iceberg.io.s3_file_io import IMPLEMENTATION
 from penstock.connectors.iceberg.ledger.properties import ledger_key
+from penstock.connectors.iceberg.row_deletes.kept_rows import require_row_deletes
 from penstock.connectors.iceberg.schema.features import require_properties
-from penstock.connectors.iceberg.schema.partition_spec import partition_spec
-from penstock.connectors.iceberg.schema.partition_values import least_values
-from penstock.connectors.iceberg.schema.sort_order import (
+from penstock.connectors.iceberg.schema.layout import (
     identifier_ids,
-    identifiers_of,
+    partition_spec,
     sort_order,
     with_required,
 )
+from penstock.connectors.iceberg.schema.partition_values import least_values
 from penstock.connectors.iceberg.schema.types import to_core, to_iceberg
-from penstock.connectors.iceberg.table import Access, Context, IcebergTable, Identified
-from penstock.connectors.iceberg.table_facts import drop_with_files
+from penstock.connectors.iceberg.table import Access, Context, IcebergTable
 from penstock.core.commits import Landed
 from penstock.core.errors import ConflictError, InvalidError, OutcomeUnknownError
+from penstock.core.key_columns import require_key_columns
 from penstock.core.scratch import is_scratch, require_scratch
 from penstock.core.serialization import ledger_to_json
 from penstock.core.table_errors import bad_name
 from penstock.files import ParquetOptions
-from penstock.files.errors import told
 from penstock.files.reopening import Reopening
 from penstock.ports.connectors import READ_ONLY, Settings
 from penstock.ports.runtime import Observer, Secrets
@@ -59,7 +62,7 @@ from penstock.ports.tables import Table, TableDefinition, TableState, not_create
 
 NAME_LENGTH_MAX = 128
 BRANCH_SIGN = "@"
-"""Stands in a table's name before the branch that is meant: `bronze.orders@audited`."""
+"""Separates a table's name from its branch: `bronze.orders@audited`."""
 
 _NAME_PARTS_MIN = 2
 _NAME_WHOLE_MAX = 1000
@@ -76,8 +79,9 @@ _OWN_DEFAULTS = {
 }
 _NAME = re.compile(rf"[a-z_][a-z0-9_]{{0,{NAME_LENGTH_MAX - 1}}}")
 _BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,127}")
+_FORMAT = "format-version"
 _DEFAULTS = {
-    "format-version": "2",
+    _FORMAT: "2",
     "write.parquet.compression-codec": "zstd",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
@@ -89,7 +93,7 @@ def open_iceberg(settings: Settings, secrets: Secrets, observer: Observer) -> Ic
     name = str(settings.get("name", ""))
     own, given = _split(name, settings, secrets)
     if not settings.get(READ_ONLY):
-        _make_room(given.get("uri", ""))
+        make_room(given.get("uri", ""))
     kept = Reopening(settings, secrets, partial(_opened, settings, secrets), _close)
     kept()
     context = Context(
@@ -103,10 +107,9 @@ def open_iceberg(settings: Settings, secrets: Secrets, observer: Observer) -> Ic
 
 
 def _opened(settings: Settings, secrets: Secrets) -> Access:
-    """Open PyIceberg's catalog with what references give now."""
     name = str(settings.get("name", ""))
     own, given = _split(name, settings, secrets)
-    known = looked_at(name, given) if settings.get(READ_ONLY) else given
+    known = read_only_settings(name, given) if settings.get(READ_ONLY) else given
     try:
         catalog = opened(name, known, own["timeout_ms"] / 1000)
     except library.NotInstalledError as error:
@@ -115,7 +118,8 @@ def _opened(settings: Settings, secrets: Secrets) -> Access:
         raise _unusable(name, f"PyIceberg takes them not ({type(error).__name__})") from error
     except CATALOG_ERRORS as error:
         raise on_reading(f"catalog {name}", error) from error
-    return Access(catalog, credentials_of(name, _written(settings), given))
+    written = {key: str(value) for key, value in settings.items() if value is not None}
+    return Access(catalog, credentials_of(name, written, given))
 
 
 def _close(access: Access) -> None:
@@ -136,21 +140,19 @@ class IcebergTables:
 
     def load(self, name: str) -> Table | None:
         """Find a table. Raises UnavailableError (P430), InvalidError (P404, P437, P438)."""
-        place = _identified(name)
-        try:
-            self._context.catalog.load_table(place.identifier)
-        except library.NoSuchIcebergTableError as error:
-            raise _something_else(name) from error
-        except (library.NoSuchTableError, library.NoSuchNamespaceError):
-            return None
-        except CATALOG_ERRORS as error:
-            raise on_reading(name, error) from error
-        return IcebergTable(name, place, self._context)
+        identifier, branch = _identified(name)
+        with reading(name):
+            try:
+                self._context.catalog.load_table(identifier)
+            except library.NoSuchIcebergTableError as error:
+                raise _something_else(name) from error
+            except (library.NoSuchTableError, library.NoSuchNamespaceError):
+                return None
+        return IcebergTable(name, identifier, branch, self._context)
 
     def create(self, name: str, definition: TableDefinition, ledgers: Sequence[Landed]) -> Table:
         """Create a table with its ledgers, or return the existing one."""
-        place = _identified(name)
-        identifier, branch = place.identifier, place.branch
+        identifier, branch = _identified(name)
         schema, spec, order = _laid_out(name, definition)
         properties = {
             **_DEFAULTS,
@@ -158,18 +160,17 @@ class IcebergTables:
             **{ledger_key(each.chain, branch): ledger_to_json(each) for each in ledgers},
         }
         self._create_namespace(identifier[:-1], name)
-        try:
-            created = self._context.catalog.create_table(
-                identifier, schema, partition_spec=spec, sort_order=order, properties=properties
-            )
-        except library.TableAlreadyExistsError as error:
-            found = self.load(name)
-            if found is None:
-                raise _something_else(name) from error
-            return found
-        except CATALOG_ERRORS as error:
-            raise on_reading(name, error) from error
-        table = IcebergTable(name, place, self._context)
+        with reading(name):
+            try:
+                created = self._context.catalog.create_table(
+                    identifier, schema, partition_spec=spec, sort_order=order, properties=properties
+                )
+            except library.TableAlreadyExistsError as error:
+                found = self.load(name)
+                if found is None:
+                    raise _something_else(name) from error
+                return found
+        table = IcebergTable(name, identifier, branch, self._context)
         with suppress(ConflictError, OutcomeUnknownError):  # then the first commit sees to it
             table.begin_at(created)
         return table
@@ -185,7 +186,7 @@ class IcebergTables:
         return replace(
             not_created(to_core(schema, name)),
             can_widen=True,
-            identifiers=identifiers_of(schema),
+            identifiers=tuple(sorted(schema.identifier_field_names())),
             least=least_values(spec, schema),
         )
 
@@ -203,7 +204,7 @@ class IcebergTables:
         require_scratch(name)
         catalog = self._context.catalog
         with reading(name):
-            drop_with_files(catalog, _identified(name).identifier)
+            _drop_with_files(catalog, _identified(name)[0])
         for namespace in reversed(self._made.pop(name, [])):
             # One that stays harms nobody.
             with suppress(library.NamespaceNotEmptyError, *CATALOG_ERRORS):
@@ -213,8 +214,8 @@ class IcebergTables:
     def check(self) -> None:
         """Prove that catalog and warehouse answer and may be written.
 
-        A catalog that is not a database in our hands is only asked, for it has no harmless write,
-        and one with a server of its own (REST) gives credentials for tables alone.
+        A catalog that is not a local database is only read, since it has no harmless write,
+        and one with a server of its own (REST) vends credentials for tables alone.
         Raises InvalidError (P431), UnavailableError (P430, P480, P481).
         """
         catalog = self._context.catalog
@@ -240,13 +241,12 @@ class IcebergTables:
                 try:
                     catalog.create_namespace_if_not_exists(namespace[:depth])
                 except sqlalchemy.exc.IntegrityError:
-                    continue  # another one created it between the library's look and its insert
+                    continue  # another process created it after the library's check
 
 
 def _split(
     name: str, settings: Settings, secrets: Secrets
 ) -> tuple[dict[str, int], dict[str, str]]:
-    """Separate our keys from PyIceberg's and resolve references in both."""
     own, given = dict(_OWN_DEFAULTS), {PY_IO_IMPL: IMPLEMENTATION}
     for key, value in settings.items():
         if key in ("name", READ_ONLY) or value is None:
@@ -263,23 +263,20 @@ def _split(
     return own, given
 
 
-def _written(settings: Settings) -> dict[str, str]:
-    return {key: str(value) for key, value in settings.items() if value is not None}
-
-
-def _make_room(uri: str) -> None:
-    """Create the directory of a SQLite catalog, so that a first run needs no preparation."""
-    path = uri.removeprefix("sqlite:///")
-    if path != uri and path and not path.startswith(":"):
-        file = Path(path.partition("?")[0])
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise no_room_for(file, told(error)) from error
+def _drop_with_files(catalog: Catalog, identifier: tuple[str, ...]) -> None:
+    """Drop a table, and then remove its own directory."""
+    try:
+        table = catalog.load_table(identifier)
+    except library.NoSuchTableError:
+        return
+    catalog.drop_table(identifier)
+    if isinstance(table.io, PyArrowFileIO):
+        scheme, netloc, directory = PyArrowFileIO.parse_location(table.location(), {})
+        with suppress(FileNotFoundError):
+            table.io.fs_by_scheme(scheme, netloc).delete_dir(directory)
 
 
 def _probe(warehouse: str, catalog: Catalog) -> None:
-    """Write and remove a small file in the warehouse."""
     place = f"{warehouse.rstrip('/')}/.penstock-check-{randomness.token_hex(8)}"
     io = load_file_io({**catalog.properties}, place)
     try:
@@ -295,10 +292,13 @@ def _probe(warehouse: str, catalog: Catalog) -> None:
 def _laid_out(
     name: str, definition: TableDefinition
 ) -> tuple[IcebergSchema, PartitionSpec, SortOrder]:
-    """Lay a new table out. Raises InvalidError (P404, P434 to P436)."""
-    if not all(_NAME.fullmatch(part) for part in _identified(name).identifier):
+    if not all(_NAME.fullmatch(part) for part in _identified(name)[0]):
         raise bad_name(name)
     require_properties(definition.properties, name)
+    require_key_columns(name, definition.schema, definition.keys)
+    if definition.keys:
+        version = definition.properties.get(_FORMAT, _DEFAULTS[_FORMAT])
+        require_row_deletes(int(version), name)
     schema = to_iceberg(with_required(definition.schema, definition.identifier_fields))
     identifiers = identifier_ids(schema, definition.identifier_fields)
     schema = IcebergSchema(*schema.fields, identifier_field_ids=identifiers)
@@ -306,14 +306,14 @@ def _laid_out(
     return schema, spec, sort_order(definition.sort_by, schema)
 
 
-def _identified(name: str) -> Identified:
+def _identified(name: str) -> tuple[tuple[str, ...], str]:
     """Split a name into namespaces, table and branch. Raises InvalidError (P404)."""
     whole, at, branch = name.partition(BRANCH_SIGN)
     parts = tuple(whole.split("."))
     sound = len(parts) >= _NAME_PARTS_MIN and all(parts) and len(name) <= _NAME_WHOLE_MAX
     if not sound or (at and not _BRANCH.fullmatch(branch)):
         raise bad_name(name)
-    return Identified(parts, branch or MAIN_BRANCH)
+    return parts, branch or MAIN_BRANCH
 
 
 def _something_else(name: str) -> InvalidError:

@@ -6,7 +6,7 @@ Invariants (protocol.md 5, "Certainty"):
 - whatever may have happened after a request left is OutcomeUnknownError, a missing table included;
 - messages carry no settings of a catalog, so no secret can be in them.
 
-Codes: P401 conflict, P402 not there, P403 file gone, P430 no answer, P431 refused, P433 outcome
+Codes: P401 conflict, P402 not there, P403 file missing, P430 no answer, P431 refused, P433 outcome
 unknown, P438 unreadable, P480 full, P481 storage.
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pydantic
@@ -29,30 +29,27 @@ from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR}
+_NOT_MADE = "Cannot create directory"
+"""Arrow's message when it cannot make a directory, with the errno of a missing file."""
 _REFUSALS = (library.ForbiddenError, library.UnauthorizedError, library.OAuthError)
 _KEPT_OUT = {"28000", "28P01", "3D000", "42501"}
-"""States by which PostgreSQL refuses a login: postgresql.org/docs/current/errcodes-appendix.html"""
+"""States by which PostgreSQL rejects a login: postgresql.org/docs/current/errcodes-appendix.html"""
 _LOGIN = ("authentication failed", "no pg_hba.conf entry", "access denied for user")
 _NUMBERED = "sequence number"
-"""What a catalog refuses as bad when another took the number on a branch meanwhile: that is a moved
-table. Newer catalogs say 409 for it."""
+"""In the message of a catalog that rejects a number that another writer took on a branch: that is
+a moved table. Newer catalogs answer with status 409."""
 _LOCAL_REQUIREMENTS = ("Requirement failed", "Table UUID does not match")
 
 
 def _optional_clients() -> tuple[type[BaseException], ...]:
-    """Return the base errors of catalog clients that may not be installed."""
     found: list[type[BaseException]] = []
-    try:
+    with suppress(ImportError):
         from botocore.exceptions import BotoCoreError, ClientError
-    except ImportError:
-        pass
-    else:
+
         found += [BotoCoreError, ClientError]
-    try:
+    with suppress(ImportError):
         from thrift.Thrift import TException
-    except ImportError:
-        pass
-    else:
+
         found.append(TException)
     return tuple(found)
 
@@ -73,9 +70,8 @@ CATALOG_ERRORS: tuple[type[BaseException], ...] = (
     library.ResolveError,
     library.NotInstalledError,
     SQLAlchemyError,
-    pydantic.ValidationError,
     OSError,  # RequestException is one
-    ValueError,
+    ValueError,  # pydantic.ValidationError is one
     NotImplementedError,
     *_CLIENTS,
 )
@@ -108,14 +104,14 @@ def on_reading(name: str, error: BaseException) -> PenstockError:
             return _refused(name, error)
         case SQLAlchemyError():
             return _database(name, error)
-        case FileNotFoundError():
-            return table_errors.file_gone(name, _told(error))
+        case FileNotFoundError() if _NOT_MADE not in str(error):
+            return table_errors.file_missing(name, _message(error))
         case OSError() if not isinstance(error, (RequestException, *_CLIENTS)):
             return _storage(name, error)
-        case pydantic.ValidationError() | ValueError() | library.ValidationError():
-            return table_errors.unreadable(f"the metadata of {name}", _told(error))
+        case ValueError() | library.ValidationError():
+            return table_errors.unreadable(f"the metadata of {name}", _message(error))
     return UnavailableError(
-        f"the catalog gave no answer about {name}: {_told(error)}",
+        f"the catalog gave no answer about {name}: {_message(error)}",
         code="P430",
         hint="see whether the catalog's address in the spec answers, then run again",
     )
@@ -124,13 +120,15 @@ def on_reading(name: str, error: BaseException) -> PenstockError:
 def on_sending(name: str, catalog: Catalog, error: BaseException) -> PenstockError:
     """Return the error that says whether a commit that failed may have been applied."""
     in_process = isinstance(catalog, SqlCatalog)
+    is_asserted_here = isinstance(catalog, MetastoreCatalog) and str(error).startswith(
+        _LOCAL_REQUIREMENTS
+    )
     match error:
-        case library.CommitFailedException() if in_process or _asserted_here(catalog, error):
-            return table_errors.moved(name, _told(error))
+        case library.CommitFailedException() if in_process or is_asserted_here:
+            return table_errors.moved(name, _message(error))
         case ValueError() if in_process and not isinstance(error, pydantic.ValidationError):
-            return table_errors.moved(
-                name, _told(error)
-            )  # updates that no longer fit, such as sequence numbers
+            # Updates that no longer fit, such as sequence numbers.
+            return table_errors.moved(name, _message(error))
         case library.NoSuchTableError() if in_process:
             return table_errors.missing(name)
         case SQLAlchemyError() if isinstance(catalog, SqlCatalog) and _definite(catalog, error):
@@ -141,19 +139,13 @@ def on_sending(name: str, catalog: Catalog, error: BaseException) -> PenstockErr
             return _refused(name, error)
         case library.BadRequestError() if _NUMBERED not in str(error):
             return _refused(name, error)
-    return table_errors.in_doubt(name, _told(error))
-
-
-def _asserted_here(catalog: Catalog, error: BaseException) -> bool:
-    return isinstance(catalog, MetastoreCatalog) and str(error).startswith(_LOCAL_REQUIREMENTS)
+    return table_errors.in_doubt(name, _message(error))
 
 
 def _refused(name: str, error: BaseException) -> InvalidError:
-    return InvalidError(
-        f"the catalog refused access to {name}: {_told(error)}",
-        code="P431",
-        hint="give the catalog's user the right to read and write the table",
-    )
+    hint = "give the catalog's user the right to read and write the table"
+    fact = f"the catalog refused access to {name}: {_message(error)}"
+    return InvalidError(fact, code="P431", hint=hint)
 
 
 def _definite(catalog: SqlCatalog, error: SQLAlchemyError) -> bool:
@@ -166,51 +158,44 @@ def _definite(catalog: SqlCatalog, error: SQLAlchemyError) -> bool:
 
 def _database(name: str, error: SQLAlchemyError) -> PenstockError:
     raised = getattr(error, "orig", None) or error
-    text = _told(raised)
+    text = _message(raised)
     said = str(raised).lower()
     if getattr(raised, "sqlstate", None) in _KEPT_OUT or any(words in said for words in _LOGIN):
-        return InvalidError(
-            f"the database of {name} rejected the login: {text}",
-            code="P431",
-            hint="check user, password and database in the catalog's uri",
-        )
+        hint = "check user, password and database in the catalog's uri"
+        fact = f"the database of {name} rejected the login: {text}"
+        return InvalidError(fact, code="P431", hint=hint)
     if "is full" in text:
         return table_errors.no_room(name)
     if "readonly" in text or "unable to open" in text or "not a database" in text:
-        return InvalidError(
-            f"the database of {name} cannot be opened for writing: {text}",
-            code="P431",
-            hint="see that the file of the catalog's uri and its directory may be written",
-        )
+        hint = "see that the file of the catalog's uri and its directory may be written"
+        fact = f"the database of {name} cannot be opened for writing: {text}"
+        return InvalidError(fact, code="P431", hint=hint)
     return UnavailableError(
         f"the database of {name} did not answer: {text}",
         code="P430",
-        hint="see that the database in the catalog's uri answers, and who holds it; run again",
+        hint="see that the database in the catalog's uri answers, and what locks it; run again",
     )
 
 
 def _storage(name: str, error: OSError) -> PenstockError:
     if error.errno in _FULL:
         return table_errors.no_room(name)
-    if error.errno in _REFUSED or isinstance(error, PermissionError | NotADirectoryError):
-        return InvalidError(
-            f"the storage of {name} does not permit writes: {_told(error)}",
-            code="P431",
-            hint="see that the catalog's warehouse is a directory that may be written",
-        )
-    return table_errors.storage_failed(f"the storage of {name}", "reached", _told(error))
+    denied = isinstance(error, PermissionError | NotADirectoryError) or _NOT_MADE in str(error)
+    if denied or error.errno in _REFUSED:
+        hint = "see that the catalog's warehouse is a directory that may be written"
+        fact = f"the storage of {name} does not permit writes: {_message(error)}"
+        return InvalidError(fact, code="P431", hint=hint)
+    return table_errors.storage_failed(f"the storage of {name}", "reached", _message(error))
 
 
 def no_room_for(database: Path, why: str) -> InvalidError:
-    """Build the error for a SQLite catalog whose directory cannot be created."""
-    return InvalidError(
-        f"the directory of the catalog's database {database} cannot be made: {why}",
-        code="P431",
-        hint="name a file in a directory that may be written at the catalog's uri in the spec",
-    )
+    """Build the error for a SQLite catalog in a directory that cannot be created."""
+    hint = "name a file in a directory that may be written at the catalog's uri in the spec"
+    fact = f"the directory of the catalog's database {database} cannot be made: {why}"
+    return InvalidError(fact, code="P431", hint=hint)
 
 
-def _told(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     """Return the first line of a foreign message, cut: SQL and addresses follow on later lines."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0][:300] if lines else ''}"

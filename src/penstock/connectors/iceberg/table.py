@@ -1,10 +1,10 @@
 """One Iceberg table on the driver: examined, committed to, audited.
 
 Invariants:
-- `state` loads afresh and its handle is the very metadata that was judged;
+- `state` loads afresh and its handle is the very metadata that was checked;
 - `commit` sends one request on that metadata and never retries; on whatever error, nothing that
   was written is deleted (protocol.md 5);
-- errors are translated here and in `faults`, and nowhere above.
+- errors are translated here and in `errors`, and nowhere above.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
+from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table as PyIcebergTable
+from pyiceberg.table import update
 
 from penstock.connectors.iceberg.commit import append
 from penstock.connectors.iceberg.commit.metadata_cleanup import MetadataCleanup
 from penstock.connectors.iceberg.errors import reading, sending
-from penstock.connectors.iceberg.io.credentials import Credential
-from penstock.connectors.iceberg.io.lease_clock import expiry, machine_ms
+from penstock.connectors.iceberg.io.credentials import Credential, expiry
 from penstock.connectors.iceberg.ledger.properties import ledgers_in, parent_of
-from penstock.connectors.iceberg.ledger.witnesses import Finding, judge
-from penstock.connectors.iceberg.read.file_sources import sources_of
+from penstock.connectors.iceberg.ledger.witnesses import Finding, check_chain
 from penstock.connectors.iceberg.read.history import history_of
 from penstock.connectors.iceberg.read.metadata_values import stated_files
 from penstock.connectors.iceberg.read.scan import (
@@ -35,28 +35,30 @@ from penstock.connectors.iceberg.read.scan import (
     quarantined_in,
     refused_in,
     scan_of,
+    sources_of,
 )
+from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
+from penstock.connectors.iceberg.row_deletes.reading import live_files_of, rows_of
 from penstock.connectors.iceberg.schema.features import require_honourable
 from penstock.connectors.iceberg.schema.partition_values import least_values
-from penstock.connectors.iceberg.schema.schema_change import schema_change
-from penstock.connectors.iceberg.schema.sort_order import identifiers_of
-from penstock.connectors.iceberg.schema.types import to_core
-from penstock.connectors.iceberg.table_facts import facts_of
-from penstock.connectors.iceberg.write.target import lends, relent, target_of
+from penstock.connectors.iceberg.schema.types import to_core, widened
+from penstock.connectors.iceberg.write.target import lends, relent, target_from_json, target_of
 from penstock.core import table_errors
 from penstock.core.commits import Chain, CommitKind, Committable, DataFile, Landed
 from penstock.core.crash_points import CrashPoint
+from penstock.core.errors import InvalidError
 from penstock.core.schema import Schema
 from penstock.core.serialization import ledger_from_json
 from penstock.core.statistics import Mismatch
 from penstock.files import ParquetOptions
 from penstock.files.reopening import Reopening
 from penstock.files.storage import missing_paths
+from penstock.ports.leases import Lease
+from penstock.ports.row_deletes import LiveFile, RowDeletes
 from penstock.ports.runtime import Observer
 from penstock.ports.tables import (
     FileSource,
     History,
-    Lease,
     StatedFile,
     TableFacts,
     TableState,
@@ -64,13 +66,16 @@ from penstock.ports.tables import (
 )
 
 _HOUSEKEEPING_SECONDS = 600.0
+_LAST_ADDED = -1
+_COUNTED_FILES_MAX = 10_000
+"""Of how many data files deleted rows are counted; manifests, and some delete files, are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
     """A catalog that is open, and the credentials of the spec that it was opened with.
 
-    They tell what a table's settings have from the spec from what its catalog lends.
+    They distinguish the settings that a table has from the spec from those that its catalog lends.
     """
 
     catalog: Catalog
@@ -79,7 +84,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What all tables of one catalog share. `kept` opens it anew when secrets change.
+    """The state that all tables of one catalog share. `kept` opens it again when secrets change.
 
     `lease_seconds` is how long credentials that a catalog lends without saying when they end are
     used before they are asked for again.
@@ -91,7 +96,7 @@ class Context:
     metadata_horizon_seconds: float
     lease_seconds: int = 300
     monotonic: Callable[[], float] = time.monotonic
-    now_ms: Callable[[], int] = machine_ms
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
 
     @property
     def catalog(self) -> Catalog:
@@ -99,27 +104,22 @@ class Context:
         return self.kept().catalog
 
 
-@dataclass(frozen=True, slots=True)
-class Identified:
-    """Where a table is in its catalog, and which branch of it is meant."""
-
-    identifier: tuple[str, ...]
-    branch: str
-
-
 class IcebergTable:
-    """Implements `ports.tables.Table` for one branch; `name` is the one behind the catalog's."""
+    """Implements `ports.tables.Table` for one branch; `name` is the one after the catalog's."""
 
-    def __init__(self, name: str, place: Identified, context: Context) -> None:
+    def __init__(
+        self, name: str, identifier: tuple[str, ...], branch: str, context: Context
+    ) -> None:
         self.name = name
-        self._identifier = place.identifier
-        self._branch = place.branch
+        self._identifier = identifier
+        self._branch = branch
         self._context = context
+        self._rows = KeptRows(name, branch)
         self._tidied: float | None = None
         self._housekeeping = MetadataCleanup(context.metadata_horizon_seconds, context.monotonic)
 
     def state(self, chain: Chain) -> TableState:
-        """Read the table afresh and judge the chain."""
+        """Read the table afresh and check the chain."""
         access = self._context.kept()
         table = self._loaded(access)
         metadata = table.metadata
@@ -139,16 +139,32 @@ class IcebergTable:
             handle=table,
             lease=self._lease(table, target),
             can_widen=True,
-            identifiers=identifiers_of(metadata.schema()),
+            identifiers=tuple(sorted(metadata.schema().identifier_field_names())),
             least=least_values(metadata.spec(), metadata.schema()),
         )
 
-    def commit(self, state: TableState, commit: Committable, *, retain: int) -> str:
-        """Land files, progress and ledger in one request on the examined metadata."""
+    def commit(
+        self,
+        state: TableState,
+        commit: Committable,
+        *,
+        retain: int,
+        row_deletes: Sequence[RowDeletes] = (),
+    ) -> str:
+        """Land files, row deletes, progress and ledger in one request on the examined metadata."""
         table: PyIcebergTable = state.handle
         if self.begin_at(table):
             raise table_errors.moved(self.name, "its branch was given a snapshot to begin at")
-        prepared = self._prepared(table, state, commit, retain)
+        base = self._base(table, target_from_json(state.target).options())
+        with reading(self.name):
+            if state.verdict is Verdict.ROLLED_BACK and commit.kind is not CommitKind.SEEK:
+                assert commit.kind is CommitKind.FENCE, "only a fence lands on a rolled-back table"
+                prepared = append.fence_request(base, commit)
+            else:
+                assert state.verdict is not Verdict.UNCERTAIN, "nothing lands where it is uncertain"
+                prepared = append.commit_request(
+                    base, commit, state.landed, retain=retain, row_deletes=row_deletes
+                )
         self._context.observer.passed(CrashPoint.MANIFEST_WRITTEN)
         with sending(self.name, self._context.catalog):
             self._context.catalog.commit_table(table, prepared.requirements, prepared.updates)
@@ -160,18 +176,53 @@ class IcebergTable:
         Raises what `commit` raises.
         """
         with reading(self.name):
-            empty = append.initial_snapshot(append.CommitBase(table, self.name, self._branch))
+            empty = append.initial_snapshot(self._base(table, self._context.options))
         if empty is None:
             return False
         with sending(self.name, self._context.catalog):
             self._context.catalog.commit_table(table, empty.requirements, empty.updates)
         return True
 
-    def evolve(self, state: TableState, schema: Schema) -> None:
-        """Make a wider schema the current one, in one request on the examined metadata."""
+    def require_row_deletes(self, state: TableState) -> None:
+        """Refuse format version 1, and equality deletes, which manifests tell of (P436)."""
+        with reading(self.name):
+            self._rows.of(state.handle)
+
+    def live_files(self, state: TableState) -> Sequence[LiveFile]:
+        """List the live data files. Raises InvalidError (P436): format version 1, equality deletes.
+
+        Of a file with one delete file, `deleted` is what its writer counted.
+        """
         table: PyIcebergTable = state.handle
         with reading(self.name):
-            requirements, updates = schema_change(table.metadata, schema)
+            return live_files_of(self._rows.of(table), table.schema())
+
+    def read_live(
+        self, state: TableState, file: LiveFile, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """Read columns of the live rows of a file, and their positions; holds all of a file's."""
+        table: PyIcebergTable = state.handle
+        with reading(self.name):
+            yield from rows_of(table, self._rows.of(table), file.path, columns, self.name)
+
+    def evolve(self, state: TableState, schema: Schema) -> None:
+        """Make a wider schema the current one, in one request on the examined metadata.
+
+        That names the last column id as well, so that no id is given twice.
+        """
+        table: PyIcebergTable = state.handle
+        metadata = table.metadata
+        with reading(self.name):
+            last_id = metadata.last_column_id
+            requirements = (
+                update.AssertTableUUID(uuid=metadata.table_uuid),
+                update.AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
+                update.AssertLastAssignedFieldId(last_assigned_field_id=last_id),
+            )
+            updates = (
+                update.AddSchemaUpdate(schema_=widened(metadata, schema)),
+                update.SetCurrentSchemaUpdate(schema_id=_LAST_ADDED),
+            )
         with sending(self.name, self._context.catalog):
             self._context.catalog.commit_table(table, requirements, updates)
 
@@ -234,7 +285,7 @@ class IcebergTable:
         """Read the source columns of files. Raises InvalidError (P436): equality deletes."""
         table: PyIcebergTable = state.handle
         with reading(self.name):
-            return sources_of((table, scan_of(table, self._branch)), self.name, columns, ends)
+            return sources_of(table, scan_of(table, self._branch), self.name, columns, ends)
 
     def stated(self) -> Iterator[StatedFile | Mismatch]:
         """Yield what manifests say about live data files. Raises UnavailableError."""
@@ -252,7 +303,23 @@ class IcebergTable:
         """Return format, partitioning, delete files, snapshots. Raises UnavailableError."""
         table = self._loaded()
         with reading(self.name):
-            return facts_of(table, self._branch)
+            metadata = table.metadata
+            words = [f"Iceberg, format version {metadata.format_version}"]
+            if metadata.spec().fields:
+                words.append("partitioned by " + ", ".join(f.name for f in metadata.spec().fields))
+            head = metadata.snapshot_by_name(self._branch)
+            none = {"total-records": "0"}
+            summary: Mapping[str, str] = none if head is None else head.summary or {}
+            total = summary.get("total-records") or ""
+            deletes = summary.get("total-delete-files") or "0"
+            if deletes != "0":
+                words.append(f"{deletes} delete files")
+            rows = int(total) if total.isdecimal() else None
+            if deletes != "0":  # summaries do not tell how many rows these take away
+                files = int(summary.get("total-data-files") or _COUNTED_FILES_MAX + 1)
+                rows = self._live_rows(table) if files <= _COUNTED_FILES_MAX else None
+            kept = len(metadata.snapshots)
+            return TableFacts(", ".join(words), kept, "snapshots", _stored_ms(table), rows)
 
     def housekeep(self) -> None:
         """Remove old metadata files, at most every ten minutes. Raises UnavailableError."""
@@ -263,6 +330,18 @@ class IcebergTable:
         table = self._loaded()
         with reading(self.name):
             self._housekeeping.remove_old_metadata(table)
+
+    def _base(self, table: PyIcebergTable, options: ParquetOptions) -> append.CommitBase:
+        kept, observer = self._rows, self._context.observer
+        return append.CommitBase(table, self.name, self._branch, kept, options, observer)
+
+    def _live_rows(self, table: PyIcebergTable) -> int | None:
+        """Count rows that are not deleted; None where equality deletes say which are."""
+        try:
+            files = live_files_of(self._rows.of(table), table.schema())
+        except InvalidError:
+            return None
+        return sum(file.rows - file.deleted for file in files)
 
     def _loaded(self, access: Access | None = None) -> PyIcebergTable:
         access = access or self._context.kept()
@@ -290,15 +369,12 @@ class IcebergTable:
     def _judged(self, table: PyIcebergTable, chain: Chain) -> Finding:
         with reading(self.name):
             live = LiveData(table, self._branch)
-            return judge(table.metadata, chain, self._branch, live)
+            return check_chain(table.metadata, chain, self._branch, live)
 
-    def _prepared(
-        self, table: PyIcebergTable, state: TableState, commit: Committable, retain: int
-    ) -> append.CommitRequest:
-        base = append.CommitBase(table, self.name, self._branch)
-        with reading(self.name):
-            if state.verdict is Verdict.ROLLED_BACK and commit.kind is not CommitKind.SEEK:
-                assert commit.kind is CommitKind.FENCE, "only a fence lands on a rolled-back table"
-                return append.fence_request(base, commit)
-            assert state.verdict is not Verdict.UNCERTAIN, "nothing lands where it is uncertain"
-            return append.commit_request(base, commit, state.landed, retain=retain)
+
+def _stored_ms(table: PyIcebergTable) -> int | None:
+    if not isinstance(table.io, PyArrowFileIO):
+        return None
+    scheme, netloc, path = PyArrowFileIO.parse_location(table.metadata_location, {})
+    (info,) = table.io.fs_by_scheme(scheme, netloc).get_file_info([path])
+    return info.mtime_ns // 1_000_000 if info.mtime_ns else None

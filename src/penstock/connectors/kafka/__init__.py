@@ -8,6 +8,7 @@ from penstock.ports.checks import CheckResult
 from penstock.ports.connectors import PORTS_VERSION, LogConnector, Settings
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.runtime import Clock, Secrets
+from penstock.ports.transactions import Transactions
 
 
 def open_log(settings: Settings, secrets: Secrets) -> Log:
@@ -32,11 +33,19 @@ def open_reader(settings: Settings, secrets: Secrets) -> RangeReader:
 
 
 def examine(settings: Settings, secrets: Secrets, clock: Clock) -> Sequence[CheckResult]:
-    """Look at brokers, permissions and clocks. Raises InvalidError for settings it cannot read."""
-    from penstock.connectors.kafka.health import examine as look
+    """Check brokers, permissions and clocks. Raises InvalidError for settings it cannot read."""
+    from penstock.connectors.kafka import health
     from penstock.connectors.kafka.settings import read_settings
 
-    return look(read_settings(settings, secrets), clock)
+    return health.examine(read_settings(settings, secrets), clock)
 
 
-connector = LogConnector(PORTS_VERSION, open_log, open_reader, examine)
+def open_transactions(settings: Settings, secrets: Secrets) -> Transactions:
+    """Open the list of open transactions. Connects when first asked. Raises InvalidError."""
+    from penstock.connectors.kafka.settings import read_settings
+    from penstock.connectors.kafka.transactions.open_transactions import KafkaTransactions
+
+    return KafkaTransactions(read_settings(settings, secrets))
+
+
+connector = LogConnector(PORTS_VERSION, open_log, open_reader, examine, open_transactions)

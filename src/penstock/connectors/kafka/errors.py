@@ -1,9 +1,9 @@
-"""From librdkafka's errors to ours: the one place where they are told apart.
+"""From librdkafka's errors to ours: the one place that distinguishes them.
 
 Invariants:
 - a message names the topic, partition or brokers concerned, and no secret;
 - trouble that passes by itself is UnavailableError; what a person must change is InvalidError;
-  records that are gone or were replaced are DecisionNeededError.
+  records that were deleted or replaced are DecisionNeededError.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.core.offsets import OffsetRange, TopicPartition
 
 HEARD_MAX = 50
 
-# Names as `KafkaError.name()` gives them.
+# Names as `KafkaError.name()` returns them.
 AUTHENTICATION = {
     "_AUTHENTICATION",
     "SASL_AUTHENTICATION_FAILED",
@@ -114,7 +114,12 @@ def translated(error: Any, what: str, settings: KafkaSettings, heard: BrokerLog)
         refusal = heard.first(AUTHENTICATION | TLS)
         if refusal is not None:
             return translated(refusal, what, settings, heard)
-        return unreachable(settings, heard.first({"_RESOLVE", "_TRANSPORT"}) or error)
+        cause = heard.first({"_RESOLVE", "_TRANSPORT"}) or error
+        return UnavailableError(
+            f"no broker answers at {settings.brokers}: {cause.str()}",
+            code="P201",
+            hint="check kafka.brokers and the network; on this machine: penstock dev status",
+        )
     if name in AUTHENTICATION:
         return InvalidError(
             f"the brokers at {settings.brokers} refused user {settings.user}: {error.str()}",
@@ -144,15 +149,6 @@ def translated(error: Any, what: str, settings: KafkaSettings, heard: BrokerLog)
     )
 
 
-def unreachable(settings: KafkaSettings, cause: Any) -> UnavailableError:
-    """Build the error for brokers that do not answer: which ones were tried, and why."""
-    return UnavailableError(
-        f"no broker answers at {settings.brokers}: {cause.str()}",
-        code="P201",
-        hint="check kafka.brokers and the network; on this machine: penstock dev status",
-    )
-
-
 def not_allowed(what: str, settings: KafkaSettings) -> InvalidError:
     """Build the error for a missing permission."""
     kind, _, name = what.partition(" ")
@@ -176,7 +172,7 @@ def no_topic(name: str, settings: KafkaSettings, *, like: str = "") -> InvalidEr
 
 
 def no_topic_ids(fact: str) -> InvalidError:
-    """Build the error for brokers that give topics no ids."""
+    """Build the error for brokers that assign topics no ids."""
     return InvalidError(
         f"{fact}, so a re-created topic goes unnoticed",
         code="P206",

@@ -1,35 +1,39 @@
-"""Looks at a cluster for `penstock doctor`: what runs there, what we may do, whose clock is off.
+"""Checks a cluster for `penstock doctor`: what runs there, what we may do, which clock is off.
 
 Invariants:
 - nothing is written, and no group is joined;
-- all topics are looked at, also when the first is refused;
-- brokers do not tell their release: it is read off the requests they understand, so what is told is
-  a span of releases (source: the `apiVersions` of Kafka's request schemas, by release).
+- all topics are checked, also when the first is refused;
+- brokers do not report their release: it follows from the requests they understand, so the result
+  is a span of releases (source: the `apiVersions` of Kafka's request schemas, by release).
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from logging.handlers import BufferingHandler
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
-from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec
+from confluent_kafka import IsolationLevel
+from confluent_kafka.admin import AclOperation, OffsetSpec
 
-from penstock.connectors.kafka.errors import BrokerLog, no_topic_ids, not_allowed, translated
-from penstock.connectors.kafka.log import KafkaLog, waited
+from penstock.connectors.kafka.errors import no_topic_ids, not_allowed
+from penstock.connectors.kafka.log import KafkaLog
 from penstock.connectors.kafka.settings import BY_NAME, KafkaSettings
+from penstock.connectors.kafka.transactions.open_transactions import KafkaTransactions
 from penstock.core.errors import PenstockError
+from penstock.core.offsets import TopicPartition
 from penstock.ports.checks import CheckResult, failed, passed, unknown, warning
 from penstock.ports.runtime import Clock
+from penstock.ports.transactions import Scope
 
 AHEAD_SECONDS_MAX = 60
-ANSWER_SECONDS_MAX = 20
 NAMED_MAX = 5
 
-_NEEDED = (AclOperation.READ, AclOperation.DESCRIBE)
+_NEEDED = {AclOperation.READ, AclOperation.DESCRIBE}
 _FETCH = re.compile(r"ApiKey Fetch \(1\) Versions (\d+)\.\.(\d+)")
 _TOPIC_IDS = 13
 """Version of Fetch that came with topic ids, in Kafka 3.1 (KIP-516)."""
@@ -45,26 +49,28 @@ _RELEASES = (
 
 
 def examine(settings: KafkaSettings, clock: Clock) -> list[CheckResult]:
-    """Look at brokers, release, permissions and clocks; when no broker answers, tell that alone."""
-    checkup = _Checkup(settings, clock)
+    """Check brokers, release, permissions and clocks; report only that no broker answers."""
+    said = BufferingHandler(sys.maxsize)
+    logger = logging.Logger("penstock-checkup", logging.DEBUG)  # noqa: LOG001  used here alone
+    logger.addHandler(said)
+    log = KafkaLog(settings, debug="feature", log_level="7", logger=logger)
     try:
-        described = checkup.described()
+        described = log.cluster()
     except PenstockError as error:
         return [failed("brokers", settings.brokers, error)]
     nodes = len(described.nodes)
-    told = f"cluster {described.cluster_id}, {nodes} broker{'' if nodes == 1 else 's'}"
-    return [
-        passed("brokers", settings.brokers, told),
-        checkup.release(),
-        *checkup.permissions(),
-    ]
+    cluster = f"cluster {described.cluster_id}, {nodes} broker{'' if nodes == 1 else 's'}"
+    log.admin().poll(0)
+    release = _release(settings, [record.getMessage() for record in said.buffer])
+    found = [passed("brokers", settings.brokers, cluster), release, *_topics(log, settings, clock)]
+    return [*found, *_transactions(settings, clock)]
 
 
 def newest_record(times: Sequence[tuple[int, str]], now_ms: int) -> CheckResult:
-    """Judge the newest of many partitions' newest times (-1 for none), each with its topic."""
+    """Check the newest of many partitions' newest times (-1 for none), each with its topic."""
     newest_ms, topic = max(times, default=(-1, ""))
     if newest_ms < 0:
-        return passed("clock", "records", "there are none whose time could be compared")
+        return passed("clock", "records", "there are none with a time to compare")
     ahead_seconds = (newest_ms - now_ms) / 1000
     if ahead_seconds <= AHEAD_SECONDS_MAX:
         return passed("clock", "records", "none is ahead of this machine's clock")
@@ -85,138 +91,96 @@ def release_of(lines: Sequence[str]) -> tuple[int, str] | None:
     return newest, next(name for least, name in _RELEASES if newest >= least)
 
 
-class _Lines(logging.Handler):
-    """Keep what a client logs."""
+def _release(settings: KafkaSettings, lines: Sequence[str]) -> CheckResult:
+    found = release_of(lines)
+    subject = settings.brokers
+    if found is None:
+        return unknown("release", subject, "the brokers' release is not known", "")
+    newest, name = found
+    if newest < _TOPIC_IDS and settings.identity != BY_NAME:
+        return failed("release", subject, no_topic_ids(f"Kafka {name} has no topic ids"))
+    return passed("release", subject, f"Kafka {name}, by the requests it understands")
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[str] = []
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep a line."""
-        self.lines.append(record.getMessage())
-
-
-class _Checkup:
-    def __init__(self, settings: KafkaSettings, clock: Clock) -> None:
-        self._settings, self._clock = settings, clock
-        self._heard, self._lines = BrokerLog(), _Lines()
-        logger = logging.Logger("penstock-checkup", logging.DEBUG)  # noqa: LOG001  nobody else's
-        logger.addHandler(self._lines)
-        asked = {**settings.client, "debug": "feature", "log_level": "7", "error_cb": self._heard}
-        self._client = AdminClient(asked, logger=logger)
-
-    def described(self) -> Any:
-        """Ask for the cluster. Raises as the log does, which knows how long to wait."""
-        log = KafkaLog(self._settings)
-        try:
-            log.cluster_id()
-        finally:
-            log.close()
-        return self._answer(
-            self._client.describe_cluster(request_timeout=ANSWER_SECONDS_MAX), "the cluster"
+def _topics(log: KafkaLog, settings: KafkaSettings, clock: Clock) -> Iterator[CheckResult]:
+    """Yield missing permissions by topic, that all others are granted, and clocks."""
+    try:
+        names = sorted(log.wanted())
+    except PenstockError as error:
+        yield failed("permissions", settings.brokers, error)
+        return
+    if not names:
+        yield warning(
+            "permissions",
+            settings.brokers,
+            f"user {settings.user} sees no topic that a pattern matches",
+            "topics one may not describe are not listed: kafka-acls --list, or kafka.topics",
         )
-
-    def release(self) -> CheckResult:
-        """Return the brokers' release as far as it is known."""
-        self._client.poll(0)
-        found = release_of(self._lines.lines)
-        subject = self._settings.brokers
-        if found is None:
-            return unknown("release", subject, "the brokers' release cannot be told", "")
-        newest, name = found
-        if newest < _TOPIC_IDS and self._settings.identity != BY_NAME:
-            return failed("release", subject, no_topic_ids(f"Kafka {name} has no topic ids"))
-        return passed("release", subject, f"Kafka {name}, by the requests it understands")
-
-    def permissions(self) -> Iterator[CheckResult]:
-        """Yield missing permissions by topic, that all others are granted, and clocks."""
+        return
+    asked = log.describe(names)
+    readable: dict[str, Any] = {}
+    for name in names:
+        subject = f"topic {name}"
         try:
-            names = sorted(KafkaLog(self._settings).wanted())
+            topic = log.answer(asked[name], subject)
         except PenstockError as error:
-            yield failed("permissions", self._settings.brokers, error)
-            return
-        if not names:
-            yield warning(
-                "permissions",
-                self._settings.brokers,
-                f"user {self._settings.user} sees no topic that a pattern matches",
-                "topics one may not describe are not listed: kafka-acls --list, or kafka.topics",
-            )
-            return
-        asked = self._client.describe_topics(
-            TopicCollection(names),
-            include_authorized_operations=True,
-            request_timeout=ANSWER_SECONDS_MAX,
-        )
-        readable: dict[str, Any] = {}
-        for name in names:
-            found = self._permitted(name, asked[name])
-            if isinstance(found, CheckResult):
-                yield found
-            else:
-                readable[name] = found
-        if readable:
-            count = f"{len(readable)} topic{'' if len(readable) == 1 else 's'}"
-            message = f"user {self._settings.user} may read and describe {count}"
-            yield passed("permissions", self._settings.brokers, message)
-            yield from self._leaders(readable)
-            yield self._records_clock(readable)
-
-    def _permitted(self, name: str, asked: Any) -> Any:
-        """Return a topic's description, or the finding that it may not be read or is not there."""
-        try:
-            topic = self._answer(asked, f"topic {name}")
-        except PenstockError as error:
-            return failed("permissions", f"topic {name}", error)
+            yield failed("permissions", subject, error)
+            continue
         allowed = topic.authorized_operations
-        lacking = [each for each in _NEEDED if allowed is not None and each not in allowed]
-        if lacking:
-            return failed(
-                "permissions", f"topic {name}", not_allowed(f"topic {name}", self._settings)
-            )
-        return topic
-
-    def _leaders(self, topics: Mapping[str, Any]) -> Iterator[CheckResult]:
-        without = [
-            f"{name}/{part.id}"
-            for name, topic in topics.items()
-            for part in topic.partitions
-            if part.leader is None
-        ]
+        if allowed is None or set(allowed) >= _NEEDED:
+            readable[name] = topic
+        else:
+            yield failed("permissions", subject, not_allowed(subject, settings))
+    if readable:
+        count = f"{len(readable)} topic{'' if len(readable) == 1 else 's'}"
+        message = f"user {settings.user} may read and describe {count}"
+        yield passed("permissions", settings.brokers, message)
+        parts = [(name, part) for name, topic in readable.items() for part in topic.partitions]
+        without = [f"{name}/{part.id}" for name, part in parts if part.leader is None]
         if without:
             more = f" and {len(without) - NAMED_MAX} more" if len(without) > NAMED_MAX else ""
             yield warning(
                 "leaders",
-                self._settings.brokers,
+                settings.brokers,
                 f"no broker leads {', '.join(without[:NAMED_MAX])}{more}",
                 "bring their brokers back; other partitions land meanwhile",
             )
+        led = [
+            TopicPartition(name, part.id, name) for name, part in parts if part.leader is not None
+        ]
+        yield _records_clock(log, led, clock)
 
-    def _records_clock(self, topics: Mapping[str, Any]) -> CheckResult:
-        """Compare the newest record's time with ours: records of the future tell of a clock."""
-        wanted = {
-            ClientPartition(name, part.id): OffsetSpec.max_timestamp()
-            for name, topic in topics.items()
-            for part in topic.partitions
-            if part.leader is not None
-        }
+
+def _records_clock(log: KafkaLog, led: Sequence[TopicPartition], clock: Clock) -> CheckResult:
+    """Compare the newest record's time with ours: records of the future show a wrong clock."""
+    newest, level = OffsetSpec.max_timestamp(), IsolationLevel.READ_UNCOMMITTED
+    try:
+        times = [
+            (log.answer(each, f"topic {at.topic}").timestamp or -1, at.topic)
+            for at, each in log.ask(led, newest, level).items()
+        ]
+    except PenstockError as error:
+        return unknown("clock", "records", error.message, "see the brokers' logs")
+    return newest_record(times, clock.now_ms())
+
+
+def _transactions(settings: KafkaSettings, clock: Clock) -> Iterator[CheckResult]:
+    """Yield what holds up readers of committed records, and nobody ends soon."""
+    subject = settings.brokers
+    with closing(KafkaTransactions(settings)) as transactions:
         try:
-            asked = self._client.list_offsets(
-                wanted,
-                isolation_level=IsolationLevel.READ_UNCOMMITTED,
-                request_timeout=ANSWER_SECONDS_MAX,
-            )
-            times = [
-                (self._answer(each, f"topic {at.topic}").timestamp or -1, at.topic)
-                for at, each in asked.items()
-            ]
+            listed = transactions.listed(Scope.SPEC)
         except PenstockError as error:
-            return unknown("clock", "records", error.message, "see the brokers' logs")
-        return newest_record(times, self._clock.now_ms())
-
-    def _answer(self, asked: Any, what: str) -> Any:
-        try:
-            return waited(asked, ANSWER_SECONDS_MAX + 1)
-        except KafkaException as error:
-            raise translated(error.args[0], what, self._settings, self._heard) from error
+            yield unknown("transactions", subject, error.message, error.hint)
+            return
+    stuck = [each for each in listed if each.is_stuck(clock.now_ms())]
+    for each in stuck:
+        yield warning(
+            "transactions",
+            each.name,
+            f"{each.state}, it holds up {each.held}",
+            f"see what it is, then end it:  penstock transactions --abort {each.name}",
+        )
+    if not stuck:
+        count = f"{len(listed)} open" if listed else "none is open"
+        yield passed("transactions", subject, f"{count}, none holds up a topic for long")

@@ -1,4 +1,4 @@
-"""List a cluster's topics, partitions and ends, on the driver.
+"""List a cluster's topics, partitions, ends, and the offsets of groups, on the driver.
 
 Invariants:
 - `stop` is the last stable offset, what a read_committed reader can reach; `high` the high
@@ -6,41 +6,49 @@ Invariants:
 - a topic is known by its id, in the form Kafka's own tools show; by its name only where the spec
   says so;
 - a partition without a leader is left out of bounds and positions, and named in `leaderless`;
-- every request ends within `ANSWER_SECONDS_MAX`; a topic that was there and is not is looked for
-  again for `GONE_SECONDS_MIN`.
+- every request ends within `ANSWER_SECONDS_MAX`; a topic that is missing is asked for again for
+  `GONE_SECONDS_MIN`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+)
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec
 
 from penstock.connectors.kafka import errors
-from penstock.connectors.kafka.settings import BY_NAME, KafkaSettings
-from penstock.core.errors import PenstockError
+from penstock.connectors.kafka.settings import BY_NAME, KafkaSettings, read_settings
+from penstock.core.errors import InvalidError, PenstockError
 from penstock.core.offsets import Offset, Positions, TopicPartition
 from penstock.core.planning import Bounds
+from penstock.ports.connectors import Settings
+from penstock.ports.runtime import Secrets
 from penstock.spec.problems import nearest
 
 ANSWER_SECONDS_MAX = 20
 LOOK_UP_SECONDS = 0.1
 GONE_SECONDS_MIN = 5
-"""Brokers forget a topic for a moment while it is made anew, or while they themselves are."""
+"""Brokers forget a topic for a moment while it is created again, or while they restart."""
 NO_ID = "A" * 22
 NO_OFFSET = -1
 
 
 class KafkaLog:
-    """The Log of a Kafka cluster. Not for use by several threads at once."""
+    """The Log of a Kafka cluster, `client` more properties. Not for several threads at once."""
 
-    def __init__(self, settings: KafkaSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: KafkaSettings, **client: Any) -> None:
+        self._settings, self._more = settings, client
         self._heard = errors.BrokerLog()
         self._client: AdminClient | None = None
         self._listed: frozenset[str] = frozenset()
@@ -48,9 +56,13 @@ class KafkaLog:
 
     def cluster_id(self) -> str:
         """Return the cluster's id. Raises InvalidError (P193): another security protocol."""
-        asked = self._admin().describe_cluster(request_timeout=ANSWER_SECONDS_MAX)
+        return str(self.cluster().cluster_id)
+
+    def cluster(self) -> Any:
+        """Return the description of the cluster. Raises as `cluster_id` does."""
+        asked = self.admin().describe_cluster(request_timeout=ANSWER_SECONDS_MAX)
         try:
-            return str(self._answer(asked, "the cluster").cluster_id)
+            return self.answer(asked, "the cluster")
         except PenstockError as error:
             from penstock.connectors.kafka.native.protocols import mismatch
 
@@ -60,7 +72,7 @@ class KafkaLog:
             raise other from error
 
     def partitions(self) -> Sequence[TopicPartition]:
-        """List partitions, sorted; a topic that is gone is looked for again for a while."""
+        """List partitions, sorted; a missing topic is asked for again for a while."""
         until = time.monotonic() + GONE_SECONDS_MIN
         topics = self._described()
         while self._listed - topics.keys() and time.monotonic() < until:
@@ -70,19 +82,19 @@ class KafkaLog:
         for name in sorted(named - topics.keys()):
             raise errors.no_topic(name, self._settings, like=nearest(name, self._names()))
         self._listed = frozenset(topics)
-        found: list[TopicPartition] = []
-        for name, topic in topics.items():
-            identity = self._identity(name, str(topic.topic_id))
-            found += [TopicPartition(identity, each.id, name) for each in topic.partitions]
-        return sorted(found)
+        return sorted(
+            TopicPartition(self._identity(name, str(topic.topic_id)), each.id, name)
+            for name, topic in topics.items()
+            for each in topic.partitions
+        )
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
         """Return what can be read of each partition now; those without a leader are left out."""
         committed = IsolationLevel.READ_COMMITTED
         asked = (
-            self._ask(partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
-            self._ask(partitions, OffsetSpec.latest(), committed),
-            self._ask(partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
+            self.ask(partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
+            self.ask(partitions, OffsetSpec.latest(), committed),
+            self.ask(partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
         )
         starts, stops, highs = (self._offsets(each) for each in asked)
         known = {}
@@ -95,22 +107,24 @@ class KafkaLog:
         return known
 
     def positions_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Positions:
-        """Return the first position whose record is not older than a time, else the end."""
+        """Return the first position with a record not older than a time, else the end."""
         committed = IsolationLevel.READ_COMMITTED
-        at_time = self._ask(partitions, OffsetSpec.for_timestamp(timestamp_ms), committed)
-        ends = self._offsets(self._ask(partitions, OffsetSpec.latest(), committed))
+        at_time = self.ask(partitions, OffsetSpec.for_timestamp(timestamp_ms), committed)
+        ends = self._offsets(self.ask(partitions, OffsetSpec.latest(), committed))
         found = self._offsets(at_time)
-        known = ((at, found[at], end) for at, end in ends.items() if at in found)
-        return {at: position if position >= 0 else end for at, position, end in known}
+        known = {at: found[at] for at in ends if at in found}
+        return {at: position if position >= 0 else ends[at] for at, position in known.items()}
 
     def close(self) -> None:
         """Let go of connections."""
         self._client = None
 
-    def _admin(self) -> AdminClient:
+    def admin(self) -> AdminClient:
+        """Return the client. Raises InvalidError (P207)."""
         if self._client is None:
+            given = {**self._settings.client, **self._more, "error_cb": self._heard}
             try:
-                self._client = AdminClient({**self._settings.client, "error_cb": self._heard})
+                self._client = AdminClient(given)
             except KafkaException as error:
                 raise errors.refused(error.args[0], self._settings) from error
         return self._client
@@ -123,23 +137,17 @@ class KafkaLog:
         return {*self._settings.topics, *matched}
 
     def _names(self) -> list[str]:
-        """Name all topics of the cluster but Kafka's own."""
         try:
-            listed = self._admin().list_topics(timeout=ANSWER_SECONDS_MAX).topics
+            listed = self.admin().list_topics(timeout=ANSWER_SECONDS_MAX).topics
         except KafkaException as error:
-            raise self._told(error, "the cluster") from error
+            raise self.translated(error.args[0], "the cluster") from error
         return [name for name in listed if not name.startswith("__")]
 
     def _described(self) -> dict[str, Any]:
         """Return the descriptions of all topics that are named or matched, and there."""
-        described = self._admin().describe_topics(
-            TopicCollection(sorted(self.wanted())),
-            include_authorized_operations=True,
-            request_timeout=ANSWER_SECONDS_MAX,
-        )
         found = {}
-        for name, asked in described.items():
-            topic = self._unless(asked, f"topic {name}", errors.NO_TOPIC)
+        for name, asked in self.describe(self.wanted()).items():
+            topic = self.answer(asked, f"topic {name}", accepted=errors.NO_TOPIC)
             if topic is None or (topic.is_internal and name not in self._settings.topics):
                 continue
             allowed = topic.authorized_operations
@@ -152,50 +160,50 @@ class KafkaLog:
         if self._settings.identity == BY_NAME:
             return f"name:{name}"
         if uuid == NO_ID:
-            raise errors.no_topic_ids(f"the brokers give no id for topic {name}")
+            raise errors.no_topic_ids(f"the brokers have no id for topic {name}")
         return uuid.translate(str.maketrans("+/", "-_"))  # as kafka-topics shows it
 
-    def _ask(
+    def describe(self, names: Iterable[str]) -> dict[str, Future[Any]]:
+        """Ask for topics and what we may do with them; do not wait for it."""
+        asked: dict[str, Future[Any]] = self.admin().describe_topics(
+            TopicCollection(sorted(names)),
+            include_authorized_operations=True,
+            request_timeout=ANSWER_SECONDS_MAX,
+        )
+        return asked
+
+    def ask(
         self, partitions: Sequence[TopicPartition], spec: OffsetSpec, level: IsolationLevel
     ) -> dict[TopicPartition, Future[Any]]:
-        """Send one request for all partitions and do not wait for it."""
+        """Send one request for offsets of all partitions and do not wait for it."""
         wanted = {ClientPartition(at.topic, at.partition): spec for at in partitions}
-        asked = self._admin().list_offsets(
+        asked = self.admin().list_offsets(
             wanted, isolation_level=level, request_timeout=ANSWER_SECONDS_MAX
         )
         by_place = {(each.topic, each.partition): future for each, future in asked.items()}
         return {at: by_place[at.topic, at.partition] for at in partitions}
 
     def _offsets(self, asked: Mapping[TopicPartition, Future[Any]]) -> dict[TopicPartition, Offset]:
-        """Take the answers; one that was lost comes as an offset that none is: it is no answer.
-
-        Raises UnavailableError.
-        """
+        """Take the answers; one that was lost comes as an offset that none is: it is no answer."""
         found = {}
         for at, future in asked.items():
             what = f"topic {at.topic}"
-            answer = self._unless(future, what, errors.NO_LEADER | errors.NO_TOPIC)
+            answer = self.answer(future, what, accepted=errors.NO_LEADER | errors.NO_TOPIC)
             if answer is None:
                 continue
             if answer.offset < NO_OFFSET:
-                raise self._told(KafkaException(KafkaError(KafkaError._TRANSPORT)), what)  # noqa: SLF001  it has no other name
+                raise self.translated(KafkaError(KafkaError._TRANSPORT), what)  # noqa: SLF001  it has no other name
             found[at] = Offset(answer.offset)
         return found
 
-    def _unless(self, asked: Future[Any], what: str, accepted: set[str]) -> Any | None:
-        """Wait for an answer; None when it is one of the errors that the caller accepts."""
+    def answer(self, asked: Future[Any], what: str, *, accepted: Collection[str] = ()) -> Any:
+        """Wait for an answer about `what`; None for an accepted error. Raises as `translated`."""
         try:
             return self._waited(asked)
         except KafkaException as error:
             if error.args[0].name() in accepted:
                 return None
-            raise self._told(error, what) from error
-
-    def _answer(self, asked: Future[Any], what: str) -> Any:
-        try:
-            return self._waited(asked)
-        except KafkaException as error:
-            raise self._told(error, what) from error
+            raise self.translated(error.args[0], what) from error
 
     def _waited(self, asked: Future[Any]) -> Any:
         """Wait for an answer, but not long when brokers have refused us: others may not."""
@@ -205,20 +213,43 @@ class KafkaLog:
             try:
                 return asked.result(timeout=LOOK_UP_SECONDS)
             except TimeoutError:
-                self._admin().poll(0)
+                self.admin().poll(0)
                 reason = self._heard.reason(time.monotonic() - begun)
                 if reason is not None:
                     raise KafkaException(reason) from None
-        return waited(asked, 0)  # this process may have stood still, and not the brokers
+        if asked.done():  # this process may have been stopped, and not the brokers
+            return asked.result()
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001  it has no other name
 
-    def _told(self, error: KafkaException, what: str) -> Exception:
-        self._admin().poll(0)
-        return errors.translated(error.args[0], what, self._settings, self._heard)
+    def translated(self, error: KafkaError, what: str) -> PenstockError:
+        """Translate an error about `what`, with the cause that the brokers logged meanwhile."""
+        self.admin().poll(0)
+        return errors.translated(error, what, self._settings, self._heard)
 
 
-def waited(asked: Future[Any], seconds: float) -> Any:
-    """Wait for an answer; one that does not come raises what the client says of lost requests."""
-    try:
-        return asked.result(timeout=seconds)
-    except TimeoutError:
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None  # noqa: SLF001  it has no other name
+def group_offsets(settings: Settings, secrets: Secrets, group: str) -> dict[tuple[str, int], int]:
+    """Return the next offsets that a group has committed, by topic and partition.
+
+    Raises InvalidError (P167) while it has members, UnavailableError when no broker answers.
+    """
+    log, what = KafkaLog(read_settings(settings, secrets)), f"group {group}"
+    seconds = ANSWER_SECONDS_MAX
+    asked = log.admin().describe_consumer_groups([group], request_timeout=seconds)
+    described = log.answer(asked[group], what)
+    if described.members:
+        raise InvalidError(
+            f"group {group} has {len(described.members)} members: the other system still runs",
+            code="P167",
+            hint="stop it, then try again: its committed offsets say where it ended",
+        )
+    wanted = [ConsumerGroupTopicPartitions(group)]
+    asked = log.admin().list_consumer_group_offsets(wanted, request_timeout=seconds)
+    found = log.answer(asked[group], what)
+    for each in found.topic_partitions:
+        if each.error is not None:
+            raise log.translated(each.error, what)
+    return {
+        (each.topic, each.partition): each.offset
+        for each in found.topic_partitions
+        if each.offset >= 0
+    }

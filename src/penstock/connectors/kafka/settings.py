@@ -29,16 +29,13 @@ PEM_BEGIN = "-----BEGIN"
 
 @dataclass(frozen=True, slots=True)
 class KafkaSettings:
-    """Where the brokers are, which topics are meant, and how to prove who we are.
-
-    `client` are librdkafka properties, with secrets in the clear.
-    """
+    """Where the brokers are, which topics are meant, and how to log in."""
 
     brokers: str
     topics: tuple[str, ...]
     patterns: tuple[re.Pattern[str], ...]
     identity: str
-    client: Mapping[str, str] = field(repr=False)
+    client: Mapping[str, str] = field(repr=False)  # librdkafka's properties, secrets in the clear
     reader: str = COLUMNAR
 
     @property
@@ -54,20 +51,16 @@ def read_settings(settings: Settings, secrets: Secrets) -> KafkaSettings:
         raise InvalidError(
             "kafka.brokers is empty", code="P207", hint="write  brokers: host:9092  under kafka:"
         )
-    identity = str(settings.get("identity", BY_ID))
-    if identity not in (BY_ID, BY_NAME):
-        raise _unknown("kafka.identity", identity, (BY_ID, BY_NAME))
-    reader = str(settings.get("reader", COLUMNAR))
-    if reader not in (COLUMNAR, LIBRDKAFKA):
-        raise _unknown("kafka.reader", reader, (COLUMNAR, LIBRDKAFKA))
-    topics = settings.get("topics", ())
-    security = _resolved(settings.get("security") or {}, secrets)
+    topics, given = settings.get("topics", ()), settings.get("security") or {}
+    security = {
+        name: secrets.resolve(str(value)) for name, value in given.items() if value is not None
+    }
     return KafkaSettings(
         brokers=brokers,
         topics=tuple(secrets.resolve(each) for each in topics if isinstance(each, str)),
         patterns=tuple(_compiled(each["pattern"]) for each in topics if not isinstance(each, str)),
-        identity=identity,
-        reader=reader,
+        identity=_known("kafka.identity", settings.get("identity", BY_ID), (BY_ID, BY_NAME)),
+        reader=_known("kafka.reader", settings.get("reader", COLUMNAR), (COLUMNAR, LIBRDKAFKA)),
         client={
             "bootstrap.servers": brokers,
             "client.id": "penstock",
@@ -83,11 +76,9 @@ def security_properties(security: Mapping[str, str]) -> dict[str, str]:
     Certificates and keys are file names, or PEM text. Raises InvalidError (P207).
     """
     for name in security:
-        if name not in SECURITY_KEYS:
-            raise _unknown("kafka.security", name, SECURITY_KEYS)
-    protocol = _word(security.get("protocol", _implied_protocol(security)))
-    if protocol not in PROTOCOLS:
-        raise _unknown("kafka.security.protocol", protocol, PROTOCOLS)
+        _known("kafka.security", name, SECURITY_KEYS)
+    protocol = security.get("protocol", _implied_protocol(security)).strip().lower()
+    _known("kafka.security.protocol", protocol, PROTOCOLS)
     properties = {"security.protocol": protocol}
     if protocol.startswith("sasl"):
         properties |= _sasl(security)
@@ -101,9 +92,8 @@ def security_properties(security: Mapping[str, str]) -> dict[str, str]:
 
 
 def _sasl(security: Mapping[str, str]) -> dict[str, str]:
-    mechanism = _word(security.get("mechanism", "")).replace("_", "-")
-    if mechanism not in MECHANISMS:
-        raise _unknown("kafka.security.mechanism", mechanism, MECHANISMS)
+    mechanism = security.get("mechanism", "").strip().lower().replace("_", "-")
+    _known("kafka.security.mechanism", mechanism, MECHANISMS)
     for name in ("username", "password"):
         if not security.get(name):
             raise InvalidError(
@@ -137,13 +127,15 @@ def _tls(security: Mapping[str, str]) -> dict[str, str]:
 
 
 def _implied_protocol(security: Mapping[str, str]) -> str:
-    sasl = any(security.get(name) for name in ("mechanism", "username", "password"))
-    tls = any(security.get(name) for name in ("ca", "certificate", "key"))
-    return {(0, 0): "plaintext", (0, 1): "ssl", (1, 0): "sasl_ssl", (1, 1): "sasl_ssl"}[sasl, tls]
+    if any(security.get(name) for name in ("mechanism", "username", "password")):
+        return "sasl_ssl"
+    return (
+        "ssl" if any(security.get(name) for name in ("ca", "certificate", "key")) else "plaintext"
+    )
 
 
 def _refuse(security: Mapping[str, str], names: Sequence[str], protocol: str) -> None:
-    """Refuse settings that a protocol would not use: they tell of a wish that would go unheard."""
+    """Refuse settings that a protocol would not use: they would have no effect."""
     for name in names:
         if security.get(name):
             raise InvalidError(
@@ -151,11 +143,6 @@ def _refuse(security: Mapping[str, str], names: Sequence[str], protocol: str) ->
                 code="P207",
                 hint=f"choose another of {', '.join(PROTOCOLS)}, or leave {name} out",
             )
-
-
-def _resolved(security: Mapping[str, Any], secrets: Secrets) -> dict[str, str]:
-    given = {name: value for name, value in security.items() if value is not None}
-    return {name: secrets.resolve(str(value)) for name, value in given.items()}
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
@@ -169,13 +156,13 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         ) from error
 
 
-def _word(text: str) -> str:
-    return text.strip().lower()
-
-
-def _unknown(where: str, found: str, known: Sequence[str]) -> InvalidError:
+def _known(where: str, given: Any, known: Sequence[str]) -> str:
+    """Return what is given if it is known. Raises InvalidError (P207)."""
+    found = str(given)
+    if found in known:
+        return found
     near = difflib.get_close_matches(found, known, 1)
     asked = f"did you mean {near[0]}?  " if near else ""
-    return InvalidError(
+    raise InvalidError(
         f"{where}: {found!r} is not known", code="P207", hint=f"{asked}known: {', '.join(known)}"
     )

@@ -1,4 +1,4 @@
-"""What lies behind a memory log: topics with ids, partitions of entries, transactions, leaders.
+"""The state of a memory log: topics with ids, partitions of entries, transactions, leaders.
 
 Invariants:
 - offsets are given once and never again: markers, aborted and compacted entries keep theirs;
@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import threading
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.offsets import Offset, TopicPartition
@@ -28,19 +27,11 @@ class Message:
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-class TransactionState(StrEnum):
-    """The outcome of a transaction."""
-
-    OPEN = "open"
-    COMMITTED = "committed"
-    ABORTED = "aborted"
-
-
 @dataclass(slots=True)
 class Transaction:
-    """The state that all entries of one transaction share."""
+    """The outcome that all entries of one transaction share: None while it is open."""
 
-    state: TransactionState
+    committed: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +46,12 @@ class Entry:
     @property
     def readable(self) -> bool:
         """Return whether a reader of committed records gets it."""
-        return self.message is not None and self.transaction.state is TransactionState.COMMITTED
+        return self.message is not None and self.transaction.committed is True
 
 
 @dataclass(slots=True)
 class Partition:
-    """One partition: what is in it and who leads it."""
+    """One partition: what is in it and whether it has a leader."""
 
     start: int = 0
     end: int = 0
@@ -77,14 +68,8 @@ class Partition:
     @property
     def stable(self) -> int:
         """Return the last stable offset."""
-        return min(
-            (
-                each.offset
-                for each in self.entries
-                if each.transaction.state is TransactionState.OPEN
-            ),
-            default=self.end,
-        )
+        pending = (each.offset for each in self.entries if each.transaction.committed is None)
+        return min(pending, default=self.end)
 
     @property
     def bounds(self) -> Bounds:
@@ -138,7 +123,7 @@ class MemoryCluster:
         return self.topic(name).partitions[number]
 
     def find(self, at: TopicPartition) -> Partition | None:
-        """Find a partition of the very incarnation that is meant; None when it is gone."""
+        """Find a partition of the very incarnation that is meant; None when it does not exist."""
         self._check_up()
         with self.guard:
             topic = self._topics.get(at.topic)
@@ -154,12 +139,10 @@ class MemoryCluster:
             self._topics[name] = Topic(f"topic-{number}", [Partition() for _ in range(partitions)])
 
     def send(self, name: str, *messages: Message, partition: int = 0) -> list[int]:
-        """Send messages; give their offsets."""
+        """Send messages; return their offsets."""
         with self.guard:
             found = self.partition(name, partition)
-            return [
-                found.add(message, Transaction(TransactionState.COMMITTED)) for message in messages
-            ]
+            return [found.add(message, Transaction(committed=True)) for message in messages]
 
     def _check_up(self) -> None:
         if self._down:

@@ -5,21 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.connectors.memory.warehouse import Contents, Snapshot
-from penstock.core.commits import (
-    Chain,
-    CommitKind,
-    Committable,
-    Landed,
-    first_ledger,
-    landed_after,
-)
+from penstock.core.commits import Chain, CommitKind, Committable, Landed, first_ledger, landed_after
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.serialization import ledger_from_json, ledger_to_json, progress_to_json
-from penstock.ports.tables import (
-    CommitRecord,
-    TableState,
-    Verdict,
-)
+from penstock.ports.tables import CommitRecord, TableState, Verdict
 
 
 def with_ledger(
@@ -29,39 +18,36 @@ def with_ledger(
     added = base.with_snapshot(snapshot)
     if commit.kind is CommitKind.FENCE and state.verdict is Verdict.ROLLED_BACK:
         return added
-    chain, claim = commit.chain, commit.claim
     before = state.landed or first_ledger(
-        chain, claim, commit.cluster_id, commit.rules_hash, commit.origins
+        commit.chain, commit.claim, commit.cluster_id, commit.rules_hash, commit.origins
     )
-    text = ledger_to_json(landed_after(before, commit))
+    name, text = commit.chain.name, ledger_to_json(landed_after(before, commit))
     return replace(
-        added,
-        ledgers={**base.ledgers, chain.name: text},
-        tags={**base.tags, chain.name: snapshot.id},
+        added, ledgers={**base.ledgers, name: text}, tags={**base.tags, name: snapshot.id}
     )
 
 
 def trimmed(contents: Contents, retain: int) -> Contents:
-    """Remove own snapshots beyond `retain`, never the tagged, never a stranger's."""
-    own = [each.id for each in contents.snapshots.values() if each.summary is not None]
-    gone = {*own[: max(len(own) - retain, 0)]} - {*contents.tags.values(), contents.head}
+    """Remove own snapshots beyond `retain`, never the tagged, never foreign ones."""
+    own = [each.id for each in contents.snapshots.values() if each.commit is not None]
+    removed = {*own[: max(len(own) - retain, 0)]} - {*contents.tags.values(), contents.head}
     return replace(
-        contents, snapshots={i: each for i, each in contents.snapshots.items() if i not in gone}
+        contents, snapshots={i: each for i, each in contents.snapshots.items() if i not in removed}
     )
 
 
 def verdict_of(contents: Contents, chain: Chain, landed: Landed | None) -> tuple[Verdict, str]:
-    """Judge by the table of protocol.md 3."""
+    """Decide by the table of protocol.md 3."""
     if landed is None:
         return Verdict.ABSENT, f"no ledger {chain.name}"
     if not landed.recent:
         return Verdict.AGREED, "nothing landed since the ledger was written"
     newest, _ = landed.recent[-1]
     for snapshot in contents.ancestry():
-        summary = snapshot.summary
-        if summary is None or summary.chain != chain.name:
+        commit = snapshot.commit
+        if commit is None or commit.chain.name != chain.name:
             continue
-        if summary.commit.commit_id == newest:
+        if commit.commit_id == newest:
             return Verdict.AGREED, f"{snapshot.id} and the ledger agree"
         return Verdict.ROLLED_BACK, f"{snapshot.id} is older than the ledger's {newest}"
     if not contents.broken:
@@ -80,8 +66,8 @@ def _third_witness(contents: Contents, chain: Chain) -> tuple[Verdict, str]:
 
 def record_of(snapshot: Snapshot) -> CommitRecord:
     """Return what the history says of a commit."""
-    assert snapshot.summary is not None
-    commit = snapshot.summary.commit
+    commit = snapshot.commit
+    assert commit is not None
     return CommitRecord(
         commit_id=commit.commit_id,
         snapshot=snapshot.id,
@@ -99,9 +85,9 @@ def began(contents: Contents, chain: Chain) -> dict[TopicPartition, Offset]:
     for each in contents.log:
         if each not in contents.snapshots:
             return began
-        summary = contents.snapshots[each].summary
-        if summary is not None and summary.chain == chain.name:
-            for at, covered in summary.commit.progress.items():
+        commit = contents.snapshots[each].commit
+        if commit is not None and commit.chain.name == chain.name:
+            for at, covered in commit.progress.items():
                 began.setdefault(at, covered.start)
     text = contents.ledgers.get(chain.name)
     offsets = {} if text is None else ledger_from_json(text).offsets

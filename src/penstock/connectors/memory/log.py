@@ -1,15 +1,16 @@
 """The log and the range reader over a memory cluster.
 
 Invariants: those of `ports/log.py`, proven by the contract suite. Nothing waits: where a partition
-gives nothing more, a range ends early at once.
+has nothing more, a range ends early at once.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from penstock.connectors.memory.cluster import Entry, MemoryCluster, Partition
 from penstock.core.errors import DecisionNeededError, InvalidError
@@ -18,10 +19,18 @@ from penstock.core.planning import Bounds
 from penstock.ports.log import Fetched
 from penstock.ports.runtime import Clock
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 BATCH_RECORDS = 1_000
+
+_RECORDS = pa.schema(
+    [
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("ms", tz="UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+    ]
+)
+_HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+_WITH_HEADERS = _RECORDS.append(pa.field("headers", pa.list_(_HEADER)))
 
 
 class MemoryLog:
@@ -53,20 +62,21 @@ class MemoryLog:
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
         """Return what can be read now of partitions that have a leader."""
-        found = {at: self._cluster.find(at) for at in partitions}
-        return {at: each.bounds for at, each in found.items() if each is not None and each.led}
+        return {at: each.bounds for at, each in self._led(partitions)}
 
     def positions_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Positions:
-        """Return the first position whose record is not older than a time, else the end."""
-        found = {at: self._cluster.find(at) for at in partitions}
-        return {
-            at: _position_at(each, timestamp_ms)
-            for at, each in found.items()
-            if each is not None and each.led
-        }
+        """Return the first position with a record not older than a time, else the end."""
+        return {at: _position_at(each, timestamp_ms) for at, each in self._led(partitions)}
 
     def close(self) -> None:
         """Let go of nothing."""
+
+    def _led(
+        self, partitions: Sequence[TopicPartition]
+    ) -> Iterator[tuple[TopicPartition, Partition]]:
+        for at in partitions:
+            if (found := self._cluster.find(at)) is not None and found.led:
+                yield at, found
 
 
 class MemoryReader:
@@ -92,7 +102,13 @@ class MemoryReader:
         reached = int(covered.start)
         while reached < covered.stop and self._clock.monotonic() <= deadline:
             with self._cluster.guard:
-                partition = self._found(at)
+                partition = self._cluster.find(at)
+                if partition is None:
+                    raise InvalidError(
+                        f"topic {at.topic} does not exist under the id {at.topic_id}",
+                        code="P205",
+                        hint="create it, or correct kafka.topics",
+                    )
                 if not partition.led:
                     return
                 _check(at, partition, reached, leader_epoch)
@@ -109,16 +125,6 @@ class MemoryReader:
 
     def close(self) -> None:
         """Let go of nothing."""
-
-    def _found(self, at: TopicPartition) -> Partition:
-        partition = self._cluster.find(at)
-        if partition is None:
-            raise InvalidError(
-                f"topic {at.topic} does not exist under the id {at.topic_id}",
-                code="P205",
-                hint="create it, or correct kafka.topics",
-            )
-        return partition
 
 
 def _position_at(partition: Partition, timestamp_ms: int) -> Offset:
@@ -149,38 +155,15 @@ def _check(
 
 
 def _batch(entries: Sequence[Entry], *, headers: bool) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    schema = _schema(headers=headers)
-    messages = [each.message for each in entries if each.message is not None]
-    columns: list[list[Any]] = [
-        [each.offset for each in entries],
-        [message.timestamp_ms for message in messages],
-        [message.key for message in messages],
-        [message.value for message in messages],
+    rows = [
+        {
+            "offset": each.offset,
+            "timestamp": message.timestamp_ms,
+            "key": message.key,
+            "value": message.value,
+            "headers": [{"key": key, "value": value} for key, value in message.headers],
+        }
+        for each in entries
+        if (message := each.message) is not None
     ]
-    if headers:
-        columns.append(
-            [[{"key": k, "value": v} for k, v in message.headers] for message in messages]
-        )
-    arrays = [
-        pa.array(column, type=each.type) for each, column in zip(schema, columns, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-@cache
-def _schema(*, headers: bool) -> pa.Schema:
-    import pyarrow as pa
-
-    fields = [
-        pa.field("offset", pa.int64()),
-        pa.field("timestamp", pa.timestamp("ms", tz="UTC")),
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-    ]
-    if headers:
-        fields.append(
-            pa.field("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
-        )
-    return pa.schema(fields)
+    return pa.RecordBatch.from_pylist(rows, _WITH_HEADERS if headers else _RECORDS)

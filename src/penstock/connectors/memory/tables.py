@@ -5,38 +5,31 @@ Invariants: those of `ports/tables.py`, proven by the contract suite.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
-from penstock.connectors.memory.ledger import (
-    began,
-    record_of,
-    trimmed,
-    verdict_of,
-    with_ledger,
-)
-from penstock.connectors.memory.warehouse import Contents, Row, Snapshot, Summary, Warehouse
+import numpy as np
+import pyarrow as pa
+
+from penstock.connectors.memory.ledger import began, record_of, trimmed, verdict_of, with_ledger
+from penstock.connectors.memory.warehouse import NAME, Contents, Row, Snapshot, Warehouse
 from penstock.core import table_errors
-from penstock.core.commits import (
-    Chain,
-    Committable,
-    DataFile,
-    Landed,
-)
+from penstock.core.commits import Chain, Committable, DataFile, Landed
 from penstock.core.crash_points import CrashPoint
+from penstock.core.key_columns import require_key_columns
 from penstock.core.schema import Schema
 from penstock.core.scratch import require_scratch
 from penstock.core.serialization import ledger_from_json, ledger_to_json
 from penstock.core.statistics import FileStatistics
-from penstock.files.sources import is_within, source_of
+from penstock.files.sources import COORDINATES, is_within, source_of
 from penstock.ports import tables as ports
+from penstock.ports import writers
+from penstock.ports.row_deletes import POSITION, LiveFile, RowDeletes
 from penstock.ports.runtime import Observer
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 START_MS = 1_700_000_000_000
 
@@ -56,19 +49,23 @@ class MemoryTables:
     def create(
         self, name: str, definition: ports.TableDefinition, ledgers: Sequence[Landed]
     ) -> MemoryTable:
-        """Create a table with its ledgers, or give the one that is there."""
+        """Create a table with its ledgers, or return the existing one."""
         self.preview(name, definition)
         texts = {landed.chain: ledger_to_json(landed) for landed in ledgers}
         uuid = f"table-{self._warehouse.number()}"
-        self._warehouse.put(name, Contents(uuid, definition, ledgers=texts))
+        self._warehouse.put(name, Contents(uuid, definition.schema, ledgers=texts))
         return MemoryTable(self._warehouse, name)
 
     def require_properties(self, name: str, properties: Mapping[str, str]) -> None:
         """Take any."""
 
     def preview(self, name: str, definition: ports.TableDefinition) -> ports.TableState:
-        """Take any definition. Raises InvalidError (P404) for a name of other characters."""
-        self._warehouse.require_name(name)
+        """Take any definition. Raises InvalidError: P404 for a name of other characters, P434 for
+        columns that cannot be of a key.
+        """
+        if not NAME.fullmatch(name):
+            raise table_errors.bad_name(name)
+        require_key_columns(name, definition.schema, definition.keys)
         return replace(ports.not_created(definition.schema), can_widen=True)
 
     def names(self, namespace: str) -> Sequence[str]:
@@ -92,8 +89,11 @@ class MemoryTables:
     def close(self) -> None:
         """Let go of nothing."""
 
-    def open_writer(self, target: str, *, prefix: str, observer: Observer) -> ports.FileWriter:
-        """Open a writer of rows kept in memory."""
+    def open_writer(
+        self, target: str, *, prefix: str, observer: Observer, places: bool = False
+    ) -> writers.FileWriter:
+        """Open a writer of rows kept in memory, which knows their places by itself."""
+        del places
         name = json.loads(target)["table"]
         path = f"memory:///{name}/{prefix}{self._warehouse.number()}"
         return MemoryWriter(self._warehouse, path, observer)
@@ -107,7 +107,7 @@ class MemoryTable:
         self._warehouse = warehouse
 
     def state(self, chain: Chain) -> ports.TableState:
-        """Read the table and judge the witnesses of a chain."""
+        """Read the table and evaluate the witnesses of a chain."""
         contents = self._warehouse.get(self.name).contents
         text = contents.ledgers.get(chain.name)
         landed = None if text is None else ledger_from_json(text)
@@ -120,12 +120,19 @@ class MemoryTable:
             landed=landed,
             verdict=verdict,
             evidence=evidence,
-            target=_target(self.name),
+            target=json.dumps({"v": 1, "table": self.name}),
             handle=contents,
             can_widen=True,
         )
 
-    def commit(self, state: ports.TableState, commit: Committable, *, retain: int) -> str:
+    def commit(
+        self,
+        state: ports.TableState,
+        commit: Committable,
+        *,
+        retain: int,
+        row_deletes: Sequence[RowDeletes] = (),
+    ) -> str:
         """Land a commit on exactly the contents that were examined."""
         base: Contents = state.handle
         stored = self._warehouse.get(self.name)
@@ -134,25 +141,68 @@ class MemoryTable:
         if commit.schema_id != base.schema_id and commit.files:
             raise table_errors.moved(self.name, "its schema changed")
         number = self._warehouse.number()
-        gone = set(commit.removes)
-        if lost := gone - {file.path for file in base.files}:
+        removed = set(commit.removes)
+        if lost := removed - {file.path for file in base.files}:
             raise table_errors.not_live(self.name, min(lost))
-        snapshot = Snapshot(
-            f"s{number}",
-            base.head,
-            START_MS + number,
-            (*(file for file in base.files if file.path not in gone), *commit.files),
-            Summary(commit.chain.name, commit),
-        )
+        files = (*(file for file in base.files if file.path not in removed), *commit.files)
+        deleted = self._deleted(base, files, row_deletes)
+        files = tuple(file for file in files if len(deleted[file.path]) < file.record_count)
+        kept = {file.path: deleted[file.path] for file in files if deleted[file.path]}
+        snapshot = Snapshot(f"s{number}", base.head, START_MS + number, files, commit, kept)
         changed = trimmed(with_ledger(base, state, commit, snapshot), retain)
         stored.apply(base, changed)
         return snapshot.id
 
+    def _deleted(
+        self, base: Contents, files: Sequence[DataFile], row_deletes: Sequence[RowDeletes]
+    ) -> dict[str, frozenset[int]]:
+        """Return what is deleted of each file, former and new."""
+        deleted = {file.path: base.deleted.get(file.path, frozenset()) for file in files}
+        rows = {file.path: file.record_count for file in files}
+        for each in row_deletes:
+            positions = frozenset(each.positions.tolist())
+            former = deleted.get(each.path, frozenset())
+            live = {*range(rows.get(each.path, 0))} - former
+            if each.delete_state != delete_state(former) or not positions or positions - live:
+                raise table_errors.not_deletable(self.name, each.path)
+            deleted[each.path] = former | positions
+        return deleted
+
+    def require_row_deletes(self, state: ports.TableState) -> None:
+        """Take any."""
+
+    def live_files(self, state: ports.TableState) -> Sequence[LiveFile]:
+        """List the files of a state."""
+        contents: Contents = state.handle
+        found = ((file, contents.deleted.get(file.path, frozenset())) for file in contents.files)
+        return [
+            LiveFile(
+                file.path, file.record_count, file.size_bytes, len(deleted), delete_state(deleted)
+            )
+            for file, deleted in found
+        ]
+
+    def read_live(
+        self, state: ports.TableState, file: LiveFile, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """Read columns of live rows, with their positions."""
+        contents: Contents = state.handle
+        if missing := [name for name in columns if contents.schema.field(name) is None]:
+            raise table_errors.no_column(self.name, missing[0])
+        [stored] = [each for each in contents.files if each.path == file.path]
+        deleted = contents.deleted.get(file.path, frozenset())
+        rows = [
+            {**{name: row[name] for name in columns}, POSITION: position}
+            for position, row in enumerate(self._warehouse.rows_of([stored]))
+            if position not in deleted
+        ]
+        if rows:
+            yield pa.RecordBatch.from_pylist(rows)
+
     def evolve(self, state: ports.TableState, schema: Schema) -> None:
         """Replace the table's columns, if it is as it was examined."""
         base: Contents = state.handle
-        definition = replace(base.definition, schema=schema)
-        changed = replace(base, definition=definition, schema_id=base.schema_id + 1)
+        changed = replace(base, schema=schema, schema_id=base.schema_id + 1)
         self._warehouse.get(self.name).apply(base, changed)
 
     def missing_files(self, files: Sequence[DataFile]) -> Sequence[str]:
@@ -163,13 +213,13 @@ class MemoryTable:
     def history(self, chain: Chain, state: ports.TableState | None = None) -> ports.History:
         """Return the chain's commits on the ancestry of the head."""
         contents = self._contents(state)
-        told = list(contents.ancestry())[::-1]
-        own = [each for each in told if each.summary and each.summary.chain == chain.name]
+        snapshots = list(contents.ancestry())[::-1]
+        own = [each for each in snapshots if each.commit and each.commit.chain.name == chain.name]
         return ports.History(
             commits=[record_of(each) for each in own],
             complete=not contents.broken,
             paths=[file.path for file in contents.files],
-            foreign_commits=sum(each.summary is None for each in told),
+            foreign_commits=sum(each.commit is None for each in snapshots),
             began=began(contents, chain),
         )
 
@@ -191,8 +241,6 @@ class MemoryTable:
         ranges: Sequence[Sequence[Any]] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read columns of the rows of a chain's table, or of all tables of a pipeline."""
-        import pyarrow as pa
-
         pipeline, _, table = chain.name.partition("/")
         rows = [
             {name: row[name] for name in columns}
@@ -211,7 +259,8 @@ class MemoryTable:
         offsets: pa.Array | None = None,
     ) -> pa.Table:
         """Read every live row's source coordinates, or those at some offsets."""
-        rows = self._warehouse.rows_of(self._contents(state).files)
+        contents = self._contents(state)
+        rows = self._warehouse.rows_of(contents.files, contents.deleted)
         if offsets is not None:
             wanted = {*offsets.to_pylist()}
             rows = [row for row in rows if row[columns["offset"]] in wanted]
@@ -227,7 +276,11 @@ class MemoryTable:
         del ends
         contents: Contents = state.handle
         return [
-            source_of(file.path, _coordinates(self._warehouse.rows_of([file]), columns))
+            source_of(
+                file.path,
+                _coordinates(self._warehouse.rows_of([file], contents.deleted), columns),
+                altered=file.path in contents.deleted,
+            )
             for file in contents.files
         ]
 
@@ -245,7 +298,8 @@ class MemoryTable:
     def describe(self) -> ports.TableFacts:
         """Count the snapshots."""
         contents = self._warehouse.get(self.name).contents
-        rows = sum(each.record_count for each in contents.files)
+        deleted = sum(map(len, contents.deleted.values()))
+        rows = sum(each.record_count for each in contents.files) - deleted
         return ports.TableFacts("in memory", len(contents.snapshots), "snapshots", rows=rows)
 
     def housekeep(self) -> None:
@@ -254,6 +308,12 @@ class MemoryTable:
     def _contents(self, state: ports.TableState | None) -> Contents:
         found: Contents = self._warehouse.get(self.name).contents if state is None else state.handle
         return found
+
+
+def delete_state(deleted: frozenset[int]) -> str:
+    """Name which rows of a file are deleted; "" for none."""
+    text = ",".join(map(str, sorted(deleted)))
+    return hashlib.sha256(text.encode()).hexdigest()[:16] if deleted else ""
 
 
 class MemoryWriter:
@@ -279,19 +339,15 @@ class MemoryWriter:
         self._observer.passed(CrashPoint.FILE_CLOSED)
         return [DataFile(self._path, len(self._rows), size_bytes, {})]
 
+    def places(self) -> writers.Places:
+        """Return the one file and the order of writing."""
+        return np.zeros(len(self._rows), np.int32), np.arange(len(self._rows))
+
     def abandon(self) -> None:
         """Forget the rows."""
         self._rows.clear()
 
 
-@lru_cache(maxsize=1024)
-def _target(name: str) -> str:
-    return json.dumps({"v": 1, "table": name})
-
-
 def _coordinates(rows: Sequence[Row], columns: Mapping[str, str]) -> pa.Table:
-    import pyarrow as pa
-
-    schema = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
-    named = [{name: row[columns[name]] for name in schema.names} for row in rows]
-    return pa.Table.from_pylist(named, schema=schema)
+    named = [{name: row[columns[name]] for name in COORDINATES.names} for row in rows]
+    return pa.Table.from_pylist(named, COORDINATES)

@@ -1,4 +1,4 @@
-"""What lies behind memory tables: snapshots with parents, properties, tags and files, as Iceberg's.
+"""The state of memory tables: snapshots with parents, properties, tags and files, as Iceberg's.
 
 Invariants:
 - a table changes by `Stored.apply` only: one compare-and-set on head and schema, under one lock;
@@ -16,33 +16,32 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from penstock.core import table_errors
 from penstock.core.commits import Committable, DataFile
 from penstock.core.schema import Schema
-from penstock.ports.tables import TableDefinition
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}(\.[A-Za-z_][A-Za-z0-9_]{0,127}){1,7}")
 
 Row = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What an own snapshot tells of the commit that made it."""
-
-    chain: str
-    commit: Committable
+NOTHING: Mapping[str, frozenset[int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One version of a table; `summary` is None for a stranger's."""
+    """One version of a table, and the commit that made it: none for a foreign one.
+
+    `deleted` are positions of rows by the paths of their files.
+    """
 
     id: str
     parent: str | None
     timestamp_ms: int
     files: tuple[DataFile, ...]
-    summary: Summary | None = None
+    commit: Committable | None = None
+    deleted: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class Contents:
     """Everything a table is at one moment; replaced as a whole."""
 
     uuid: str
-    definition: TableDefinition
+    schema: Schema
     schema_id: int = 0
     head: str | None = None
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
@@ -59,14 +58,14 @@ class Contents:
     log: tuple[str, ...] = ()
 
     @property
-    def schema(self) -> Schema:
-        """Return the columns."""
-        return self.definition.schema
-
-    @property
     def files(self) -> tuple[DataFile, ...]:
         """List the live files."""
         return () if self.head is None else self.snapshots[self.head].files
+
+    @property
+    def deleted(self) -> Mapping[str, frozenset[int]]:
+        """The positions of deleted rows, by the paths of live files."""
+        return {} if self.head is None else self.snapshots[self.head].deleted
 
     def ancestry(self) -> Iterator[Snapshot]:
         """Walk from the head to the oldest snapshot that can still be read."""
@@ -108,23 +107,17 @@ class Stored:
 
 
 class Warehouse:
-    """Keep the tables and files of one catalog; shared by all who open it in this process."""
+    """Keep the tables and files of one catalog; shared by all that open it in this process."""
 
     def __init__(self) -> None:
         self._guard = threading.RLock()
         self._tables: dict[str, Stored] = {}
-        self._missing: set[str] = set()
         self._numbers = itertools.count(1)
         self._files: dict[str, tuple[tuple[Row, ...], int]] = {}
 
     def number(self) -> int:
         """Return a number never given before: for ids, and for times that move by a millisecond."""
         return next(self._numbers)
-
-    def require_name(self, name: str) -> None:
-        """Raise InvalidError (P404) for what is no name of a table."""
-        if not NAME.fullmatch(name):
-            raise table_errors.bad_name(name)
 
     def names(self) -> list[str]:
         """List the tables that can be found."""
@@ -134,10 +127,10 @@ class Warehouse:
     def find(self, name: str) -> Stored | None:
         """Find a table by name."""
         with self._guard:
-            return None if name in self._missing else self._tables.get(name)
+            return self._tables.get(name)
 
     def put(self, name: str, contents: Contents) -> Stored:
-        """Add a table, or give the one that is there already."""
+        """Add a table, or return the one that exists."""
         with self._guard:
             return self._tables.setdefault(name, Stored(contents, threading.Lock()))
 
@@ -159,19 +152,23 @@ class Warehouse:
             found = self._files.get(path)
             return None if found is None else found[1]
 
-    def rows_of(self, files: Sequence[DataFile]) -> list[Row]:
-        """Read the rows of files. Raises UnavailableError when one is gone."""
+    def rows_of(
+        self, files: Sequence[DataFile], deleted: Mapping[str, frozenset[int]] = NOTHING
+    ) -> list[Row]:
+        """Read live rows of files. Raises UnavailableError when a file is missing."""
         with self._guard:
-            gone = [file.path for file in files if file.path not in self._files]
-            if gone:
-                raise table_errors.file_gone("the table", gone[0])
-            return [row for file in files for row in self._files[file.path][0]]
+            missing = [file.path for file in files if file.path not in self._files]
+            if missing:
+                raise table_errors.file_missing("the table", missing[0])
+            return [
+                row
+                for file in files
+                for position, row in enumerate(self._files[file.path][0])
+                if position not in deleted.get(file.path, ())
+            ]
 
     def opened(self, file: DataFile) -> io.BytesIO:
         """Open a file as Parquet with as many records. Raises FileNotFoundError."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         if self.file_size(file.path) is None:
             raise FileNotFoundError(file.path)
         found = io.BytesIO()
@@ -180,7 +177,8 @@ class Warehouse:
 
     def rows(self, name: str) -> list[Row]:
         """Read all live rows of a table."""
-        return self.rows_of(self.get(name).contents.files)
+        contents = self.get(name).contents
+        return self.rows_of(contents.files, contents.deleted)
 
     def drop(self, name: str) -> None:
         """Drop a table; its files stay on storage."""

@@ -8,16 +8,13 @@ from penstock.ports.runtime import Secrets
 
 
 def open_registry(settings: Settings, secrets: Secrets) -> Registry:
-    """Open the registry of the spec's `records.registry`. Connects when first asked.
-
-    Raises InvalidError (P670).
-    """
-    from penstock.connectors.registry.directory import DirectoryRegistry, is_directory
+    """Open the registry of a spec; it connects when first asked. Raises InvalidError (P670)."""
+    from penstock.connectors.registry.directory import SCHEME, DirectoryRegistry
     from penstock.connectors.registry.http import HttpRegistry
 
-    if is_directory(str(settings["url"])):
-        return DirectoryRegistry.at(str(settings["url"]))
-    return HttpRegistry.of(settings, secrets)
+    if str(settings["url"]).startswith(SCHEME):
+        return DirectoryRegistry(str(settings["url"]))
+    return HttpRegistry(settings, secrets)
 
 
 connector = RegistryConnector(PORTS_VERSION, frozenset({"http", "https", "mock"}), open_registry)

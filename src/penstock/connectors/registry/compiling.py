@@ -6,7 +6,7 @@ is what .NET clients register. A file that comes serialized may refer to texts, 
 Invariants:
 - protoc runs in a process of its own, which no text can take ours with;
 - names of files stay in a directory that is removed, and replace none of protoc's own library;
-- a text that does not compile is told as a fault of the schema; what this machine lacks is none.
+- a text that does not compile is a fault of the schema; what this machine lacks is none.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ _SERIALIZED = re.compile(r"\s*[A-Za-z0-9+/]{4,}={0,2}\s*")
 _SET = "files"
 _ALL = "penstock_imports.proto"
 _UNSAFE = re.compile(r'[\0"\\\n]')
-_UNWRITABLE = "the names or texts of its files cannot be written"
 _PLACED = re.compile(r"(?:[^ ]+:\d+:\d+|schema): (?!warning)")
 """What begins a line of protoc's that is an error in a file, and no warning of its libraries."""
 _LOGGED = re.compile(r"^E\d.* descriptor_database\.cc:\d+\] ", re.MULTILINE)
@@ -62,7 +61,7 @@ _KNOWN: Mapping[str, str] = {
     "confluent/meta.proto": _META,
     "confluent/type/decimal.proto": _DECIMAL,
 }
-"""What a registry knows by itself, and does not name as a reference."""
+"""Imports that a registry provides itself, and does not list as references."""
 
 
 def compiled(schema: RegisteredSchema) -> RegisteredSchema:
@@ -107,8 +106,11 @@ def _compiled_set(
 ) -> RegisteredSchema:
     """Put serialized files together with the texts that they import.
 
-    protoc reads texts or descriptors, not both at once: texts first.
+    protoc reads texts or descriptors, not both at once: texts first. Two FileDescriptorSets, one
+    after the other, are one.
     """
+    from google.protobuf import descriptor_pb2
+
     found: dict[str, Any] = {}
     imported = {_MAIN}
     while wanted := sorted((imported & serialized.keys()) - found.keys()):
@@ -126,13 +128,13 @@ def _compiled_set(
         if among.fault:
             return among
         descriptors = among.descriptors
-    descriptors += b"".join(_member(file) for file in found.values())
+    descriptors += descriptor_pb2.FileDescriptorSet(file=found.values()).SerializeToString()
     (place / _SET).write_bytes(descriptors)
     return _run(schema, [f"--descriptor_set_in={place / _SET}", _MAIN], place)
 
 
 def _file(name: str, text: str) -> Any:
-    """Read a serialized file, and give it the name that it is imported by; None if it is none."""
+    """Read a serialized file, and set the name that it is imported by; None if it is none."""
     from google.protobuf import descriptor_pb2
     from google.protobuf.message import DecodeError
 
@@ -144,16 +146,8 @@ def _file(name: str, text: str) -> Any:
     return file if all(map(_is_inside, file.dependency)) else None
 
 
-def _member(file: Any) -> bytes:
-    """Write a file as a FileDescriptorSet of one: sets that follow each other are one set."""
-    from google.protobuf import descriptor_pb2
-
-    written: bytes = descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
-    return written
-
-
 def _written(texts: Mapping[str, str], place: Path) -> str:
-    """Write files under their names; tell the fault where a name or a text forbids it."""
+    """Write files under their names; return the fault where a name or a text forbids it."""
     try:
         for name, text in texts.items():
             if PurePosixPath(name).parts[: len(_OWN)] == _OWN:
@@ -161,12 +155,10 @@ def _written(texts: Mapping[str, str], place: Path) -> str:
             file = place / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, "utf-8")
-    except UnicodeEncodeError:
-        return _UNWRITABLE
-    except OSError as error:
-        if error.errno not in _NAMES:
+    except (UnicodeEncodeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in _NAMES:
             raise
-        return _UNWRITABLE
+        return "the names or texts of its files cannot be written"
     return ""
 
 

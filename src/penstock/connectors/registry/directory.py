@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,39 +31,39 @@ _FORMATS: Mapping[str, SchemaFormat] = {
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
 
-def is_directory(url: str) -> bool:
-    """Return whether an address names a directory of schemas."""
-    return url.startswith(SCHEME)
-
-
-@dataclass(frozen=True, slots=True)
 class DirectoryRegistry:
     """Finds schemas in files, read when they are asked for."""
 
-    place: Path
-    _compiled: dict[Path, RegisteredSchema] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def at(cls, url: str) -> DirectoryRegistry:
+    def __init__(self, url: str) -> None:
         """Open a directory. Raises InvalidError (P670)."""
-        place = Path(url.removeprefix(SCHEME))
-        if not place.is_dir():
+        self.place = Path(url.removeprefix(SCHEME))
+        self._compiled: dict[Path, RegisteredSchema] = {}
+        if not self.place.is_dir():
             raise InvalidError(
-                f"there is no directory of schemas {place}",
+                f"there is no directory of schemas {self.place}",
                 code="P670",
-                hint=f"run 'ls -d {place}' as the user of this process",
+                hint=f"run 'ls -d {self.place}' as the user of this process",
             )
-        return cls(place)
 
     def find(self, key: SchemaKey) -> RegisteredSchema | None:
         """Return a schema, or None when no file holds it.
 
-        Raises InvalidError (P670), and UnavailableError (P671) when the directory is gone or empty.
+        Raises InvalidError (P670), UnavailableError (P671) when the directory is missing or empty.
         """
         found = self._found(key)
-        if found is None:
-            self._require_files()
+        if found is None and not self._is_filled():  # else there is none: a mount may be lost
+            raise UnavailableError(
+                f"the directory of schemas {self.place} is missing or empty",
+                code="P671",
+                hint=f"run 'ls {self.place}' as the user of this process; its records wait",
+            )
         return found
+
+    def _is_filled(self) -> bool:
+        try:
+            return any(self.place.iterdir())
+        except OSError:
+            return False
 
     def _found(self, key: SchemaKey) -> RegisteredSchema | None:
         if key.kind == "fingerprint":
@@ -84,19 +84,6 @@ class DirectoryRegistry:
             self._compiled[file] = replace(compiled(found), references=())
         return self._compiled[file]
 
-    def _require_files(self) -> None:
-        """Believe that there is no such file only where there are others: a mount may be gone."""
-        try:
-            filled = any(self.place.iterdir())
-        except OSError:
-            filled = False
-        if not filled:
-            raise UnavailableError(
-                f"the directory of schemas {self.place} is gone or empty",
-                code="P671",
-                hint=f"run 'ls {self.place}' as the user of this process; its records wait",
-            )
-
     def _by_fingerprint(self, wanted: str) -> RegisteredSchema | None:
         for file in sorted(self.place.glob("*.avsc")):
             text = _text(file)
@@ -111,15 +98,11 @@ class DirectoryRegistry:
 
 def fingerprint(schema: Any) -> str:
     """Return the CRC-64-AVRO of a schema's canonical form as 16 hexadecimal digits."""
+    canonical = json.dumps(_canonical(schema, ""), separators=(",", ":"), ensure_ascii=False)
     value = _EMPTY
-    for byte in canonical(schema).encode():
+    for byte in canonical.encode():
         value = (value >> 8) ^ _row((value ^ byte) & 0xFF)
     return f"{value:016x}"
-
-
-def canonical(schema: Any) -> str:
-    """Write the Parsing Canonical Form of a schema."""
-    return json.dumps(_canonical(schema, ""), separators=(",", ":"), ensure_ascii=False)
 
 
 def _canonical(schema: Any, space: str) -> Any:

@@ -1,10 +1,10 @@
 """A schema registry that speaks Confluent's protocol.
 
 Invariants:
-- "there is no such schema" is believed only from a registry: status 404 with its error code 40403,
-  or another 404 while it tells the types of schemas that it knows; else a 404 is a wrong address,
+- "there is no such schema" is trusted only from a registry: status 404 with its error code 40403,
+  or another 404 while it lists the types of schemas that it knows; else a 404 is a wrong address,
   and no record is refused for it;
-- what may pass (no answer, 408, 429, 5xx) is tried again for some seconds, then told as
+- what may pass (no answer, 408, 429, 5xx) is tried again for some seconds, then reported as
   UnavailableError;
 - redirects are not followed, so that credentials go nowhere else; no secret is in an error.
 
@@ -14,6 +14,7 @@ Source: Confluent Schema Registry, "API reference": Schemas, Subjects, Errors.
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
 import json
 import re
@@ -22,7 +23,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
@@ -40,10 +41,9 @@ ABSENT_SECONDS = 30.0
 """How long an answer "there is none" is kept: a schema may be registered later."""
 ABSENT_MAX = 10_000
 PAUSES_SECONDS = (0.1, 0.3, 1.0)
-"""How long to wait before each further try."""
+"""The waits before each retry."""
 
 _SCHEMA_NOT_FOUND = 40403
-_NOT_FOUND = 404
 _HEADER_SAFE = re.compile(r"[!-~]+")
 _REFUSED = (401, 403)
 _PASSING = (408, 429)
@@ -54,34 +54,27 @@ _FORMATS: Mapping[str, SchemaFormat] = {
 }
 
 
-class _AbsentError(Exception):
-    """The registry answers that it has no such schema."""
+class _NotFoundError(Exception):
+    """Something answers 404: with its own code it is a registry that has no such schema."""
+
+    def __init__(self, code: object) -> None:
+        super().__init__(code)
+        self.is_certain = code == _SCHEMA_NOT_FOUND
 
 
-class _NoSuchPageError(Exception):
-    """Something answers 404, a registry or not."""
-
-
-@dataclass(slots=True)
 class HttpRegistry:
     """Asks one registry, and keeps what it has answered."""
 
-    url: str
-    headers: Mapping[str, str] = field(repr=False)
-    tls: ssl.SSLContext | None = field(repr=False)
-    timeout_seconds: float = 10.0
-    _known: dict[SchemaKey, RegisteredSchema] = field(default_factory=dict, repr=False)
-    _absent: dict[SchemaKey, float] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def of(cls, settings: Settings, secrets: Secrets) -> HttpRegistry:
+    def __init__(self, settings: Settings, secrets: Secrets) -> None:
         """Read the block `records.registry`. Raises InvalidError."""
+        self._known: dict[SchemaKey, RegisteredSchema] = {}
+        self._absent: dict[SchemaKey, float] = {}
         given = {
             name: secrets.resolve(value) if isinstance(value, str) else value
             for name, value in settings.items()
             if value is not None
         }
-        headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if "token" in given:
             if not _HEADER_SAFE.fullmatch(str(given["token"])):
                 raise InvalidError(
@@ -90,19 +83,22 @@ class HttpRegistry:
                     code="P672",
                     hint="write it without a line end:  printf %s TOKEN > FILE",
                 )
-            headers["Authorization"] = f"Bearer {given['token']}"
+            self._headers["Authorization"] = f"Bearer {given['token']}"
         elif "username" in given:
             pair = f"{given['username']}:{given.get('password', '')}".encode()
-            headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
-        url = str(given["url"]).rstrip("/")
-        if "@" in url:
+            self._headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
+        self.url = str(given["url"]).rstrip("/")
+        if "@" in self.url:
             raise InvalidError(
                 "the schema registry's address contains a user",
                 code="P152",
                 hint="write username and password next to the url under  records.registry",
             )
-        tls = _context(given) if url.startswith("https:") else None
-        return cls(url, headers, tls, float(given.get("timeout", 10.0)))
+        handlers: list[Any] = [_NoRedirect()]
+        if self.url.startswith("https:"):
+            handlers.append(urllib.request.HTTPSHandler(context=_context(given)))
+        self._opener = urllib.request.build_opener(*handlers)
+        self._timeout_seconds = float(given.get("timeout", 10.0))
 
     def find(self, key: SchemaKey) -> RegisteredSchema | None:
         """Return a schema, or None when the registry answers that it has none.
@@ -123,9 +119,10 @@ class HttpRegistry:
             return None
         place = f"ids/{key.value}" if key.kind == "id" else f"guids/{quote(key.value)}"
         try:
-            answer = self._schema_at(f"/schemas/{place}")
-            found = self._schema(answer)
-        except _AbsentError:
+            found = self._schema(self._object(self._ask(f"/schemas/{place}")))
+        except _NotFoundError as error:
+            if not error.is_certain and not self._is_registry():
+                raise self._no_registry("HTTP 404") from error
             if len(self._absent) >= ABSENT_MAX:
                 self._absent.clear()
             self._absent[key] = time.monotonic()
@@ -165,25 +162,15 @@ class HttpRegistry:
             raise self._no_registry(f"a schema refers to more than {REFERENCES_MAX} others")
         try:
             return self._object(self._ask(place))
-        except (_AbsentError, _NoSuchPageError) as error:
+        except _NotFoundError as error:
             raise self._no_registry(f"a referenced schema is missing: {name}") from error
-
-    def _schema_at(self, path: str) -> Mapping[str, Any]:
-        try:
-            return self._object(self._ask(path))
-        except _NoSuchPageError as error:
-            if self._is_registry():
-                raise _AbsentError from error
-            raise self._no_registry("HTTP 404") from error
 
     def _is_registry(self) -> bool:
         """Ask what every registry answers with a list, and little else does."""
         for path in ("/schemas/types", "/subjects"):
-            try:
+            with contextlib.suppress(_NotFoundError):
                 if isinstance(self._ask(path), list):
                     return True
-            except (_AbsentError, _NoSuchPageError):
-                continue
         return False
 
     def _ask(self, path: str) -> Any:
@@ -195,24 +182,24 @@ class HttpRegistry:
         return self._asked_once(path)
 
     def _asked_once(self, path: str) -> Any:
-        request = urllib.request.Request(self.url + path, headers=dict(self.headers))  # noqa: S310
-        handlers: list[Any] = [_NoRedirect()]
-        if self.tls is not None:
-            handlers.append(urllib.request.HTTPSHandler(context=self.tls))
-        opener = urllib.request.build_opener(*handlers)
+        request = urllib.request.Request(self.url + path, headers=self._headers)  # noqa: S310
         try:
-            with opener.open(request, timeout=self.timeout_seconds) as answer:
+            with self._opener.open(request, timeout=self._timeout_seconds) as answer:
                 return self._parsed(answer.read(ANSWER_BYTES_MAX + 1))
         except urllib.error.HTTPError as error:
             raise self._refusal(error.code, self._body(error)) from error
-        except ssl.SSLCertVerificationError as error:
-            raise self._untrusted(error.verify_message) from error
-        except urllib.error.URLError as error:
-            if isinstance(error.reason, ssl.SSLCertVerificationError):
-                raise self._untrusted(error.reason.verify_message) from error
-            raise self._unavailable(type(error.reason).__name__) from error
         except (OSError, http.client.HTTPException) as error:
-            raise self._unavailable(type(error).__name__) from error
+            raise self._silence(error) from error
+
+    def _silence(self, error: Exception) -> Exception:
+        cause = error.reason if isinstance(error, urllib.error.URLError) else error
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return InvalidError(
+                f"the schema registry {self.url} is not trusted: {cause.verify_message}",
+                code="P672",
+                hint="name the certificates to trust:  records.registry.ca",
+            )
+        return self._unavailable(type(cause).__name__)
 
     def _body(self, error: urllib.error.HTTPError) -> bytes:
         try:
@@ -239,14 +226,11 @@ class HttpRegistry:
                 code="P672",
                 hint="check username, password or token under  records.registry",
             )
-        if status in _PASSING or status >= http.client.INTERNAL_SERVER_ERROR:
+        if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             return self._unavailable(f"HTTP {status}")
-        try:
-            code = json.loads(data).get("error_code")
-        except (ValueError, AttributeError, RecursionError):
-            code = None
-        if status == _NOT_FOUND:
-            return _AbsentError() if code == _SCHEMA_NOT_FOUND else _NoSuchPageError()
+        if status == HTTPStatus.NOT_FOUND:
+            body = self._parsed(data)
+            return _NotFoundError(body.get("error_code") if isinstance(body, dict) else None)
         return self._no_registry(f"HTTP {status}")
 
     def _unavailable(self, what: str) -> UnavailableError:
@@ -254,13 +238,6 @@ class HttpRegistry:
             f"the schema registry {self.url} does not answer: {what}",
             code="P671",
             hint=f"try  curl {self.url}/subjects ; its records wait meanwhile",
-        )
-
-    def _untrusted(self, what: str) -> InvalidError:
-        return InvalidError(
-            f"the schema registry {self.url} is not trusted: {what}",
-            code="P672",
-            hint="name the certificates to trust:  records.registry.ca",
         )
 
     def _no_registry(self, what: str) -> InvalidError:

@@ -19,9 +19,10 @@ def open_sqlite(address: str, secrets: Secrets) -> PendingStore:
     Raises InvalidError (P508) when the address names no file.
     """
     from penstock.connectors.sql.addresses import path_of
-    from penstock.connectors.sql.store import sqlite_store
+    from penstock.connectors.sql.file import StoreFile
+    from penstock.connectors.sql.store import SqlStore
 
-    return sqlite_store(path_of(secrets.resolve(address)))
+    return SqlStore(StoreFile(path_of(secrets.resolve(address))))
 
 
 def open_postgresql(address: str, secrets: Secrets) -> PendingStore:
@@ -30,9 +31,10 @@ def open_postgresql(address: str, secrets: Secrets) -> PendingStore:
     Raises InvalidError (P508) when the address names no database, or a reference is not there.
     """
     from penstock.connectors.sql.addresses import postgresql_url
-    from penstock.connectors.sql.store import postgresql_store
+    from penstock.connectors.sql.server import StoreServer
+    from penstock.connectors.sql.store import SqlStore
 
-    return postgresql_store(postgresql_url(address, secrets))
+    return SqlStore(StoreServer(postgresql_url(address, secrets)))
 
 
 sqlite = StoreConnector(PORTS_VERSION, frozenset({"sqlite"}), open_sqlite)

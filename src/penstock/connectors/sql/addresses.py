@@ -1,8 +1,8 @@
 """Reads the addresses of stores; references in one with a login are resolved part by part.
 
 Invariants:
-- what a reference gives is taken as it is, so a password needs no escaping in its file;
-- no error shows what a reference gave.
+- the value of a reference is used as it is, so a password needs no escaping in its file;
+- no error shows the value of a reference.
 """
 
 from __future__ import annotations
@@ -54,17 +54,12 @@ def postgresql_url(address: str, secrets: Secrets) -> URL:
         raise _no_address() from error
     if not url.database:
         raise _no_address()
-    return url.set(
-        username=_part(login["user"], secrets) or None,
-        password=_part(login["password"], secrets) or None,
+    # References resolve to plain text, anything else is escaped text.
+    user, password = (
+        secrets.resolve(text) if "${" in text else unquote(text)
+        for text in (login["user"], login["password"] or "")
     )
-
-
-def _part(text: str | None, secrets: Secrets) -> str:
-    """Resolve a part of an address: references give plain text, anything else is escaped text."""
-    if not text:
-        return ""
-    return secrets.resolve(text) if "${" in text else unquote(text)
+    return url.set(username=user or None, password=password or None)
 
 
 def _no_address() -> InvalidError:

@@ -2,8 +2,8 @@
 
 Invariants:
 - a transaction that returned is on disk: rollback journal, truncated and synced. `kill -9` and a
-  power cut lose nothing that was told, and there is one file to copy or delete: a write-ahead log
-  left behind by a deleted file would be played into the next one;
+  power cut lose nothing that was confirmed, and there is one file to copy or delete: the
+  write-ahead log of a deleted file would be played into the next one;
 - a file that was deleted or replaced under this process is noticed before each transaction and
   reported as lost (P502), never written to in silence;
 - SQLite's and SQLAlchemy's exceptions end here.
@@ -26,8 +26,6 @@ from penstock.connectors.sql.layout import prepare_file
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 
 LOCK_WAIT_SECONDS = 5.0
-
-_RESTART = "start `penstock run` again: the tables know where to continue"
 
 
 class StoreFile:
@@ -79,7 +77,7 @@ class StoreFile:
         return UnavailableError(
             f"the pending store {self.path} was lost: it was deleted, replaced or restored",
             code="P502",
-            hint=_RESTART,
+            hint="start `penstock run` again: the tables know where to continue",
         )
 
     def close(self) -> None:
@@ -152,7 +150,7 @@ class StoreFile:
             return UnavailableError(
                 f"the pending store {self.path} is locked by another process",
                 code="P503",
-                hint=f"see who holds it: `fuser {self.path}`; a process stopped in mid-write "
+                hint=f"see which process holds it: `fuser {self.path}`; one stopped in mid-write "
                 "keeps it until it goes on or is killed; then start again",
             )
         if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):

@@ -2,7 +2,9 @@
 
 Invariants:
 - a database of another program is never touched, one of a newer version never half understood;
-- version and tables are written in one transaction: a database has all of them or none.
+- version and tables are written in one transaction: a database has all of them or none; but for
+  `pauses`, which came later: it is added to a database without it when that is next written. A
+  version of penstock that does not know it ignores it (docs/design/0246).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from penstock.core.errors import InvalidError
 VERSION = 1
 APPLICATION_ID = 0x50454E53  # "PENS", in the file's header (sqlite.org/fileformat2.html 1.3)
 SCHEMA = "penstock"
-"""Where the tables are in PostgreSQL, whose databases hold those of other programs as well."""
+"""The schema of the tables in PostgreSQL: other programs may use the same database."""
 
 PENDING, COMMITTED, ABORTED = "PENDING", "COMMITTED", "ABORTED"
 
@@ -69,6 +71,16 @@ rules = sql.Table(
     sql.Column("text", sql.Text, nullable=False),
 )
 
+pauses = sql.Table(
+    "pauses",
+    _metadata,
+    sql.Column("pipeline", sql.String, primary_key=True),
+    sql.Column("table", sql.String, primary_key=True),
+    sql.Column("begun_ms", _Whole, nullable=False),
+    sql.Column("until_ms", _Whole, nullable=False),
+    sql.Column("seen_by", _Whole, nullable=False),
+)
+
 _layout = sql.Table("layout", sql.MetaData(), sql.Column("version", _Whole, nullable=False))
 _TABLES_OF_SCHEMA = sql.text(
     "SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
@@ -84,6 +96,7 @@ def prepare_file(connection: sql.Connection, place: str) -> None:
     application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
     version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
     if application == APPLICATION_ID and version == VERSION:
+        pauses.create(connection, checkfirst=True)
         return
     if application == APPLICATION_ID and version > VERSION:
         raise _newer(place, version)
@@ -95,12 +108,11 @@ def prepare_file(connection: sql.Connection, place: str) -> None:
 
 
 def is_in_schema(connection: sql.Connection, place: str) -> bool:
-    """Return whether the schema of a PostgreSQL database holds the tables.
+    """Return whether the schema of a PostgreSQL database holds the tables, but for `pauses`.
 
     Raises InvalidError: P505 for a newer version, P507 for a schema of another program.
     """
-    found = connection.execute(_TABLES_OF_SCHEMA)
-    names = set(found.scalars())
+    names = set(connection.execute(_TABLES_OF_SCHEMA).scalars())
     if not names:
         return False
     if _layout.name not in names:
@@ -112,13 +124,24 @@ def is_in_schema(connection: sql.Connection, place: str) -> bool:
 
 
 def create_in_schema(connection: sql.Connection) -> None:
-    """Create the tables in PostgreSQL, and the schema when nobody did, within a transaction."""
+    """Create the tables in PostgreSQL, and the schema if missing, within a transaction."""
     known = connection.exec_driver_sql(f"SELECT to_regnamespace('{SCHEMA}') IS NOT NULL")
     if not known.scalar_one():  # where it is, the right to make one is not needed
         connection.exec_driver_sql(f"CREATE SCHEMA {SCHEMA}")
     for metadata in (_metadata, _layout.metadata):
         metadata.create_all(connection, checkfirst=False)
     connection.execute(_layout.insert().values(version=VERSION))
+
+
+def has_pauses(connection: sql.Connection) -> bool:
+    """Return whether a database holds the table `pauses`: older ones do not."""
+    schemas = connection.get_execution_options().get("schema_translate_map", {})
+    return sql.inspect(connection).has_table(pauses.name, schema=schemas.get(None))
+
+
+def add_pauses(connection: sql.Connection) -> None:
+    """Create the table `pauses` in PostgreSQL where it is missing, within a transaction."""
+    pauses.create(connection, checkfirst=True)
 
 
 def _newer(place: str, version: int) -> InvalidError:

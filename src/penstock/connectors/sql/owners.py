@@ -2,7 +2,7 @@
 
 Invariants:
 - the answer is advisory (protocol.md 6): a wrong yes costs a takeover, never a record;
-- a clock that is set ends nobody: where the system counts from its boot (Linux), so do we.
+- a clock that is set ends no owner: where the system counts from its boot (Linux), so do we.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import psutil
 from penstock.ports.store import Owner
 
 _EPOCH_MS_MIN = 10**12
-"""2001; from here on a start is told since the epoch, below since a boot: 31 years are enough."""
+"""2001; from here on a start is since the epoch, below since a boot: 31 years are enough."""
 
 _STARTED_TOLERANCE_MS = 2_000
 """Since the epoch a start is computed from the boot time, which moves with time services."""
@@ -49,7 +49,6 @@ def has_ended(owner: Owner) -> bool:
 
 
 def _is_another(owner: Owner) -> bool:
-    """Return whether the process that has the owner's pid now began at another time than he did."""
     if owner.started_ms <= 0:
         return False
     if owner.started_ms < _EPOCH_MS_MIN:

@@ -3,10 +3,10 @@
 Invariants:
 - a writing transaction holds the lock of its pipeline from its first statement to its end, so that
   a claim is a compare-and-swap and a fenced owner writes nothing;
-- nobody keeps others out by falling silent: the server ends a transaction that idles, and a dead
+- a silent process does not keep others out: the server ends a transaction that idles, and a dead
   peer is noticed by both sides within half a minute;
 - tables that vanished or are older than what this process wrote are reported as lost (P502);
-- the driver's and SQLAlchemy's exceptions end here, and no password is in what is told.
+- the driver's and SQLAlchemy's exceptions end here, and no password is in what is reported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from contextlib import contextmanager
 from sqlalchemy import URL, Connection, Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from penstock.connectors.sql.layout import SCHEMA, create_in_schema, is_in_schema
+from penstock.connectors.sql.layout import (
+    SCHEMA,
+    add_pauses,
+    create_in_schema,
+    has_pauses,
+    is_in_schema,
+)
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 
 LOCK_WAIT_SECONDS = 5.0
@@ -38,7 +44,7 @@ _BEGIN = text(
     " set_config('idle_in_transaction_session_timeout', :idle, true)"
 )
 _LOCK = text("SELECT pg_advisory_xact_lock(:class, hashtext(:name))")
-_TELL_CHARACTERS_MAX = 300
+_MESSAGE_CHARACTERS_MAX = 300
 
 # postgresql.org/docs/current/errcodes-appendix.html
 _GONE = {"42P01", "3F000"}
@@ -63,18 +69,19 @@ class StoreServer:
         self._engine: Engine = create_engine(
             url, connect_args=options, pool_pre_ping=True, hide_parameters=True
         ).execution_options(schema_translate_map={None: SCHEMA})
-        self._waits = {
-            "lock": _milliseconds(lock_wait_seconds),
-            "each": _milliseconds(_STATEMENT_SECONDS),
-            "idle": _milliseconds(idle_seconds),
-        }
+        waits = {"lock": lock_wait_seconds, "each": _STATEMENT_SECONDS, "idle": idle_seconds}
+        self._waits = {name: str(round(seconds * 1000)) for name, seconds in waits.items()}
 
     @contextmanager
     def creating(self, pipeline: str) -> Iterator[Connection]:
         """Write in one transaction; the tables are created when they are not there (any more)."""
         with self._translated(), self._engine.begin() as connection:
             connection.execute(_BEGIN, self._waits)
-            self._create(connection)
+            if not (is_in_schema(connection, self._place) and has_pauses(connection)):
+                _lock(connection, _LAYOUT_LOCK)
+                if not is_in_schema(connection, self._place):  # of several, one creates them
+                    create_in_schema(connection)
+                add_pauses(connection)
             _lock(connection, pipeline)
             yield connection
 
@@ -105,13 +112,6 @@ class StoreServer:
         """Close connections; the next use opens them again."""
         self._engine.dispose()
 
-    def _create(self, connection: Connection) -> None:
-        """Create the tables when they are missing; of several that want to, one does."""
-        if not is_in_schema(connection, self._place):
-            _lock(connection, _LAYOUT_LOCK)
-            if not is_in_schema(connection, self._place):
-                create_in_schema(connection)
-
     @contextmanager
     def _translated(self) -> Iterator[None]:
         try:
@@ -123,32 +123,32 @@ class StoreServer:
 
     def _translate(self, error: BaseException | None) -> PenstockError:
         state = getattr(error, "sqlstate", None)
-        told = _told(error)
+        message = " ".join(str(error).split())[:_MESSAGE_CHARACTERS_MAX]
         if state in _GONE:
             return self.lost()
         if state in _LOCKED:
             return UnavailableError(
                 f"the pending store {self._place} is locked by another process",
                 code="P503",
-                hint="see who holds it in pg_stat_activity (application_name penstock); the server "
+                hint="see pg_stat_activity (application_name penstock) for its holder; the server "
                 "ends a transaction that idles, so start again",
             )
-        if state in _REFUSED or (state is None and any(word in told for word in _LOGIN_WORDS)):
+        if state in _REFUSED or (state is None and any(word in message for word in _LOGIN_WORDS)):
             return InvalidError(
-                f"the pending store {self._place} rejected the login: {told}",
+                f"the pending store {self._place} rejected the login: {message}",
                 code="P511",
                 hint=f"try the address with psql; the user needs CREATE on the database once, or a "
                 f"schema named {SCHEMA} of its own",
             )
         if state in _UNWRITABLE:
             return UnavailableError(
-                f"the pending store {self._place} cannot be written: {told}",
+                f"the pending store {self._place} cannot be written: {message}",
                 code="P504",
                 hint="name the primary in the address (target_session_attrs=read-write), or make "
                 "room on its disk; then start again",
             )
         return UnavailableError(
-            f"the pending store {self._place} does not answer: {told}",
+            f"the pending store {self._place} does not answer: {message}",
             code="P512",
             hint="see that the server is up (`pg_isready -h HOST -p PORT`), then start again",
         )
@@ -163,11 +163,3 @@ def _place(url: URL) -> str:
     user = f"{url.username}@" if url.username else ""
     port = f":{url.port}" if url.port else ""
     return f"postgresql://{user}{url.host or ''}{port}/{url.database}"
-
-
-def _milliseconds(seconds: float) -> str:
-    return str(round(seconds * 1000))
-
-
-def _told(error: BaseException | None) -> str:
-    return " ".join(str(error).split())[:_TELL_CHARACTERS_MAX]

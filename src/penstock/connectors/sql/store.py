@@ -11,19 +11,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sql
 
-from penstock.connectors.sql.database import Database
-from penstock.connectors.sql.file import LOCK_WAIT_SECONDS, StoreFile
+from penstock.connectors.sql.file import StoreFile
 from penstock.connectors.sql.layout import (
     ABORTED,
     COMMITTED,
     PENDING,
     commits,
     examined,
+    has_pauses,
+    pauses,
     pipelines,
     rules,
 )
@@ -39,23 +39,17 @@ from penstock.core.serialization import (
     positions_to_json,
 )
 from penstock.core.store_errors import fenced, settled_otherwise
-from penstock.ports.store import ClaimRecord, Examined, Owner
-
-
-def sqlite_store(path: Path, *, lock_wait_seconds: float = LOCK_WAIT_SECONDS) -> SqlStore:
-    """Keep prepared commits in one file; used by any number of threads and processes."""
-    return SqlStore(StoreFile(path, lock_wait_seconds=lock_wait_seconds))
-
-
-def postgresql_store(url: sql.URL) -> SqlStore:
-    """Keep prepared commits in a database on a server; used by any number of hosts."""
-    return SqlStore(StoreServer(url))
+from penstock.ports.store import ClaimRecord, Examined, Owner, Pause
 
 
 class SqlStore:
-    """Implements `ports.store.PendingStore` on a database."""
+    """Implements `ports.store.PendingStore` on a database.
 
-    def __init__(self, database: Database) -> None:
+    A writing transaction of it is alone with its pipeline: what it read cannot change beneath it.
+    It is durable when its block was left without an error.
+    """
+
+    def __init__(self, database: StoreFile | StoreServer) -> None:
         self._database = database
 
     def claim(
@@ -68,7 +62,7 @@ class SqlStore:
         alive_until_ms: int,
         takeover: bool,
     ) -> Claim:
-        """Claim `max(stored, above) + 1`; an owner on this host whose process ended is dead."""
+        """Claim `max(stored, above) + 1`; an owner on this host is dead if its process ended."""
         with self._database.creating(pipeline) as connection:
             held = _holding(connection, pipeline)
             if held is not None and not takeover:
@@ -92,11 +86,12 @@ class SqlStore:
         if held is not None:
             _refuse_alive(pipeline, held, owner, now_ms)
 
-    def heartbeat(self, pipeline: str, claim: Claim, *, alive_until_ms: int) -> None:
-        """Record that the owner is alive."""
+    def heartbeat(self, pipeline: str, claim: Claim, *, alive_until_ms: int) -> Sequence[Pause]:
+        """Record that the owner is alive; return the pauses of its pipeline."""
         with self._database.writing(pipeline) as connection:
             self._check(connection, pipeline, claim)
             _set_alive(connection, pipeline, alive_until_ms)
+            return _pauses(connection, pipeline)
 
     def release(self, pipeline: str, claim: Claim) -> None:
         """Record that the owner has ended; a no-op when fenced, and when the store is lost."""
@@ -122,13 +117,11 @@ class SqlStore:
         commits: Sequence[Committable],
         examined: Mapping[str, Examined],
     ) -> None:
-        """Insert commits as PENDING; one that is there must be equal (P750). All or nothing."""
+        """Insert commits as PENDING; an existing one must be equal (P750). All or nothing."""
         with self._database.writing(pipeline) as connection:
             self._check(connection, pipeline, claim)
-            for commit in commits:
-                _insert(connection, pipeline, commit)
-            for table, noted in examined.items():
-                _put_examined(connection, pipeline, table, noted)
+            _insert(connection, pipeline, commits)
+            _put_examined(connection, pipeline, examined)
 
     def pending(self, pipeline: str) -> Sequence[Committable]:
         """List PENDING commits, oldest epoch first, in the order they were prepared."""
@@ -145,7 +138,7 @@ class SqlStore:
     def settle(
         self, pipeline: str, claim: Claim, commit: Committable, *, landed: bool, reason: str
     ) -> None:
-        """Move a commit to COMMITTED or ABORTED, once (P750); one that is not there is pruned."""
+        """Move a commit to COMMITTED or ABORTED, once (P750); a missing one was pruned."""
         wanted = COMMITTED if landed else ABORTED
         with self._database.writing(pipeline) as connection:
             self._check(connection, pipeline, claim)
@@ -192,6 +185,47 @@ class SqlStore:
                 )
             ).scalar_one_or_none()
 
+    def pause(self, pipeline: str, pause: Pause) -> None:
+        """Pause a table, in place of a pause it has."""
+        values = {
+            "begun_ms": pause.begun_ms,
+            "until_ms": pause.until_ms,
+            "seen_by": pause.seen_by,
+        }
+        with self._database.creating(pipeline) as connection:
+            _put(connection, pauses, {"pipeline": pipeline, "table": pause.table}, values)
+
+    def resume(self, pipeline: str, table: str) -> bool:
+        """End the pause of a table; return whether it had one."""
+        if not self.pauses(pipeline):  # there may be no database yet
+            return False
+        with self._database.creating(pipeline) as connection:
+            ended = connection.execute(
+                sql.delete(pauses).where(pauses.c.pipeline == pipeline, pauses.c.table == table)
+            )
+            return ended.rowcount > 0
+
+    def pauses(self, pipeline: str) -> Sequence[Pause]:
+        """List the pauses by table, also those that are over by their time."""
+        with self._database.reading() as connection:
+            known = connection is not None and has_pauses(connection)
+            return _pauses(connection, pipeline) if connection is not None and known else []
+
+    def confirm_pause(self, pipeline: str, claim: Claim, pause: Pause) -> None:
+        """Record that the owner makes no attempt on a table while this very pause lasts."""
+        with self._database.writing(pipeline) as connection:
+            self._check(connection, pipeline, claim)
+            connection.execute(
+                sql.update(pauses)
+                .where(
+                    pauses.c.pipeline == pipeline,
+                    pauses.c.table == pause.table,
+                    pauses.c.begun_ms == pause.begun_ms,
+                    pauses.c.until_ms == pause.until_ms,
+                )
+                .values(seen_by=claim.generation)
+            )
+
     def close(self) -> None:
         """Let go of the database."""
         self._database.close()
@@ -235,26 +269,48 @@ def _set_alive(connection: sql.Connection, pipeline: str, alive_until_ms: int) -
     )
 
 
-def _insert(connection: sql.Connection, pipeline: str, commit: Committable) -> None:
-    body = committable_to_json(commit)
-    row = _find(connection, pipeline, commit)
-    if row is not None:
-        if (row.state, row.body) != (PENDING, body):
-            raise settled_otherwise(commit, row.state, PENDING)
-        return
-    connection.execute(
-        sql.insert(commits).values(
-            pipeline=pipeline,
-            chain=commit.chain.name,
-            table=commit.chain.table,
-            commit_id=commit.commit_id,
-            attempt=commit.attempt,
-            epoch=commit.epoch,
-            state=PENDING,
-            reason="",
-            body=body,
-        )
+def _pauses(connection: sql.Connection, pipeline: str) -> list[Pause]:
+    columns = (pauses.c.table, pauses.c.begun_ms, pauses.c.until_ms, pauses.c.seen_by)
+    rows = connection.execute(
+        sql.select(*columns).where(pauses.c.pipeline == pipeline).order_by(pauses.c.table)
     )
+    return [Pause(table, begun, until, Generation(seen)) for table, begun, until, seen in rows]
+
+
+def _insert(connection: sql.Connection, pipeline: str, prepared: Sequence[Committable]) -> None:
+    key = (commits.c.chain, commits.c.table, commits.c.commit_id, commits.c.attempt)
+    ids = commits.c.commit_id.in_([commit.commit_id for commit in prepared])
+    found = connection.execute(
+        sql.select(*key, commits.c.state, commits.c.body).where(commits.c.pipeline == pipeline, ids)
+    )
+    stored: dict[tuple[str, str, str, str], tuple[str, str]] = {
+        (chain, table, commit_id, attempt): (state, body)
+        for chain, table, commit_id, attempt, state, body in found
+    }
+    rows = []
+    for commit in prepared:
+        chain, table, body = commit.chain.name, commit.chain.table, committable_to_json(commit)
+        own = (chain, table, commit.commit_id, commit.attempt)
+        state, same = stored.get(own, (PENDING, body))
+        if (state, same) != (PENDING, body):
+            raise settled_otherwise(commit, state, PENDING)
+        if own not in stored:
+            stored[own] = (PENDING, body)
+            rows.append(
+                {
+                    "pipeline": pipeline,
+                    "chain": chain,
+                    "table": table,
+                    "commit_id": commit.commit_id,
+                    "attempt": commit.attempt,
+                    "epoch": commit.epoch,
+                    "state": PENDING,
+                    "reason": "",
+                    "body": body,
+                }
+            )
+    if rows:
+        connection.execute(sql.insert(commits), rows)
 
 
 def _find(
@@ -280,9 +336,19 @@ def _put(
         connection.execute(sql.insert(table).values(**key, **values))
 
 
-def _put_examined(connection: sql.Connection, pipeline: str, table: str, noted: Examined) -> None:
-    key = {"pipeline": pipeline, "table": table}
-    _put(connection, examined, key, {"body": _examined_to_json(noted)})
+def _put_examined(connection: sql.Connection, pipeline: str, noted: Mapping[str, Examined]) -> None:
+    """Replace the rows of tables: a writing transaction is alone with its pipeline."""
+    if not noted:
+        return
+    former = sql.delete(examined).where(
+        examined.c.pipeline == pipeline, examined.c.table.in_(list(noted))
+    )
+    connection.execute(former)
+    rows = [
+        {"pipeline": pipeline, "table": table, "body": _examined_to_json(each)}
+        for table, each in noted.items()
+    ]
+    connection.execute(sql.insert(examined), rows)
 
 
 def _examined_to_json(noted: Examined) -> str:

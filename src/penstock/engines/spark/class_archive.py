@@ -1,8 +1,7 @@
 """Make Java's class archive: Spark's classes, verified and laid out once, mapped at each start.
 
-Half of what a start costs is Java reading some 15,000 classes from jars; an archive of them (JEP
-350, "dynamic class-data sharing") is mapped instead. `penstock prepare` makes it at once; the first
-run makes it in the background, by a process of its own that outlives a short run.
+`penstock prepare` makes it at once, the first run in the background, by a process of its own that
+outlives a short run. Source: JEP 350; docs/design/0121 and 0239.
 
 Invariants:
 - an archive is only ever unused, never wrong: Java itself compares its own build, the jars' paths,
@@ -21,20 +20,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.core.errors import InvalidError, PenstockError
-from penstock.engines.java import SPARK_JAVA_MAJORS, Java, find_java
-from penstock.engines.spark.archive_path import (
-    SUFFIX,
-    archive_folder,
-    archive_for,
-    archive_name,
-)
+from penstock.engines.java import find_java
 from penstock.engines.spark.settings import (
+    ARCHIVE_SUFFIX,
     JAVA_OPTIONS_KEY,
     SparkSettings,
+    archive_for,
     names_an_archive,
 )
 
@@ -53,12 +48,21 @@ def make_archive(environment: Mapping[str, str], folder: Path | None = None) -> 
     """
     from penstock.engines.spark.engine import SparkEngine
 
-    folder = archive_folder(environment) if folder is None else folder
-    path = folder / archive_name(_java(environment), environment)
-    with _kept_as(path) as new:
-        conf = {JAVA_OPTIONS_KEY: f'"-XX:ArchiveClassesAtExit={new}"'}
-        engine = SparkEngine(settings=SparkSettings(master="local[1]", conf=conf)).warm()
-        engine.close(patience_seconds=WRITING_SECONDS_MAX)
+    path = archive_for(find_java(environment), environment, folder)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+            new = Path(scratch) / path.name
+            conf = {JAVA_OPTIONS_KEY: f'"-XX:ArchiveClassesAtExit={new}"'}
+            engine = SparkEngine(settings=SparkSettings(master="local[1]", conf=conf)).warm()
+            engine.close(patience_seconds=WRITING_SECONDS_MAX)
+            new.replace(path)
+    except OSError as error:
+        raise InvalidError(
+            f"Java's class archive cannot be kept as {path}: {error.strerror or error}.",
+            code="P614",
+            hint="run it as the owner of the Python environment; without it starts are slower",
+        ) from error
     _remove_replaced(path)
     return path
 
@@ -74,12 +78,13 @@ def make_in_background(
     if names_an_archive(conf):
         return None
     with contextlib.suppress(PenstockError, OSError):
-        path = archive_for(_java(environment), environment)
-        path = path if folder is None else folder / path.name
-        if path.exists() or _tried_lately(path):
+        path = archive_for(find_java(environment), environment, folder)
+        tried = path.with_name(f"{path.name}{_TRIED}")
+        lately = tried.exists() and time.time() - tried.stat().st_mtime < AGAIN_SECONDS
+        if path.exists() or lately:  # it is being made, or has failed
             return None
         path.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.Popen(  # noqa: S603 - this interpreter, and a module of ours
+        subprocess.Popen(  # noqa: S603 - this interpreter, and Penstock's module
             [sys.executable, "-P", "-m", __name__, str(path.parent)],  # never what lies in cwd
             env=dict(environment),
             stdin=subprocess.DEVNULL,
@@ -94,7 +99,7 @@ def make_in_background(
 def main(folder: Path) -> None:
     """Make the archive in a folder, at the lowest priority, unless another process does."""
     os.nice(LOWEST_PRIORITY)
-    path = folder / archive_name(_java(os.environ), os.environ)
+    path = archive_for(find_java(os.environ), os.environ, folder)
     with (folder / f"{path.name}{_TRIED}").open("ab") as tried:
         try:
             fcntl.flock(tried, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -106,46 +111,15 @@ def main(folder: Path) -> None:
         Path(tried.name).unlink()
 
 
-def _java(environment: Mapping[str, str]) -> Java:
-    return find_java(SPARK_JAVA_MAJORS, environment=environment)
-
-
-def _tried_lately(path: Path) -> bool:
-    """Return whether making an archive was begun within a day: it is being made, or has failed."""
-    try:
-        begun = path.with_name(f"{path.name}{_TRIED}").stat().st_mtime
-    except FileNotFoundError:
-        return False
-    return time.time() - begun < AGAIN_SECONDS
-
-
 def _remove_replaced(path: Path) -> None:
-    """Remove what a new archive replaces: other Sparks' archives, and others of its versions."""
     java_and_spark = path.name.rpartition("-")[0]
     spark = java_and_spark.partition("-spark-")[2]
-    for other in path.parent.glob(f"java-*{SUFFIX}"):
-        versions = other.name.removesuffix(SUFFIX).rpartition("-")[0]
+    for other in path.parent.glob(f"java-*{ARCHIVE_SUFFIX}"):
+        versions = other.name.removesuffix(ARCHIVE_SUFFIX).rpartition("-")[0]
         same_spark = versions.partition("-spark-")[2] == spark
         if other != path and (versions == java_and_spark or not same_spark):
             with contextlib.suppress(OSError):
                 other.unlink()
-
-
-@contextlib.contextmanager
-def _kept_as(path: Path) -> Iterator[Path]:
-    """Yield the path of a file that does not exist yet and is `path` in the end."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            new = Path(folder) / path.name
-            yield new
-            new.replace(path)
-    except OSError as error:
-        raise InvalidError(
-            f"Java's class archive cannot be kept as {path}: {error.strerror or error}.",
-            code="P614",
-            hint="run it as the owner of the Python environment; without it starts are slower",
-        ) from error
 
 
 if __name__ == "__main__":

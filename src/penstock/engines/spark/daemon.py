@@ -7,7 +7,7 @@ worker imports the heavy libraries for itself, and `gc.collect()` walks all of t
 Invariants:
 - with PySpark's own daemon everything works too, slower;
 - only Spark's own archives are removed from `sys.path`, and only when the very same release imports
-  without them: what a user ships is never removed, however much it looks like what is installed;
+  without them: what a user ships is never removed, however similar to what is installed;
 - what does not survive a fork is not used here: no deltalake at all, and of confluent_kafka the
   import only, never a client;
 - a missing library is no error here, but where it is needed.
@@ -51,7 +51,7 @@ _MARKS = ("__init__.py", "version.py")
 
 
 def spare_archives(path: Sequence[str]) -> list[str]:
-    """Return the archives of a module path that Spark puts there and that can be left out.
+    """Return the archives of a module path that Spark puts there and that are not needed.
 
     These are its jars, and pyspark and py4j where the same release is installed: the files that
     name it are equal byte by byte.

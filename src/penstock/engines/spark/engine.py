@@ -15,10 +15,12 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from penstock.core.errors import BugError, InvalidError, PenstockError, UnavailableError
+from penstock.engines.spark.attempts import seen_to_run_once
 from penstock.engines.spark.failures import java_gone, job_failed, results_too_large
 from penstock.engines.spark.session import STOP_SECONDS_MAX, OwnSession, start_session
 from penstock.engines.spark.settings import (
@@ -30,28 +32,29 @@ from penstock.engines.spark.settings import (
     SparkSettings,
     is_local,
 )
-from penstock.engines.spark.task import OUTCOME_COLUMNS, error_from_text, perform
-from penstock.engines.spark.versions import TELL, versions_here
-from penstock.engines.work import LANDING_WORK
+from penstock.engines.spark.task import OUTCOME_COLUMNS, error_from_text, perform, perform_once
+from penstock.engines.spark.versions import REPORT_VERSIONS, versions_here
+from penstock.engines.work import LANDING_WORK, cancelled
+from penstock.ports.runtime import JobResult
 
 CANCEL_AGAIN_SECONDS = 0.2
 CANCEL_ROUNDS_MAX = 150
 DEATH_SECONDS_MAX = 5.0
-SPARKS_RESULT_SIZE = "1g"
-"""Spark's default."""
 WARMING_JOBS_MAX = 64
+SLOWER = (
+    "Workers start with PySpark's own daemon, so a tiny job takes about four times as "
+    f"long: start the session with {DAEMON_KEY}={DAEMON_MODULE}."
+)
 
 
+@dataclass(frozen=True, slots=True)
 class _Run:
-    """One call of `run`, as far as `cancel` must know it."""
+    """What `cancel` must know of one call of `run`."""
 
-    __slots__ = ("cancelled", "ended", "tag", "thread")
-
-    def __init__(self, tag: str) -> None:
-        self.tag = tag
-        self.thread = threading.get_ident()
-        self.cancelled = threading.Event()
-        self.ended = threading.Event()
+    tag: str
+    thread: int = field(default_factory=threading.get_ident)
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    ended: threading.Event = field(default_factory=threading.Event)
 
 
 class SparkEngine:
@@ -84,7 +87,8 @@ class SparkEngine:
         self._current: _Run | None = None
         self.is_local = is_local(str(self._context.master))
         self._versions = {} if self.is_local else versions_here()
-        self.remarks = _remarks(self._context.getConf())
+        own_daemon = self._context.getConf().get(DAEMON_KEY, "") == DAEMON_MODULE
+        self.remarks = () if own_daemon else (SLOWER,)
 
     def warm(self) -> SparkEngine:
         """Run a tiny job, so that the first real one finds workers and a warm Java.
@@ -102,15 +106,29 @@ class SparkEngine:
         """Run all jobs; one result for each, in order.
 
         Raises the first PenstockError in job order that a job ended with; UnavailableError when
-        Java is gone (P601), the run was cancelled (P605), workers died (P606) or Spark gave up
+        Java has ended (P601), the run was cancelled (P605), workers died (P606) or Spark gave up
         (P609); InvalidError for results too large (P607) or executors that differ from the driver
         (P608); BugError for anything else a worker raised (P710).
         """
         return self._perform(self._work, jobs) if jobs else []
 
+    def run_once(self, jobs: Sequence[str]) -> Sequence[JobResult]:
+        """Run all jobs; a later attempt at a task does no work. Raises what `run` raises.
+
+        Where Spark does not show within 2 s how the tasks ran, no job counts as run once.
+        """
+        if not jobs:
+            return []
+        with self._running() as current:
+            texts = self._collect(current, perform_once, self._work, jobs)
+            with self._translated(current):
+                tracker = self._context._jsc.sc().statusTracker()  # noqa: SLF001 - Python's knows no tags
+                once = seen_to_run_once(tracker, current.tag, len(jobs), current.cancelled.wait)
+        return [JobResult(text, ran_once=once and text is not None) for text in texts]
+
     def versions(self) -> Sequence[dict[str, str]]:
         """Return the versions of the workers, by one tiny job; raises what `run` raises."""
-        answers = self._perform(TELL, [""] * min(self.capacity(), WARMING_JOBS_MAX))
+        answers = self._perform(REPORT_VERSIONS, [""] * min(self.capacity(), WARMING_JOBS_MAX))
         return [json.loads(answer) for answer in sorted(set(answers))]
 
     def is_ready(self, patience_seconds: float) -> bool:
@@ -146,29 +164,34 @@ class SparkEngine:
             self._own = None
 
     def _perform(self, work: str, jobs: Sequence[str]) -> Sequence[str]:
+        with self._running() as current:
+            texts = self._collect(current, perform, work, jobs)
+        results = [text for text in texts if text is not None]
+        assert len(results) == len(jobs), "each attempt does its work"
+        return results
+
+    @contextlib.contextmanager
+    def _running(self) -> Iterator[_Run]:
         current = _Run(f"penstock-{os.getpid()}-{id(self)}-{next(self._runs)}")
         self._current = current
         try:
-            rows = self._collect(current, work, jobs)
+            yield current
         finally:
             self._current = None
             current.ended.set()
-        with self._translated(None):
-            bytes_max = self._result_bytes_max
-        return _results(rows, len(jobs), bytes_max)
 
-    @cached_property
-    def _result_bytes_max(self) -> int | None:
-        return result_bytes_max(self._context._conf)  # noqa: SLF001 - it is the session's
-
-    def _collect(self, current: _Run, work: str, jobs: Sequence[str]) -> Sequence[Any]:
+    def _collect(
+        self, current: _Run, task: Callable[..., Any], work: str, jobs: Sequence[str]
+    ) -> Sequence[str | None]:
         from py4j.protocol import Py4JError
 
         with self._translated(current):
-            self._require_running()
+            if self._context._jsc is None:  # noqa: SLF001 - pyspark's own mark of a stopped context
+                raise java_gone("the session was stopped")
+            bytes_max = result_bytes_max(self._context._conf)  # noqa: SLF001 - the session's
             self._context.addJobTag(current.tag)
             numbers = self._spark.range(0, len(jobs), 1, len(jobs))
-            body = partial(perform, self._versions, work, tuple(jobs))
+            body = partial(task, self._versions, work, tuple(jobs))
             try:
                 with _pickled_whole(self._context._conf):  # noqa: SLF001 - the one that counts
                     outcomes = numbers.mapInArrow(body, OUTCOME_COLUMNS)
@@ -178,7 +201,7 @@ class SparkEngine:
                     self._ask_to_cancel(current)
                     raise KeyboardInterrupt from error
                 raise
-        return rows
+        return _results(rows, len(jobs), bytes_max)
 
     def _press(self, current: _Run) -> None:
         """Cancel until the run has ended: its job may not have been submitted yet at first."""
@@ -187,7 +210,7 @@ class SparkEngine:
                 return
 
     def _ask_to_cancel(self, current: _Run) -> bool:
-        """Cancel by tag; return False when Spark is gone."""
+        """Cancel by tag; return False when Spark has ended."""
         from py4j.protocol import Py4JError
 
         if self._context._jsc is None:  # noqa: SLF001 - the session was stopped
@@ -200,48 +223,31 @@ class SparkEngine:
 
     @contextlib.contextmanager
     def _translated(self, current: _Run | None) -> Iterator[None]:
-        """Translate every error of Spark, Py4J and Java, once."""
         from py4j.protocol import Py4JError, Py4JJavaError
         from pyspark.errors import PySparkException
 
         try:
             yield
         except (Py4JJavaError, PySparkException) as error:
-            text = self._text(error)
+            try:
+                text = str(error)  # Java is asked for it
+            except (Py4JError, OSError) as silence:
+                raise self._gone() from silence
             if current is not None and current.cancelled.is_set():
-                raise _cancelled() from error
+                raise cancelled() from error
             raise job_failed(text) from error
         except (Py4JError, OSError, EOFError) as error:
             raise self._gone() from error
         finally:
-            self._untag(current)
-
-    def _untag(self, current: _Run | None) -> None:
-        from py4j.protocol import Py4JError
-
-        if current is None or self._context._jsc is None:  # noqa: SLF001
-            return
-        with contextlib.suppress(Py4JError, OSError):
-            self._context.removeJobTag(current.tag)
-
-    def _text(self, error: Exception) -> str:
-        """Ask Java for an error's text. Raises UnavailableError (P601) when Java cannot answer."""
-        from py4j.protocol import Py4JError
-
-        try:
-            return str(error)
-        except (Py4JError, OSError) as silence:
-            raise self._gone() from silence
+            if current is not None and self._context._jsc is not None:  # noqa: SLF001
+                with contextlib.suppress(Py4JError, OSError):
+                    self._context.removeJobTag(current.tag)
 
     def _gone(self) -> UnavailableError:
         own = self._own
         if own is None or own.is_alive(patience_seconds=DEATH_SECONDS_MAX):
             return java_gone()
         return java_gone(own.output.last_error())
-
-    def _require_running(self) -> None:
-        if self._context._jsc is None:  # noqa: SLF001 - pyspark's own mark of a stopped context
-            raise java_gone("the session was stopped")
 
 
 def _is_interrupt(error: BaseException | None) -> bool:
@@ -271,16 +277,6 @@ def require_classic(session: object) -> None:
         )
 
 
-def _remarks(conf: Any) -> tuple[str, ...]:
-    if conf.get(DAEMON_KEY, "") == DAEMON_MODULE:
-        return ()
-    slower = (
-        "Workers start with PySpark's own daemon, so a tiny job takes about four times as "
-        f"long: start the session with {DAEMON_KEY}={DAEMON_MODULE}."
-    )
-    return (slower,)
-
-
 @contextlib.contextmanager
 def _pickled_whole(conf: Any) -> Iterator[None]:
     """Send jobs of any size in the task: a broadcast would leave its file until the session ends.
@@ -300,16 +296,15 @@ def _pickled_whole(conf: Any) -> Iterator[None]:
 
 def result_bytes_max(conf: Any) -> int | None:
     """Return how many bytes of results the driver accepts, by its SparkConf; None: any."""
-    size: int = conf._jconf.getSizeAsBytes(RESULT_BYTES_KEY, SPARKS_RESULT_SIZE)  # noqa: SLF001
+    size: int = conf._jconf.getSizeAsBytes(RESULT_BYTES_KEY, "1g")  # noqa: SLF001 - Spark's default
     return size or None
 
 
-def _cancelled() -> UnavailableError:
-    return UnavailableError("The run was cancelled.", code="P605", hint="run it again")
+def _results(rows: Sequence[Any], jobs: int, bytes_max: int | None) -> Sequence[str | None]:
+    """Return results in order, None where a later attempt did no work.
 
-
-def _results(rows: Sequence[Any], jobs: int, bytes_max: int | None) -> Sequence[str]:
-    """Return results in order. Raises the first error among them, or P607, P712."""
+    Raises the first error among them, or P607, P712.
+    """
     by_job = {int(row["job"]): row for row in rows}
     if len(rows) != jobs or by_job.keys() != set(range(jobs)):
         raise BugError(
@@ -321,7 +316,7 @@ def _results(rows: Sequence[Any], jobs: int, bytes_max: int | None) -> Sequence[
     for row in outcomes:
         if row["error"] is not None:
             raise error_from_text(row["error"])
-    size = sum(len(row["result"]) for row in outcomes)
+    size = sum(len(row["result"] or "") for row in outcomes)
     if bytes_max is not None and size > bytes_max:
         raise results_too_large(f": {size} characters, at most {bytes_max}")
     return [row["result"] for row in outcomes]

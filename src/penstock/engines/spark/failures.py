@@ -6,7 +6,7 @@
     killed while it started                          P601  UnavailableError  restart
     Python workers died on every attempt, or found
     no memory                                        P606  UnavailableError  more memory
-    results are larger than the driver accepts         P607  InvalidError      smaller epochs
+    results are larger than the driver accepts       P607  InvalidError      smaller epochs
     executors lack penstock, or Python did not start P608  InvalidError      same environment
     any other failure of the job                     P609  UnavailableError
     a worker raised something that is not ours       P710  BugError
@@ -73,7 +73,7 @@ def start_failed(text: str, last_words: str, *, output: str, killed: bool = Fals
 
 
 def java_gone(last_words: str = "") -> UnavailableError:
-    """Build the error for a Java process that is gone; it cannot be restarted in this process."""
+    """Build the error for a Java process that has ended; it cannot be restarted in this process."""
     said = f" Its last words: {last_words[:LINE_CHARACTERS_MAX]}" if last_words else ""
     return UnavailableError(
         f"The Java process of Spark is gone.{said}",
@@ -95,10 +95,15 @@ def job_failed(text: str) -> PenstockError:
             hint="give executors the same environment: spark.archives, or an image, and "
             "spark.pyspark.python",
         )
-    if any(mark in text for mark in _DIED):
-        return _died(_first_line(text))
-    if _NO_MEMORY.match(_python_line(text)):
-        return _died(_python_line(text))
+    died = any(mark in text for mark in _DIED)
+    if died or _NO_MEMORY.match(_python_line(text)):
+        said = _first_line(text) if died else _python_line(text)
+        return UnavailableError(
+            f"Worker processes died on every attempt: {said}",
+            code="P606",
+            hint="check for the out-of-memory killer; raise spark.executor.memoryOverhead, or "
+            "lower slice_bytes",
+        )
     if _TRACEBACK in text:
         return BugError(
             f"A worker failed: {_python_line(text)}",
@@ -116,15 +121,6 @@ def results_too_large(sizes: str = "") -> InvalidError:
         f"The results of one run are larger than the driver accepts{sizes}.",
         code="P607",
         hint="lower commit.or_bytes, or raise spark.driver.maxResultSize",
-    )
-
-
-def _died(said: str) -> UnavailableError:
-    return UnavailableError(
-        f"Worker processes died on every attempt: {said}",
-        code="P606",
-        hint="look for the out-of-memory killer; raise spark.executor.memoryOverhead, or lower "
-        "slice_bytes",
     )
 
 

@@ -1,4 +1,4 @@
-"""Start a Spark session of our own and stop it, leaving nothing behind.
+"""Start a Spark session of our own, and stop it without remains.
 
 Invariants:
 - nothing that Java or a worker prints reaches the user's terminal: the last lines are kept, and
@@ -22,15 +22,16 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from penstock.core.errors import InvalidError, PenstockError
-from penstock.engines.java import SPARK_JAVA_MAJORS, find_java
-from penstock.engines.spark.archive_path import archive_for
+from penstock.engines.java import find_java
 from penstock.engines.spark.failures import start_failed
 from penstock.engines.spark.settings import (
     SparkSettings,
+    archive_for,
     configuration,
     for_command_line,
     is_local,
@@ -84,21 +85,14 @@ class OutputTail:
                 self._lines.append(line.decode(errors="replace").rstrip())
 
 
+@dataclass(frozen=True, slots=True)
 class OwnSession:
     """A running session that we started, with its Java process and scratch folder."""
 
-    def __init__(
-        self,
-        *,
-        spark: Any,
-        process: subprocess.Popen[bytes],
-        output: OutputTail,
-        folder: tempfile.TemporaryDirectory[str],
-    ) -> None:
-        self.spark = spark
-        self.process = process
-        self.output = output
-        self._folder = folder
+    spark: Any
+    process: subprocess.Popen[bytes]
+    output: OutputTail
+    _folder: tempfile.TemporaryDirectory[str]
 
     def is_alive(self, *, patience_seconds: float = 0.0) -> bool:
         """Return whether Java runs; with patience, wait that long for it to end."""
@@ -109,15 +103,12 @@ class OwnSession:
         return False
 
     def stop(self, patience_seconds: float = STOP_SECONDS_MAX) -> None:
-        """Stop Spark, end Java (by SIGKILL when it takes too long), remove the scratch folder.
-
-        Never raises.
-        """
+        """Stop Spark, end Java (SIGKILL if it is slow), remove the scratch folder. Never raises."""
         from py4j.protocol import Py4JError
 
         context = self.spark.sparkContext
         if not self.is_alive():
-            context._jsc = None  # noqa: SLF001 - there is no Java left that could be told to stop
+            context._jsc = None  # noqa: SLF001 - there is no Java left to stop
         with contextlib.suppress(Py4JError, OSError):  # a Java that has just died
             context.stop()
         _end(self.process, patience_seconds)
@@ -131,13 +122,13 @@ def start_session(
     """Start Java and a session, about 4 s. In the main thread it leaves SIGINT as it is.
 
     As soon as Java runs, `launched` is given what kills it, which makes the rest of the start fail.
-    Raises InvalidError: no fit Java (P602), Spark refused the settings (P603), another SparkContext
-    runs in this process (P604); UnavailableError: Java was killed (P601), the cluster does not
-    answer (P610).
+    Raises InvalidError: no suitable Java (P602), Spark refused the settings (P603), another
+    SparkContext runs in this process (P604); UnavailableError: Java was killed (P601), the cluster
+    does not answer (P610).
     """
     from pyspark import SparkContext
 
-    java = find_java(SPARK_JAVA_MAJORS, environment=os.environ)
+    java = find_java(os.environ)
     require_same_spark(os.environ)
     if SparkContext._active_spark_context is not None:  # noqa: SLF001
         raise InvalidError(
@@ -172,7 +163,7 @@ def existing_session() -> Any:
         raise InvalidError(
             "No Spark session runs in this process.",
             code="P604",
-            hint="start it with spark-submit (docs/how-to/run-on-a-cluster.md), or name a master",
+            hint="start it with spark-submit, or name a master in the spec",
         )
     with _sigint_kept():
         try:
@@ -204,6 +195,7 @@ def _start(
 ) -> OwnSession:
     import pyspark
     from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     chosen = configuration(
@@ -212,7 +204,17 @@ def _start(
         archive=archive if archive.exists() else None,
         java_options=java_options_of(os.environ, Path(pyspark.__file__).parent),
     )
-    gateway, output = _launch(for_command_line(chosen))
+    launch_conf = SparkConf(loadDefaults=False).setAll(list(for_command_line(chosen).items()))
+    reading, writing = os.pipe()
+    output = OutputTail(os.fdopen(reading, "rb"))  # which is always read
+    try:
+        with _start_failures(output, None):
+            gateway = launch_gateway(
+                launch_conf,
+                popen_kwargs={"stdout": writing, "stderr": writing, "start_new_session": True},
+            )
+    finally:
+        os.close(writing)
     launched(gateway.proc.kill)
     conf = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
     with _start_failures(output, gateway.proc):
@@ -220,33 +222,12 @@ def _start(
         spark = SparkSession(context)
         # when we are killed, Java removes the emptied folder as its last act
         context._jvm.java.io.File(folder.name).deleteOnExit()  # noqa: SLF001
-    if settings.python is not None:
-        context.pythonExec = settings.python
-    elif is_local(settings.master):
+    if is_local(settings.master):
         context.pythonExec = sys.executable
     elif "PYSPARK_PYTHON" not in os.environ:
         context.pythonExec = chosen.get("spark.pyspark.python", "python3")
     context._accumulatorServer.handle_error = _ignore  # noqa: SLF001 - it would print a traceback
-    return OwnSession(spark=spark, process=gateway.proc, output=output, folder=folder)
-
-
-def _launch(conf: dict[str, str]) -> tuple[Any, OutputTail]:
-    """Start Java, with its output in a pipe that is always read."""
-    from pyspark import SparkConf
-    from pyspark.java_gateway import launch_gateway
-
-    given = SparkConf(loadDefaults=False).setAll(list(conf.items()))
-    reading, writing = os.pipe()
-    output = OutputTail(os.fdopen(reading, "rb"))
-    try:
-        with _start_failures(output, None):
-            gateway = launch_gateway(
-                given,
-                popen_kwargs={"stdout": writing, "stderr": writing, "start_new_session": True},
-            )
-    finally:
-        os.close(writing)
-    return gateway, output
+    return OwnSession(spark, gateway.proc, output, folder)
 
 
 @contextlib.contextmanager
@@ -258,8 +239,11 @@ def _start_failures(output: OutputTail, process: subprocess.Popen[bytes] | None)
     try:
         yield
     except (Py4JError, PySparkException, OSError) as error:
-        text, killed = _text(error), process is not None and _was_killed(process)
+        text, killed = _text(error), False
         if process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                # its connections break a moment before it ends
+                killed = process.wait(timeout=DEATH_SECONDS_MAX) in KILLS
             _end(process)
         _forget()
         raise start_failed(
@@ -267,17 +251,8 @@ def _start_failures(output: OutputTail, process: subprocess.Popen[bytes] | None)
         ) from error
 
 
-def _was_killed(process: subprocess.Popen[bytes]) -> bool:
-    """Return whether a signal ended Java; its connections break a moment before it is gone."""
-    try:
-        code = process.wait(timeout=DEATH_SECONDS_MAX)
-    except subprocess.TimeoutExpired:
-        return False
-    return code in KILLS
-
-
 def _text(error: Exception) -> str:
-    """Return an error's text; Py4J asks Java for it, which may be gone."""
+    """Return an error's text; Py4J asks Java for it, which may have ended."""
     from py4j.protocol import Py4JError
 
     try:

@@ -3,16 +3,21 @@
 Invariants:
 - the user's `conf` overrides every default; Java options are concatenated instead;
 - a local session uses loopback only, so it works offline, and keeps its files in one folder;
-- nothing that looks like a secret is put on a command line, where `ps` would show it.
+- nothing that may be a secret is put on a command line, where `ps` would show it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from penstock.engines.java import Java
 
 DAEMON_MODULE = "penstock.engines.spark.daemon"
 DAEMON_KEY = "spark.python.daemon.module"
@@ -21,7 +26,6 @@ JAVA_DEFAULTS_KEY = "spark.driver.defaultJavaOptions"
 JAVA_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 """Other places of options for the driver's Java."""
 RESULT_BYTES_KEY = "spark.driver.maxResultSize"
-RESULT_BYTES_MAX = 128 * 1024 * 1024
 BROADCAST_KEY = "spark.broadcast.UDFCompressionThreshold"
 BROADCAST_NEVER = "1g"
 TASK_ATTEMPTS_LOCAL = 4
@@ -30,6 +34,7 @@ SOCKET_PATH_BYTES_MAX = 100
 QUICK_JAVA = "-XX:TieredStopAtLevel=1"
 """The driver's Java only schedules: the optimizing compiler would not pay off."""
 SMALL_HEAP_JAVA = "-XX:+UseSerialGC"
+ARCHIVE_SUFFIX = ".jsa"
 
 _SOCKET_NAME_BYTES = len("/.01234567-89ab-cdef-0123-456789abcdef.sock")
 _SECRET = re.compile(r"(?i)secret|password|passwd|token|credential|access\.?key|account\.key")
@@ -37,8 +42,7 @@ _COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
 _ARCHIVE = re.compile(r"-XX:(SharedArchiveFile|ArchiveClassesAtExit)=|-Xshare:off")
 _PLAIN_LOCAL = re.compile(r"local(?:\[(\*|\d+)\])?")
 
-WORKER_ENVIRONMENT = {
-    # notes of the allocator measurements: 10 % less CPU in Parquet-writing workers
+WORKER_ENVIRONMENT = {  # 10 % less CPU in workers that write Parquet
     "MALLOC_MMAP_THRESHOLD_": "1073741824",
     "MALLOC_TRIM_THRESHOLD_": "2147483648",
     "ARROW_DEFAULT_MEMORY_POOL": "system",
@@ -46,6 +50,10 @@ WORKER_ENVIRONMENT = {
 
 _ALWAYS = {
     DAEMON_KEY: DAEMON_MODULE,
+    "spark.app.name": "penstock",
+    "spark.driver.memory": "1g",
+    RESULT_BYTES_KEY: str(128 * 1024 * 1024),
+    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     # thousands of jobs an hour: the listeners' memory of them must not grow
@@ -65,19 +73,10 @@ _ALWAYS = {
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """How to start Spark. `conf` may hold secrets and is never shown.
-
-    `python` is the interpreter of the workers: this one by default in local mode; on a cluster
-    `PYSPARK_PYTHON`, `spark.pyspark.python` or `python3` as Spark itself decides.
-    """
+    """How to start Spark. `conf` may hold secrets and is never shown."""
 
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
-    app_name: str = "penstock"
-    driver_memory: str = "1g"
-    result_bytes_max: int = RESULT_BYTES_MAX
-    python: str | None = None
-    ui: bool = False
 
 
 def is_local(master: str) -> bool:
@@ -102,11 +101,39 @@ def names_an_archive(conf: Mapping[str, str]) -> bool:
     return any(_ARCHIVE.search(conf.get(key, "")) for key in keys)
 
 
+def archive_for(java: Java, environment: Mapping[str, str], folder: Path | None = None) -> Path:
+    """Return the path of the archive for a Java and this environment's Spark; it may not exist."""
+    return (folder or archive_folder(environment)) / archive_name(java, environment)
+
+
+def archive_folder(environment: Mapping[str, str], prefix: Path = Path(sys.prefix)) -> Path:
+    """Return the folder of archives: in the Python environment, or in the user's cache folder."""
+    if os.access(prefix, os.W_OK):
+        return prefix / "var" / "penstock"
+    cache = environment.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "penstock" / _digest([str(prefix)])
+
+
+def archive_name(java: Java, environment: Mapping[str, str]) -> str:
+    """Return the file name of the archive for a Java and this environment's Spark.
+
+    It holds what the archive depends on: versions, and a fingerprint of the Java program and of
+    Spark's jars (names, sizes, times), so that a changed installation has another name.
+    """
+    import pyspark
+
+    home = Path(environment.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    files = [java.path.resolve(), *sorted((home / "jars").glob("*.jar"))]
+    facts = ((file, file.stat()) for file in files)
+    found = _digest(f"{file}\0{stat.st_size}\0{stat.st_mtime_ns}" for file, stat in facts)
+    return f"java-{java.version}-spark-{pyspark.__version__}-{found}{ARCHIVE_SUFFIX}"
+
+
 def java_options_of(environment: Mapping[str, str], spark: Path) -> str:
     """Return the Java options set outside: by variables, and by `spark-defaults.conf`.
 
     `spark` is the folder of Spark where the environment names none. A file that cannot be read is
-    Spark's to judge.
+    left to Spark.
     """
     home = Path(environment.get("SPARK_HOME") or spark)
     folder = Path(environment.get("SPARK_CONF_DIR") or home / "conf")
@@ -128,16 +155,19 @@ def configuration(
     chosen = {
         **_ALWAYS,
         **{f"spark.executorEnv.{name}": value for name, value in WORKER_ENVIRONMENT.items()},
-        "spark.app.name": settings.app_name,
-        "spark.driver.memory": settings.driver_memory,
-        RESULT_BYTES_KEY: str(settings.result_bytes_max),
-        "spark.ui.enabled": "true" if settings.ui else "false",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
         # over loopback TCP every exchange with a worker may stall for 40 ms
         "spark.python.unix.domain.socket.enabled": "true",
     }
     if is_local(settings.master):
-        chosen |= _local(folder)
+        fits = len(folder.encode()) + _SOCKET_NAME_BYTES <= SOCKET_PATH_BYTES_MAX
+        chosen |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.local.dir": folder,
+            JAVA_OPTIONS_KEY: f'"-Djava.io.tmpdir={folder}"',
+            "spark.python.unix.domain.socket.enabled": "true" if fits else "false",
+        }
     given = settings.conf.get(JAVA_OPTIONS_KEY, "")
     users = " ".join([java_options, settings.conf.get(JAVA_DEFAULTS_KEY, ""), given])
     collector = "" if _COLLECTOR.search(users) else SMALL_HEAP_JAVA
@@ -156,16 +186,9 @@ def sharing(archive: Path) -> str:
 
 
 def for_command_line(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return settings without what looks like a secret, which travels over the connection."""
+    """Return settings without what may be a secret, which travels over the connection."""
     return {name: value for name, value in conf.items() if not _SECRET.search(name)}
 
 
-def _local(folder: str) -> dict[str, str]:
-    fits = len(folder.encode()) + _SOCKET_NAME_BYTES <= SOCKET_PATH_BYTES_MAX
-    return {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.local.dir": folder,
-        JAVA_OPTIONS_KEY: f'"-Djava.io.tmpdir={folder}"',
-        "spark.python.unix.domain.socket.enabled": "true" if fits else "false",
-    }
+def _digest(texts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:12]

@@ -13,7 +13,7 @@ from importlib import metadata
 
 from penstock.core.errors import InvalidError
 
-TELL = "penstock.engines.spark.versions:tell"
+REPORT_VERSIONS = "penstock.engines.spark.versions:report"
 """The work that returns a worker's versions, and makes it load its libraries."""
 
 ABSENT = "absent"
@@ -29,17 +29,14 @@ def versions_here() -> dict[str, str]:
     return {"python": python} | {name: _version(name) for name in (*_DISTRIBUTIONS, *_EXTRAS)}
 
 
-def tell(job: str) -> str:
+def report(job: str) -> str:
     """Return the versions here as JSON; the job's text is ignored."""
     del job
     return json.dumps(versions_here(), sort_keys=True)
 
 
 def require_agreement(driver: Mapping[str, str]) -> None:
-    """Raise InvalidError (P608) where this process differs from the driver, naming what does.
-
-    Nothing is compared where the driver sent nothing.
-    """
+    """Raise InvalidError (P608) where this process differs from a driver that sent its versions."""
     differing = disagreements(driver, versions_here()) if driver else []
     if differing:
         raise InvalidError(

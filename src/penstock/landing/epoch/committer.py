@@ -1,4 +1,4 @@
-"""Phase two beside the loop: prepared commits land in the background, under the run's claim.
+"""Phase two: prepared commits land in the background of the loop, under the run's claim.
 
 Invariants:
 - what became of a commit is noted with its table by the coordinator's thread alone;
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from penstock.commit.attempt import CommitContext
-from penstock.core.claims import Claim
 from penstock.core.commits import Chain
 from penstock.core.errors import FencedError, InvalidError, UnavailableError
 from penstock.landing.epoch.commit_queue import CommitBatch, CommitQueue, Outcome
-from penstock.landing.tables.pipeline_run import Run
+from penstock.landing.epoch.pause_watch import PauseWatch
 from penstock.landing.tables.progress import by_table
+from penstock.landing.tables.table_set import TableSet
 from penstock.ownership import fencing
 from penstock.ownership.claim import PipelineClaim
 from penstock.ports.tables import Table
@@ -31,9 +31,16 @@ Returned = TypeVar("Returned")
 class Committer:
     """Commits for the tables of a run, and notes with them what came of it."""
 
-    run: Run
+    tables: TableSet
     claim: PipelineClaim
     queue: CommitQueue
+    pauses: PauseWatch
+
+    @property
+    def paused(self) -> set[str]:
+        """Name the tables that are paused now."""
+        watch = self.pauses
+        return {*watch.pauses.current(watch.clock.now_ms())}
 
     def write(self, act: Callable[[CommitContext], Returned]) -> Returned:
         """Act on ledgers, and again as often as we are fenced there and can claim again."""
@@ -45,26 +52,35 @@ class Committer:
 
     def retry_parked(self, *, patient: bool) -> None:
         """Settle what is pending for tables that are parked; they open again when it is done."""
-        tables, pipeline = self.run.tables, self.run.settings.pipeline
-        due = tables.due_for_retry(self.queue.busy, patient=patient)
+        tables, pipeline = self.tables, self.tables.settings.pipeline
+        paused, rejects = self.paused, tables.settings.quarantine.table
+        due = [
+            name
+            for name in tables.due_for_retry(self.queue.busy, patient=patient)
+            if not (tables.parked[name].is_paused and paused & {name, rejects})
+        ]
         if not due:
             return
-        rows = by_table(pipeline, self.run.environment.store.pending(pipeline))
+        rows = by_table(pipeline, self.tables.environment.store.pending(pipeline))
         for name in due:
             work = tables.recovery_work(name, rows.get(name, []))
             if work is not None:
                 self.queue.submit(CommitBatch(name, work, recovering=True))
 
     def collect(self, timeout_seconds: float) -> None:
-        """Note with their tables what became of commits that ended meanwhile."""
+        """Note with their tables what became of commits that ended meanwhile.
+
+        What was held back for a table goes on once it is paused no longer.
+        """
+        self.pauses.check()
+        self.queue.go_on()
         for outcome in self.queue.take(timeout_seconds):
-            batch = outcome.batch
-            if batch.name in self.run.tables.progress and not batch.recovering:
-                self.run.tables.update(self.run.tables.progress[batch.name].in_flight(-1))
             self._note(outcome)
 
     def _note(self, outcome: Outcome) -> None:
-        tables, name, recovering = self.run.tables, outcome.batch.name, outcome.batch.recovering
+        tables, name, recovering = self.tables, outcome.batch.name, outcome.batch.recovering
+        if name in tables.progress and not recovering:
+            tables.update(tables.progress[name].in_flight(-1))
         landed = all(each.landed for each in outcome.landings)
         if isinstance(outcome.error, FencedError):
             if outcome.claim == self.claim.claim:  # else that was done since, for another table's
@@ -83,17 +99,13 @@ class Committer:
             tables.parked.commit_rejected(name, outcome.landings[-1].reason)
 
     def _reclaim(self, error: FencedError) -> None:
-        tables = self.run.tables
-        self.claim.reacquire(self._claims_now(), error)
+        tables = self.tables
+        chains: list[tuple[Chain, Table]] = []
+        with suppress(UnavailableError, InvalidError):
+            chains += tables.rolled_back_chains()
+        chains += [(each.chain, each.table) for each in tables.active_chains]
+        self.claim.reacquire(fencing.readable_claims(chains), error)
         self.queue.switch_claim(self.claim.two_phase)
         for name in tables.active:
             tables.parked.reopen(name, error.message)
         tables.take_over(self.claim.commit_context)
-
-    def _claims_now(self) -> list[Claim]:
-        """Read afresh the claims that landed last in tables that can be read."""
-        chains: list[tuple[Chain, Table]] = []
-        with suppress(UnavailableError, InvalidError):
-            chains += self.run.tables.rolled_back_chains()
-        chains += [(each.chain, each.table) for each in self.run.tables.active_chains]
-        return fencing.readable_claims(chains)

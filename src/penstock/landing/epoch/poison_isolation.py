@@ -2,8 +2,8 @@
 
 A worker may die of its machine or for want of memory, too. So a run that died is tried once more,
 each job by itself; a job that dies again is cut in halves until single records are left. Those that
-still kill their process, twice by then, are refused without what kills (P343): whoever can look at
-them goes on doing so, that a route and its tables agree on whose they are.
+still kill their process, twice by then, are rejected without the step that kills (P343). Steps that
+can read them go on doing so, so that a route and its tables agree on the table of each record.
 
 Where all that died together live alone, they want more memory than there is: half as many run at
 once from then on, and twice as many again after some runs that lived so.
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.core.errors import UnavailableError
@@ -41,10 +41,10 @@ GOOD_RUNS = 10
 
 @dataclass(slots=True)
 class PoisonIsolation:
-    """Runs the jobs of one coordinator's life, and remembers what was found to kill: surveys, that
-    look at records in a way of their own, or those that land them.
+    """Runs the jobs of one coordinator, and remembers the records that kill: in surveys, which read
+    records in their own way, or in the jobs that land them.
 
-    `at_once` is how many jobs may run together; `good` counts runs that lived, held back by it.
+    `concurrency` is how many jobs may run together; `good` counts runs that lived, held back by it.
     """
 
     environment: Environment
@@ -65,7 +65,9 @@ class PoisonIsolation:
             left = jobs[len(results) :]
             results += self._run_together(left[: self.concurrency])
         if self.concurrency == at_once < len(jobs):
-            self._raise_concurrency()
+            self.good += 1
+            if self.good >= GOOD_RUNS:
+                self.concurrency, self.good = self.concurrency * 2, 0
         return results
 
     def _run_together(self, jobs: Sequence[Job]) -> list[TaskResult]:
@@ -77,71 +79,53 @@ class PoisonIsolation:
             died = error
         settled = [self._run_alone(job, died) for job in jobs]
         if len(jobs) > 1 and all(alone for _, alone in settled):
-            self._lower_concurrency(jobs)
+            at_once = min(len(jobs), self.environment.engine.capacity())
+            self.concurrency, self.good = max(1, at_once // 2), 0
+            lowered = ConcurrencyLowered(jobs[0].epoch, len(jobs), self.concurrency)
+            self.environment.observer(lowered)
         return [result for result, _ in settled]
 
-    def _lower_concurrency(self, jobs: Sequence[Job]) -> None:
-        at_once = min(len(jobs), self.environment.engine.capacity())
-        self.concurrency, self.good = max(1, at_once // 2), 0
-        self.environment.observer(ConcurrencyLowered(jobs[0].epoch, len(jobs), self.concurrency))
-
-    def _raise_concurrency(self) -> None:
-        self.good += 1
-        if self.good >= GOOD_RUNS:
-            self.concurrency, self.good = self.concurrency * 2, 0
-
     def _warned(self, job: Job) -> Job:
-        found = within(job.lanes, self.poison[job.survey])
+        covered: dict[tuple[str, int], list[OffsetRange]] = defaultdict(list)
+        for lane in job.lanes:
+            covered[lane.at.topic_id, lane.at.partition].append(lane.covered)
+        found = {
+            (topic_id, number, offset): kind
+            for (topic_id, number, offset), kind in self.poison[job.survey].items()
+            if any(offset in each for each in covered.get((topic_id, number), ()))
+        }
         return replace(job, poison=found) if found else job
 
     def _run_alone(self, job: Job, died: UnavailableError) -> tuple[TaskResult, bool]:
-        """Run one job alone, without the records that it dies of; tell whether there are none."""
+        """Run one job alone, without the records that kill it; return whether there are none."""
         result = _survived(self.environment, self._warned(job))
         if result is not None:
             return result, True
         search = _Bisection(self.environment, died, self._warned(job))
         for lane in job.lanes:
             search.seek(lane, lane.covered)
-        self.poison[job.survey] = latest(self.poison[job.survey], search.found)
+        former = {
+            at: kind for at, kind in self.poison[job.survey].items() if at not in search.found
+        }
+        newest = [*former.items(), *search.found.items()][-FOUND_MAX:]
+        self.poison[job.survey] = dict(newest)
         result = _survived(self.environment, self._warned(job)) if search.found else None
         if result is None:
             raise died
         return result, False
 
 
-def within(
-    lanes: Iterable[Lane], found: Mapping[Coordinate, PoisonKind]
-) -> dict[Coordinate, PoisonKind]:
-    """Return what lanes cover of what was found."""
-    covered: dict[tuple[str, int], list[OffsetRange]] = defaultdict(list)
-    for lane in lanes:
-        covered[lane.at.topic_id, lane.at.partition].append(lane.covered)
-    return {
-        (topic_id, number, offset): kills
-        for (topic_id, number, offset), kills in found.items()
-        if any(offset in each for each in covered.get((topic_id, number), ()))
-    }
-
-
-def latest(
-    found: Mapping[Coordinate, PoisonKind], more: Mapping[Coordinate, PoisonKind]
-) -> dict[Coordinate, PoisonKind]:
-    """Add what was found now, and give the last of all, as much as is remembered."""
-    former = {where: kills for where, kills in found.items() if where not in more}
-    return dict([*former.items(), *more.items()][-FOUND_MAX:])
-
-
-def _run(world: Environment, jobs: Sequence[Job]) -> list[TaskResult]:
-    results = [result_from_json(text) for text in world.engine.run([*map(job_to_json, jobs)])]
+def _run(environment: Environment, jobs: Sequence[Job]) -> list[TaskResult]:
+    results = [result_from_json(text) for text in environment.engine.run([*map(job_to_json, jobs)])]
     for result in results:
         if result.error is not None:
             raise result.error
     return results
 
 
-def _survived(world: Environment, job: Job) -> TaskResult | None:
+def _survived(environment: Environment, job: Job) -> TaskResult | None:
     try:
-        (result,) = _run(world, [job])
+        (result,) = _run(environment, [job])
     except UnavailableError as error:
         if error.code != DIED:
             raise
@@ -166,7 +150,7 @@ class _Bisection:
                 raise self.died
             where = (lane.at.topic_id, lane.at.partition, covered.start)
             is_row = self._lives(lane, covered, {where: PoisonKind.CONVERTED})
-            self.found[where] = PoisonKind.CONVERTED if is_row else PoisonKind.LOOKED_AT
+            self.found[where] = PoisonKind.CONVERTED if is_row else PoisonKind.READ
             if not self.job.survey:  # which refuses nothing
                 self.environment.observer(PoisonFound(self.job.epoch, str(lane.at), covered.start))
             return
@@ -177,7 +161,6 @@ class _Bisection:
     def _lives(
         self, lane: Lane, covered: OffsetRange, poison: Mapping[Coordinate, PoisonKind]
     ) -> bool:
-        """Return whether who reads a range by itself lives, told of some poison."""
         self.runs += 1
         alone = replace(
             self.job,

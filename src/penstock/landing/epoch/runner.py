@@ -16,11 +16,11 @@ from penstock.core.planning import Epoch, Lane, Slice
 from penstock.core.schema import Schema, Struct
 from penstock.core.schema_join import known
 from penstock.landing.epoch.poison_isolation import PoisonIsolation
-from penstock.landing.settings import Environment, Settings
+from penstock.landing.settings import Environment, Settings, TableTarget
 from penstock.landing.tables.progress import TableProgress
 from penstock.landing.task.messages import Job, TableJob, TaskResult, WriteTarget
 from penstock.landing.task.results import joined_schemas, valid_results
-from penstock.rows.options import Policy
+from penstock.ports.tables import TableState
 from penstock.rows.schema.inference import table_schema
 
 TablesByName = Mapping[str, TableProgress]
@@ -48,7 +48,7 @@ class EpochRunner:
     ) -> tuple[dict[str, Schema], list[TaskResult]]:
         """Read the epoch once for the tables that do not exist, and join what their records show.
 
-        Tables none of whose records shows a column are left out, and those that failed: the tasks'
+        Tables are left out if none of their records shows a column, or if they failed: the tasks'
         results say why.
         """
         missing = {name for name, table in tables.items() if table.position is None}
@@ -59,7 +59,6 @@ class EpochRunner:
         return {name: shown for name, schema in found if (shown := known(schema)).fields}, results
 
     def _job(self, epoch: Epoch, part: Slice, tables: TablesByName, *, survey: bool) -> Job:
-        """Describe the work on a slice; with `survey` its records are looked at only."""
         names = sorted({name for lane in part.lanes for name in lane.tables})
         settings, environment = self.settings, self.environment
         label = f"{settings.pipeline}-{epoch.number}-{part.number}"
@@ -98,9 +97,9 @@ class EpochRunner:
 
 
 def not_surveyed(table: str, at: TopicPartition) -> UnavailableError:
-    """Build the error for a table some of whose records could not be looked at."""
+    """Build the error for a table if some of its records could not be read."""
     return UnavailableError(
-        f"{table} is not created before {at} was looked at, which gave nothing",
+        f"{table} is not created before {at} was read, which returned nothing",
         code="P250",
         hint="check whether the partition has a leader; the run tries again",
     )
@@ -108,16 +107,14 @@ def not_surveyed(table: str, at: TopicPartition) -> UnavailableError:
 
 def restrict_to(epoch: Epoch, tables: Collection[str]) -> Epoch:
     """Return what of an epoch is read for tables: others were parked since it was planned."""
-    parts = [_only(part, tables) for part in epoch.slices]
+    parts = []
+    for part in epoch.slices:
+        lanes = [
+            replace(lane, tables=tuple(name for name in lane.tables if name in tables))
+            for lane in part.lanes
+        ]
+        parts.append(replace(part, lanes=tuple(lane for lane in lanes if lane.tables)))
     return replace(epoch, slices=tuple(part for part in parts if part.lanes))
-
-
-def _only(part: Slice, tables: Collection[str]) -> Slice:
-    lanes = [
-        replace(lane, tables=tuple(name for name in lane.tables if name in tables))
-        for lane in part.lanes
-    ]
-    return Slice(part.number, tuple(lane for lane in lanes if lane.tables))
 
 
 def deprioritize(epoch: Epoch, unresponsive: Sequence[TopicPartition]) -> Epoch:
@@ -131,7 +128,7 @@ def deprioritize(epoch: Epoch, unresponsive: Sequence[TopicPartition]) -> Epoch:
 
 
 def leader_epochs(lanes: Iterable[Lane], tables: TablesByName) -> dict[Lane, int]:
-    """Return the leader epochs of the records before each lane that begins where a table stands."""
+    """Return the leader epoch of the record before each lane that begins at a table's position."""
     return {
         lane: table.leader_epochs[lane.at]
         for lane in lanes
@@ -151,14 +148,23 @@ def table_job(table: TableProgress, lanes: Sequence[Lane]) -> TableJob:
             options,
             None,
             filters=filters,
-            known=table.route_tables or frozenset(),  # a plan is made without a look
+            known=table.route_tables or frozenset(),  # a plan does not list them
             tables_max=table.capacity_left,
         )
     if state is None:
         strict = replace(options, columns="quarantine")  # a field shows that there is a column
         schema = table_schema(Struct(()), {}, strict)
         return TableJob(schema, strict, None, filters=filters, registry=target.registry)
-    types: Policy = options.types
+    return replace(
+        job_of(target, state, topics),
+        quarantined=table.quarantined.within(lanes),
+        tables_max=table.capacity_left,
+    )
+
+
+def job_of(target: TableTarget, state: TableState, topics: Collection[str]) -> TableJob:
+    """Describe a table that is there, for records of some topics."""
+    options, types = target.options, target.options.types
     if types == "evolve" and not state.can_widen:
         types = "quarantine"
     return TableJob(
@@ -171,10 +177,8 @@ def table_job(table: TableProgress, lanes: Sequence[Lane]) -> TableJob:
             types=types,
         ),
         write_target=WriteTarget(target.location.connector, state.target),
-        quarantined=table.quarantined.within(lanes),
-        filters=filters,
+        filters={topic: each for topic, each in target.filters.items() if topic in topics},
         registry=target.registry,
-        tables_max=table.capacity_left,
         computed=target.computed,
         least=state.least,
     )

@@ -1,12 +1,16 @@
-"""When the next epoch is due and how much it may hold, learned from the epochs before."""
+"""When the next epoch is due, how much it may hold, and how far a run reads.
+
+Invariant: a run that ends by itself reads what was there when it listed a partition first, else it
+would never end (docs/design/0227).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.core.offsets import TopicPartition
-from penstock.core.planning import Budget, Epoch
+from penstock.core.offsets import Offset, Positions, TopicPartition
+from penstock.core.planning import Bounds, Budget, Epoch
 from penstock.landing.settings import Settings
 from penstock.landing.task.messages import TaskResult
 from penstock.ports.runtime import Clock
@@ -44,7 +48,19 @@ class EpochTrigger:
 
     def should_fire(self, epoch: Epoch) -> bool:
         """Return whether the time has come, or the planned epoch is full."""
-        return self.wait_seconds() <= 0 or self._full(epoch)
+        if self.wait_seconds() <= 0:
+            return True
+        budget = self._budget
+        assert budget is not None, "an epoch is planned within a budget"
+        size = sum(
+            lane.covered.count * budget.bytes_of(lane.at)
+            for part in epoch.slices
+            for lane in part.lanes
+        )
+        return (
+            epoch.records >= NEARLY_FULL_SHARE * budget.records_max
+            or size >= NEARLY_FULL_SHARE * budget.bytes_max
+        )
 
     def wait_seconds(self) -> float:
         """Return the time until the next epoch is due by the clock."""
@@ -71,15 +87,23 @@ class EpochTrigger:
             seen = min(max(written / read, 0.001), 10.0)
             self._written_per_read += SMOOTHING * (seen - self._written_per_read)
 
-    def _full(self, epoch: Epoch) -> bool:
-        budget = self._budget
-        assert budget is not None, "an epoch is planned within a budget"
-        size = sum(
-            lane.covered.count * budget.bytes_of(lane.at)
-            for part in epoch.slices
-            for lane in part.lanes
-        )
-        return (
-            epoch.records >= NEARLY_FULL_SHARE * budget.records_max
-            or size >= NEARLY_FULL_SHARE * budget.bytes_max
-        )
+
+@dataclass(slots=True)
+class StoppingOffsets:
+    """Bounds what a run reads: `fixed` are ends to catch up to; `keep_first` keeps those listed
+    first: what producers go on to send is the next run's.
+    """
+
+    fixed: Positions | None = None
+    keep_first: bool = False
+    _first: dict[TopicPartition, Offset] = field(default_factory=dict)
+
+    def ends(self, listed: Mapping[TopicPartition, Bounds]) -> dict[TopicPartition, Offset]:
+        """Return the end of each partition that is read, of those that are listed now."""
+        ends = {at: bounds.stop for at, bounds in listed.items()}
+        if self.keep_first:
+            self._first = {**ends, **self._first}
+            ends = {at: min(end, self._first[at]) for at, end in ends.items()}
+        if self.fixed is None:
+            return ends
+        return {at: min(end, self.fixed[at]) for at, end in ends.items() if at in self.fixed}

@@ -1,10 +1,10 @@
-"""How far a replay or a seek may reach: where a chain began, whose rows stand there, what is read.
+"""Ranges that a replay or seek may reach: where a chain began, which rows it has, what is read.
 
 Invariants:
 - nothing before a chain's first position is its own: it is neither replayed nor sought;
-- where the first position is not told any more, rows tell it, or a human does;
+- where the first position is not recorded any more, rows show it, or a person gives it;
 - rows know the name of their topic and nothing else, so what two chains landed from one topic, or
-  what came from two topics of one name, is refused: it cannot be told apart.
+  what came from two topics of one name, is refused: it cannot be distinguished.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def require_single_pipeline(
         if shared:
             raise InvalidError(
                 f"{chain.table}: pipeline {landed.chain} lands {shared[0]} in it too, and rows do"
-                " not say whose they are",
+                " not say which pipeline wrote them",
                 code="P482",
                 hint="let each pipeline land in a table of its own",
             )
@@ -54,7 +54,8 @@ def resolve_partitions(
     for (topic, number), covered in wanted.items():
         these = [at for at in landed if at.topic == topic and number in (None, at.partition)]
         if not these:
-            raise not_landed(table, f"nothing of {_place(topic, number)}")
+            place = topic if number is None else f"{topic}:{number}"
+            raise not_landed(table, f"nothing of {place}")
         found.update(dict.fromkeys(these, covered))
     return found
 
@@ -68,7 +69,7 @@ def bounded_ranges(
 ) -> dict[TopicPartition, OffsetRange]:
     """Bound what is asked for by what has landed, from where the chain began or its `rows` do.
 
-    Raises InvalidError (P472 not landed, P483 it is not told where the chain began).
+    Raises InvalidError (P472 not landed, P483 where the chain began is unknown).
     """
     stretch: dict[TopicPartition, OffsetRange] = {}
     for at, covered in asked.items():
@@ -90,7 +91,7 @@ def bounded_ranges(
 
 
 def start_unknown(table: str, at: TopicPartition, example: str) -> InvalidError:
-    """Build the error for a partition without rows whose start is unknown."""
+    """Build the error for a partition without rows and with an unknown start."""
     return InvalidError(
         f"{table} holds no row of {at}, and its history no longer shows where it started",
         code="P483",
@@ -117,11 +118,7 @@ def unlisted(table: str, at: TopicPartition, bounds: Bounded) -> PenstockError:
             hint=f"land {at.topic} into a table of another name; what is here stays",
         )
     return UnavailableError(
-        f"{at} cannot be listed: no leader, or the topic is gone from Kafka or from the spec",
+        f"{at} cannot be listed: no leader, or the topic is no longer in Kafka or in the spec",
         code="P250",
         hint="bring the partition's broker back, or the topic into the spec, then run again",
     )
-
-
-def _place(topic: str, number: int | None) -> str:
-    return topic if number is None else f"{topic}:{number}"

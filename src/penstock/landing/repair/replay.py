@@ -1,14 +1,14 @@
 """Land a stretch of a table again: the files that hold it are replaced by new ones, in one commit.
 
-Source: docs/design/0110. The way: read from the table which files hold the stretch, refuse unless
-they hold nothing else, read the records again under the present rules (`landing.rereading`), and
-let one compare-and-set on exactly that state take the old files away and bring the new ones.
+The table says which files hold the stretch; a replay is refused unless they hold nothing else. The
+records are read again under the present rules (`landing/repair/reread.py`), and one compare-and-set
+on exactly that state takes the old files away and brings the new ones (docs/design/0110).
 
 Invariants:
 - positions, chain and pending store are as before; until the commit nothing is changed, and a kill
-  leaves files behind that nobody names;
+  leaves unreferenced files;
 - what is in quarantine stays there and lands in no new file;
-- a record that stood in the table and would be refused now stops it: no record leaves both places.
+- a record that is in the table and would be rejected now stops it: no record leaves both places.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from penstock.commit.chain_position import commit_at
 from penstock.commit.manual import land_manual
-from penstock.core.accounting import Tally, total
+from penstock.core.accounting import Tally
 from penstock.core.commits import CommitKind
 from penstock.core.errors import InvalidError
 from penstock.core.file_ranges import Partitioned, partition_files, rows_of, starts_of_rows
@@ -33,7 +33,6 @@ from penstock.landing.repair.allowed_ranges import (
     unlisted,
 )
 from penstock.landing.repair.reread import Ranges, reread
-from penstock.landing.settings import Settings
 from penstock.landing.tables.progress import TableProgress
 from penstock.ports.tables import TableState
 from penstock.rows.options import RowOptions
@@ -80,86 +79,100 @@ class RowCounts:
     positions: int
 
 
-def plan_replay(track: TableProgress, wanted: Requested, bounds: Bounded) -> ReplayPlan:
+def plan_replay(progress: TableProgress, wanted: Requested, bounds: Bounded) -> ReplayPlan:
     """Work out what a replay would replace. Writes nothing.
 
-    `wanted` are ranges by topic and partition; None stands for all partitions, and for all that
+    `wanted` are ranges by topic and partition; None means all partitions, and all that
     landed. Raises InvalidError (P461, P472 not landed, P473 files across the edge, P475
     rows deleted by marks, P478 records that Kafka no longer has, P482 two pipelines, P483 no row
     and no beginning, P485 another topic of that name, P186), UnavailableError (P250).
     """
-    if track.target.is_route or track.target.route is not None:
+    name, position = progress.name, progress.position
+    if progress.target.route is not None:
         raise InvalidError(
-            f"{track.name} is fed record by record by a route, and cannot be replayed",
+            f"{name} is fed record by record by a route, and cannot be replayed",
             code="P474",
             hint="this release replays tables of a fixed name",
         )
-    state = _state(track)
-    asked = resolve_partitions(track.name, track.expected, wanted)
-    columns = source_columns(track.name, track.target.options)
-    assert track.position is not None, "its state was read"
-    table = track.position.table
-    require_single_pipeline(track.chain, table.ledgers(state), asked)
+    if progress.target.options.keyed is not None:
+        raise InvalidError(
+            f"{name} is a keyed table, and cannot be replayed: later changes have replaced rows of"
+            " the stretch",
+            code="P474",
+            hint=f"penstock seek {name} TOPIC:PARTITION:OFFSET  puts it back, and all changes from"
+            " there on are applied again",
+        )
+    if position is None:
+        raise InvalidError(
+            f"table {name} does not exist",
+            code="P461",
+            hint="nothing has landed in it yet, or it was dropped; see  penstock status",
+        )
+    state, table = position.read(), position.table
+    asked = resolve_partitions(name, progress.expected, wanted)
+    columns = source_columns(name, progress.target.options)
+    require_single_pipeline(progress.chain, table.ledgers(state), asked)
     ends = {(at.topic, at.partition): each.start if each else 0 for at, each in asked.items()}
-    told = table.file_sources(state, columns, ends)
-    firsts = starts_of_rows(each.found for each in told)
-    began = table.history(track.chain).began
-    stretch = bounded_ranges(track.name, track.expected, asked, began, firsts)
-    _require_readable(track, stretch, bounds)
+    sources = table.file_sources(state, columns, ends)
+    firsts = starts_of_rows(each.found for each in sources)
+    began = table.history(progress.chain).began
+    stretch = bounded_ranges(name, progress.expected, asked, began, firsts)
+    _require_readable(name, stretch, bounds)
     named = {(at.topic, at.partition): covered for at, covered in stretch.items()}
-    found = partition_files((each.found for each in told), named)
+    found = partition_files((each.found for each in sources), named)
     if found.across:
-        raise straddling(track.name, found, named)
+        raise _straddling(name, found, named)
     inside = {each.path for each in found.inside}
-    altered = [each.found.path for each in told if each.altered and each.found.path in inside]
+    altered = [each.found.path for each in sources if each.altered and each.found.path in inside]
     if altered:
         raise InvalidError(
-            f"{track.name}: rows of {altered[0]} were deleted, and would come back",
+            f"{name}: rows of {altered[0]} were deleted, and would come back",
             code="P475",
             hint="rewrite the table's files without the deleted rows first (compaction)",
         )
-    return ReplayPlan(track.name, stretch, tuple(sorted(inside)), rows_of(found.inside), state)
+    return ReplayPlan(name, stretch, tuple(sorted(inside)), rows_of(found.inside), state)
 
 
 def execute_replay(
-    held: ExclusiveAccess, track: TableProgress, planned: ReplayPlan, *, new_rows: bool = False
+    held: ExclusiveAccess, progress: TableProgress, planned: ReplayPlan, *, new_rows: bool = False
 ) -> Replayed:
     """Read the stretch again and land it in the place of the old files, once.
 
     `new_rows`: land records as well that have no row in these files. Raises DecisionNeededError
-    (P476) when a record that stood in the table would be refused now, InvalidError (P475 more rows
-    than before and not `new_rows`, P478 rows whose records Kafka may no longer have), and what
+    (P476) when a record that is in the table would be rejected now, InvalidError (P475 more rows
+    than before and not `new_rows`, P478 rows with records that Kafka may no longer have), and what
     engines, `land_manual` and writers raise.
     """
-    standing = track.position
-    assert standing is not None, "it was looked at"
-    found = reread(held, track, planned.state, planned.ranges)
+    state, position = planned.state, progress.position
+    assert position is not None, "its state was read"
+    assert state.landed is not None, "a table that is replayed has landed something"
+    found, quarantined = reread(held, progress, state, planned.ranges)
     for at, covered in planned.ranges.items():
         before = planned.counts.get((at.topic, at.partition), 0)
-        seen = RowCounts(before, covered.count - found.quarantined[at])
-        require_all_seen(track.name, at, seen, found.tallies.get(at, Tally()), new_rows=new_rows)
-    tally = total(found.tallies.values())
-    state = planned.state
+        seen = RowCounts(before, covered.count - quarantined[at])
+        require_all_seen(progress.name, at, seen, found.tallies.get(at, Tally()), new_rows=new_rows)
+    # The ledger keeps the rules by which its newest records were decided.
+    rules_hash = state.landed.rules_hash or held.settings.rules_hash
     commit = commit_at(
-        replace(standing, uuid=state.uuid, schema_id=state.schema_id),
+        replace(position, uuid=state.uuid, schema_id=state.schema_id),
         {},
-        tuple(found.files),
-        held.labels("replay", _rules(state, held.settings)),
+        found.files,
+        held.labels("replay", rules_hash),
         kind=CommitKind.REPLACE,
         nonce=f"replay:{state.head}:{held.environment.token()}",
         removes=planned.files,
     )
-    land_manual(commit, planned.state, standing.table, held.claim.commit_context)
-    return Replayed(planned.rows, tally.landed, dict(tally.filtered))
+    land_manual(commit, state, position.table, held.claim.commit_context)
+    return Replayed(planned.rows, found.total.landed, dict(found.total.filtered))
 
 
 def require_all_seen(
     table: str, at: TopicPartition, seen: RowCounts, tally: Tally, *, new_rows: bool
 ) -> None:
-    """Raise InvalidError where a row would be lost (P478), or one come back that was gone (P475).
+    """Raise InvalidError where a row would be lost (P478), or a deleted one come back (P475).
 
     Where every position gave a record, every row's record was among them. Where some gave none, as
-    after compaction and behind transactions, exactly as many rows as there were must come again.
+    after compaction and with transactions, exactly as many rows as there were must come again.
     """
     silent = seen.positions - tally.examined
     if silent and (tally.landed < seen.rows or (new_rows and tally.landed > seen.rows)):
@@ -179,7 +192,7 @@ def require_all_seen(
 
 
 def source_columns(table: str, options: RowOptions) -> dict[str, str]:
-    """Name the columns that tell where rows came from. Raises InvalidError (P186)."""
+    """Name the columns that say where rows came from. Raises InvalidError (P186)."""
     columns = options.source_columns
     lacking = [name for name in NEEDED if name not in columns]
     if lacking:
@@ -191,53 +204,36 @@ def source_columns(table: str, options: RowOptions) -> dict[str, str]:
     return {name: columns[name] for name in NEEDED}
 
 
-def straddling(
+def _straddling(
     table: str, found: Partitioned, stretch: Mapping[tuple[str, int], OffsetRange]
 ) -> InvalidError:
-    """Name the files that hold other rows as well, and the stretch that would hold them whole."""
-    told = ", ".join(each.path for each in found.across[:FILES_NAMED_MAX])
+    named = ", ".join(each.path for each in found.across[:FILES_NAMED_MAX])
     more = len(found.across) - FILES_NAMED_MAX
-    strangers = any(each.rows_without_source for each in found.across)
+    without_source = any(each.rows_without_source for each in found.across)
     wide = " ".join(
         f"{topic}:{number}:{covered.start}-{covered.stop}"
         for (topic, number), covered in sorted(found.widened(stretch).items())
     )
     return InvalidError(
-        f"{table}: files hold rows of the range and others: {told}"
+        f"{table}: files hold rows of the range and others: {named}"
         + (f" and {more} more" if more > 0 else ""),
         code="P473",
         hint="they hold rows without a source: replay cannot replace such files"
-        if strangers
+        if without_source
         else f"replay everything they hold:  penstock replay {table} {wide}",
     )
 
 
-def _require_readable(track: TableProgress, stretch: Ranges, bounds: Bounded) -> None:
+def _require_readable(name: str, stretch: Ranges, bounds: Bounded) -> None:
     for at, covered in stretch.items():
         found = bounds.get(at)
         if found is None:
-            raise unlisted(track.name, at, bounds)
+            raise unlisted(name, at, bounds)
         if found.start > covered.start:
             raise InvalidError(
-                f"{track.name}: {at} offsets {covered.start} to {found.start} are gone from Kafka,"
-                " and would be gone from the table",
+                f"{name}: {at} offsets {covered.start} to {found.start} are no longer in"
+                " Kafka, and would be lost from the table",
                 code="P478",
                 hint=f"replay what Kafka has:  {at.topic}:{at.partition}:{found.start}-"
                 f"{covered.stop}",
             )
-
-
-def _state(track: TableProgress) -> TableState:
-    if track.position is None:
-        raise InvalidError(
-            f"table {track.name} does not exist",
-            code="P461",
-            hint="nothing has landed in it yet, or it was dropped; see  penstock status",
-        )
-    return track.position.table.state(track.chain)
-
-
-def _rules(state: TableState, settings: Settings) -> str:
-    """Leave it to the ledger by which rules its newest stretch was judged."""
-    assert state.landed is not None, "a table that is replayed has landed something"
-    return state.landed.rules_hash or settings.rules_hash

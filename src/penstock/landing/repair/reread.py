@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from penstock.core.accounting import Tally
-from penstock.core.commits import DataFile, EpochNumber
+from penstock.core.commits import EpochNumber
 from penstock.core.errors import DecisionNeededError, UnavailableError
-from penstock.core.events import StretchRead
+from penstock.core.events import ReplayProgressed
 from penstock.core.offsets import OffsetRange, Positions, TopicPartition
 from penstock.core.planning import Epoch, plan
 from penstock.core.resolutions import resolutions_of
@@ -40,51 +40,45 @@ REPORTS_MAX = 100
 Ranges = Mapping[TopicPartition, OffsetRange]
 
 
-@dataclass(slots=True)
-class RereadResult:
-    """What came of a stretch: its files, its counts, and how many positions are in quarantine."""
-
-    files: list[DataFile] = field(default_factory=list)
-    tallies: dict[TopicPartition, Tally] = field(default_factory=dict)
-    quarantined: Counter[TopicPartition] = field(default_factory=Counter)
-
-
 def reread(
-    held: ExclusiveAccess, track: TableProgress, state: TableState, stretch: Ranges
-) -> RereadResult:
-    """Read a stretch and write its files; tell how far it is, a hundred times at most.
+    held: ExclusiveAccess, progress: TableProgress, state: TableState, stretch: Ranges
+) -> tuple[TableResult, Counter[TopicPartition]]:
+    """Read a stretch and write its files; report how far it is, a hundred times at most.
+
+    Returns its files and tallies, and how many of its positions are in quarantine.
 
     Raises DecisionNeededError (P476) when a record would be refused, UnavailableError (P477) when
     Kafka gives nothing, and what engines and writers raise.
     """
     reader = replace(
-        track,
+        progress,
         state=state,
         quarantined=EMPTY,
         leader_epochs={},
         examined={at: covered.start for at, covered in stretch.items()},
     )
     whole = sum(covered.count for covered in stretch.values())
-    done, found, told = 0, RereadResult(), 0
+    done, reported, found = 0, 0, TableResult()
+    quarantined: Counter[TopicPartition] = Counter()
     for part, before, after in _epochs(held, reader, {at: c.stop for at, c in stretch.items()}):
         found.files += part.files
         for at, tally in part.tallies.items():
             found.tallies[at] = found.tallies.get(at, Tally()) + tally
         for topic_id, number, offset in after.quarantined:
             at = TopicPartition(topic_id, number, "")
-            if at in before:  # what is beyond the epoch may be told, too
-                found.quarantined[at] += before[at] <= offset < after.examined[at]
+            if at in before:  # what is beyond the epoch may be among them
+                quarantined[at] += before[at] <= offset < after.examined[at]
         done += sum(after.examined[at] - offset for at, offset in before.items())
-        if done * REPORTS_MAX // whole > told:
-            told = done * REPORTS_MAX // whole
-            held.environment.observer(StretchRead(track.name, done, whole))
-    return found
+        if done * REPORTS_MAX // whole > reported:
+            reported = done * REPORTS_MAX // whole
+            held.environment.observer(ReplayProgressed(progress.name, done, whole))
+    return found, quarantined
 
 
 def _epochs(
     held: ExclusiveAccess, reader: TableProgress, stops: Positions
 ) -> Iterator[tuple[TableResult, Positions, TableProgress]]:
-    """Read epoch by epoch; yield what each found, and where the reader stood before and after."""
+    """Read epoch by epoch; yield what each found, and the reader's positions before and after."""
     settings, environment = held.settings, held.environment
     quarantine = held.tables.quarantine.state(reader.quarantine.chain)
     trigger, number = EpochTrigger(settings, environment.clock), 0
@@ -102,7 +96,15 @@ def _epochs(
             raise error
         held.claim.check()
         found = aggregate(results)[reader.name]
-        _require_all_fit(reader.name, found.total)
+        if quarantined := found.total.quarantined:
+            counts = ", ".join(f"{count} by {code}" for code, count in quarantined.items())
+            raise DecisionNeededError(
+                f"{reader.name}: records in the table would be rejected now ({counts}): nothing was"
+                " changed",
+                code="P476",
+                hint="penstock peek  shows why; fix the rules or the table's columns, then try"
+                " again",
+            )
         reader = replace(reader, examined={**before, **found.reached})
         if reader.examined == before:
             raise UnavailableError(
@@ -112,16 +114,6 @@ def _epochs(
             )
         trigger.observe_sizes(results)
         yield found, before, reader
-
-
-def _require_all_fit(table: str, tally: Tally) -> None:
-    if tally.quarantined:
-        told = ", ".join(f"{count} by {code}" for code, count in tally.quarantined.items())
-        raise DecisionNeededError(
-            f"{table}: records in the table would be rejected now ({told}): nothing was changed",
-            code="P476",
-            hint="penstock peek  shows why; fix the rules or the table's columns, then try again",
-        )
 
 
 def _quarantined(reader: TableProgress, epoch: Epoch) -> frozenset[Coordinate]:
@@ -134,6 +126,6 @@ def _quarantined(reader: TableProgress, epoch: Epoch) -> frozenset[Coordinate]:
     ]
     rejects, landed = reader.quarantine, reader.state.landed
     followed = 0 if landed is None else landed.offsets.get(resolutions_of(reader.name), 0)
-    fates = status_of(rejects.table.read_quarantine(rejects.chain, READ, ranges))
-    found = not_yet_landed(fates, followed).select(["topic_id", "partition", "offset"])
+    statuses = status_of(rejects.table.read_quarantine(rejects.chain, READ, ranges))
+    found = not_yet_landed(statuses, followed).select(["topic_id", "partition", "offset"])
     return frozenset(zip(*found.to_pydict().values(), strict=True))

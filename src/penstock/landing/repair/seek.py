@@ -1,14 +1,14 @@
-"""Put a table's ledger back to where its rows end, so that what is gone is landed again.
+"""Put a table's ledger back to where its rows end, so that what was lost is landed again.
 
-Source: docs/design/0111 and 0219. It is the way out of a rollback, and of rows that somebody
+Source: docs/design/0111 and 0219. It is the way out of a rollback, and of rows that were
 deleted at the end of a table. A seek begins a new segment: what landed before it may land once
 more.
 
 Invariants:
-- a position is put back to the end of the partition's rows or behind it, never before it: no row
-  that is there lands twice;
-- a retried record whose row went is open in the quarantine again before the seek lands; one whose
-  row is there is left as it is;
+- a position is put back to the end of the partition's rows or after it, never before it: no
+  existing row lands twice. A keyed table may be put back before it: its changes are applied again;
+- a retried record without its row is open in the quarantine again before the seek lands; one with
+  its row is left as it is;
 - positions are never put forward: what shall not land is left out by the spec, where it is counted.
 """
 
@@ -28,7 +28,6 @@ from penstock.commit.manual import land_manual
 from penstock.core.commits import Chain, CommitKind, Landed
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import Offset, Positions, TopicPartition
-from penstock.core.planning import Bounds
 from penstock.core.resolutions import records_only, resolutions_of
 from penstock.landing.repair.access import ExclusiveAccess
 from penstock.landing.repair.allowed_ranges import (
@@ -55,22 +54,22 @@ Wanted = Mapping[tuple[str, int], Offset]
 class PartitionMove:
     """Where a partition is put back from and to; `given_up` positions hold no row and stay so.
 
-    `gone` of them are no longer in Kafka.
+    `expired` of them are no longer in Kafka.
     """
 
     at: TopicPartition
     start: Offset
     stop: Offset
     given_up: int
-    gone: int
+    expired: int
 
 
 @dataclass(frozen=True, slots=True)
 class SeekPlan:
     """What a seek would do, on the state it was worked out from.
 
-    `reopened` are the fates (rows/quarantine/status.py) of retried records whose rows went: they
-    are to be open again before it lands.
+    `reopened` are the statuses (rows/quarantine/status.py) of retried records that lost their rows:
+    they are to be open again before it lands.
     """
 
     chain: Chain
@@ -84,8 +83,9 @@ class SeekPlan:
 class SeekBounds:
     """What bounds a seek: where rows end, where the chain began, what Kafka has.
 
-    `whole`: all partitions go back, named or not. So they do after a rollback, for a seek accepts
-    it for the chain: what is gone of the others would never be landed again.
+    `applied_again`: what has landed may land again, as changes by key.
+    `whole`: all partitions go back, named or not. So they do after a rollback: a seek accepts it
+    for the whole chain, and what the others lost would never be landed again.
     """
 
     ends: Mapping[tuple[str, int], int]
@@ -93,21 +93,26 @@ class SeekBounds:
     bounds: Bounded
     whole: bool
     rolled_back: bool = False
+    applied_again: bool = False
 
 
 ROW_GONE = "its row went, and the table was put back: penstock seek"
 
 
-def plan_seek(settings: Settings, world: Environment, name: str, wanted: Wanted) -> SeekPlan:
+def plan_seek(settings: Settings, environment: Environment, name: str, wanted: Wanted) -> SeekPlan:
     """Work out where a table is put back to; without `wanted`, where its rows end. Writes nothing.
+
+    A keyed table that is put back has all changes from there on applied again, by the rules of now:
+    meanwhile rows go back to what they were, and a key that was deleted since may have a row until
+    its delete is applied again.
 
     Raises InvalidError (P185, P186, P461, P474, P472 forward, P479 rows would land twice,
     P482 two pipelines, P483 no row and no beginning, P485 another topic of that name),
-    DecisionNeededError (P455) when the witnesses do not tell what was rolled back.
+    DecisionNeededError (P455) when the witnesses do not show what was rolled back.
     """
-    target = _target(settings, world, name)
+    target = _target(settings, environment, name)
     chain = Chain(settings.pipeline, name)
-    table = world.catalogs[target.location.catalog].load(target.location.name)
+    table = environment.catalogs[target.location.catalog].load(target.location.name)
     state = None if table is None else table.state(chain)
     if table is None or state is None or state.landed is None:
         raise InvalidError(
@@ -131,26 +136,30 @@ def plan_seek(settings: Settings, world: Environment, name: str, wanted: Wanted)
     rows = TableRows(
         table, state, columns, table.file_sources(state, columns, dict.fromkeys(known, 0))
     )
-    retried = _retried(settings, world, chain, state.landed)
+    retried = _retried(settings, environment, chain, state.landed)
     ends = rows.ends(retried)
-    bounds = world.log.bounds(
-        [at for at in world.log.partitions() if (at.topic, at.partition) in known]
-    )
+    log = environment.log
+    bounds = log.bounds([at for at in log.partitions() if (at.topic, at.partition) in known])
     back = state.verdict is Verdict.ROLLED_BACK
     reach = SeekBounds(
-        ends, table.history(chain).began, bounds, whole=back or not wanted, rolled_back=back
+        ends,
+        table.history(chain).began,
+        bounds,
+        whole=back or not wanted,
+        rolled_back=back,
+        applied_again=target.options.keyed is not None,
     )
-    moves = moves_of(name, positions, wanted, reach)
-    gone = _behind(retried, positions, wanted, reach)
-    return SeekPlan(chain, table, state, moves, rows.absent(gone))
+    moves = _moves(name, positions, wanted, reach)
+    lost = _from_target(retried, positions, wanted, reach)
+    return SeekPlan(chain, table, state, moves, rows.absent(lost))
 
 
-def seek(held: ExclusiveAccess, name: str, wanted: Wanted, means: WriteContext) -> SeekPlan:
-    """Look and do: what lost its row is opened again, then the ledger is put back.
+def seek(held: ExclusiveAccess, name: str, wanted: Wanted, context: WriteContext) -> SeekPlan:
+    """Plan and commit: what lost its row is opened again, then the ledger is put back.
 
     Killed in between, it is asked again: what is open stays so, and its row is not there. A
     rollback is fenced first: it may arm a request that brings such a row back (docs/design/0218).
-    Raises what `look` and `do` raise, and what closing raises.
+    Raises what `plan_seek`, `commit_seek` and `QuarantineResolver.reopen` raise.
     """
     planned = plan_seek(held.settings, held.environment, name, wanted)
     if planned.reopened.num_rows and planned.state.verdict is Verdict.ROLLED_BACK:
@@ -160,7 +169,7 @@ def seek(held: ExclusiveAccess, name: str, wanted: Wanted, means: WriteContext) 
         quarantine = held.tables.quarantine
         chain = _rejects(held.settings, planned.chain)
         rejects = read_position(quarantine, chain, held.environment.cluster_id)
-        QuarantineResolver(held, means, name).reopen(rejects, planned.reopened, ROW_GONE)
+        QuarantineResolver(held, context, name).reopen(rejects, planned.reopened, ROW_GONE)
     if planned.moves or planned.state.verdict is Verdict.ROLLED_BACK:
         commit_seek(held, replace(planned, reopened=planned.reopened.slice(0, 0)))
     return planned
@@ -173,10 +182,10 @@ def commit_seek(held: ExclusiveAccess, planned: SeekPlan) -> None:
     """
     assert not planned.reopened.num_rows, "what lost its row is opened again before"
     landed = planned.state.landed
-    assert landed is not None, "it was looked at"
-    stands = position_at(planned.table, planned.chain, planned.state)
+    assert landed is not None, "its state was read"
+    current = position_at(planned.table, planned.chain, planned.state)
     commit = commit_at(
-        replace(stands, segment=stands.segment + 1),
+        replace(current, segment=current.segment + 1),
         {},
         (),
         held.labels("seek", landed.rules_hash),
@@ -194,8 +203,8 @@ def commit_seek(held: ExclusiveAccess, planned: SeekPlan) -> None:
             )
 
 
-def _target(settings: Settings, world: Environment, name: str) -> TableTarget:
-    targets, _, _ = opening.route_topics(settings, world.log.partitions())
+def _target(settings: Settings, environment: Environment, name: str) -> TableTarget:
+    targets, _, _ = opening.route_topics(settings, environment.log.partitions())
     fixed = {known: each for known, each in targets.items() if each.route is None}
     if name in targets and name not in fixed:
         raise InvalidError(
@@ -208,106 +217,98 @@ def _target(settings: Settings, world: Environment, name: str) -> TableTarget:
     return fixed[name]
 
 
-def moves_of(
+def _moves(
     name: str, positions: Positions, wanted: Wanted, reach: SeekBounds
 ) -> tuple[PartitionMove, ...]:
-    """Work out where partitions are put back to. Raises what `look` raises of them."""
     moves = []
-    for at, stands in sorted(positions.items()):
+    for at, current in sorted(positions.items()):
         place = (at.topic, at.partition)
         if not reach.whole and place not in wanted:
             continue
         if at not in reach.bounds:
             raise unlisted(name, at, reach.bounds)
-        first, end = reach.began.get(at), _end(at, stands, reach)
-        asked = wanted.get(place, end if stands else stands)
+        end = _end(at, current, reach)
+        asked = wanted.get(place, end if current else current)
         if asked is None:
             raise start_unknown(name, at, f"penstock seek {name} {at.topic}:{at.partition}:0")
-        _require_between(name, at, asked, (first, end, stands))
-        move = _move(at, stands, asked, asked if end is None else end, reach.bounds[at])
-        if move is not None:
-            moves.append(move)
+        _require_between(name, at, asked, current, reach)
+        stop = Offset(min(max(asked, reach.bounds[at].start), current))
+        expired = max(stop - asked, 0)
+        if stop != current or expired:
+            given_up = max(stop - (asked if end is None else end), 0)
+            moves.append(PartitionMove(at, current, stop, given_up, expired))
     return tuple(moves)
 
 
 def _require_between(
-    name: str,
-    at: TopicPartition,
-    asked: Offset,
-    known: tuple[Offset | None, Offset | None, Offset],
+    name: str, at: TopicPartition, asked: Offset, current: Offset, reach: SeekBounds
 ) -> None:
-    first, end, stands = known
-    if asked > stands:
+    first, end = reach.began.get(at), _end(at, current, reach)
+    if asked > current:
         raise InvalidError(
-            f"{name} stands at {stands} in {at}, and never moves forward",
+            f"{name} is at {current} in {at}, and never moves forward",
             code="P472",
             hint=f'leave records out by the spec:  where: "_kafka_offset >= {asked}"',
         )
     if first is not None and asked < first:
         raise not_landed(name, f"{at} from {first} on, not from {asked}")
-    if end is not None and asked < end:
+    if end is not None and asked < end and not reach.applied_again:
         raise InvalidError(
             f"{name} holds rows of {at} up to offset {end - 1}: from {asked} on they would"
             " land twice",
             code="P479",
             hint=f"to land them again:  penstock replay {name} {at.topic}:{at.partition}:"
-            f"{asked}-{stands}",
+            f"{asked}-{current}",
         )
 
 
-def _end(at: TopicPartition, stands: Offset, reach: SeekBounds) -> Offset | None:
+def _end(at: TopicPartition, current: Offset, reach: SeekBounds) -> Offset | None:
     """Return where the rows of a partition end; without rows, where the chain began if known.
 
-    A retried row may stand ahead of the position, which is never put forward.
+    A retried row may be ahead of the position, which is never moved forward.
     """
     found = reach.ends.get((at.topic, at.partition))
-    return reach.began.get(at) if found is None else Offset(min(found, stands))
+    return reach.began.get(at) if found is None else Offset(min(found, current))
 
 
 def _rejects(settings: Settings, chain: Chain) -> Chain:
     return Chain(f"{settings.pipeline}/{chain.table}", settings.quarantine.table)
 
 
-def _retried(settings: Settings, world: Environment, chain: Chain, landed: Landed) -> pa.Table:
-    """Return the fates of the records whose retry this table's ledger says it followed."""
+def _retried(
+    settings: Settings, environment: Environment, chain: Chain, landed: Landed
+) -> pa.Table:
+    """Return the statuses of the retried records that this table's ledger has followed."""
     followed = landed.offsets.get(resolutions_of(chain.table), Offset(0))
     place = settings.quarantine
-    quarantine = world.catalogs[place.catalog].load(place.name) if followed else None
+    quarantine = environment.catalogs[place.catalog].load(place.name) if followed else None
     if quarantine is None:
         return status_of(())
-    fates = status_of(quarantine.read_quarantine(_rejects(settings, chain), READ))
-    landed_here = pc.and_(pc.equal(fates["into"], chain.table), pc.less(fates["closing"], followed))
-    return fates.filter(pc.fill_null(landed_here, fill_value=False))
+    found = status_of(quarantine.read_quarantine(_rejects(settings, chain), READ))
+    landed_here = pc.and_(pc.equal(found["into"], chain.table), pc.less(found["closing"], followed))
+    return found.filter(pc.fill_null(landed_here, fill_value=False))
 
 
-def _behind(retried: pa.Table, positions: Positions, wanted: Wanted, reach: SeekBounds) -> pa.Table:
-    """Leave out what a seek does not mean: what lies before the positions that it puts back to.
+def _from_target(
+    retried: pa.Table, positions: Positions, wanted: Wanted, reach: SeekBounds
+) -> pa.Table:
+    """Leave out what a seek does not cover: what is before the positions that it puts back to.
 
-    After a rollback what lies before the end of the rows may be gone as well, for retries land
+    After a rollback, what is before the end of the rows may be lost as well, because retries land
     late; only what is given up in between is left out.
     """
     meant = pa.array(np.zeros(retried.num_rows, np.bool_))
-    for at, stands in positions.items():
+    for at, current in positions.items():
         place = (at.topic, at.partition)
         if not reach.whole and place not in wanted:
             continue
-        end = _end(at, stands, reach) or Offset(0)
+        end = _end(at, current, reach) or Offset(0)
         asked = wanted.get(place, end)
         here = pc.and_(
             pc.equal(retried["topic_id"], at.topic_id), pc.equal(retried["partition"], at.partition)
         )
-        behind = pc.greater_equal(retried["offset"], asked)
+        covered = pc.greater_equal(retried["offset"], asked)
         if reach.rolled_back:
-            behind = pc.or_(behind, pc.less(retried["offset"], end))
-        meant = pc.or_(meant, pc.and_(here, behind))
+            covered = pc.or_(covered, pc.less(retried["offset"], end))
+        meant = pc.or_(meant, pc.and_(here, covered))
     return retried.filter(meant)
-
-
-def _move(
-    at: TopicPartition, stands: Offset, asked: Offset, end: Offset, found: Bounds
-) -> PartitionMove | None:
-    stop = Offset(min(max(asked, found.start), stands))
-    gone = max(stop - asked, 0)
-    if stop == stands and not gone:
-        return None
-    return PartitionMove(at, stands, stop, max(stop - end, 0), gone)

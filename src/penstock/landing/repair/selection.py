@@ -31,36 +31,36 @@ class Selection:
     spot: tuple[str, int, int] | None = None
 
 
-def read_quarantine_status(quarantine: Table, track: TableProgress) -> pa.Table:
+def read_quarantine_status(quarantine: Table, progress: TableProgress) -> pa.Table:
     """Read what became of all that was refused for a table or a route."""
-    return status_of(quarantine.read_quarantine(track.quarantine.chain, READ))
+    return status_of(quarantine.read_quarantine(progress.quarantine.chain, READ))
 
 
-def selected(fates: pa.Table, choice: Selection) -> pa.Table:
+def selected(statuses: pa.Table, choice: Selection) -> pa.Table:
     """Return the open records that a choice means."""
-    wanted = pc.equal(fates["status"], OPEN)
+    wanted = pc.equal(statuses["status"], OPEN)
     if choice.codes:
-        wanted = pc.and_(wanted, pc.is_in(fates["code"], value_set=pa.array(choice.codes)))
+        wanted = pc.and_(wanted, pc.is_in(statuses["code"], value_set=pa.array(choice.codes)))
     if choice.spot is not None:
         for name, value in zip(("topic", "partition", "offset"), choice.spot, strict=True):
-            wanted = pc.and_(wanted, pc.equal(fates[name], value))
-    return fates.filter(wanted)
+            wanted = pc.and_(wanted, pc.equal(statuses[name], value))
+    return statuses.filter(wanted)
 
 
-def retryable(fates: pa.Table, choice: Selection) -> pa.Table:
-    """Return the open records to be tried: those that kill who reads them only when they are named.
+def retryable(statuses: pa.Table, choice: Selection) -> pa.Table:
+    """Return the open records to be tried: those that kill their reader only when they are named.
 
     They are named by their code or by their spot.
     """
-    found = selected(fates, choice)
+    found = selected(statuses, choice)
     if choice.codes or choice.spot:
         return found
     return found.filter(pc.not_equal(found["code"], str(RejectCode.POISON)))
 
 
-def batches(fates: pa.Table) -> Iterator[list[Record]]:
-    """Yield records in lots that fit into memory."""
-    yield from batched(records_in(fates))
+def batches(statuses: pa.Table) -> Iterator[list[Record]]:
+    """Yield the records of rows in lots that fit into memory."""
+    return batched(records_in(statuses))
 
 
 def batched(records: Iterator[Record]) -> Iterator[list[Record]]:
@@ -69,18 +69,12 @@ def batched(records: Iterator[Record]) -> Iterator[list[Record]]:
         yield batch
 
 
-def records_in(fates: pa.Table) -> Iterator[Record]:
+def records_in(statuses: pa.Table) -> Iterator[Record]:
     """Yield the records of rows, in their order."""
     partitions: dict[tuple[str, int], TopicPartition] = {}
-    for batch in fates.to_batches():
+    for batch in statuses.to_batches():
         for row in batch.to_pylist():
             place = (row["topic_id"], row["partition"])
             at = partitions.setdefault(place, TopicPartition(*place, row["topic"]))
             stamped = row["timestamp"] is not None
-            yield Record(
-                at,
-                row["offset"],
-                row["code"],
-                timestamp_ms_known=stamped,
-                resolution=row["closing"],
-            )
+            yield Record(at, row["offset"], row["code"], stamped, row["closing"])

@@ -14,12 +14,12 @@ from penstock.core.file_ranges import ends_of_rows
 from penstock.ports.tables import FileSource, Table, TableState
 
 WINDOW = 1 << 16
-"""Offsets that are looked for at once."""
+"""Offsets that are looked up at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """The rows of a state, by their files and, where these do not tell enough, one by one."""
+    """The rows of a state, by their files and, where these do not say enough, one by one."""
 
     table: Table
     state: TableState
@@ -27,9 +27,9 @@ class TableRows:
     files: Sequence[FileSource]
 
     def ends(self, retried: pa.Table) -> dict[tuple[str, int], int]:
-        """Return, by topic and partition, the offset behind the last row that was read in its turn.
+        """Return, by topic and partition, the offset after the last row that was read in its turn.
 
-        A retried row says nothing of what stands before it: it landed late, by itself.
+        A retried row says nothing of what is before it: it landed late, by itself.
         """
         ends = ends_of_rows(each.found for each in self.files)
         late: dict[tuple[str, int], set[int]] = defaultdict(set)
@@ -43,14 +43,14 @@ class TableRows:
         return ends
 
     def absent(self, retried: pa.Table) -> pa.Table:
-        """Leave out the records whose rows are there: they are few, the rows are many."""
+        """Leave out the records that have rows: they are few, the rows are many."""
         if not retried.num_rows:
             return retried
         there = self.table.row_coordinates(self.columns, self.state, pc.unique(retried["offset"]))
         return retried.join(there, there.column_names, join_type="left anti")
 
     def _end_of_others(self, place: tuple[str, int], end: int, late: set[int]) -> int | None:
-        """Look down from the last row, a window at a time, for one that was not retried."""
+        """Search down from the last row, a window at a time, for one that was not retried."""
         ranges = [r for each in self.files if (r := each.found.ranges.get(place)) is not None]
         stop: int = end
         while True:
@@ -63,7 +63,7 @@ class TableRows:
                 return None
             stop = max(below)
         found, there = max(others) + 1, self._at(place, np.array(sorted(late)))
-        while found in there:  # retried, and nothing stands between
+        while found in there:  # retried, and no row is between
             found += 1
         return found
 

@@ -1,15 +1,14 @@
 """Credentials that catalogs lend are renewed before work is handed out that would outlive them.
 
-Invariants: nothing of a table but its credentials changes; a catalog that does not answer, or whose
-client raises what nobody foresaw, leaves them as they are, since half of their time is left: when
-they end, the table is parked.
+Invariants: only a table's credentials change. A catalog that does not answer, or a client that
+raises an unexpected error, leaves them as they are, since half of their time is left. When they
+end, the table is parked.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.core.errors import InvalidError, UnavailableError
 from penstock.landing.tables.progress import TableProgress
 from penstock.ports.tables import TableState
 from penstock.rows import bisection
@@ -31,8 +30,6 @@ def renewed(state: TableState) -> TableState:
         target, following = lease.renew()
     except MemoryError:
         raise
-    except (UnavailableError, InvalidError):
-        return state
     except bisection.FOREIGN:
         return state
     return replace(state, target=target, lease=following)

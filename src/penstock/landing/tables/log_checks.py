@@ -1,7 +1,7 @@
 """Whether the log still has what a table's ledger was written for.
 
-Invariant: a topic that was re-created, and a log that no longer reaches back to where a table
-stands, are found before anything is read; nothing is skipped in silence.
+Invariant: a topic that was re-created, and a log that no longer reaches back to a table's position,
+are found before anything is read; nothing is skipped in silence.
 """
 
 from __future__ import annotations
@@ -9,23 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from penstock.core.errors import DecisionNeededError
-from penstock.core.offsets import TopicPartition
+from penstock.core.offsets import OffsetRange, TopicPartition
 from penstock.core.planning import Bounds
 from penstock.landing.tables.progress import TableProgress
 
 RETENTION = "P252"
+SHOWN_MAX = 5
 
 
 def check_recreated(tables: Iterable[TableProgress], listing: Iterable[TopicPartition]) -> None:
-    """Raise DecisionNeededError when a topic's name stands for another topic now
+    """Raise DecisionNeededError when a topic's name belongs to another topic now
     (failure-modes.md K7).
     """
     now = {at.topic: at.topic_id for at in listing}
     for table in tables:
         known = {at.topic_id for at in table.expected}
         for at in table.expected:
-            other = now.get(at.topic)
-            if other is not None and other not in known:
+            other = now.get(at.topic, at.topic_id)
+            if other not in known:
                 raise DecisionNeededError(
                     f"topic {at.topic} was deleted and created again: {table.name} was fed from "
                     f"id {at.topic_id}, the topic is {other} now",
@@ -37,24 +38,33 @@ def check_recreated(tables: Iterable[TableProgress], listing: Iterable[TopicPart
 def check_truncated(
     table: TableProgress, bounds: Mapping[TopicPartition, Bounds]
 ) -> DecisionNeededError | None:
-    """Return the error where the log no longer reaches back to where a table stands, or was cut
-    off above it.
+    """Return the error where the log no longer reaches back to a table's position, or was cut off
+    above it.
     """
+    gaps: dict[TopicPartition, OffsetRange] = {}
     for at, offset in sorted(table.examined.items()):
         found = bounds.get(at)
         if found is None:
             continue
-        if found.start > offset:
-            return DecisionNeededError(
-                f"{table.name}: {at} offsets {offset} to {found.start} are gone from Kafka "
-                f"(retention), {found.start - offset} positions",
-                code=RETENTION,
-                hint="to continue after the gap and record it:  penstock run --accept gap",
-            )
         if found.high < offset:
             return DecisionNeededError(
                 f"{table.name}: {at} ends at {found.high}, but {offset} landed: it was truncated",
                 code="P253",
                 hint="unclean leader election lost records the table holds: see the brokers' logs",
             )
-    return None
+        if found.start > offset:
+            gaps[at] = OffsetRange(offset, found.start)
+    return _gone(table.name, gaps) if gaps else None
+
+
+def _gone(table: str, gaps: Mapping[TopicPartition, OffsetRange]) -> DecisionNeededError:
+    """Build the error for offsets that retention took before the table landed them."""
+    total = sum(each.count for each in gaps.values())
+    named = [f"{at} offsets {each.start:,} to {each.stop:,}" for at, each in gaps.items()]
+    more = f", and {len(named) - SHOWN_MAX:,} more partitions" if len(named) > SHOWN_MAX else ""
+    return DecisionNeededError(
+        f"{table}: {', '.join(named[:SHOWN_MAX])}{more} are gone from Kafka (retention): "
+        f"{total:,} offsets would be given up",
+        code=RETENTION,
+        hint="to continue after the gap and record it:  penstock run --accept gap",
+    )

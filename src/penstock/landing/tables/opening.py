@@ -1,6 +1,10 @@
-"""Find where every table stands before anything is read: its ledgers, and what they know of it.
+"""Find the position of every table before anything is read: its ledgers, and what they know of it.
 
-Invariant: a table that was rolled back, or was fed from another cluster, is not opened.
+Invariants:
+- a table that was rolled back, or was fed from another cluster, is not opened, nor one whose rows
+  were changed by other keys, or cannot be changed by keys at all;
+- a table is created with its ledger before anything of the epoch that called for it is prepared
+  (failure-modes.md W8).
 """
 
 from __future__ import annotations
@@ -12,9 +16,13 @@ from typing import NamedTuple
 
 from penstock.commit.chain_position import ChainPosition, read_position, sound_position
 from penstock.commit.creation import create
-from penstock.core.commits import Chain
+from penstock.commit.errors import require_same_keys
+from penstock.core.claims import Claim
+from penstock.core.commits import Chain, Keyed, first_ledger
 from penstock.core.errors import InvalidError
-from penstock.core.offsets import TopicPartition
+from penstock.core.key_columns import require_key_columns, require_sequence_columns
+from penstock.core.offsets import Positions, TopicPartition
+from penstock.core.schema import Schema
 from penstock.landing.settings import Environment, Settings, TableTarget
 from penstock.landing.tables.progress import TableProgress
 from penstock.landing.tables.valid_through import ValidThrough
@@ -64,7 +72,7 @@ def open_quarantine(settings: Settings, environment: Environment) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class TableOpener:
-    """Reads where tables stand. Writes nothing.
+    """Reads the positions of tables, and creates them.
 
     All of it raises UnavailableError, InvalidError or DecisionNeededError about one table alone.
     """
@@ -74,7 +82,7 @@ class TableOpener:
     quarantine: Table
 
     def open(self, target: TableTarget) -> TableProgress:
-        """Read where a table, or a route, and its quarantine chain stand."""
+        """Read the positions of a table, or a route, and of its quarantine chain."""
         own, rejects = chains_of(self.settings, target)
         if target.is_route:
             return self._open_route(target, rejects)
@@ -90,17 +98,16 @@ class TableOpener:
         return opened.excluding(quarantined_by(opened.quarantine, opened))
 
     def attach(self, progress: TableProgress, table: Table) -> TableProgress:
-        """Read where an existing table stands; what was examined stays examined."""
+        """Read the position of an existing table; what was examined stays examined."""
         state = table.state(progress.chain)
-        require_columns(progress.target, state)
+        require_usable(progress.target, table, state)
         position = sound_position(table, progress.chain, state, self.environment.cluster_id)
         return replace(_as_stated(progress, state), position=position)
 
     def _open_route(self, target: TableTarget, chain: Chain) -> TableProgress:
-        """Read where a route stands: its own chain is the quarantine's, for no rows land in it.
+        """Read the position of a route: its own chain is the quarantine's, as no rows land in it.
 
-        Below where it stands, every record's table is there, with a ledger, or the record is
-        rejected.
+        Below this position, every record's table exists, with a ledger, or the record is rejected.
         """
         state = self.quarantine.state(chain)
         position = sound_position(self.quarantine, chain, state, self.environment.cluster_id)
@@ -108,6 +115,27 @@ class TableOpener:
             target, chain, position, position=position, examined=dict(position.expected)
         )
         return _as_stated(progress, state)
+
+    def create_table(
+        self, target: TableTarget, shown: Schema, start_offsets: Positions, claim: Claim
+    ) -> Table:
+        """Create a target's table for what its records show, its ledger at start offsets."""
+        settings, environment, location = self.settings, self.environment, target.location
+        chain = Chain(settings.pipeline, location.table)
+        keys = target.options.keys
+        ledger = first_ledger(
+            chain,
+            claim,
+            environment.cluster_id,
+            settings.rules_hash,
+            start_offsets,
+            keyed=Keyed(keys, compares_offsets=True, sequence=target.options.sequence)
+            if keys
+            else None,
+        )
+        catalog, definition = environment.catalogs[location.catalog], target.definition_for(shown)
+        named = (location.table, location.name)
+        return create(catalog, named, definition, (ledger,), environment.observer)
 
     def load(self, target: TableTarget) -> Table | None:
         """Load a target's table; None where there is none."""
@@ -147,6 +175,19 @@ def table_absent(table: str) -> InvalidError:
     )
 
 
+def require_usable(target: TableTarget, table: Table, state: TableState) -> None:
+    """Raise InvalidError or DecisionNeededError when rows of the target cannot land in the table:
+    it lacks a column, was changed by other keys, or none of its rows can be replaced.
+    """
+    name, keys, sequence = target.location.table, target.options.keys, target.options.sequence
+    require_columns(target, state)
+    require_same_keys(name, state.landed, keys, sequence)
+    if keys:
+        require_key_columns(name, state.schema, keys)
+        require_sequence_columns(name, state.schema, sequence)
+        table.require_row_deletes(state)
+
+
 def require_columns(target: TableTarget, state: TableState) -> None:
     """Raise InvalidError when the table lacks a column that Penstock is to fill."""
     lacking = [
@@ -158,10 +199,32 @@ def require_columns(target: TableTarget, state: TableState) -> None:
         raise InvalidError(
             f"table {target.location.table} has no column {', '.join(lacking)}",
             code="P457",
-            hint="add the column, or list the source columns it has:  source_columns: []",
+            hint="add the column"
+            if target.options.keys
+            else "add the column, or list the source columns it has:  source_columns: []",
         )
+    for column in target.options.soft_columns:
+        there = state.schema.field(column.name)
+        if there is None or there.type is not column.type or there.required:
+            held = "no such column" if there is None else f"one of {there.type}"
+            held += ", which is required" if there is not None and there.required else ""
+            raise InvalidError(
+                f"deletes: soft needs an optional column {column.name} of {column.type}, and table "
+                f"{target.location.table} has {held}",
+                code="P457",
+                hint="add the column, or name another one under  soft",
+            )
     if not target.options.case_sensitive:
         require_distinct(state.schema, target.location.table)
+
+
+def required_of_deleted(target: TableTarget, state: TableState) -> list[str]:
+    """List the required columns for which a soft delete that brings a key alone has no value."""
+    options = target.options
+    if not options.soft_columns:
+        return []
+    known = {*options.keys, *options.beside_value}
+    return [f.name for f in state.schema.fields if f.required and f.name not in known]
 
 
 def quarantined_by(
@@ -177,6 +240,4 @@ def quarantined_by(
         for at, stop in quarantine.expected.items()
         if at in table.examined and table.examined[at] < stop
     ]
-    return (
-        frozenset(quarantine.table.quarantined(quarantine.chain, ahead)) if ahead else frozenset()
-    )
+    return frozenset(quarantine.table.quarantined(quarantine.chain, ahead) if ahead else ())

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from penstock.commit.pauses import PAUSED
 from penstock.core.errors import (
     BugError,
     DecisionNeededError,
@@ -18,7 +19,7 @@ from penstock.core.errors import (
     PenstockError,
     UnavailableError,
 )
-from penstock.core.events import TableLeft, TableParked
+from penstock.core.events import TableAbandoned, TableParked
 from penstock.landing.foreign_errors import acting_on_table
 from penstock.landing.settings import TableLocation
 from penstock.ports.runtime import Clock, Observer
@@ -47,14 +48,13 @@ class Parked:
 
     @property
     def needs_decision(self) -> bool:
-        """Return whether only a human can bring it back, or a version that fixes a bug."""
+        """Return whether only a person can bring it back, or a version that fixes a bug."""
         return isinstance(self.error, DecisionNeededError | BugError)
 
-    def is_due(self, now: float, *, patient: bool) -> bool:
-        """Return whether it is to be tried again; in a run without patience that has an end."""
-        return (
-            not self.needs_decision and self.retry_at <= now and (patient or self.tries < TRIES_MAX)
-        )
+    @property
+    def is_paused(self) -> bool:
+        """Return whether it is parked only until a pause is over."""
+        return self.error.code == PAUSED
 
 
 @dataclass(slots=True, eq=False)
@@ -89,18 +89,18 @@ class ParkedTables(Mapping[str, Parked]):
             self.park(name, error)
 
     def park(self, name: str, error: PenstockError) -> None:
-        """Park a table, loudly; it is tried again after a while unless a human must act."""
+        """Park a table, loudly; it is tried again after a while unless a person must act."""
         before, now = self._parked.get(name), self.clock.monotonic()
         since = now if before is None else before.since
-        self._tries[name] += 1
-        retry_at = now + retry_delay_seconds(self._tries[name])
+        self._tries[name] += error.code != PAUSED
+        retry_at = now + retry_delay_seconds(max(self._tries[name], 1))
         self._parked[name] = Parked(error, since, retry_at, self._tries[name], internal=False)
         self._recovering.discard(name)
         if before is None or before.internal or before.error.code != error.code:
             self._report(name)
 
     def reopen(self, name: str, reason: str) -> None:
-        """Leave a table out until its queue is empty, to open it again where it really stands."""
+        """Leave a table out until its queue is empty, then open it at its real position."""
         self._recovering.discard(name)
         if name not in self._parked:
             now = self.clock.monotonic()
@@ -115,7 +115,7 @@ class ParkedTables(Mapping[str, Parked]):
         del self._tries[name]
 
     def commit_rejected(self, name: str, reason: str) -> None:
-        """Read a table again whose commit no longer fitted; after a pause when that goes on."""
+        """Read a table again after a rejected commit; after a pause when that goes on."""
         self._tries[name] += 1
         if self._tries[name] < REJECTED_COMMITS_MAX:
             self.reopen(name, reason)
@@ -123,12 +123,17 @@ class ParkedTables(Mapping[str, Parked]):
             self.park(name, desynchronized(name, reason))
 
     def due(self, busy: Collection[str], *, patient: bool) -> list[str]:
-        """List those that are to be tried again now, but for busy ones and those in recovery."""
+        """List those that are to be tried again now, but for busy ones and those in recovery.
+
+        A run that is not `patient` tries a table `TRIES_MAX` times at most.
+        """
         now = self.clock.monotonic()
         return [
             name
             for name, parked in self._parked.items()
-            if parked.is_due(now, patient=patient)
+            if not parked.needs_decision
+            and parked.retry_at <= now
+            and (patient or parked.tries < TRIES_MAX)
             and name not in self._recovering
             and name not in busy
         ]
@@ -151,16 +156,11 @@ class ParkedTables(Mapping[str, Parked]):
             if name not in self._without_topics
         )
 
-    @property
-    def all_need_decision(self) -> bool:
-        """Return whether none comes back without a human."""
-        return all(parked.needs_decision for parked in self._parked.values())
-
     def report_without_topics(self, routed: Collection[str]) -> None:
-        """Wait no more for tables whose topics are gone; they return only as others do."""
+        """Wait no more for tables whose topics no longer exist; they return only as others do."""
         before, self._without_topics = self._without_topics, self._parked.keys() - routed
         for name in sorted(self._without_topics - before):
-            self.observer(TableLeft(name))
+            self.observer(TableAbandoned(name))
         for name in sorted((before & self._parked.keys()) - self._without_topics):
             self._report(name)
 
@@ -176,7 +176,7 @@ def retry_delay_seconds(tries: int) -> float:
 
 
 def desynchronized(table: str, reason: str) -> UnavailableError:
-    """Build the error for a table that stands elsewhere than was thought."""
+    """Build the error for a table that is at another position than expected."""
     return UnavailableError(f"{table}: {reason}", code="P460", hint="it is opened again")
 
 
@@ -186,13 +186,4 @@ def table_missing(location: TableLocation) -> UnavailableError:
         f"table {location.table} is missing, and commits are prepared for it",
         code="P459",
         hint="restore the table; the run continues with it by itself",
-    )
-
-
-def missed_spec_change(table: str) -> UnavailableError:
-    """Build the error for a table that trails under rules that are no longer in force."""
-    return UnavailableError(
-        f"table {table} was unavailable when the spec changed, and is behind the other tables",
-        code="P463",
-        hint="run again: it first catches up under its former rules",
     )

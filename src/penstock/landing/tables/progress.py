@@ -1,4 +1,4 @@
-"""Where one table stands: what it has landed, what is pending, what was examined.
+"""The position of one table: what it has landed, what is pending, what was examined.
 
 Invariants:
 - `expected` is what the table will have landed once its pending commits are in; a commit begins
@@ -16,21 +16,14 @@ from dataclasses import dataclass, field, replace
 from penstock.commit.chain_position import ChainPosition
 from penstock.core.accounting import Tally
 from penstock.core.commits import Chain, Committable, target_of
-from penstock.core.offsets import (
-    LeaderEpochs,
-    Offset,
-    Positions,
-    TopicPartition,
-    between,
-    without,
-)
+from penstock.core.offsets import LeaderEpochs, Offset, Positions, TopicPartition, between, without
 from penstock.core.planning import Bounds
 from penstock.core.schema import Schema
 from penstock.landing.settings import Settings, TableTarget
 from penstock.landing.tables.quarantined_offsets import EMPTY, QuarantinedOffsets
 from penstock.landing.tables.valid_through import ValidThrough
 from penstock.landing.task.results import TableResult
-from penstock.ports.store import Examined, PendingStore
+from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableState
 
 
@@ -39,9 +32,9 @@ class TableProgress:
     """The progress of one target table in a run.
 
     `position` is None while the table does not exist; `start_offsets` is then where its ledger will
-    begin: what the quarantine chain has durably landed, never what is only pending. A route stands
-    in its quarantine chain; `route_tables` are its tables, None until all were looked for, and
-    `foreign_tables` others of such names, with when they are looked at again. `capacity_left` is
+    begin: what the quarantine chain has durably landed, never what is only pending. A route keeps
+    its position in its quarantine chain; `route_tables` are its tables, None until all were listed;
+    `foreign_tables` are others of such names, with when to check them again. `capacity_left` is
     for how many more tables there is room; for a table, for how many columns. `pending_schema` is
     the schema it is to get before it is read for again; `wants_tables`: records ask a route for
     tables, which it is given once all is landed that was examined before.
@@ -108,10 +101,9 @@ class TableProgress:
 
     def after(self, commit: Committable) -> TableProgress:
         """Return it as it is expected once a commit of one of its chains is in."""
-        for each in self.positions:
-            if each.chain == commit.chain:
-                return self.with_chain(each.after(commit))
-        raise AssertionError(f"{commit.chain} is no chain of {self.name}")
+        position = next((each for each in self.positions if each.chain == commit.chain), None)
+        assert position is not None, f"{commit.chain} is no chain of {self.name}"
+        return self.with_chain(position.after(commit))
 
     def excluding(self, coordinates: Collection[tuple[str, int, int]]) -> TableProgress:
         """Return it with further records that are in quarantine and land in it no more."""
@@ -125,7 +117,7 @@ class TableProgress:
 def advance(
     progress: TableProgress, commits: Sequence[Committable], found: TableResult
 ) -> TableProgress:
-    """Move over an epoch whose commits are in the pending store."""
+    """Advance over an epoch once its commits are in the pending store."""
     for commit in commits:
         progress = progress.after(commit)
     return replace(
@@ -134,17 +126,6 @@ def advance(
         leader_epochs=epochs_after(progress, found),
         quarantined=progress.quarantined.beyond(found.reached),
         commits_in_flight=progress.commits_in_flight + bool(commits),
-    )
-
-
-def skip_examined(progress: TableProgress, reached: Positions) -> TableProgress:
-    """Move forward over what was examined before; the epochs before there are unknown."""
-    ahead = {at: offset for at, offset in reached.items() if offset > progress.examined[at]}
-    return replace(
-        progress,
-        examined={**progress.examined, **ahead},
-        leader_epochs=without(progress.leader_epochs, ahead),
-        quarantined=progress.quarantined.beyond(ahead),
     )
 
 
@@ -161,13 +142,18 @@ def update_valid_through(
     listed_at_ms: int,
 ) -> TableProgress:
     """Work out through what time all records have been read after an epoch."""
-    examined = {**progress.examined, **found.reached}
-    given = (progress.wanted, examined, found.newest_ms, listed, listed_at_ms)
-    return replace(progress, valid_through=progress.valid_through.updated(*given))
+    updated = progress.valid_through.updated(
+        wanted=progress.wanted,
+        examined={**progress.examined, **found.reached},
+        newest_ms=found.newest_ms,
+        listed=listed,
+        listed_at_ms=listed_at_ms,
+    )
+    return replace(progress, valid_through=updated)
 
 
 def retention_gap(progress: TableProgress, bounds: Mapping[TopicPartition, Bounds]) -> TableResult:
-    """Book the positions that retention took away, by a human's leave, as filtered."""
+    """Count positions that retention deleted as filtered, once a person has agreed."""
     reached = {
         at: bounds[at].start
         for at, offset in progress.examined.items()
@@ -177,7 +163,7 @@ def retention_gap(progress: TableProgress, bounds: Mapping[TopicPartition, Bound
     for at, start in reached.items():
         lost = start - progress.examined[at]
         tallies[at] = Tally(examined=lost, filtered={"lost to retention": lost})
-    return TableResult(reached, (), (), tallies, {}, dict.fromkeys(reached))
+    return TableResult(reached, tallies=tallies, leader_epochs=dict.fromkeys(reached))
 
 
 def by_table(pipeline: str, rows: Iterable[Committable]) -> dict[str, list[Committable]]:
@@ -202,24 +188,23 @@ def positions_of(
     }
 
 
-def examined_of(progress: TableProgress, rules_hash: str) -> Examined:
-    """Return what to keep of a table beside its pending commits, with the rules it was read by."""
-    return Examined(
-        dict(progress.expected),
-        dict(progress.quarantine.expected),
-        dict(progress.examined),
-        rules_hash,
-    )
-
-
 def resume_examined(
     settings: Settings, store: PendingStore, progress: TableProgress
 ) -> TableProgress:
-    """Go on from what was examined by these rules, if the table stands as then (advisory)."""
+    """Go on from what was examined by these rules, if the table is unchanged since (advisory).
+
+    The leader epochs before there are unknown.
+    """
     known = store.examined(settings.pipeline, progress.name).get(progress.name)
     if known is None or progress.position is None or known.rules_hash != settings.rules_hash:
         return progress
-    same = known.basis == progress.position.expected and (
-        known.rejects == progress.quarantine.expected
+    current = (progress.position.expected, progress.quarantine.expected)
+    if (known.basis, known.rejects) != current:
+        return progress
+    ahead = {at: offset for at, offset in known.reached.items() if offset > progress.examined[at]}
+    return replace(
+        progress,
+        examined={**progress.examined, **ahead},
+        leader_epochs=without(progress.leader_epochs, ahead),
+        quarantined=progress.quarantined.beyond(ahead),
     )
-    return skip_examined(progress, known.reached) if same else progress

@@ -1,7 +1,7 @@
-"""Records of a table whose fate is the quarantine, from an earlier reading (data.md 5).
+"""Records of a table that are in quarantine from an earlier reading (data.md 5).
 
-Invariant: those of one partition stand together and ascend, so that a lane finds its own without a
-look at the others, and what was passed leaves at once.
+Invariant: those of one partition are adjacent and ascend. So a lane finds its own without reading
+the others, and what was passed leaves at once.
 """
 
 from __future__ import annotations

@@ -9,15 +9,12 @@ Invariants:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from penstock.commit.attempt import CommitContext
 from penstock.core.schema import Schema, Struct
 from penstock.core.schema_join import united
-from penstock.landing.tables.creation import create_table
-from penstock.landing.tables.pipeline_run import Run
-from penstock.landing.tables.progress import TableProgress
 from penstock.landing.tables.table_set import TableSet
 from penstock.landing.task.messages import TaskResult
 
@@ -32,13 +29,15 @@ def requested_tables(results: Iterable[TaskResult]) -> dict[str, dict[str, Schem
     return dict(found)
 
 
-def create_requested(run: Run, context: CommitContext, results: Sequence[TaskResult]) -> list[str]:
+def create_requested(
+    tables: TableSet, context: CommitContext, results: Sequence[TaskResult]
+) -> list[str]:
     """Create the tables that an epoch's records ask for; return the routes that read it again.
 
-    A route that is not level reads it again, for its tables begin where it durably stands.
+    A route that is not level reads it again: its tables begin at its durable position.
     Raises FencedError.
     """
-    again, tables = [], run.tables
+    again = []
     requested = requested_tables(results)
     read = {name for each in results for lane in each.lanes for name in lane.lane.tables}
     for name in [name for name in tables.active if name in read]:
@@ -49,9 +48,12 @@ def create_requested(run: Run, context: CommitContext, results: Sequence[TaskRes
         if not route.is_level:
             again.append(name)
             continue
-        granted = {table: wanted[table] for table in sorted(wanted)[: route.capacity_left]}
+        granted = sorted(wanted)[: route.capacity_left]
         with tables.parked.parking(name, "a table that its records ask for cannot be created"):
-            _create(run, context, route, granted)
+            for table in granted:
+                target = route.target.route_table(table)
+                tables.opener.create_table(target, wanted[table], route.expected, context.claim)
+                tables.route_table_created(route, table, context)
         if name in tables.parked:
             continue
         if len(wanted) > len(granted) or not all(map(tables.has_begun, granted)):
@@ -59,18 +61,8 @@ def create_requested(run: Run, context: CommitContext, results: Sequence[TaskRes
     return again
 
 
-def _create(
-    run: Run, context: CommitContext, route: TableProgress, granted: Mapping[str, Schema]
-) -> None:
-    for name, shown in granted.items():
-        target = route.target.route_table(name)
-        given = (run.settings, run.environment, context.claim, target, shown)
-        create_table(*given, start_offsets=route.expected)
-        run.tables.route_table_created(route, name, context)
-
-
 def routes_behind(tables: TableSet) -> list[str]:
-    """List the routes that a table waits for, to begin where they durably stand."""
+    """List the routes that a table waits for, to begin at their durable positions."""
     waited = {
         route.name: route
         for name, table in tables.active.items()

@@ -1,13 +1,13 @@
 """The tables of a route, as they are found in its catalog.
 
-A route is a rule that makes its tables' names of what records say. Its chain is its quarantine
-chain, and where that stands means: every record below has its table, or is in quarantine.
+A route is a rule that computes its tables' names from the records. Its chain is its quarantine
+chain. Every record below that chain's position has its table, or is in quarantine.
 
 Invariants:
-- a table of a route begins where the route durably stands, never behind it: what is below was
-  judged without the table, and stays in quarantine;
+- a table of a route begins at the route's durable position, never after it: what is below was
+  decided without the table, and stays in quarantine;
 - a route goes on only while all of its tables are known and have begun: what it counts as theirs is
-  at or above where they stand.
+  at or above their positions.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class RouteTables:
         """Note which of the tables that were found have a ledger."""
         self._with_ledger |= {name for name, has_ledger in tables.items() if has_ledger}
 
-    def looked_for(self, route: str, now: float) -> None:
-        """Note that all tables of a route were looked for."""
+    def mark_discovered(self, route: str, now: float) -> None:
+        """Note that all tables of a route were listed."""
         self._rediscover_at[route] = now + REDISCOVERY_SECONDS
 
     def is_due(self, route: TableProgress, now: float) -> bool:
-        """Return whether tables of a route are to be looked for."""
+        """Return whether tables of a route are to be listed."""
         return route.route_tables is None or now >= self._rediscover_at.get(route.name, 0.0)
 
     def has_ledger(self, table: str) -> bool:
@@ -108,7 +108,7 @@ def _ledger_in(settings: Settings, catalog: TableFormat, target: TableTarget) ->
     try:
         table = catalog.load(target.location.name)
     except InvalidError:
-        return None  # something else stands there; a record that asks for it is told so
+        return None  # it is no table; a record that asks for it is rejected with that reason
     if table is None:
         return None
     return table.state(Chain(settings.pipeline, target.location.table)).landed is not None
@@ -116,8 +116,8 @@ def _ledger_in(settings: Settings, catalog: TableFormat, target: TableTarget) ->
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What looking for a route's tables found: those that are not known yet and whether each has a
-    ledger, foreign ones with when they are looked at again, and what kept from seeing more.
+    """What a listing of a route's tables found: those that are not known yet and whether each has a
+    ledger, foreign ones with when to check them again, and the error that ended the listing.
     """
 
     found: Mapping[str, bool]
@@ -128,9 +128,9 @@ class Discovery:
 def discover(
     settings: Settings, environment: Environment, route: TableProgress, known: Collection[str]
 ) -> Discovery:
-    """Look for the tables of a route that are there and not known yet.
+    """List the tables of a route that exist and are not known yet.
 
-    One table that cannot be read does not hide the others. A foreign one is looked at again after
+    One table that cannot be read does not hide the others. A foreign one is checked again after
     `FOREIGN_RECHECK_SECONDS`: a namespace may have hundreds. A record that asks for it goes another
     way.
     """
@@ -168,32 +168,19 @@ def expand_routes(
 ) -> tuple[dict[str, TableTarget], dict[str, list[TopicPartition]]]:
     """Return targets and their partitions with the tables of routes in place of the routes.
 
-    A route stays where its catalog cannot list its tables: whoever loads it meets the reason.
+    A route stays where its catalog cannot list its tables: loading it reports the reason.
     """
     there: dict[str, TableTarget] = {}
     theirs: dict[str, list[TopicPartition]] = {}
     for name, target in targets.items():
         try:
-            found = _tables_of(settings, catalogs, target) if target.is_route else [target]
+            found = [target]
+            if target.is_route:
+                catalog = catalogs[target.location.catalog]
+                tables = map(target.route_table, candidate_tables(target, catalog))
+                found = [each for each in tables if has_our_ledger(settings, catalog, each)]
         except (UnavailableError, InvalidError):
             found = [target]
         for each in found:
             there[each.location.table], theirs[each.location.table] = each, wanted[name]
     return there, theirs
-
-
-def _tables_of(
-    settings: Settings, catalogs: Mapping[str, TableFormat], route: TableTarget
-) -> list[TableTarget]:
-    catalog = catalogs[route.location.catalog]
-    found = [route.route_table(table) for table in candidate_tables(route, catalog)]
-    return [each for each in found if has_our_ledger(settings, catalog, each)]
-
-
-def ambiguous_table(route: str, name: str) -> PenstockError:
-    """Build the error for a name that two rules make."""
-    return InvalidError(
-        f"{route}: a record asks for {name}, which another rule writes as well",
-        code="P466",
-        hint="start the tables of one of the rules with another word:  into: lake.bronze.x_{kind}",
-    )

@@ -1,6 +1,6 @@
 """Schemas that records ask for: kept with their tables, and made before those are read for again.
 
-A table whose records ask for a wider schema gets nothing from that epoch: it is read again once
+If a table's records ask for a wider schema, it gets nothing from that epoch: it is read again once
 the schema is made (docs/design/0042). The others go on.
 
 Invariants:
@@ -24,8 +24,8 @@ from penstock.core.schema_join import united, with_hints
 from penstock.landing.tables.progress import TableProgress
 from penstock.landing.tables.table_set import TableSet
 from penstock.landing.task.messages import TaskResult
+from penstock.rows.schema.evolution import changes_between
 from penstock.rows.schema.inference import columns_in
-from penstock.rows.schema.widening import changes_between
 
 _CHANGES_SHOWN_MAX = 8
 
@@ -67,17 +67,14 @@ def apply_requests(tables: TableSet, context: CommitContext) -> None:
         tables.update(replace(tables.progress[name], pending_schema=None))
         with tables.parked.parking(name, "its schema cannot be changed"):
             if evolve(table.position.table, table.chain, table.state, wide, context):
-                tables.schema_changed(name, columns_in(wide) - columns_in(table.state.schema))
-                tables.environment.observer(_changes_text(name, table.state.schema, wide))
+                added = columns_in(wide) - columns_in(table.state.schema)
+                tables.columns.add(name, added, tables.environment.clock.monotonic())
+                changes: Sequence[str] = changes_between(table.state.schema, wide)
+                shown, more = changes[:_CHANGES_SHOWN_MAX], len(changes) - _CHANGES_SHOWN_MAX
+                text = ", ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
+                tables.environment.observer(SchemaChanged(name, "evolved", text))
             tables.open(name)
             tables.assign_partitions()
-
-
-def _changes_text(name: str, before: Schema, wide: Schema) -> SchemaChanged:
-    changes: Sequence[str] = changes_between(before, wide)
-    more = len(changes) - _CHANGES_SHOWN_MAX
-    shown = [*changes[:_CHANGES_SHOWN_MAX], *([f"and {more} more"] if more > 0 else [])]
-    return SchemaChanged(name, "evolved", ", ".join(shown))
 
 
 def with_declared(before: Schema, wide: Schema, hints: Mapping[str, Type]) -> Schema:

@@ -1,26 +1,22 @@
 """Where a table begins to read a partition that its ledger does not know.
 
-Invariant: a start position is in a ledger before the first record behind it is read
+Invariant: a start position is in a ledger before the first record after it is read
 (failure-modes.md C4).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.commit.attempt import CommitContext
 from penstock.commit.creation import begin
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.offsets import Offset, Positions, TopicPartition
-from penstock.core.planning import Bounds
 from penstock.landing.settings import Environment, Settings
 from penstock.landing.tables.log_checks import check_recreated
-from penstock.landing.tables.opening import quarantined_by
+from penstock.landing.tables.opening import Listing, quarantined_by
 from penstock.landing.tables.progress import TableProgress
 from penstock.landing.tables.quarantined_offsets import EMPTY
-
-Listing = Sequence[TopicPartition]
 
 
 def write_missing_starts(
@@ -34,8 +30,8 @@ def write_missing_starts(
 ) -> TableProgress:
     """Write start positions for partitions the table's ledger does not know yet.
 
-    A table of a route begins where the route durably stands: what is below was judged without it.
-    Once it has begun, what is new to it is new to its route as well, or was judged with it known:
+    A table of a route begins at the route's durable position: what is below was decided without it.
+    Once it has begun, what is new to it is new to its route as well, or was decided with it known:
     it takes that from the start, as every table does.
     """
     known = table.expected
@@ -110,16 +106,6 @@ def start_positions(
             code="P250",
             hint="bring the partition's broker back, then run again",
         )
-    return _first_positions(settings, environment, found, bounds)
-
-
-def _first_positions(
-    settings: Settings,
-    environment: Environment,
-    fresh: Listing,
-    bounds: Mapping[TopicPartition, Bounds],
-) -> dict[TopicPartition, Offset]:
-    """Apply the spec's `start`."""
     match settings.start:
         case "earliest":
             return {at: bounds[at].start for at in fresh}

@@ -1,7 +1,7 @@
 """All tables of a run: opened, parked when they fail, recovered and opened again.
 
 Invariants:
-- a table that is parked gets no rows and holds up nobody;
+- a table that is parked gets no rows and holds up no other table;
 - it comes back only through recovery: its pending commits are settled against what it says now,
   and it goes on from there (protocol.md 6);
 - start-up is the same path for every table.
@@ -17,31 +17,17 @@ from penstock.commit.chain_position import ChainPosition
 from penstock.commit.errors import ROLLED_BACK
 from penstock.commit.two_phase import Work
 from penstock.core.commits import Chain, Committable
+from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.events import TableResumed, TopicUnrouted, WaitBegan
 from penstock.core.offsets import TopicPartition
 from penstock.landing.foreign_errors import COMMIT, OPEN
 from penstock.landing.settings import Environment, Settings
 from penstock.landing.tables.column_budget import ColumnBudget
-from penstock.landing.tables.credentials import with_credentials
 from penstock.landing.tables.log_checks import check_recreated
-from penstock.landing.tables.opening import (
-    TableOpener,
-    TopicRoutes,
-    quarantined_by,
-    route_topics,
-)
-from penstock.landing.tables.parking import (
-    ParkedTables,
-    missed_spec_change,
-    table_missing,
-)
-from penstock.landing.tables.progress import (
-    TableProgress,
-    by_table,
-    examined_of,
-    resume_examined,
-)
-from penstock.landing.tables.route_tables import RouteTables, ambiguous_table, discover
+from penstock.landing.tables.opening import TableOpener, TopicRoutes, quarantined_by, route_topics
+from penstock.landing.tables.parking import ParkedTables, table_missing
+from penstock.landing.tables.progress import TableProgress, by_table, resume_examined
+from penstock.landing.tables.route_tables import RouteTables, discover
 from penstock.landing.tables.spec_change import catch_up_needed, former_rules
 from penstock.landing.tables.start_positions import write_missing_starts
 from penstock.ownership import fencing
@@ -61,16 +47,16 @@ class TableSet:
     topics: frozenset[str] = frozenset()
     _topic_routes: TopicRoutes = field(default_factory=lambda: TopicRoutes({}, {}, []))
     parked: ParkedTables = field(init=False)
-    _opener: TableOpener = field(init=False)
-    _columns: ColumnBudget = field(init=False)
+    columns: ColumnBudget = field(init=False)
+    opener: TableOpener = field(init=False)
     _routes: RouteTables = field(default_factory=RouteTables)
     _spec_adopted: bool = False
     _verify_ledgers: bool = False
 
     def __post_init__(self) -> None:
         self.parked = ParkedTables(self.environment.observer, self.environment.clock)
-        self._opener = TableOpener(self.settings, self.environment, self.quarantine)
-        self._columns = ColumnBudget(self.settings.new_columns_per_hour)
+        self.opener = TableOpener(self.settings, self.environment, self.quarantine)
+        self.columns = ColumnBudget(self.settings.new_columns_per_hour)
 
     @property
     def active(self) -> dict[str, TableProgress]:
@@ -80,11 +66,6 @@ class TableSet:
     def is_active(self, name: str) -> bool:
         """Return whether a table takes part in epochs."""
         return name in self.progress and name not in self.parked
-
-    @property
-    def parked_tables(self) -> list[TableProgress]:
-        """The tables that were opened once and get no rows now."""
-        return [self.progress[name] for name in self.parked if name in self.progress]
 
     def update(self, progress: TableProgress) -> None:
         """Hold a table's progress in place of what it was."""
@@ -105,35 +86,31 @@ class TableSet:
         self.parked.report_without_topics(self._topic_routes.targets.keys())
 
     def open(self, name: str) -> None:
-        """Read where a table stands, or park it, as while its topics are gone."""
+        """Read a table's position, or park it, as while its topics do not exist."""
         target = self._topic_routes.targets.get(name)
         if target is None:
-            self.parked.reopen(name, "its topics are gone")
+            self.parked.reopen(name, "its topics do not exist any more")
             return
         self.environment.observer(WaitBegan(f"{name} to open"))
         with self.parked.parking(name, OPEN):
             opened = resume_examined(
-                self.settings, self.environment.store, self._opener.open(target)
+                self.settings, self.environment.store, self.opener.open(target)
             )
             route = self._routes.route_of(name)
             if route is not None:
                 rejects = self.progress[route].quarantine
                 opened = opened.excluding(quarantined_by(rejects, opened))
-            committed_at = self.environment.clock.monotonic()
-            opened = replace(opened, committed_at=committed_at)
-            self.update(replace(opened, capacity_left=self._capacity_left(opened)))
+            left, now = self._capacity_left(opened), self.environment.clock.monotonic()
+            self.update(replace(opened, committed_at=now, capacity_left=left))
             self.parked.opened(name)
 
     def _add_route_tables(self) -> None:
-        """Let the tables of routes take part, and their routes know them."""
         now = self.environment.clock.monotonic()
         targets, partitions = self._topic_routes.targets, self._topic_routes.partitions
         for name in [name for name, target in targets.items() if target.is_route]:
             for table in sorted(self._routes.of(name)):
-                targets[table], partitions[table] = (
-                    targets[name].route_table(table),
-                    partitions[name],
-                )
+                targets[table] = targets[name].route_table(table)
+                partitions[table] = partitions[name]
             if self.is_active(name) and self._routes.is_due(self.progress[name], now):
                 self._discover_route_tables(self.progress[name])
             if self.is_active(name) and self.progress[name].route_tables is not None:
@@ -143,18 +120,17 @@ class TableSet:
             self.update(replace(each, capacity_left=self._capacity_left(each)))
 
     def _capacity_left(self, progress: TableProgress) -> int:
-        """Return how many tables a route may still be given, or columns a table."""
         if not progress.target.is_route:
-            left = self._columns.left(progress.name, self.environment.clock.monotonic())
+            left = self.columns.left(progress.name, self.environment.clock.monotonic())
             held = columns_in(progress.state.schema) if progress.state else 0
             return max(min(self.settings.columns_max - held, left), 0)
         tables = sum(not target.is_route for target in self._topic_routes.targets.values())
         return max(self.settings.tables_max - tables, 0)
 
     def _discover_route_tables(self, route: TableProgress) -> None:
-        """Find tables of a route that are in the catalog: an earlier life's, or a human's.
+        """Find tables of a route that are in the catalog, created by an earlier run or a person.
 
-        They come in when all that the route rejected has landed, for that is not theirs.
+        They come in when all that the route rejected has landed, because that is not theirs.
         """
         known = self._topic_routes.targets
         discovery = discover(self.settings, self.environment, route, known)
@@ -174,38 +150,31 @@ class TableSet:
         if discovery.failed is not None:
             self.parked.park(route.name, discovery.failed)
             return
-        if route.route_tables is None:
-            self._exclude_rejected(route)
-        self._routes.looked_for(route.name, self.environment.clock.monotonic())
+        if route.route_tables is None:  # what it rejected before it knew of tables is final
+            for name in sorted(self._routes.of(route.name) & set(self.active)):
+                with self.parked.parking(name, OPEN):
+                    table = self.progress[name]
+                    self.update(table.excluding(quarantined_by(route.quarantine, table)))
+        self._routes.mark_discovered(route.name, self.environment.clock.monotonic())
         self.update(replace(route, route_tables=frozenset()))
 
-    def _exclude_rejected(self, route: TableProgress) -> None:
-        """Keep from tables what their route rejected before it knew of them: that is final."""
-        for name in sorted(self._routes.of(route.name) & set(self.active)):
-            with self.parked.parking(name, OPEN):
-                table = self.progress[name]
-                self.update(table.excluding(quarantined_by(route.quarantine, table)))
-
     def has_begun(self, name: str) -> bool:
-        """Return whether a table is known to have a ledger that says where it stands."""
+        """Return whether a table is known to have a ledger with its position."""
         known = name in self.progress and bool(self.progress[name].expected)
         return known or self._routes.has_ledger(name)
 
-    def _may_continue(self, progress: TableProgress) -> bool:
-        """Return whether a route, if it is one, may count records as its tables'."""
-        if not progress.target.is_route:
-            return True
-        known = self._routes.of(progress.name)
-        return progress.route_tables is not None and all(map(self.has_begun, known))
-
     def add_route_table(self, route: TableProgress, name: str) -> None:
-        """Let a table of a route that is there take part, from where its ledger or its route
-        stands.
+        """Let an existing table of a route take part, from its ledger's or its route's position.
 
         Raises InvalidError when another rule's route leads to it as well.
         """
         if name in self._topic_routes.targets and name not in self._routes.of(route.name):
-            raise ambiguous_table(route.name, name)
+            raise InvalidError(
+                f"{route.name}: a record asks for {name}, which another rule writes as well",
+                code="P466",
+                hint="start the tables of one of the rules with another word:"
+                "  into: lake.bronze.x_{kind}",
+            )
         self._routes.add(route.name, name)
         self._topic_routes.targets[name] = route.target.route_table(name)
         self._topic_routes.partitions[name] = self.partitions_of(route.name)
@@ -234,17 +203,13 @@ class TableSet:
         """
         start_offsets = self.progress[name].start_offsets
         with self.parked.parking(name, OPEN):
-            attached = self._opener.attach(self.progress[name], table)
+            attached = self.opener.attach(self.progress[name], table)
             self.update(attached)
             attached.quarantine.recheck(context)
             assert attached.position is not None, "it was attached"
             moved = attached.position.expected != start_offsets
             if moved or attached.position.last_claim != context.claim:
                 self.parked.reopen(name, "another created it first")
-
-    def schema_changed(self, name: str, columns: int) -> None:
-        """Note columns that a table was given."""
-        self._columns.add(name, columns, self.environment.clock.monotonic())
 
     def take_over(self, context: CommitContext) -> None:
         """Read no table before its ledgers have seen our claim: others may have prepared commits
@@ -267,8 +232,9 @@ class TableSet:
         """
         landed = table.state.landed if table.state else None
         rules_hash = landed.rules_hash if landed and landed.rules_hash else self.settings.rules_hash
-        given = (table.positions, self.environment.cluster_id, rules_hash, context)
-        return fencing.take_over_chains(*given)
+        return fencing.take_over_chains(
+            table.positions, self.environment.cluster_id, rules_hash, context
+        )
 
     @property
     def active_chains(self) -> list[ChainPosition]:
@@ -276,11 +242,11 @@ class TableSet:
         return [each for table in self.active.values() for each in table.positions]
 
     def rolled_back_chains(self) -> Iterator[tuple[Chain, Table]]:
-        """Load the chains of tables that were found rolled back: they wait for a human."""
+        """Load the chains of tables that were found rolled back: they wait for a person."""
         for name, parked in self.parked.items():
             target = self._topic_routes.targets.get(name)
             if parked.error.code == ROLLED_BACK and target is not None:
-                yield from self._opener.chains(target)
+                yield from self.opener.chains(target)
 
     def partitions_of(self, name: str) -> list[TopicPartition]:
         """List the partitions that are routed to a table, or to the route that leads to it."""
@@ -294,8 +260,15 @@ class TableSet:
             if self._routes.route_of(name) is not None and not ready:
                 continue
             with self.parked.parking(name, COMMIT):
-                given = (self.settings, self.environment, table, self.partitions_of(name), context)
-                self.update(write_missing_starts(*given, route=route))
+                begun = write_missing_starts(
+                    self.settings,
+                    self.environment,
+                    table,
+                    self.partitions_of(name),
+                    context,
+                    route=route,
+                )
+                self.update(begun)
 
     def assign_partitions(self) -> None:
         """Let the active tables take part with all partitions that are routed to them.
@@ -303,13 +276,12 @@ class TableSet:
         A route waits until all of its tables are known and have begun.
         """
         for name, table in self.active.items():
-            wanted = tuple(self.partitions_of(name)) if self._may_continue(table) else ()
+            wanted = tuple(self.partitions_of(name))
+            if table.target.is_route and (
+                table.route_tables is None or not all(map(self.has_begun, self._routes.of(name)))
+            ):
+                wanted = ()
             self.update(replace(table, wanted=wanted))
-
-    def renew_credentials(self) -> None:
-        """Renew what the tables that take part were lent by their catalogs."""
-        for table in self.active.values():
-            self.update(with_credentials(table))
 
     def commit_succeeded(self, name: str) -> None:
         """Note that commits of a table landed."""
@@ -327,42 +299,51 @@ class TableSet:
         """Return what settles the pending commits of a table; None when it cannot be had."""
         work = None
         with self.parked.parking(name, OPEN):
-            work = tuple((commit, self._load(name, commit)) for commit in rows)
+            work = tuple(
+                (each, self.quarantine if each.chain.is_quarantine else self._load(name))
+                for each in rows
+            )
             self.parked.recovery_started(name)
         return work
 
     def adopt_spec(self, context: CommitContext) -> None:
-        """Write the present rules into all ledgers, before anything is judged by them.
+        """Write the present rules into all ledgers, before anything is decided by them.
 
-        Later it can be told what was judged by which rules, though only some tables got rows.
+        Later it is known what was decided by which rules, though only some tables got rows.
         Raises FencedError when a newer owner has landed.
         """
         self._spec_adopted = True
         self._adopt_spec(self.active, context)
 
     def _adopt_spec(self, names: Iterable[str], context: CommitContext) -> None:
-        """Write the present rules into the ledgers of tables that others have fed, and are level.
-
-        One that trails is parked.
-        """
         settings, environment = self.settings, self.environment
         fed = [n for n in names if former_rules([self.progress[n]], settings.rules_hash)]
         tables = [*self.progress.values()]
-        behind = catch_up_needed(tables, settings, environment.store) if fed else None
+        catch_up = catch_up_needed(tables, settings, environment.store) if fed else None
         for name in fed:
-            if behind and name in behind.ranges:
-                self.parked.park(name, missed_spec_change(name))
+            if catch_up and name in catch_up.ranges:
+                error = UnavailableError(
+                    f"table {name} was unavailable when the spec changed, and lags behind the other"
+                    " tables",
+                    code="P463",
+                    hint="run again: it first catches up under its former rules",
+                )
+                self.parked.park(name, error)
                 continue
             with self.parked.parking(name, COMMIT):
                 position = self.progress[name].position
                 assert position is not None, "a table that was fed by other rules exists"
-                given = (environment.cluster_id, settings.rules_hash, context)
-                fencing.write_claim(position.table, position.chain, *given)
-                state = position.table.state(position.chain)
-                self.update(replace(self.progress[name], state=state))
+                fencing.write_claim(
+                    position.table,
+                    position.chain,
+                    environment.cluster_id,
+                    settings.rules_hash,
+                    context,
+                )
+                self.update(replace(self.progress[name], state=position.read()))
 
     def recovered(self, name: str, context: CommitContext) -> None:
-        """Open a table whose pending commits were settled."""
+        """Open a table after its pending commits were settled."""
         before = self.parked.recovered(name)
         self.open(name)
         if self._verify_ledgers and self.is_active(name):
@@ -373,18 +354,17 @@ class TableSet:
             seconds = self.environment.clock.monotonic() - before.since
             self.environment.observer(TableResumed(name, seconds))
 
-    def _load(self, name: str, commit: Committable) -> Table:
-        if commit.chain.is_quarantine:
-            return self.quarantine
+    def _load(self, name: str) -> Table:
         target = self._topic_routes.targets[name]
-        table = self._opener.load(target)
+        table = self.opener.load(target)
         if table is None:
             raise table_missing(target.location)
         return table
 
     def examined(self) -> dict[str, Examined]:
-        """Return what to keep beside the pending commits, of tables that take part."""
+        """Return what to keep next to the pending commits, of tables that take part."""
+        rules_hash = self.settings.rules_hash
         return {
-            name: examined_of(table, self.settings.rules_hash)
-            for name, table in self.active.items()
+            name: Examined(each.expected, each.quarantine.expected, each.examined, rules_hash)
+            for name, each in self.active.items()
         }

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.ports.log import RangeReader
 from penstock.ports.runtime import Clock, Observer
-from penstock.ports.tables import WriterFactory
+from penstock.ports.writers import WriterFactory
 from penstock.rows.decode.decoder import ReaderCache, plain_readers
 from penstock.rows.route.compute import Functions, no_functions
 

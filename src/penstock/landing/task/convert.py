@@ -1,29 +1,59 @@
-"""Records become a table's rows: what they say themselves, what is computed for them, and whether
-the table has a partition for it.
+"""Converts records to a table's rows, or to changes of its rows: their fields, computed columns,
+and whether the table has a partition for them. Others are rejected, by a code of the table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.schema import Struct
 from penstock.landing.task.messages import TableJob
-from penstock.landing.task.rejects import merge_rejects, rejects_of
 from penstock.ports.tables import ColumnPath
 from penstock.rows.arrow_arrays import mask_of
-from penstock.rows.convert.batch import ConvertedBatch, convert_batch
-from penstock.rows.reject_codes import RejectCode
-from penstock.rows.route.compute import ComputeRequest, Functions, add_computed, without_computed
+from penstock.rows.convert.batch import ConvertedBatch, Reject, convert_batch
+from penstock.rows.keyed.changes import ChangeBatch, convert_changes
+from penstock.rows.options import Policy, RowOptions
+from penstock.rows.reject_codes import CODE_INFO, OF_TYPES, RejectCode, RejectError
+from penstock.rows.route.compute import Functions, add_computed
 from penstock.rows.route.router import Router
 
 if TYPE_CHECKING:
     from penstock.core.offsets import TopicPartition
     from penstock.rows.decode.decoder import ReaderCache
+
+Converted = ConvertedBatch | ChangeBatch
+"""What a table gets of a batch: rows to append, or changes of the rows that it has."""
+_Either = TypeVar("_Either", bound=Converted)
+_OF_TYPES = OF_TYPES | {RejectCode.MISSING}
+
+
+def convert_records(
+    table: TableJob,
+    batch: pa.RecordBatch,
+    at: TopicPartition,
+    readers: ReaderCache,
+    functions: Functions,
+    *,
+    lane: int,
+) -> Converted:
+    """Turn the records that are a table's into what it gets: here is decided which of the two.
+
+    `lane` numbers the partition. A table that does not exist yet has no rows to change. Raises what
+    `convert` and `add_computed` raise.
+    """
+    if table.options.keyed is None or table.write_target is None:
+        return convert_for_table(table, batch, at, readers, functions)
+    return convert_changes_for_table(table, batch, at, lane, readers, functions)
 
 
 def convert_for_table(
@@ -38,12 +68,45 @@ def convert_for_table(
     Raises what `convert` and `add_computed` raise.
     """
     computed, options = table.computed, table.options
-    own = without_computed(table.schema, computed) if computed.names else table.schema
+    own = Struct(tuple(f for f in table.schema.fields if f.name not in computed.names))
     converted = convert_batch(batch, at=at, schema=own, options=options, readers=readers)
     if computed.names and table.write_target is not None:
-        wanted = ComputeRequest(table.schema, options, computed, readers)
-        converted = add_computed(converted, Router(batch, at), wanted, functions)
+        converted = add_computed(
+            converted,
+            Router(batch, at),
+            schema=table.schema,
+            options=options,
+            computed=computed,
+            readers=readers,
+            functions=functions,
+        )
     return within_partition_bounds(converted, table.least)
+
+
+def convert_changes_for_table(  # noqa: PLR0917  as `convert_for_table`
+    table: TableJob,
+    batch: pa.RecordBatch,
+    at: TopicPartition,
+    lane: int,
+    readers: ReaderCache,
+    functions: Functions,
+) -> ChangeBatch:
+    """Turn the records that are a keyed table's into changes of its rows; the table exists.
+
+    Raises what `convert_changes` raises.
+    """
+    assert table.write_target is not None, "without a table nothing has a key"
+    return convert_changes(
+        batch,
+        at=at,
+        lane=lane,
+        schema=table.schema,
+        options=table.options,
+        readers=readers,
+        computed=table.computed,
+        functions=functions,
+        bounded=partial(within_partition_bounds, least=table.least),
+    )
 
 
 def within_partition_bounds(
@@ -64,3 +127,31 @@ def within_partition_bounds(
         )
         converted = merge_rejects(kept, rejects)
     return converted
+
+
+def rejects_of(code: RejectCode, offsets: npt.NDArray[np.int64], path: str = "") -> list[Reject]:
+    """Reject the records of some offsets, for a column or as a whole, with the words of a code."""
+    meaning = CODE_INFO[code]
+    error = RejectError(code, meaning.fact, path)
+    stage, name, message = str(meaning.stage), str(code), error.message
+    return [Reject(offset, stage, name, message) for offset in offsets.tolist()]
+
+
+def merge_rejects(converted: _Either, rejects: Sequence[Reject]) -> _Either:
+    """Put further rejects among those of a batch, by their offsets."""
+    if not rejects:
+        return converted
+    everyone = sorted((*converted.rejects, *rejects), key=lambda reject: reject.offset)
+    return replace(converted, rejects=tuple(everyone))
+
+
+def count_by_code(rejects: Sequence[Reject]) -> dict[str, int]:
+    """Count rejects by code."""
+    return dict(Counter(reject.code for reject in rejects))
+
+
+def policy_for(reject: Reject, options: RowOptions) -> Policy:
+    """Return what is to be done about a refused record."""
+    if reject.code == RejectCode.UNKNOWN_FIELD:
+        return options.columns
+    return options.types if reject.code in _OF_TYPES else "quarantine"

@@ -7,12 +7,12 @@ is refused.
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from decimal import Decimal
 from typing import Any
 
-from penstock.core.accounting import Tally
 from penstock.core.commits import DataFile
 from penstock.core.errors import (
     BugError,
@@ -30,6 +30,8 @@ from penstock.core.serialization import (
     file_to_data,
     progress_from_json,
     progress_to_json,
+    tallies_from_json,
+    tallies_to_json,
 )
 from penstock.landing.task.messages import (
     Job,
@@ -39,7 +41,7 @@ from penstock.landing.task.messages import (
     TaskResult,
     WriteTarget,
 )
-from penstock.rows.options import RowOptions
+from penstock.rows.options import KeyedOptions, RowOptions
 from penstock.rows.route.filters import (
     computed_from_data,
     computed_to_data,
@@ -47,7 +49,7 @@ from penstock.rows.route.filters import (
     filter_to_data,
 )
 
-JOB_VERSION = 5
+JOB_VERSION = 8
 _PLAIN = (
     *("pipeline", "epoch", "number", "survey", "prefix", "timeout_seconds", "now_ms"),
     *("columns_max", "held_bytes_max"),
@@ -93,10 +95,13 @@ def result_to_json(result: TaskResult) -> str:
         {
             "v": JOB_VERSION,
             "number": result.number,
-            "lanes": [_lane_result_to_data(each) for each in result.lanes],
+            "lanes": [
+                [_lane_to_data(each.lane), *(getattr(each, name) for name in _LANE_FACTS)]
+                for each in result.lanes
+            ],
             "files": _files_to_data(result.files),
             "rejects": _files_to_data(result.rejects),
-            "tallies": {t: _tallies_to_data(tallies) for t, tallies in result.tallies.items()},
+            "tallies": {t: tallies_to_json(tallies) for t, tallies in result.tallies.items()},
             "schemas": {t: type_to_json(schema) for t, schema in result.schemas.items()},
             "wanted": {
                 route: {name: type_to_json(schema) for name, schema in tables.items()}
@@ -104,6 +109,10 @@ def result_to_json(result: TaskResult) -> str:
             },
             "failed": {table: _error_to_data(error) for table, error in result.failed.items()},
             "reasons": {table: dict(reasons) for table, reasons in result.reasons.items()},
+            "touched": {
+                table: [b64encode(part).decode() for part in parts]
+                for table, parts in result.touched.items()
+            },
             "seconds": result.seconds,
             "error": None if result.error is None else _error_to_data(result.error),
         }
@@ -115,10 +124,10 @@ def result_from_json(text: str) -> TaskResult:
     data = _load(text, "result")
     return TaskResult(
         number=data["number"],
-        lanes=tuple(_lane_result_from_data(each) for each in data["lanes"]),
+        lanes=tuple(LaneResult(_lane_from_data(lane), *facts) for lane, *facts in data["lanes"]),
         files=_files_from_data(data["files"]),
         rejects=_files_from_data(data["rejects"]),
-        tallies={table: _tallies_from_data(rows) for table, rows in data["tallies"].items()},
+        tallies={table: tallies_from_json(rows) for table, rows in data["tallies"].items()},
         schemas={table: schema_from_json(schema) for table, schema in data["schemas"].items()},
         requested={
             route: {name: schema_from_json(schema) for name, schema in tables.items()}
@@ -126,6 +135,7 @@ def result_from_json(text: str) -> TaskResult:
         },
         failed={table: _error_from_data(error) for table, error in data["failed"].items()},
         reasons=data["reasons"],
+        touched={table: tuple(map(b64decode, parts)) for table, parts in data["touched"].items()},
         seconds=data["seconds"],
         error=None if data["error"] is None else _error_from_data(data["error"]),
     )
@@ -151,28 +161,17 @@ def _lane_from_data(data: list[Any]) -> Lane:
     return Lane(at, covered, tuple(data[1]))
 
 
-def _lane_result_to_data(each: LaneResult) -> list[Any]:
-    facts = [each.reached, each.records, each.size_bytes, each.timestamp_max_ms]
-    facts += [each.leader_epoch, each.unresponsive]
-    return [_lane_to_data(each.lane), *facts]
-
-
-def _lane_result_from_data(data: list[Any]) -> LaneResult:
-    lane, reached, *facts = data
-    return LaneResult(_lane_from_data(lane), Offset(reached), *facts)
-
-
 def _table_to_data(table: TableJob) -> dict[str, Any]:
     destination = table.write_target
     return {
         "schema": type_to_json(table.schema),
-        "options": {name: getattr(table.options, name) for name in _OPTIONS},
+        "options": _options_to_data(table.options),
         "destination": None if destination is None else [destination.connector, destination.target],
-        "already": sorted(table.quarantined),
+        "quarantined": sorted(table.quarantined),
         "registry": None if table.registry is None else dict(table.registry),
-        "gates": {topic: filter_to_data(gate) for topic, gate in table.filters.items()},
+        "filters": {topic: filter_to_data(each) for topic, each in table.filters.items()},
         "known": sorted(table.known),
-        "room": table.tables_max,
+        "tables_max": table.tables_max,
         "computed": computed_to_data(table.computed),
         "least": [[list(path), str(value)] for path, value in table.least.items()],
     }
@@ -181,21 +180,31 @@ def _table_to_data(table: TableJob) -> dict[str, Any]:
 def _table_from_data(data: Mapping[str, Any]) -> TableJob:
     return TableJob(
         schema=schema_from_json(data["schema"]),
-        options=RowOptions(**{**data["options"], **_tuples(data["options"])}),
+        options=_options_from_data(data["options"]),
         write_target=WriteTarget(*data["destination"]) if data["destination"] else None,
-        quarantined=frozenset((str(i), int(p), int(o)) for i, p, o in data["already"]),
+        quarantined=frozenset((str(i), int(p), int(o)) for i, p, o in data["quarantined"]),
         registry=data["registry"],
-        filters={topic: filter_from_data(gate) for topic, gate in data["gates"].items()},
+        filters={topic: filter_from_data(each) for topic, each in data["filters"].items()},
         known=frozenset(data["known"]),
-        tables_max=data["room"],
+        tables_max=data["tables_max"],
         computed=computed_from_data(data["computed"]),
         least={tuple(path): Decimal(value) for path, value in data["least"]},
     )
 
 
-def _tuples(options: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    names = ("not_empty", "identifiers", "reserved")
-    return {name: tuple(options.get(name, ())) for name in names}
+def _options_to_data(options: RowOptions) -> dict[str, Any]:
+    keyed = None if options.keyed is None else asdict(options.keyed)
+    return {**{name: getattr(options, name) for name in _OPTIONS}, "keyed": keyed}
+
+
+def _options_from_data(data: Mapping[str, Any]) -> RowOptions:
+    keyed = None if data["keyed"] is None else KeyedOptions(**_frozen(data["keyed"]))
+    return RowOptions(**{**_frozen(data), "keyed": keyed})
+
+
+def _frozen(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Make tuples of the lists, which are such in JSON alone."""
+    return {name: tuple(each) if isinstance(each, list) else each for name, each in data.items()}
 
 
 def _files_to_data(files: Mapping[str, tuple[DataFile, ...]]) -> dict[str, Any]:
@@ -206,29 +215,24 @@ def _files_from_data(data: Mapping[str, Any]) -> dict[str, tuple[DataFile, ...]]
     return {table: tuple(file_from_data(file) for file in each) for table, each in data.items()}
 
 
-def _tallies_to_data(tallies: Mapping[TopicPartition, Tally]) -> list[list[Any]]:
-    return [
-        [at.topic_id, at.partition, at.topic, t.examined, t.landed, t.filtered, t.quarantined]
-        for at, t in sorted(tallies.items())
-    ]
-
-
-def _tallies_from_data(rows: list[list[Any]]) -> dict[TopicPartition, Tally]:
-    return {TopicPartition(i, p, n): Tally(x, y, f, q) for i, p, n, x, y, f, q in rows}
-
-
 _OPTIONS = tuple(each.name for each in fields(RowOptions))
+_LANE_FACTS = tuple(each.name for each in fields(LaneResult))[1:]
 _ERRORS = {
     kind.__name__: kind
     for kind in (InvalidError, UnavailableError, DecisionNeededError, FencedError, BugError)
 }
 
 
-def _error_to_data(error: PenstockError) -> list[str]:
+def _error_to_data(error: PenstockError) -> list[Any]:
     kind = next(base.__name__ for base in type(error).__mro__ if base.__name__ in _ERRORS)
-    return [kind, error.message, error.code, error.hint]
+    at = error.at if isinstance(error, DecisionNeededError) else None
+    place = None if at is None else (at[0].topic_id, at[0].partition, at[0].topic, at[1])
+    return [kind, error.message, error.code, error.hint, place]
 
 
-def _error_from_data(data: list[str]) -> PenstockError:
-    kind, message, code, hint = data
-    return _ERRORS[kind](message, code=code, hint=hint)
+def _error_from_data(data: list[Any]) -> PenstockError:
+    kind, message, code, hint, place = data
+    error = _ERRORS[kind](message, code=code, hint=hint)
+    if isinstance(error, DecisionNeededError) and place is not None:
+        error.at = (TopicPartition(*place[:3]), Offset(place[3]))
+    return error

@@ -1,7 +1,7 @@
 """What travels between coordinator and workers: descriptions, no rows.
 
 Invariant: settings hold references to secrets (`${file:…}`), never secrets, but for credentials
-that a catalog lent for one table (`ports.tables.Lease`), which no representation shows.
+that a catalog lent for one table (`ports.leases.Lease`), which no representation shows.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from penstock.rows.route.filters import NOTHING, PASS_ALL, ComputedColumns, Reco
 
 
 class PoisonKind(StrEnum):
-    """Name what kills the process that reads a record: to look at it, or to make a row of it.
+    """Name what kills the process that reads a record: to examine it, or to make a row of it.
 
-    A route and its tables look at a record alike, so the route refuses what kills there. What kills
-    where rows are made is refused by the table whose row it would be: the route alone lives on, and
-    counts it as that table's.
+    A route and its tables examine a record alike, so the route rejects what kills there. What kills
+    where rows are made is rejected by the table of that row: the route survives alone, and counts
+    the record as that table's.
     """
 
-    LOOKED_AT = "looked-at"
+    READ = "read"
     CONVERTED = "converted"
 
 
@@ -48,14 +48,13 @@ class WriteTarget:
 class TableJob:
     """What a worker needs to know of one table.
 
-    `destination` is None while the table does not exist: then nothing can land, and what would is
-    rejected (a table is created from the first records that give it columns). `already` are the
-    coordinates whose fate is the quarantine, from an earlier reading (data.md 5). `gates` say, by
-    topic, which records are the table's. Before a route itself `known` are the tables it may lead
-    to. `room` is how many more may be asked for: tables before a route, else columns. `registry`
-    are the settings of the schema registry of its records; references to secrets stay references.
-    `computed` are the columns that are computed for it, `least` the values below which columns have
-    no partition (`TableState.least`).
+    `write_target` is None while the table does not exist: then nothing can land, and what would is
+    rejected (a table is created from the first records that give it columns). `quarantined` are
+    coordinates from an earlier reading (data.md 5). `filters` say, by topic, which records are the
+    table's. For a route `known` are the tables it may lead to. `tables_max` is how many more may be
+    asked for: tables for a route, else columns. `registry` are the settings of the schema registry
+    of its records. `computed` are the columns that are computed for it, `least` the values below
+    which columns have no partition (`TableState.least`).
     """
 
     schema: Schema
@@ -70,28 +69,28 @@ class TableJob:
     least: Mapping[ColumnPath, Decimal] = field(default_factory=dict)
 
     def filter_of(self, topic: str) -> RecordFilter:
-        """Return the gate that a topic's records stand before."""
+        """Return which of a topic's records are the table's."""
         return self.filters.get(topic, PASS_ALL)
 
-    def is_like(self, other: TableJob) -> bool:
-        """Return whether another table gets the same rows from a batch."""
+    def converts_like(self, other: TableJob) -> bool:
+        """Return whether another table makes the same of a record that is both's."""
         return (
             self.schema == other.schema
             and self.options == other.options
-            and self.quarantined == other.quarantined
             and self.registry == other.registry
-            and self.filters == other.filters
             and self.computed == other.computed
             and self.least == other.least
             and (self.write_target is None) == (other.write_target is None)
         )
 
     def wants_headers(self, topic: str) -> bool:
-        """Return whether it has a column for headers, a gate that reads them, or schemas that are
-        named in them.
+        """Return whether it has a column for headers, a filter that reads them, or schemas or
+        operations that are named in them.
         """
+        keyed = self.options.keyed
         return (
             "headers" in self.options.source_columns
+            or (keyed is not None and keyed.operation_header is not None)
             or bool(self.options.header_columns)
             or self.options.schema_id == "headers"
             or self.filter_of(topic).reads_headers
@@ -130,7 +129,8 @@ class Job:
 class LaneResult:
     """How far a lane came, and the largest record timestamp in it.
 
-    `silent`: it gave nothing though it was asked, which is not so where others took all the time.
+    `unresponsive`: it gave nothing though it was asked, which is not so where others took all the
+    time.
     """
 
     lane: Lane
@@ -147,11 +147,12 @@ class TaskResult:
     """What a task did.
 
     `schemas` holds what a survey found, or else what a table's schema should become for the
-    records it refused. `wanted` holds, by route, the tables that records ask for and that do not
+    records it refused. `requested` holds, by route, the tables that records ask for and that do not
     exist, with what those records show. `failed` names the tables that could not be served here,
-    each with its error: the others' work counts. `reasons` counts, for people, the most frequent
-    messages of a table's rejects. `error` stands for the whole task; it is told instead of raised,
-    so that no engine retries in vain.
+    each with its error: the others' work counts. `touched` holds, for keyed tables, the keys that
+    are changed (rows/keyed/touched.py); the files of their rows are numbered as `files` has them.
+    `reasons` counts, for people, the most frequent messages of a table's rejects. `error` is that
+    of the whole task; it is returned, not raised, so that no engine retries in vain.
     """
 
     number: int
@@ -163,5 +164,6 @@ class TaskResult:
     requested: Mapping[str, Mapping[str, Schema]] = field(default_factory=dict)
     failed: Mapping[str, PenstockError] = field(default_factory=dict)
     reasons: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    touched: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict, repr=False)
     seconds: float = 0.0
     error: PenstockError | None = None

@@ -5,7 +5,8 @@ Invariants:
   counted (failure-modes.md C8);
 - a part of a split range counts only if the parts before it reached their stop; its slice holds
   nothing else, so dropping the result drops exactly its files (protocol.md 2);
-- the books of what counts add up, per table and partition.
+- the books of what counts add up, per table and partition;
+- of a key that several slices of a keyed table touch, the last change in the fold's order stays.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.core import accounting
 from penstock.core.accounting import Tally
 from penstock.core.commits import DataFile
 from penstock.core.errors import BugError, DecisionNeededError, PenstockError
@@ -23,6 +23,7 @@ from penstock.core.planning import Epoch, Lane
 from penstock.core.schema import Schema
 from penstock.core.schema_join import united
 from penstock.landing.task.messages import LaneResult, TaskResult
+from penstock.rows.keyed.merge import MergedKeys, merge_touched
 
 REJECTS_MIN = 100
 REASONS_SHOWN = 3
@@ -33,37 +34,28 @@ FLOODED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TableResult:
     """What one table got from an epoch; `reached` holds every partition that was examined.
 
     `leader_epochs` are those of the log before what was reached; None where it is not known.
-    `reasons` counts rejects by what was said of them.
+    `reasons` counts rejects by what was said of them. `merged` are the keys that are changed in a
+    keyed table; their rows are in the files.
     """
 
-    reached: Mapping[TopicPartition, Offset]
-    files: tuple[DataFile, ...]
-    rejects: tuple[DataFile, ...]
-    tallies: Mapping[TopicPartition, Tally]
-    newest_ms: Mapping[TopicPartition, int]
-    leader_epochs: Mapping[TopicPartition, int | None] = field(default_factory=dict)
-    reasons: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def total(self) -> Tally:
-        """Add the books of all partitions up."""
-        return accounting.total(self.tallies.values())
-
-
-@dataclass(slots=True)
-class _Accumulator:
     reached: dict[TopicPartition, Offset] = field(default_factory=dict)
-    files: list[DataFile] = field(default_factory=list)
-    rejects: list[DataFile] = field(default_factory=list)
+    files: tuple[DataFile, ...] = ()
+    rejects: tuple[DataFile, ...] = ()
     tallies: dict[TopicPartition, Tally] = field(default_factory=dict)
     newest_ms: dict[TopicPartition, int] = field(default_factory=dict)
     leader_epochs: dict[TopicPartition, int | None] = field(default_factory=dict)
     reasons: Counter[str] = field(default_factory=Counter)
+    merged: MergedKeys | None = None
+
+    @property
+    def total(self) -> Tally:
+        """Add the books of all partitions up."""
+        return sum(self.tallies.values(), Tally())
 
 
 def valid_results(epoch: Epoch, results: Sequence[TaskResult]) -> list[TaskResult]:
@@ -82,7 +74,7 @@ def valid_results(epoch: Epoch, results: Sequence[TaskResult]) -> list[TaskResul
 
 
 def _unread_slices(epoch: Epoch, results: Mapping[int, TaskResult]) -> set[int]:
-    """List the slices that hold a part of a range behind a part that stopped early."""
+    """List the slices that hold a part of a range after a part that stopped early."""
     parts: dict[tuple[TopicPartition, tuple[str, ...]], list[tuple[Lane, int]]] = defaultdict(list)
     for part in epoch.slices:
         for lane in part.lanes:
@@ -129,7 +121,7 @@ def unresponsive_partitions(results: Sequence[TaskResult]) -> dict[str, TopicPar
 
 
 def _starved(results: Sequence[TaskResult]) -> set[str]:
-    """Name the tables of lanes whose turn never came, because silent ones took the time."""
+    """Name the tables of lanes that were never read, because silent ones took the time."""
     return {
         table
         for result in results
@@ -145,10 +137,15 @@ def aggregate(results: Sequence[TaskResult]) -> dict[str, TableResult]:
 
     Raises BugError when the books of a table do not balance.
     """
-    found: dict[str, _Accumulator] = defaultdict(_Accumulator)
+    found: dict[str, TableResult] = defaultdict(TableResult)
+    parts: dict[str, list[tuple[bytes, int]]] = defaultdict(list)
     for result in results:
+        for table, touched in result.touched.items():
+            before = len(found[table].files)
+            parts[table] += [(part, before) for part in touched]
         for lane in result.lanes:
-            _add_lane(found, lane)
+            for table in lane.lane.tables:
+                _add_lane(found[table], lane)
         for table, files in result.files.items():
             found[table].files += files
         for table, files in result.rejects.items():
@@ -161,7 +158,13 @@ def aggregate(results: Sequence[TaskResult]) -> dict[str, TableResult]:
         for table, reasons in result.reasons.items():
             found[table].reasons.update(reasons)
     failed = failures(results)
-    return {table: _checked(table, each) for table, each in found.items() if table not in failed}
+    for table in failed:
+        found.pop(table, None)
+    for table, each in found.items():
+        if table in parts:
+            _merge(each, parts[table])
+        _require_balance(table, each)
+    return dict(found)
 
 
 def too_many_rejects(books: Tally, share_max: float) -> bool:
@@ -179,73 +182,70 @@ def tables_over_reject_limit(
 ) -> dict[str, DecisionNeededError]:
     """Break the circuit of each table of which too much is rejected: give the reason (P345).
 
-    Nothing of the epoch may be prepared for such a table. Each is judged by its own books alone.
+    Nothing of the epoch may be prepared for such a table. Each is measured by its own books alone.
     """
-    return {
-        table: _over_reject_limit(table, each, share_max)
-        for table, each in sorted(found.items())
-        if too_many_rejects(each.total, share_max)
-    }
+    over: dict[str, DecisionNeededError] = {}
+    for table, each in sorted(found.items()):
+        books = each.total
+        if not too_many_rejects(books, share_max):
+            continue
+        codes = ", ".join(f"{code} {count}" for code, count in sorted(books.quarantined.items()))
+        most = each.reasons.most_common(REASONS_SHOWN)
+        reasons = "; ".join(f"{message}, {count} times" for message, count in most)
+        over[table] = DecisionNeededError(
+            f"{table}: {books.quarantined_total} of {books.examined} records do not fit ({codes}), "
+            f"more than quarantine.stop_above allows ({share_max:.1%}): {reasons}",
+            code="P345",
+            hint=FLOODED,
+        )
+    return over
 
 
-def _over_reject_limit(table: str, found: TableResult, share_max: float) -> DecisionNeededError:
-    books = found.total
-    codes = ", ".join(f"{code} {count}" for code, count in sorted(books.quarantined.items()))
-    most = Counter(found.reasons).most_common(REASONS_SHOWN)
-    reasons = "; ".join(f"{message}, {count} times" for message, count in most)
-    return DecisionNeededError(
-        f"{table}: {books.quarantined_total} of {books.examined} records do not fit ({codes}), "
-        f"more than quarantine.stop_above allows ({share_max:.1%}): {reasons}",
-        code="P345",
-        hint=FLOODED,
-    )
+def _add_lane(found: TableResult, result: LaneResult) -> None:
+    at, newest_ms = result.lane.at, result.timestamp_max_ms
+    found.reached[at] = max(found.reached.get(at, result.reached), result.reached)
+    if result.lane.covered.start < result.reached == found.reached[at]:
+        found.leader_epochs[at] = result.leader_epoch
+    if newest_ms is not None:
+        found.newest_ms[at] = max(found.newest_ms.get(at, newest_ms), newest_ms)
 
 
-def _add_lane(found: dict[str, _Accumulator], result: LaneResult) -> None:
-    for table in result.lane.tables:
-        each, at = found[table], result.lane.at
-        each.reached[at] = max(each.reached.get(at, result.reached), result.reached)
-        if result.lane.covered.start < result.reached == each.reached[at]:
-            each.leader_epochs[at] = result.leader_epoch
-        if result.timestamp_max_ms is not None:
-            newest = each.newest_ms.get(at, result.timestamp_max_ms)
-            each.newest_ms[at] = max(newest, result.timestamp_max_ms)
+def _merge(found: TableResult, parts: Sequence[tuple[bytes, int]]) -> None:
+    """Make one list of the keys that a table's slices touch; with each part comes how many of the
+    files come before its own. Files of which no row stays are left over (docs/design/0244).
+    """
+    merged = found.merged = merge_touched(parts, [file.record_count for file in found.files])
+    found.files = tuple(found.files[place] for place in merged.files)
+    for at, count in merged.superseded.items():
+        found.tallies[at] = found.tallies[at].after_merge(count)
 
 
-def _checked(table: str, each: _Accumulator) -> TableResult:
-    total = TableResult(
-        each.reached,
-        tuple(each.files),
-        tuple(each.rejects),
-        each.tallies,
-        each.newest_ms,
-        each.leader_epochs,
-        each.reasons,
-    )
-    landed = sum(file.record_count for file in total.files)
-    refused = sum(file.record_count for file in total.rejects)
-    books = total.total
-    if (landed, refused) != (books.landed, books.quarantined_total):
+def _require_balance(table: str, each: TableResult) -> None:
+    rows = sum(file.record_count for file in each.files)
+    refused = sum(file.record_count for file in each.rejects)
+    merged = each.merged
+    landed, wanted = (rows, rows) if merged is None else (merged.landed, merged.rows)
+    books = each.total
+    if (landed, refused, rows) != (books.landed, books.quarantined_total, wanted):
+        short = "" if rows == wanted else f", and {wanted} rows are wanted of them"
         raise BugError(
-            f"{table}: files hold {landed} rows and {refused} rejects, the counts say "
-            f"{books.landed} and {books.quarantined_total}",
+            f"{table}: files hold {rows} rows and {refused} rejects, of {landed} records; the "
+            f"counts say {books.landed} and {books.quarantined_total}{short}",
             code="P704",
             hint="nothing was committed for this epoch; please report this",
         )
-    return total
 
 
 def joined_schemas(results: Sequence[TaskResult]) -> dict[str, Schema]:
     """Join what the tasks of a survey found, by table, in slice order.
 
-    A table whose records could not be looked at is left out: it is not born of a part of them.
-    What there was no time for does not count, for there might be none the next time either.
+    A table is left out if some of its records could not be examined: a part of them does not decide
+    its schema. What there was no time for does not count: the next time there might be none either.
     """
     found: dict[str, list[Schema]] = defaultdict(list)
     failed = {*failures(results), *unresponsive_partitions(results), *_starved(results)}
     for result in results:
         for table, schema in result.schemas.items():
-            if table in failed:
-                continue
-            found[table].append(schema)
+            if table not in failed:
+                found[table].append(schema)
     return {table: united(schemas) for table, schemas in found.items()}

@@ -1,43 +1,41 @@
 """Where a job's records are routed to tables, converted and counted.
 
 Invariants:
-- the books of a table balance: examined = landed + filtered + quarantined;
+- the books of a table balance: examined = landed + superseded + filtered + quarantined;
 - a table that fails gets nothing from this job, and the others go on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.core.accounting import Tally
-from penstock.core.errors import BugError, InvalidError, UnavailableError
+from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Lane
 from penstock.core.schema import Schema, Struct
 from penstock.core.schema_join import known, united
-from penstock.landing.foreign_errors import (
-    CONVERT,
-    SURVEY,
-    converting,
-    range_text,
-)
+from penstock.landing.foreign_errors import CONVERT, SURVEY, converting, range_text
+from penstock.landing.task.alike import by_class, classes_of
+from penstock.landing.task.changes import lanes_of
 from penstock.landing.task.context import TaskContext
-from penstock.landing.task.convert import convert_for_table
-from penstock.landing.task.coordinates import is_among, offsets_of
-from penstock.landing.task.messages import Job, PoisonKind, TableJob
-from penstock.landing.task.output import TaskOutput
-from penstock.landing.task.rejects import (
+from penstock.landing.task.convert import (
+    Converted,
+    convert_records,
     count_by_code,
-    frozen,
     merge_rejects,
     policy_for,
-    reject_without_columns,
     rejects_of,
 )
+from penstock.landing.task.coordinates import is_among, offsets_of
+from penstock.landing.task.messages import Job, PoisonKind, TableJob
+from penstock.landing.task.output import PARKS, TaskOutput
 from penstock.rows.convert.batch import ConvertedBatch
 from penstock.rows.decode.portions import Growth, portions
 from penstock.rows.reject_codes import RejectCode
@@ -57,10 +55,14 @@ class TaskSink:
     schemas: dict[str, Schema] = field(default_factory=dict)
     requested: dict[str, dict[str, Schema]] = field(default_factory=dict)
     output: TaskOutput = field(init=False)
+    _lanes: list[TopicPartition] = field(init=False)
+    _classes: dict[str, int] = field(init=False)
     _growths: dict[str, Growth] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.output = TaskOutput(self.job, self.context)
+        self._lanes = lanes_of(self.job)
+        self._classes = classes_of(self.job.tables)
 
     def wants_headers(self, lane: Lane) -> bool:
         """Return whether a table of the lane needs headers."""
@@ -71,9 +73,12 @@ class TaskSink:
         """Turn one batch into rows of every table of its lane, by portions that can be held."""
         if self.job.poison:
             batch = self._without_poison(lane, batch)
-        growths = [self._growth(name) for name in lane.tables if name not in self.output.failed]
+        growths = [self._growth(name) for name in self._served(lane)]
         for portion in portions(batch, growths):
             self._write_portion(lane, portion)
+
+    def _served(self, lane: Lane) -> list[str]:
+        return [name for name in lane.tables if name not in self.output.failed]
 
     def _growth(self, name: str) -> Growth:
         if name not in self._growths:
@@ -82,55 +87,52 @@ class TaskSink:
         return self._growths[name]
 
     def _write_portion(self, lane: Lane, batch: pa.RecordBatch) -> None:
-        """Turn records into rows of every table of their lane; equal work is done once."""
-        sorter = Router(batch, lane.at)
-        done: list[tuple[TableJob, ConvertedBatch]] = []
-        failing, here = (
-            SURVEY if self.job.survey else CONVERT,
-            range_text(lane.at, offsets_of(batch)),
-        )
-        for name in lane.tables:
-            if name in self.output.failed:
-                continue
-            table = self.job.tables[name]
-            try:
-                with converting(name, failing, here):
-                    self._write_table(name, table, sorter, done)
-            except (UnavailableError, InvalidError, BugError) as error:
-                self.output.fail(name, error)
+        router = Router(batch, lane.at)
+        shares: dict[str, Routing] = {}
+        for name in self._served(lane):
+            with self._serving(name, router) as table:
+                share = self._routing(name, table, router)
+                if self.job.survey:
+                    self._survey(self.schemas, name, table, router.batch.filter(share.mine))
+                elif share.mine.any() or share.rejected or not table.filter_of(lane.at.topic).share:
+                    shares[name] = share
+        masks = {name: share.mine for name, share in shares.items()}
+        convert = partial(self._converted, router)
+        alike = by_class(masks, self._classes, offsets_of(batch), convert)
+        for name, share in shares.items():
+            with self._serving(name, router) as table:
+                self._land(name, table, router, share, alike[name].of(name, table))
 
-    def _write_table(
-        self,
-        name: str,
-        table: TableJob,
-        sorter: Router,
-        done: list[tuple[TableJob, ConvertedBatch]],
-    ) -> None:
-        share = self._routing(name, table, sorter)
-        if self.job.survey:
-            self._survey(self.schemas, name, table, sorter.batch.filter(share.mine))
-        elif share.mine.any() or share.rejected or not table.filter_of(sorter.at.topic).share:
-            self._land(name, table, sorter, share, done)
+    @contextmanager
+    def _serving(self, name: str, router: Router) -> Iterator[TableJob]:
+        """Give the job of a table; its errors are its own: it gets nothing more from this job."""
+        failing = SURVEY if self.job.survey else CONVERT
+        here = range_text(router.at, offsets_of(router.batch))
+        try:
+            with converting(name, failing, here):
+                yield self.job.tables[name]
+        except PARKS as error:
+            self.output.fail(name, error)
 
     def _without_poison(self, lane: Lane, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Refuse records that kill whoever looks at them, for each table and route of their lane.
+        """Reject records that kill the process that reads them, for each table and route of a lane.
 
         A survey knows nothing of tables, so it passes over all that kills.
         """
-        kinds = PoisonKind if self.job.survey else (PoisonKind.LOOKED_AT,)
+        kinds = PoisonKind if self.job.survey else (PoisonKind.READ,)
         here = self._is_poison(lane.at, batch, kinds)
         if not here.any() or self.job.survey:
             return batch.filter(pa.array(~here))
-        sorter = Router(batch.filter(pa.array(here)), lane.at)
+        router = Router(batch.filter(pa.array(here)), lane.at)
         for name in lane.tables:
             table = self.job.tables[name]
             if name in self.output.failed:
                 continue
-            offsets = offsets_of(sorter.batch)
+            offsets = offsets_of(router.batch)
             rejects = rejects_of(
                 RejectCode.POISON, offsets[~is_among(table.quarantined, lane.at, offsets)]
             )
-            self.output.write_rejects(name, sorter, rejects)
+            self.output.write_rejects(name, router, rejects)
             tally = Tally(examined=len(rejects), quarantined=count_by_code(rejects))
             self.output.count(name, lane.at, tally)
         return batch.filter(pa.array(~here))
@@ -141,24 +143,22 @@ class TaskSink:
         poison = [where for where, kills in self.job.poison.items() if kills in kinds]
         return is_among(poison, at, offsets_of(batch))
 
-    def _routing(self, name: str, table: TableJob, sorter: Router) -> Routing:
-        """Return which records are for a table, without those decided before."""
-        fresh = ~is_among(table.quarantined, sorter.at, offsets_of(sorter.batch))
-        gate = table.filter_of(sorter.at.topic)
-        if gate.passes_all:
+    def _routing(self, name: str, table: TableJob, router: Router) -> Routing:
+        fresh = ~is_among(table.quarantined, router.at, offsets_of(router.batch))
+        record_filter = table.filter_of(router.at.topic)
+        if record_filter.passes_all:
             return Routing(fresh, {}, {})
         readers = self.context.readers(table.registry)
-        share = sorter.route(gate, table.options, known=table.known, readers=readers)
-        if gate.route is not None and share.unknown:
-            share = self._unknown_tables(name, table, gate.route, sorter, share)
+        share = router.route(record_filter, table.options, known=table.known, readers=readers)
+        if record_filter.route is not None and share.unknown:
+            share = self._unknown_tables(name, table, record_filter.route, router, share)
         filtered = {reason: mask & fresh for reason, mask in share.filtered.items()}
         refused = {index: reject for index, reject in share.rejected.items() if fresh[index]}
         return Routing(share.mine & fresh, filtered, refused)
 
     def _unknown_tables(
-        self, name: str, table: TableJob, route: DynamicRoute, sorter: Router, share: Routing
+        self, name: str, table: TableJob, route: DynamicRoute, router: Router, share: Routing
     ) -> Routing:
-        """Judge records whose table does not exist: it is asked for, or they are refused."""
         if route.unknown == "fail":
             first = next(iter(share.unknown))
             raise InvalidError(
@@ -168,12 +168,12 @@ class TaskSink:
             )
         filtered, refused = dict(share.filtered), dict(share.rejected)
         wanted = self.requested.setdefault(name, {})
-        for stranger, asking in share.unknown.items():
+        for table_name, asking in share.unknown.items():
             if route.unknown != "create" or not table.tables_max:
-                refused |= sorter.reject(asking, route)
+                refused |= router.reject(asking, route)
                 continue
-            if stranger in wanted or len(wanted) <= table.tables_max:
-                self._survey(wanted, stranger, table, sorter.batch.filter(asking))
+            if table_name in wanted or len(wanted) <= table.tables_max:
+                self._survey(wanted, table_name, table, router.batch.filter(asking))
             filtered["routed"] = filtered["routed"] | asking
         return Routing(share.mine, filtered, refused)
 
@@ -188,45 +188,46 @@ class TaskSink:
         self,
         name: str,
         table: TableJob,
-        sorter: Router,
+        router: Router,
         share: Routing,
-        done: list[tuple[TableJob, ConvertedBatch]],
+        converted: Converted,
     ) -> None:
-        converted = next((c for t, c in done if t.is_like(table)), None)
-        if converted is None:
-            converted = self._converted(table, sorter, share)
-            done.append((table, converted))
-        self._apply_schema_policy(name, table, sorter, converted)
-        if converted.rows.num_rows:
-            self.output.write_rows(name, sorter.at, converted)
-        rejects = [*converted.rejects]
-        if share.rejected:
-            rejects = sorted((*rejects, *share.rejected.values()), key=lambda each: each.offset)
-        self.output.write_rejects(name, sorter, rejects)
+        self._apply_schema_policy(name, table, router, converted)
+        landed = self.output.write(name, router.at, converted)
+        rejects = [*merge_rejects(converted, [*share.rejected.values()]).rejects]
+        self.output.write_rejects(name, router, rejects)
         filtered = {reason: int(mask.sum()) for reason, mask in share.filtered.items()}
         kept = {reason: count for reason, count in filtered.items() if count}
         tally = Tally(
             examined=int(share.mine.sum()) + sum(kept.values()) + len(share.rejected),
-            landed=converted.rows.num_rows,
+            landed=landed,
             filtered={**converted.filtered, **kept},
             quarantined=count_by_code(rejects),
         )
-        self.output.count(name, sorter.at, tally)
+        self.output.count(name, router.at, tally)
 
-    def _converted(self, table: TableJob, sorter: Router, share: Routing) -> ConvertedBatch:
+    def _converted(self, router: Router, table: TableJob, mask: Mask) -> Converted:
         """Convert a table's records; where there is none, those that give it no column are refused.
 
         Raises UnavailableError (P462) when one does: it was beyond what was surveyed.
         """
-        kills = self._is_poison(sorter.at, sorter.batch, (PoisonKind.CONVERTED,)) & share.mine
-        takes = share.mine & ~kills
-        mine = sorter.batch if takes.all() else sorter.batch.filter(takes)
+        kills = self._is_poison(router.at, router.batch, (PoisonKind.CONVERTED,)) & mask
+        takes = mask & ~kills
+        mine = router.batch if takes.all() else router.batch.filter(takes)
         readers = self.context.readers(table.registry)
-        converted = convert_for_table(table, mine, sorter.at, readers, self.context.functions)
-        deadly = rejects_of(RejectCode.POISON, offsets_of(sorter.batch)[kills])
+        converted = convert_records(
+            table,
+            mine,
+            router.at,
+            readers,
+            self.context.functions,
+            lane=self._lanes.index(router.at),
+        )
+        deadly = rejects_of(RejectCode.POISON, offsets_of(router.batch)[kills])
         converted = merge_rejects(converted, deadly)
         if table.write_target is not None:
             return converted
+        assert isinstance(converted, ConvertedBatch), "a table that is not there has no keys"
         seen: dict[str, Schema] = {"": Struct(())}
         if any(reject.code == RejectCode.UNKNOWN_FIELD for reject in converted.rejects):
             self._survey(seen, "", table, mine)
@@ -236,37 +237,40 @@ class TaskSink:
                 code="P462",
                 hint="they are sampled again in the next epoch",
             )
-        return reject_without_columns(converted)
+        empty = replace(converted, rows=converted.rows.slice(0, 0), offsets=converted.offsets[:0])
+        return merge_rejects(empty, rejects_of(RejectCode.NO_COLUMNS, converted.offsets))
 
     def _apply_schema_policy(
-        self, name: str, table: TableJob, sorter: Router, converted: ConvertedBatch
+        self, name: str, table: TableJob, router: Router, converted: Converted
     ) -> None:
-        """Do for refused records what `columns` and `types` say: wish for a wider schema, or stop.
+        """Apply `columns` and `types` to rejected records: request a wider schema, or stop.
 
         Raises InvalidError (P467) under `freeze`.
         """
         options = table.options
         if not {"evolve", "freeze"} & {options.columns, options.types}:
             return
-        minded = {
+        by_offset = {
             reject.offset: reject
             for reject in converted.rejects
             if policy_for(reject, options) in ("evolve", "freeze")
         }
-        if not minded or table.write_target is None:
+        if not by_offset or table.write_target is None:
             return
-        for reject in minded.values():
+        for reject in by_offset.values():
             if policy_for(reject, options) == "freeze":
-                raise frozen(name, reject)
-        offsets = offsets_of(sorter.batch)
-        positions = np.searchsorted(offsets, np.array([*minded], np.int64))
-        refused = sorter.batch.take(pa.array(positions))
+                raise InvalidError(
+                    f"{name} is frozen, and a record does not fit: {reject.message}",
+                    code="P467",
+                    hint="change the table, or set  schema.columns  or  schema.types  to something"
+                    " else",
+                )
+        offsets = offsets_of(router.batch)
+        positions = np.searchsorted(offsets, np.array([*by_offset], np.int64))
+        refused = router.batch.take(pa.array(positions))
         base = self.schemas.get(name, table.schema)
-        room = table.tables_max - _added(base, table.schema)
-        wish = requested_schema(refused, base, options, self.context.readers(table.registry), room)
-        if wish != table.schema:
-            self.schemas[name] = wish
-
-
-def _added(wide: Schema, schema: Schema) -> int:
-    return columns_in(wide) - columns_in(schema)
+        room = table.tables_max - columns_in(base) + columns_in(table.schema)
+        readers = self.context.readers(table.registry)
+        requested = requested_schema(refused, base, options, readers, room)
+        if requested != table.schema:
+            self.schemas[name] = requested

@@ -2,13 +2,13 @@
 
 Invariants:
 - every record examined is landed, filtered with a reason or quarantined with a code, per table;
-- a lane that stops early is reported with the position it reached; nothing behind it is written;
+- a lane that stops early is reported with the position it reached; nothing after it is written;
 - nothing is deleted, and no table is opened or committed here.
 """
 
 from __future__ import annotations
 
-import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.core.errors import BugError, PenstockError
 from penstock.core.offsets import Offset
@@ -18,8 +18,8 @@ from penstock.landing.task.messages import Job, LaneResult, TaskResult
 from penstock.landing.task.sink import TaskSink
 
 UNRESPONSIVE_SECONDS = 10.0
-"""Who gives nothing for so long, for half of a task's time, or no longer wants to be waited for,
-gives nothing at all."""
+"""A partition that returns nothing for this long (or half the task timeout) counts as
+unresponsive."""
 
 
 def work(job: Job, tools: TaskContext) -> TaskResult:
@@ -28,12 +28,13 @@ def work(job: Job, tools: TaskContext) -> TaskResult:
     deadline = began + job.timeout_seconds
     sink = TaskSink(job, tools)
     lanes = [_read(lane, sink, deadline) for lane in job.lanes]
-    files, rejects = sink.output.finish(lanes)
+    written = sink.output.finish(lanes)
     return TaskResult(
         number=job.number,
         lanes=tuple(lanes),
-        files=files,
-        rejects=rejects,
+        files=written.files,
+        rejects=written.rejects,
+        touched=written.touched,
         tallies=sink.output.tallies,
         schemas=sink.schemas,
         requested=sink.requested,
@@ -59,7 +60,9 @@ def _read(lane: Lane, sink: TaskSink, deadline: float) -> LaneResult:
             reached = fetched.reached
             records += fetched.batch.num_rows
             size_bytes += fetched.batch.nbytes
-            newest = _later(newest, _newest_ms(fetched.batch))
+            seen = pc.max(fetched.batch.column("timestamp")).value  # epoch milliseconds
+            if seen is not None:
+                newest = seen if newest is None else max(newest, seen)
             leader_epoch = fetched.leader_epoch
     except BugError:
         raise
@@ -71,16 +74,3 @@ def _read(lane: Lane, sink: TaskSink, deadline: float) -> LaneResult:
     waited = ended < deadline or ended - asked >= patience
     silent = reached == lane.covered.start and waited
     return LaneResult(lane, Offset(reached), records, size_bytes, newest, leader_epoch, silent)
-
-
-def _newest_ms(batch: pa.RecordBatch) -> int | None:
-    """Return the largest record timestamp in epoch milliseconds; None when no record has one."""
-    stamps = batch.column("timestamp").drop_null()
-    return int(stamps.view(pa.int64()).to_numpy().max()) if len(stamps) else None
-
-
-def _later(first: int | None, second: int | None) -> int | None:
-    """Return the later of two times, either of which may be unknown."""
-    if first is None or second is None:
-        return second if first is None else first
-    return max(first, second)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from penstock.core.commits import DataFile
 from penstock.core.errors import PenstockError
 from penstock.landing.foreign_errors import WRITE, converting
-from penstock.ports.tables import FileWriter
+from penstock.ports.writers import FileWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +66,7 @@ class WriterPool:
             raise self._broken[name]
 
     def _finish_early(self, name: str) -> None:
-        """Finish a table that is not being written to: its error is told when its turn comes."""
+        """Finish a table that is not being written to: its error is raised when its turn comes."""
         try:
             with converting(name, WRITE):
                 self._finish(name)

@@ -43,12 +43,24 @@ def require_distinct(schema: Schema, table: str) -> None:
                 )
 
 
-def normalized(record: dict[str, Any], schema: Schema) -> dict[str, Any]:
-    """Return a record with the names of its columns.
+def normalized(record: dict[str, Any], schema: Schema, path: str = "") -> dict[str, Any]:
+    """Return a record, or the object at a path of it, with the names of its columns.
 
     Raises RejectError of stage convert when two fields are one column.
     """
-    return _object(record, schema, "")
+    columns = {folded(field.name): field for field in schema.fields}
+    found: dict[str, Any] = {}
+    for name, member in record.items():
+        field = columns.get(folded(name))
+        if field is None:
+            found[name] = member
+            continue
+        place = joined_path(path, field.name)
+        if field.name in found:
+            reason = "two fields are this column where case does not count"
+            raise RejectError(RejectCode.DUPLICATE_KEY, reason, place)
+        found[field.name] = _value(member, field.type, place)
+    return found
 
 
 def schema_as_spelled(values: pa.BinaryArray, schema: Schema, options: RowOptions) -> Schema:
@@ -57,7 +69,7 @@ def schema_as_spelled(values: pa.BinaryArray, schema: Schema, options: RowOption
     for value in values[:_SAMPLE].to_pylist():
         try:
             record = parse_object(value, depth_max=options.depth_max)
-            _object(record, schema, "")
+            normalized(record, schema)
         except RejectError:
             continue
         found = _struct_as_in(record, found, schema)
@@ -66,43 +78,23 @@ def schema_as_spelled(values: pa.BinaryArray, schema: Schema, options: RowOption
 
 def spelled_as(shown: Schema, schema: Schema, options: RowOptions) -> Schema:
     """Return the schema that records show with the names of the columns they land in."""
-    return shown if options.case_sensitive else _named_as(shown, schema)
-
-
-def _named_as(shown: Struct, schema: Struct) -> Struct:
+    if options.case_sensitive:
+        return shown
     columns = {folded(field.name): field for field in schema.fields}
     fields = []
     for field in shown.fields:
         column = columns.get(folded(field.name), field)
         type_ = field.type
         if isinstance(type_, Struct) and isinstance(column.type, Struct):
-            type_ = _named_as(type_, column.type)
+            type_ = spelled_as(type_, column.type, options)
         fields.append(Field(column.name, type_, field.required))
     return Struct(tuple(fields))
-
-
-def _object(value: dict[str, Any], type_: Struct, path: str) -> dict[str, Any]:
-    columns = {folded(field.name): field for field in type_.fields}
-    found: dict[str, Any] = {}
-    filled: set[str] = set()
-    for name, member in value.items():
-        field = columns.get(folded(name))
-        if field is None:
-            found[name] = member
-            continue
-        place = joined_path(path, field.name)
-        if field.name in filled:
-            reason = "two fields are this column where case does not count"
-            raise RejectError(RejectCode.DUPLICATE_KEY, reason, place)
-        filled.add(field.name)
-        found[field.name] = _value(member, field.type, place)
-    return found
 
 
 def _value(value: Any, type_: Type, path: str) -> Any:
     match value, type_:
         case dict(), Struct():
-            return _object(value, type_, path)
+            return normalized(value, type_, path)
         case dict(), Map(_, inner):
             return {key: _value(member, inner, f"{path}{{}}") for key, member in value.items()}
         case list(), List(element):
@@ -118,9 +110,8 @@ def _struct_as_in(value: dict[str, Any], found: Struct, own: Struct) -> Struct:
     for now, column in zip(found.fields, own.fields, strict=True):
         name = names.get(folded(column.name), now.name)
         kept = now.name if now.name != column.name else name
-        fields.append(
-            Field(kept, _type_as_in(value.get(name), now.type, column.type), now.required)
-        )
+        type_ = _type_as_in(value.get(name), now.type, column.type)
+        fields.append(Field(kept, type_, now.required))
     return Struct(tuple(fields))
 
 

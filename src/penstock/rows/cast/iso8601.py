@@ -9,11 +9,12 @@ Source: data.md 2, rows date, time, timestamp, timestamptz.
 from __future__ import annotations
 
 import re
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from penstock.core.schema import Kind
+from penstock.rows.decode.logical_types import DateValue, TimestampValue, TimeValue
 from penstock.rows.reject_codes import RejectCode, RejectError
 
 _DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
@@ -28,14 +29,13 @@ READABLE = {
     Kind.TIMESTAMP: _STAMP.pattern,
     Kind.TIMESTAMPTZ: _STAMP.pattern,
 }
-"""What a text must be, by the type of its column."""
+"""The required form of a text, by the type of its column."""
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _SECOND_US = 1_000_000
-_DAY_SECONDS = 86_400
 _FRACTION_DIGITS = 6
 _HOURS, _MINUTES = 24, 60
 
-DAY_US = _DAY_SECONDS * _SECOND_US
+DAY_US = 86_400 * _SECOND_US
 DAY_MIN = date.min.toordinal() - _EPOCH_ORDINAL
 DAY_MAX = date.max.toordinal() - _EPOCH_ORDINAL
 STAMP_MIN = DAY_MIN * DAY_US
@@ -83,28 +83,28 @@ def in_zone_us(local_us: int, zone: ZoneInfo | None) -> int:
     return _in_range(_from_zone(local_us, zone))
 
 
-def checked_date(count: int) -> int:
+def checked_date(date: DateValue) -> int:
     """Return days since 1970-01-01 that lie in years 1 to 9999. Raises RejectError."""
-    if not DAY_MIN <= count <= DAY_MAX:
+    if not DAY_MIN <= date.count <= DAY_MAX:
         raise RejectError(RejectCode.OUT_OF_RANGE, "the date is not in years 1 to 9999")
-    return count
+    return date.count
 
 
-def time_of_day_us(count: int, per_second: int) -> int:
-    """Return microseconds since midnight, of units. Raises RejectError."""
-    time_us = _exact_us(count, per_second)
+def time_of_day_us(time: TimeValue) -> int:
+    """Return microseconds since midnight. Raises RejectError."""
+    time_us = _exact_us(time)
     if not 0 <= time_us < DAY_US:
         raise RejectError(RejectCode.OUT_OF_RANGE, "there is no such time of day")
     return time_us
 
 
-def moment_us(count: int, per_second: int) -> int:
-    """Return microseconds since 1970, of units. Raises RejectError."""
-    return _in_range(_exact_us(count, per_second))
+def moment_us(stamp: TimestampValue) -> int:
+    """Return microseconds since 1970. Raises RejectError."""
+    return _in_range(_exact_us(stamp))
 
 
-def _exact_us(count: int, per_second: int) -> int:
-    whole, rest = divmod(count * _SECOND_US, per_second)
+def _exact_us(value: TimeValue | TimestampValue) -> int:
+    whole, rest = divmod(value.count * _SECOND_US, value.per_second)
     if rest:
         raise RejectError(RejectCode.INEXACT, "finer than microseconds")
     return whole
@@ -150,17 +150,13 @@ def _offset_seconds(offset: str) -> int:
 
 
 def _from_zone(local_us: int, zone: ZoneInfo) -> int:
-    days, us = divmod(local_us, DAY_US)
-    seconds = us // _SECOND_US
-    clock = datetime.fromordinal(days + _EPOCH_ORDINAL).replace(
-        hour=seconds // 3600, minute=seconds // 60 % 60, second=seconds % 60, tzinfo=zone
-    )
+    clock = datetime(1970, 1, 1, tzinfo=zone) + timedelta(seconds=local_us // _SECOND_US)
     offset = clock.utcoffset()
     # A local time that occurs twice, or never, has another offset on the other fold.
     if offset is None or offset != clock.replace(fold=1).utcoffset():
         reason = "the local time is not unique in the assumed zone"
         raise RejectError(RejectCode.ZONE_MISSING, reason)
-    return local_us - (offset.days * _DAY_SECONDS + offset.seconds) * _SECOND_US
+    return local_us - offset // timedelta(microseconds=1)
 
 
 def _in_range(stamp_us: int) -> int:

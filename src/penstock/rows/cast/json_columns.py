@@ -5,13 +5,12 @@ record converter (record_cast.py) has the word on those. So this module may be a
 as long as what it does not mark is exact.
 
 Invariants:
-- an unmarked row holds what the record converter would give for it;
+- an unmarked row holds what the record converter would return for it;
 - buffers of untouched columns are passed on, not copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal as Exact
 from typing import Any
@@ -25,31 +24,31 @@ from penstock.core.schema import PRECISION_MAX, Decimal, Fixed, Kind, List, Stru
 from penstock.rows.arrow_arrays import Mask, bounds_of, mask_of
 from penstock.rows.arrow_types import arrow_type
 from penstock.rows.cast import iso8601
-from penstock.rows.cast.scalars import READABLE, scalar_cast
+from penstock.rows.cast.scalars import BITS, READABLE, scalar_cast
 from penstock.rows.options import RowOptions
 from penstock.rows.reject_codes import RejectError
 
 Uncertain = npt.NDArray[np.uint8]
 
 UNCERTAIN = 1
-"""The record converter must look at the row."""
+"""The record converter must convert the row."""
 LARGE = 2
-"""A double of the row may have been a rounded integer; its text tells."""
+"""A double of the row may be a rounded integer; only its text decides."""
 _LARGE_INTEGER = "[0-9]{16}"
-"""What the text of a record has, if one of its integers may be too long for a double."""
+"""Found in the text of a record if one of its integers may be too long for a double."""
 
 _DOUBLE_INTEGERS = float(1 << 53)
 _FLOAT_INTEGERS = float(1 << 24)
-_BITS = {Kind.INT: 31, Kind.LONG: 63}
 _DIGITS_MAX = 76
 _COLON_AT = 13
 _STAMP = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?"
 _OFFSET = r"(Z|[+-]\d{2}(:?\d{2})?)"
+_PATTERNS = {Kind.TIMESTAMP: rf"{_STAMP}$", Kind.TIMESTAMPTZ: rf"{_STAMP}{_OFFSET}$"}
 
 
 @dataclass(frozen=True, slots=True)
 class CastResult:
-    """A column in its final type, and marks where rows need a second look."""
+    """A column in its final type, and marks on the rows that must be converted again."""
 
     array: pa.Array
     uncertain: Uncertain | None = None
@@ -58,8 +57,8 @@ class CastResult:
 def cast_column(array: pa.Array, type_: Type, options: RowOptions) -> CastResult:
     """Bring a column from `parsed_type` to `arrow_type`.
 
-    A struct may have further members behind those of its type (sampled_shape.py): they are looked
-    at for NaN, and left out.
+    A struct may have further members after those of its type (sampled_shape.py): they are checked
+    for NaN, and left out.
     """
     match type_:
         case Struct():
@@ -71,7 +70,7 @@ def cast_column(array: pa.Array, type_: Type, options: RowOptions) -> CastResult
             bounds = (largest.copy_negate(), largest)  # a minus would round to 28 digits
             return narrowed(array, arrow_type(type_), scale, bounds)
         case Kind.INT | Kind.LONG if pa.types.is_decimal(array.type):
-            half = 1 << _BITS[type_]
+            half = 1 << BITS[type_]
             return narrowed(array, arrow_type(type_), 0, (Exact(-half), Exact(half - 1)))
         case Kind.DOUBLE:
             return CastResult(array, _doubles(array))
@@ -94,8 +93,7 @@ def _struct(array: pa.StructArray, type_: Struct, options: RowOptions) -> CastRe
         members.append(member.array)
         marks = either(marks, member.uncertain)
         if field.required and member.array.null_count:
-            absent = mask_of(pc.and_(array.is_valid(), member.array.is_null()))
-            marks = either(marks, _marked(absent))
+            marks = marked(marks, pc.and_(array.is_valid(), member.array.is_null()))
     for index in range(len(type_.fields), array.type.num_fields):
         marks = either(marks, not_numbers(array.field(index)))
     done = pa.Array.from_buffers(
@@ -109,30 +107,26 @@ def _list(array: pa.ListArray, type_: List, options: RowOptions) -> CastResult:
     inner = cast_column(array.values, type_.element, options)
     marks = inner.uncertain
     if type_.element_required and inner.array.null_count:
-        marks = either(marks, _marked(mask_of(inner.array.is_null())))
+        marks = marked(marks, inner.array.is_null())
     done = pa.Array.from_buffers(
         arrow_type(type_), len(array), array.buffers()[:2], children=[inner.array]
     )
-    return CastResult(done, None if marks is None else of_lists(array, marks))
+    return CastResult(done, of_lists(array, marks))
 
 
 def not_numbers(array: pa.Array) -> Uncertain | None:
     """Mark rows of a column without a type of ours that hold NaN or infinity, at any depth."""
     marks: Uncertain | None = None
-    if pa.types.is_float64(array.type):
-        doubles = _doubles(array)
-        return None if doubles is None else doubles & np.uint8(UNCERTAIN)
-    if pa.types.is_float32(array.type):
-        valid = mask_of(array.is_valid())
-        odd = valid & ~np.isfinite(_numbers(array, np.float32))
-        return _marked(odd) if odd.any() else None
+    if pa.types.is_floating(array.type):
+        odd = ~np.isfinite(_numbers(array))
+        return odd.astype(np.uint8) if odd.any() else None
     if pa.types.is_struct(array.type):
         for index in range(array.type.num_fields):
             marks = either(marks, not_numbers(array.field(index)))
         return marks
     if pa.types.is_list(array.type):
         marks = not_numbers(array.values)
-    return None if marks is None else of_lists(array, marks)
+    return of_lists(array, marks)
 
 
 def without_text(array: pa.Array) -> Mask:
@@ -140,8 +134,10 @@ def without_text(array: pa.Array) -> Mask:
     return mask_of(pc.equal(pc.binary_length(array), 0).fill_null(False))
 
 
-def of_lists(array: pa.ListArray, marks: Uncertain) -> Uncertain:
-    """Return the marks of the lists whose elements are marked."""
+def of_lists(array: pa.ListArray | pa.MapArray, marks: Uncertain | None) -> Uncertain | None:
+    """Return the marks of the lists that hold marked elements."""
+    if marks is None:
+        return None
     found = np.flatnonzero(marks)
     owners = np.searchsorted(array.offsets.to_numpy(), found, side="right") - 1
     lists = np.zeros(len(array), np.uint8)
@@ -150,21 +146,19 @@ def of_lists(array: pa.ListArray, marks: Uncertain) -> Uncertain:
 
 
 def _doubles(array: pa.Array) -> Uncertain | None:
-    numbers = _numbers(array, np.float64)
+    numbers = _numbers(array)
     with np.errstate(invalid="ignore"):
         suspicious = ~(np.abs(numbers) < _DOUBLE_INTEGERS)
     if not suspicious.any():
         return None
-    suspicious &= mask_of(array.is_valid())
     marks: Uncertain = suspicious.astype(np.uint8) * np.uint8(LARGE)
     marks[suspicious & ~np.isfinite(numbers)] = UNCERTAIN
     return marks
 
 
 def _floats(array: pa.Array) -> Uncertain | None:
-    suspicious = ~(np.abs(_numbers(array, np.float32)) < _FLOAT_INTEGERS)
-    suspicious &= mask_of(array.is_valid())
-    return _marked(suspicious) if suspicious.any() else None
+    suspicious = ~(np.abs(_numbers(array)) < _FLOAT_INTEGERS)
+    return suspicious.astype(np.uint8) if suspicious.any() else None
 
 
 def narrowed(
@@ -181,79 +175,75 @@ def narrowed(
         fits = pc.and_(pc.greater_equal(cut, low), pc.less_equal(cut, high))
         fits = pc.and_(fits, uncut)
         kept = pc.if_else(fits, cut, pa.scalar(None, cut.type)).cast(target)
-        errors = mask_of(pc.invert(fits).fill_null(False))
-        return CastResult(kept, _marked(errors))
+        return CastResult(kept, marked(None, pc.invert(fits).fill_null(False)))
 
 
 def _has_room(array: pa.Array, scale: int) -> bool:
-    """Return whether more digits behind the point cannot overflow.
+    """Return whether more digits after the point cannot overflow.
 
     In 128 bits Arrow (pyarrow 26) wraps around without a word, and fits what is left.
     """
     grown: int = scale - array.type.scale
     if grown <= 0 or not pa.types.is_decimal128(array.type):
         return True
-    bounds = pc.min_max(array).as_py()
-    if bounds["min"] is None:
-        return True
-    return max(_digits_of(bounds["min"]), _digits_of(bounds["max"])) + grown <= PRECISION_MAX
-
-
-def _digits_of(number: Exact) -> int:
-    return len(number.as_tuple().digits)
+    ends = [end for end in pc.min_max(array).as_py().values() if end is not None]
+    return all(len(end.as_tuple().digits) + grown <= PRECISION_MAX for end in ends)
 
 
 def shortened(array: pa.Array, scale: int) -> tuple[pa.Array, pa.BooleanArray]:
-    """Cut decimals to so many digits behind the point, and tell which of them lose nothing."""
+    """Cut decimals to so many digits after the point; return them, and which of them lose nothing.
+
+    A few values are cut to something else, and seem to lose: see `is_cut`.
+    """
     whole = pa.decimal256(_DIGITS_MAX, array.type.scale)
     cut = array.cast(pa.decimal256(_DIGITS_MAX, scale), safe=False)
     return cut, pc.equal(cut.cast(whole), array.cast(whole))
 
 
+def is_cut(array: pa.Array, cut: pa.Array) -> pa.BooleanArray:
+    """Return which decimals lie within one last digit of what they were cut to.
+
+    pyarrow 26 divides some of 256 bits wrongly, such as 2^63 - 2 with 38 digits after the point.
+    """
+    kind = pa.decimal256(_DIGITS_MAX - 1, max(array.type.scale, cut.type.scale))
+    lost = pc.abs(pc.subtract(array.cast(kind, safe=False), cut.cast(kind, safe=False)))
+    return pc.less(lost, pa.scalar(Exact((0, (1,), -cut.type.scale)), lost.type))
+
+
 def _dated(array: pa.Array, type_: Kind, options: RowOptions) -> CastResult:
-    quick = _QUICK[type_]
-    done = quick(array)
+    done = _quick(array, type_)
     if done is not None:
         return CastResult(done)
     if type_ not in _PATTERNS:
         return _by_value(array, type_, options)
     # Some are not of the common form: read the others at once, and these one by one.
     common = pc.match_substring_regex(array, _PATTERNS[type_])
-    done = quick(pc.if_else(common, array, pa.scalar(None, pa.string())))
+    done = _quick(pc.if_else(common, array, pa.scalar(None, pa.string())), type_)
     if done is None:
         return _by_value(array, type_, options)
     rest = pc.invert(common).fill_null(False)
     odd = _by_value(array.filter(rest), type_, options)
-    if odd.uncertain is None:
-        return CastResult(pc.replace_with_mask(done, rest, odd.array))
     marks = np.zeros(len(array), np.uint8)
-    marks[mask_of(rest)] = odd.uncertain
+    marks[mask_of(rest)] = 0 if odd.uncertain is None else odd.uncertain
     return CastResult(pc.replace_with_mask(done, rest, odd.array), marks)
 
 
-def _quick_date(array: pa.Array) -> pa.Array | None:
-    return _cast_within(array, pa.date32(), iso8601.DAY_MIN, iso8601.DAY_MAX)
-
-
-def _quick_timestamp(array: pa.Array) -> pa.Array | None:
+def _quick(array: pa.Array, type_: Kind) -> pa.Array | None:
+    """Read texts at once; None where one of them is not of the form that Arrow reads as we do."""
+    if type_ is Kind.DATE:
+        return _cast_within(array, pa.date32(), iso8601.DAY_MIN, iso8601.DAY_MAX)
+    is_time = type_ is Kind.TIME
+    if is_time:
+        array = pc.binary_join_element_wise("1970-01-01T", array, "")
     if not _name_minutes(array):
         return None
-    return _cast_within(array, pa.timestamp("us"), iso8601.STAMP_MIN, iso8601.STAMP_MAX)
-
-
-def _quick_timestamptz(array: pa.Array) -> pa.Array | None:
-    if not _name_minutes(array):
-        return None
-    return _cast_within(array, pa.timestamp("us", "UTC"), iso8601.STAMP_MIN, iso8601.STAMP_MAX)
-
-
-def _quick_time(array: pa.Array) -> pa.Array | None:
-    stamps = _quick_timestamp(pc.binary_join_element_wise("1970-01-01T", array, ""))
-    return None if stamps is None else stamps.view(pa.int64()).view(pa.time64("us"))
+    target = pa.timestamp("us", "UTC" if type_ is Kind.TIMESTAMPTZ else None)
+    done = _cast_within(array, target, iso8601.STAMP_MIN, iso8601.STAMP_MAX)
+    return done.view(pa.int64()).view(pa.time64("us")) if is_time and done is not None else done
 
 
 def _name_minutes(array: pa.Array) -> bool:
-    """Return whether each text has a colon behind the hour: Arrow would fill in absent minutes."""
+    """Return whether each text has a colon after the hour: Arrow would fill in absent minutes."""
     if array.null_count == len(array):
         return True
     bounds, data = bounds_of(array), array.buffers()[2]
@@ -302,17 +292,18 @@ def either(first: Uncertain | None, second: Uncertain | None) -> Uncertain | Non
     return first | second
 
 
-def _marked(uncertain: Mask) -> Uncertain:
-    return uncertain.astype(np.uint8) * np.uint8(UNCERTAIN)
+def marked(marks: Uncertain | None, uncertain: pa.BooleanArray) -> Uncertain:
+    """Mark further rows."""
+    found: Uncertain = mask_of(uncertain).astype(np.uint8)
+    return found if marks is None else marks | found
 
 
-def resolve_large(marks: Uncertain, values: pa.BinaryArray) -> Uncertain:
+def resolve_large(marks: Uncertain | None, values: pa.BinaryArray) -> Uncertain | None:
     """Take the marks from large doubles of records without an integer that a double would round.
 
     `values` are the texts of the records.
     """
-    (large,) = np.nonzero(marks == LARGE)
-    if not len(large):
+    if marks is None or not len(large := np.flatnonzero(marks == LARGE)):
         return marks
     rounded = mask_of(pc.match_substring_regex(values.take(pa.array(large)), _LARGE_INTEGER))
     marks = marks.copy()
@@ -320,17 +311,6 @@ def resolve_large(marks: Uncertain, values: pa.BinaryArray) -> Uncertain:
     return marks
 
 
-def _numbers(array: pa.Array, kind: type[np.floating[Any]]) -> npt.NDArray[Any]:
-    if not len(array):
-        return np.zeros(0, kind)
-    offset = array.offset * np.dtype(kind).itemsize
-    return np.frombuffer(array.buffers()[1], kind, count=len(array), offset=offset)
-
-
-_QUICK: dict[Kind, Callable[[pa.Array], pa.Array | None]] = {
-    Kind.DATE: _quick_date,
-    Kind.TIME: _quick_time,
-    Kind.TIMESTAMP: _quick_timestamp,
-    Kind.TIMESTAMPTZ: _quick_timestamptz,
-}
-_PATTERNS = {Kind.TIMESTAMP: rf"{_STAMP}$", Kind.TIMESTAMPTZ: rf"{_STAMP}{_OFFSET}$"}
+def _numbers(array: pa.Array) -> npt.NDArray[Any]:
+    numbers: npt.NDArray[Any] = array.fill_null(0).to_numpy()
+    return numbers

@@ -1,18 +1,20 @@
 """The converter of single records: the authority on what fits a schema, and why not.
 
-A schema is compiled once into nested functions; each takes a parsed value and gives what
-`pyarrow.array` takes, or raises. The block path (block_parser.py) may only accept what this one
+A schema is compiled once into nested functions; each takes a parsed value and returns what
+`pyarrow.array` accepts, or raises. The block path (block_parser.py) may only accept what this one
 accepts, with equal rows; a property test says so.
 
 Invariants:
 - members are matched by their exact names; a missing member is null;
-- what is dropped or rescued is told to `LeftOut`, and only for records that land;
-- a value that does not fit is left out at the nearest optional place at or above it.
+- dropped and rescued values are added to `LeftOut`, and only for records that land;
+- a value that does not fit is left out at the nearest optional place at or above it; that of a
+  former key never is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from penstock.core.schema import Field, Kind, List, Map, Schema, Struct, Type
@@ -23,7 +25,7 @@ from penstock.rows.decode.envelope.json_envelopes import WITH_PLACEHOLDERS
 from penstock.rows.decode.envelope.toast_placeholder import placeholder
 from penstock.rows.decode.json.parser import is_empty, kind_of
 from penstock.rows.decode.logical_types import Temporal
-from penstock.rows.options import RowOptions
+from penstock.rows.options import FORMER_KEY, RowOptions
 from penstock.rows.reject_codes import NO_TEXT, RejectCode, RejectError
 
 LENIENT = ("drop_value", "rescue")
@@ -41,14 +43,21 @@ def compile_record_cast(schema: Schema, options: RowOptions) -> Cast:
 
 
 def available_scalar_cast(type_: Any, options: RowOptions) -> Scalar:
-    """Return the function that converts a value, and rejects what stands in place of one.
+    """Return the function that converts a value, and rejects anything else in its place.
 
     It raises RejectError.
     """
     convert = scalar_cast(type_, options)
-    if options.envelope in WITH_PLACEHOLDERS:
-        convert = _available(convert, placeholder(options.unavailable_value).values)
-    return convert
+    if options.envelope not in WITH_PLACEHOLDERS:
+        return convert
+    placeholders = placeholder(options.unavailable_value).values
+
+    def available(value: Any) -> Any:
+        if isinstance(value, str | bytes) and value in placeholders:
+            raise RejectError(RejectCode.NOT_AVAILABLE, LEFT_OUT)
+        return convert(value)
+
+    return available
 
 
 def _cast(type_: Type, path: str, options: RowOptions) -> Cast:
@@ -76,20 +85,7 @@ def _scalar(type_: Any, path: str, options: RowOptions) -> Cast:
     return fit
 
 
-def _available(
-    convert: Callable[[Any], Any], placeholders: frozenset[str | bytes]
-) -> Callable[[Any], Any]:
-    """Reject what stands in place of a value that the source left out."""
-
-    def available(value: Any) -> Any:
-        if isinstance(value, str | bytes) and value in placeholders:
-            raise RejectError(RejectCode.NOT_AVAILABLE, LEFT_OUT)
-        return convert(value)
-
-    return available
-
-
-def _stands_in(items: list[Any], numbers: tuple[str, ...]) -> bool:
+def _is_placeholder(items: list[Any], numbers: tuple[str, ...]) -> bool:
     """Return whether an array of numbers, or of days and times, is the placeholder's bytes."""
     if len(items) != len(numbers):
         return False
@@ -98,16 +94,18 @@ def _stands_in(items: list[Any], numbers: tuple[str, ...]) -> bool:
 
 
 def _struct(type_: Struct, path: str, options: RowOptions) -> Cast:
-    members = [(field.name, _member_cast(field, path, options)) for field in type_.fields]
+    strict = replace(options, types="quarantine")
+    members = [
+        (field.name, _member_cast(field, path, strict if field.name == FORMER_KEY else options))
+        for field in type_.fields
+    ]
     names = frozenset(type_.names)
     looks_first = options.columns == "quarantine"  # what has no column is rejected at once
 
     def leave_out(value: dict[str, Any], drops: LeftOut) -> None:
-        # The keys of a map, which may be what stands here, need not be text.
-        unknown = sorted((name for name in value if name not in names), key=str)
-        for (
-            name
-        ) in unknown:  # in this order, as columns do not tell which stood first (bulk_rejects.py)
+        # The value may be a map, and the keys of a map need not be text. They are sorted,
+        # since columns do not keep the order of members (bulk_rejects.py).
+        for name in sorted((name for name in value if name not in names), key=str):
             _leave_out(value[name], joined_path(path, str(name)), options, drops)
 
     def fit(value: Any, drops: LeftOut) -> dict[str, Any]:
@@ -146,7 +144,7 @@ def _list(type_: List, path: str, options: RowOptions) -> Cast:
     def fit(value: Any, drops: LeftOut) -> list[Any]:
         if not isinstance(value, list):
             raise RejectError(RejectCode.WRONG_TYPE, f"{kind_of(value)}, not an array", path)
-        if enveloped and _stands_in(value, numbers):
+        if enveloped and _is_placeholder(value, numbers):
             raise RejectError(RejectCode.NOT_AVAILABLE, LEFT_OUT, path)
         return [element(item, drops) for item in value]
 
@@ -174,47 +172,41 @@ def _map(type_: Map, path: str, options: RowOptions) -> Cast:
 def _member_cast(field: Field, path: str, options: RowOptions) -> Cast:
     place = joined_path(path, field.name)
     fit = _cast(field.type, place, options)
-    if not path and field.type is Kind.STRING and field.name in options.not_empty:
-        fit = _with_text(fit, place)
-    return _optional(fit, place, options, required=field.required)
 
-
-def _with_text(fit: Cast, path: str) -> Cast:
     def filled(value: Any, drops: LeftOut) -> Any:
         if value == "":
-            raise RejectError(RejectCode.EMPTY_TEXT, NO_TEXT, path)
+            raise RejectError(RejectCode.EMPTY_TEXT, NO_TEXT, place)
         return fit(value, drops)
 
-    return filled
+    must_not_be_empty = not path and field.type is Kind.STRING and field.name in options.not_empty
+    return _optional(filled if must_not_be_empty else fit, place, options, required=field.required)
 
 
 def _optional(fit: Cast, path: str, options: RowOptions, *, required: bool) -> Cast:
-    """Let null pass where it may stand, and land null for a reject where the spec says so."""
+    """Let null pass where it is allowed, and land null for a reject where the spec says so."""
+
+    def strict(value: Any, drops: LeftOut) -> Any:
+        if value is None:
+            raise RejectError(RejectCode.MISSING, REQUIRED, path)
+        return fit(value, drops)
+
     if required:
-        return _required(fit, path)
+        return strict
     if options.types not in LENIENT:
         return lambda value, drops: None if value is None else fit(value, drops)
 
     def lenient(value: Any, drops: LeftOut) -> Any:
         if value is None:
             return None
-        mark = drops.mark()
+        dropped, rescued = len(drops.paths), len(drops.rescued)
         try:
             return fit(value, drops)
         except RejectError as error:
             if error.code is RejectCode.UNKNOWN_FIELD:
                 raise
-            drops.back_to(mark)
+            del drops.paths[dropped:]
+            del drops.rescued[rescued:]
             drops.leave(path, value, options.types)
             return None
 
     return lenient
-
-
-def _required(fit: Cast, path: str) -> Cast:
-    def strict(value: Any, drops: LeftOut) -> Any:
-        if value is None:
-            raise RejectError(RejectCode.MISSING, REQUIRED, path)
-        return fit(value, drops)
-
-    return strict

@@ -1,4 +1,4 @@
-"""What does not fit a landed row is kept in one of its columns, as JSON text by column path.
+"""Keeps the values that do not fit a landed row in one column, as JSON text by column path.
 
 Invariants:
 - a record with nothing to rescue has null there; numbers of JSON keep their digits;
@@ -27,19 +27,10 @@ _ELEMENTS = re.compile(r"(?<!\\)(?:\\\\)*(?:\[\]|\{\})")
 
 @dataclass(slots=True)
 class LeftOut:
-    """Collect what one record's row leaves out: `paths` are dropped, `rescued` kept beside it."""
+    """Collect what one record's row leaves out: `paths` are dropped, `rescued` is kept."""
 
     paths: list[str] = field(default_factory=list)
     rescued: list[tuple[str, Any]] = field(default_factory=list)
-
-    def mark(self) -> tuple[int, int]:
-        """Note how much there is."""
-        return len(self.paths), len(self.rescued)
-
-    def back_to(self, mark: tuple[int, int]) -> None:
-        """Forget what came after a mark."""
-        del self.paths[mark[0] :]
-        del self.rescued[mark[1] :]
 
     def leave(self, path: str, value: Any, policy: str) -> None:
         """Leave one value out, as the policy says."""
@@ -64,7 +55,7 @@ def rescued_json(rescued: Iterable[tuple[str, Any]]) -> str | None:
 
 
 def path_wrapping(path: str) -> tuple[str, str]:
-    """Return what stands before and behind the one value of a path."""
+    """Return the JSON text before and after the one value of a path."""
     opening, closing = ("[", "]") if _is_several(path, [None]) else ("", "")
     return f"{_string(path)}:{opening}", closing
 

@@ -4,7 +4,7 @@ A scalar comes from JSON, where a number is still its text, or from a format wit
 (logical_types.py).
 
 Invariants: nothing is rounded but the digits of a fractional JSON number in a float or double,
-once, to the nearest; numbers with a type stay exact or are rejected; text stands for a number only
+once, to the nearest; numbers with a type stay exact or are rejected; text is read as a number only
 in decimal notation; base64 and UUID text are taken only in their one standard form.
 
 Values are what `pyarrow.array` takes: dates, times and timestamps are integers of their unit.
@@ -35,7 +35,7 @@ from penstock.rows.decode.json.exact_text import (
     require_exact,
 )
 from penstock.rows.decode.json.parser import JsonNumber, kind_of
-from penstock.rows.decode.logical_types import DateValue, TimestampValue, TimeValue
+from penstock.rows.decode.logical_types import DateValue, Temporal, TimestampValue, TimeValue
 from penstock.rows.options import RowOptions
 from penstock.rows.reject_codes import RejectCode, RejectError
 
@@ -47,7 +47,9 @@ _BOOLEANS = {"true": True, "false": False}
 _UUID_BYTES = 16
 _ZEROS_MAX = 400
 _FLOAT_MAX = float(np.finfo(np.float32).max)
-_BITS = {Kind.INT: 31, Kind.LONG: 63}
+_TAKEN = {DateValue: "a date", TimeValue: "a time of day", TimestampValue: "a time stamp"}
+BITS = {Kind.INT: 31, Kind.LONG: 63}
+"""The bits of an integer type, without the sign."""
 
 READABLE: Mapping[Any, str] = MappingProxyType(
     {
@@ -70,15 +72,20 @@ def scalar_cast(type_: Kind | Decimal | Fixed, options: RowOptions) -> Scalar:
         case Fixed(length):
             return partial(_fixed, length=length)
         case Kind.INT | Kind.LONG:
-            return partial(_integer, bits=_BITS[type_])
+            return partial(_integer, bits=BITS[type_])
         case Kind.TIMESTAMP:
             return _dated(
                 partial(iso8601.timestamp_us, drop_offset=options.drop_offset),
+                TimestampValue,
                 partial(_local, drop_offset=options.drop_offset),
             )
         case Kind.TIMESTAMPTZ:
             zone = None if options.assume_zone is None else ZoneInfo(options.assume_zone)
-            return _dated(partial(iso8601.timestamptz_us, zone=zone), partial(_instant, zone=zone))
+            return _dated(
+                partial(iso8601.timestamptz_us, zone=zone),
+                TimestampValue,
+                partial(_instant, zone=zone),
+            )
         case _:
             return _SCALARS[type_]
 
@@ -86,10 +93,10 @@ def scalar_cast(type_: Kind | Decimal | Fixed, options: RowOptions) -> Scalar:
 def _boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    text = _text(value, "a boolean")
-    if text not in _BOOLEANS:
+    found = _BOOLEANS.get(_text(value, "a boolean"))
+    if found is None:
         raise RejectError(RejectCode.UNREADABLE, "the text is neither true nor false")
-    return _BOOLEANS[text]
+    return found
 
 
 def _string(value: Any) -> str:
@@ -103,7 +110,7 @@ def _integer(value: Any, *, bits: int) -> int:
         short = int(value)
         if short < 1 << bits:
             return short
-    if isinstance(value, DateValue | TimeValue | TimestampValue):
+    if isinstance(value, Temporal):
         value = value.count
     sign, digits, exponent = number_parts(_numeric(value))
     if exponent < 0:
@@ -142,10 +149,7 @@ def _float(value: Any) -> float:
 
 
 def _unrounded(value: Any, number: float) -> float:
-    """Return the number a decimal with a type became, when it is the same; JSON's digits may round.
-
-    Raises RejectError.
-    """
+    """Return what a decimal with a type became, when it is the same; JSON's digits may round."""
     if isinstance(value, decimal.Decimal) and decimal.Decimal(number) != value:
         raise RejectError(RejectCode.INEXACT, "the decimal would be rounded")
     return number
@@ -210,12 +214,17 @@ def _uuid(value: Any) -> bytes:
     return bytes.fromhex(text.replace("-", ""))
 
 
-def _dated(read: Callable[[str], int], count: Callable[[Any], int]) -> Scalar:
-    """Convert text by `read` and a value that is a date or time already by `count`."""
+def _dated(
+    read: Callable[[str], int], taken: type[Temporal], count: Callable[[Any], int]
+) -> Scalar:
+    """Convert text by `read`, and what is a date or time already by `count` if it is `taken`."""
 
     def convert(value: Any) -> int:
-        if isinstance(value, DateValue | TimeValue | TimestampValue):
+        if isinstance(value, taken):
             return count(value)
+        if isinstance(value, Temporal):
+            reason = f"{kind_of(value)}, the column takes {_TAKEN[taken]}"
+            raise RejectError(RejectCode.WRONG_TYPE, reason)
         if isinstance(value, JsonNumber | int | float | decimal.Decimal) and not isinstance(
             value, bool
         ):
@@ -225,36 +234,16 @@ def _dated(read: Callable[[str], int], count: Callable[[Any], int]) -> Scalar:
     return convert
 
 
-def _day(value: Any) -> int:
-    if not isinstance(value, DateValue):
-        raise RejectError(RejectCode.WRONG_TYPE, f"{kind_of(value)}, the column takes a date")
-    return iso8601.checked_date(value.count)
-
-
-def _clock(value: Any) -> int:
-    if not isinstance(value, TimeValue):
-        raise RejectError(
-            RejectCode.WRONG_TYPE, f"{kind_of(value)}, the column takes a time of day"
-        )
-    return iso8601.time_of_day_us(value.count, value.per_second)
-
-
-def _local(value: Any, *, drop_offset: bool) -> int:
-    stamp_us = _moment_us(value)
-    if value.zoned and not drop_offset:
+def _local(stamp: TimestampValue, *, drop_offset: bool) -> int:
+    stamp_us = iso8601.moment_us(stamp)
+    if stamp.zoned and not drop_offset:
         raise RejectError(RejectCode.ZONE_UNEXPECTED, "the time stamp is in UTC")
     return stamp_us
 
 
-def _instant(value: Any, *, zone: ZoneInfo | None) -> int:
-    stamp_us = _moment_us(value)
-    return stamp_us if value.zoned else iso8601.in_zone_us(stamp_us, zone)
-
-
-def _moment_us(value: Any) -> int:
-    if not isinstance(value, TimestampValue):
-        raise RejectError(RejectCode.WRONG_TYPE, f"{kind_of(value)}, the column takes a time stamp")
-    return iso8601.moment_us(value.count, value.per_second)
+def _instant(stamp: TimestampValue, *, zone: ZoneInfo | None) -> int:
+    stamp_us = iso8601.moment_us(stamp)
+    return stamp_us if stamp.zoned else iso8601.in_zone_us(stamp_us, zone)
 
 
 def _nothing(value: Any) -> None:
@@ -275,6 +264,6 @@ _SCALARS: dict[Kind, Scalar] = {
     Kind.STRING: _string,
     Kind.BINARY: _binary,
     Kind.UUID: _uuid,
-    Kind.DATE: _dated(iso8601.date_days, _day),
-    Kind.TIME: _dated(iso8601.time_us, _clock),
+    Kind.DATE: _dated(iso8601.date_days, DateValue, iso8601.checked_date),
+    Kind.TIME: _dated(iso8601.time_us, TimeValue, iso8601.time_of_day_us),
 }

@@ -4,31 +4,30 @@ The counterpart of `json_columns.cast_column` for formats with schemas. It never
 record: a row it is not sure of is marked, and the record converter (record_cast.py) has the word on
 it.
 
-Invariant: an unmarked row holds what the record converter would give for it.
+Invariant: an unmarked row holds what the record converter would return for it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from decimal import Decimal as Exact
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.schema import Decimal, Fixed, Kind, List, Map, Struct, Type
-from penstock.rows.arrow_arrays import mask_of, offsets_of
+from penstock.rows.arrow_arrays import offsets_of, validity_bits
 from penstock.rows.arrow_types import arrow_type
 from penstock.rows.cast import iso8601
 from penstock.rows.cast.json_columns import (
-    UNCERTAIN,
     CastResult,
     Uncertain,
     cast_column,
     either,
+    marked,
     narrowed,
+    of_lists,
 )
 from penstock.rows.column_paths import joined_path
 from penstock.rows.decode.envelope.json_envelopes import WITH_PLACEHOLDERS
@@ -36,7 +35,6 @@ from penstock.rows.decode.envelope.toast_placeholder import placeholder
 from penstock.rows.decode.logical_types import PER_SECOND, US
 from penstock.rows.options import RowOptions
 
-_UUID_BYTES = 16
 _DOUBLE_INTEGERS, _FLOAT_INTEGERS = 1 << 53, 1 << 24
 _DIGITS_MAX = 38
 _WRITTEN = (Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
@@ -92,27 +90,20 @@ def _struct(array: pa.StructArray, type_: Struct, options: RowOptions) -> CastRe
     given = dict(zip(names, members, strict=True))
     done = []
     for field in type_.fields:
-        member = given.pop(field.name, None)
-        if member is None:
-            member = pa.nulls(len(array))
+        member = given.pop(field.name) if field.name in given else pa.nulls(len(array))
         adapted = cast_typed(member, field.type, options)
         done.append(adapted.array)
         marks = either(marks, adapted.uncertain)
         if field.required:
-            marks = _marked(marks, pc.and_(array.is_valid(), adapted.array.is_null()))
+            marks = marked(marks, pc.and_(array.is_valid(), adapted.array.is_null()))
     if options.columns != "drop_value":
         for member in given.values():
             if member.null_count < len(member):
-                marks = _marked(marks, member.is_valid())
-    valid = array.is_valid() if array.null_count else None
-    return CastResult(_assembled(done, type_, valid, len(array)), marks)
-
-
-def _assembled(
-    members: list[pa.Array], type_: Struct, valid: pa.BooleanArray | None, count: int
-) -> pa.StructArray:
-    bits = None if valid is None else valid.buffers()[1]
-    return pa.Array.from_buffers(arrow_type(type_), count, [bits], children=members)
+                marks = marked(marks, member.is_valid())
+    made = pa.Array.from_buffers(
+        arrow_type(type_), len(array), [validity_bits(array)], children=done
+    )
+    return CastResult(made, marks)
 
 
 def _list(array: pa.ListArray, type_: List, options: RowOptions) -> CastResult:
@@ -120,16 +111,14 @@ def _list(array: pa.ListArray, type_: List, options: RowOptions) -> CastResult:
     inner = cast_typed(array.flatten(), type_.element, options)
     marks = inner.uncertain
     if type_.element_required and inner.array.null_count:
-        marks = _marked(marks, inner.array.is_null())
+        marks = marked(marks, inner.array.is_null())
     offsets = pa.py_buffer(offsets_of(lengths))
-    bits = array.is_valid().buffers()[1] if array.null_count else None
-    done = pa.Array.from_buffers(
-        arrow_type(type_), len(array), [bits, offsets], children=[inner.array]
-    )
-    owned = _of_owners(marks, lengths)
+    buffers = [validity_bits(array), offsets]
+    done = pa.Array.from_buffers(arrow_type(type_), len(array), buffers, children=[inner.array])
+    owned = of_lists(done, marks)
     if options.envelope in WITH_PLACEHOLDERS:
         numbers = placeholder(options.unavailable_value).numbers
-        owned = _marked(owned, pa.array(lengths == len(numbers)))
+        owned = marked(owned, pa.array(lengths == len(numbers)))
     return CastResult(done, owned)
 
 
@@ -143,40 +132,29 @@ def _map(array: pa.MapArray, type_: Map, options: RowOptions) -> CastResult:
     values = cast_typed(filled.items, type_.value, options)
     marks = either(keys.uncertain, values.uncertain)
     if type_.value_required and values.array.null_count:
-        marks = _marked(marks, values.array.is_null())
+        marks = marked(marks, values.array.is_null())
     target = arrow_type(type_)
     entries = pa.StructArray.from_arrays(
         [keys.array, values.array],
         fields=[target.key_field, target.item_field],
     )
-    bits = array.is_valid().buffers()[1] if array.null_count else None
-    buffers = [bits, pa.py_buffer(offsets_of(lengths))]
+    buffers = [validity_bits(array), pa.py_buffer(offsets_of(lengths))]
     done = pa.Array.from_buffers(target, len(array), buffers, children=[entries])
-    return CastResult(done, _of_owners(marks, lengths))
+    return CastResult(done, of_lists(done, marks))
 
 
 def _filled(array: pa.MapArray) -> pa.MapArray:
-    """Return a map array that begins at zero and holds no entries behind nulls."""
+    """Return a map array that begins at zero and holds no entries under nulls."""
     if array.offset == 0 and not array.null_count:
         return array
     return pa.concat_arrays([array.take(pa.array(np.arange(len(array))))])
-
-
-def _of_owners(marks: Uncertain | None, lengths: npt.NDArray[Any]) -> Uncertain | None:
-    if marks is None:
-        return None
-    owners = np.repeat(np.arange(len(lengths)), lengths)
-    owned = np.zeros(len(lengths), np.uint8)
-    found = np.flatnonzero(marks)
-    np.bitwise_or.at(owned, owners[found], marks[found])
-    return owned
 
 
 def _from_text(array: pa.StringArray, type_: Type, options: RowOptions) -> CastResult:
     if type_ is Kind.STRING:
         if options.envelope in WITH_PLACEHOLDERS:
             wanted = pa.array(placeholder(options.unavailable_value).texts)
-            return CastResult(array, _marked(None, pc.is_in(array, wanted)))
+            return CastResult(array, marked(None, pc.is_in(array, wanted)))
         return CastResult(array)
     return cast_column(array, type_, options) if type_ in _WRITTEN else _all_uncertain(array, type_)
 
@@ -191,12 +169,11 @@ def _from_bytes(array: pa.Array, type_: Type, options: RowOptions) -> CastResult
         return CastResult(array if array.type == target else array.cast(target))
     if not isinstance(type_, Fixed) and type_ is not Kind.UUID:
         return _all_uncertain(array, type_)
-    length = _UUID_BYTES if type_ is Kind.UUID else type_.length
     if array.type == target:
         return CastResult(array)
-    right = pc.equal(pc.binary_length(array), length).fill_null(True)
+    right = pc.equal(pc.binary_length(array), target.byte_width).fill_null(True)
     kept = pc.if_else(right, array, pa.scalar(None, array.type)).cast(pa.binary())
-    return _or_uncertain(kept.cast(target), right)
+    return CastResult(kept.cast(target), marked(None, pc.invert(right)))
 
 
 def _from_number(array: pa.Array, type_: Type) -> CastResult:
@@ -207,23 +184,16 @@ def _from_number(array: pa.Array, type_: Type) -> CastResult:
         largest = Exact((0, (9,) * type_.precision, -type_.scale))
         return narrowed(array, target, type_.scale, (largest.copy_negate(), largest))
     if pa.types.is_integer(source) and type_ in (Kind.INT, Kind.LONG):
-        return _within(array, target, np.iinfo(target.to_pandas_dtype()))
+        if target.bit_width >= source.bit_width:
+            return CastResult(array.cast(target))
+        bounds = np.iinfo(target.to_pandas_dtype())
+        return _bounded(array, int(bounds.min), int(bounds.max), target)
     if pa.types.is_integer(source) and type_ in (Kind.DOUBLE, Kind.FLOAT):
         bound = _DOUBLE_INTEGERS if type_ is Kind.DOUBLE else _FLOAT_INTEGERS
-        right = pc.and_(pc.less_equal(array, bound), pc.greater_equal(array, -bound))
-        right = right.fill_null(True)
-        return _or_uncertain(pc.if_else(right, array, None).cast(target), right)
+        return _bounded(array, -bound, bound, target)
     if pa.types.is_float32(source) and type_ is Kind.DOUBLE:
         return CastResult(array.cast(target))
     return _all_uncertain(array, type_)
-
-
-def _within(array: pa.Array, target: pa.DataType, bounds: Any) -> CastResult:
-    if target.bit_width >= array.type.bit_width:
-        return CastResult(array.cast(target))
-    low, high = int(bounds.min), int(bounds.max)
-    right = pc.and_(pc.greater_equal(array, low), pc.less_equal(array, high)).fill_null(True)
-    return _or_uncertain(pc.if_else(right, array, None).cast(target), right)
 
 
 def _from_time(array: pa.Array, type_: Type, options: RowOptions) -> CastResult:
@@ -257,28 +227,18 @@ def _in_micros(plain: pa.Array, unit: str, low: int, high: int, target: pa.DataT
     whole = pc.divide(counts, factor)
     right = pc.equal(pc.multiply(whole, factor), counts).fill_null(True)
     bounded = _bounded(whole, low, high, target)
-    return CastResult(bounded.array, _marked(bounded.uncertain, pc.invert(right)))
+    return CastResult(bounded.array, marked(bounded.uncertain, pc.invert(right)))
 
 
 def _bounded(plain: pa.Array, low: int, high: int, target: pa.DataType) -> CastResult:
     right = pc.and_(pc.greater_equal(plain, low), pc.less_equal(plain, high)).fill_null(True)
-    kept = plain if pc.all(right, min_count=0).as_py() else pc.if_else(right, plain, None)
-    return _or_uncertain(kept.view(target) if kept.type != target else kept, right)
-
-
-def _or_uncertain(array: pa.Array, right: pa.BooleanArray) -> CastResult:
     if pc.all(right, min_count=0).as_py():
-        return CastResult(array)
-    return CastResult(array, _marked(None, pc.invert(right)))
+        return CastResult(plain.cast(target))
+    return CastResult(pc.if_else(right, plain, None).cast(target), marked(None, pc.invert(right)))
 
 
 def _all_uncertain(array: pa.Array, type_: Type) -> CastResult:
     nothing = pa.nulls(len(array), arrow_type(type_))
     if array.null_count == len(array):
         return CastResult(nothing)
-    return CastResult(nothing, _marked(None, array.is_valid()))
-
-
-def _marked(marks: Uncertain | None, uncertain: pa.BooleanArray) -> Uncertain:
-    found = mask_of(uncertain).astype(np.uint8) * np.uint8(UNCERTAIN)
-    return found if marks is None else marks | found
+    return CastResult(nothing, marked(None, array.is_valid()))

@@ -1,15 +1,14 @@
 """A batch of records becomes rows of one table, rejects, and counts: nothing else happens to one.
 
-The way of a block: parse it at once (block_parser.py) → cast its columns (json_columns.py). Records
-of uncertain rows are read by the types that they show (bulk_rejects.py), then by the record
-converter (record_cast.py), which lands or rejects them. A block that does not parse is read by the
-types that its records show, or scanned (prescan.py): plain records as blocks, the others as above.
-A record for which all that raises an unexpected error is looked for, and rejected (bisection.py).
+The way of a block: parse it at once (block_parser.py) → cast its columns (json_columns.py). A block
+that does not parse, and records of uncertain rows, are read by the types that they show
+(bulk_rejects.py), then by the record converter (record_cast.py), which lands or rejects them. A
+record for which all that raises an unexpected error is looked for, and rejected (bisection.py).
 
 Invariants:
 - examined = rows + rejects + filtered (accounting, protocol.md I2);
-- rows and rejects stand in the order of their offsets;
-- the verdict on a record does not depend on the records beside it.
+- rows and rejects are in the order of their offsets;
+- the verdict on a record does not depend on the records around it.
 """
 
 from __future__ import annotations
@@ -51,16 +50,21 @@ class Reject(NamedTuple):
     code: str
     message: str
 
+    @classmethod
+    def of(cls, offset: int, code: RejectCode, message: str) -> Reject:
+        """Reject a record at the stage of a code."""
+        return cls(offset, str(CODE_INFO[code].stage), str(code), message)
+
 
 @dataclass(frozen=True, slots=True)
 class ConvertedBatch:
     """The outcome of every record of a batch.
 
-    `rows` has the columns of the table's schema in order, and `offsets` tells whose they are;
-    `filtered` counts by reason. `dropped` counts values of landed records that were left out, by
-    column path: values that did not fit under `types: drop_value`, unknown fields under
-    `columns: drop_value`, and unknown fields that hold an empty object or array, which are no
-    reason to reject a record.
+    `rows` has the columns of the table's schema in order, and `offsets` has the offset of each
+    row's record; `filtered` counts by reason. `dropped` counts values of landed records that were
+    left out, by column path: values that did not fit under `types: drop_value`, unknown fields
+    under `columns: drop_value`, and unknown fields that hold an empty object or array, which are
+    no reason to reject a record.
     """
 
     rows: pa.RecordBatch
@@ -96,7 +100,6 @@ def convert_batch(
 def _joined(
     batch: pa.RecordBatch, made: BisectResult[ConvertedBatch], schema: Schema
 ) -> ConvertedBatch:
-    """Join what became of the parts of a batch, and reject the records that raise by themselves."""
     empty = pa.RecordBatch.from_pylist([], arrow_schema(schema))
     rows = pa.concat_batches([empty, *(each.rows for each in made.parts)])
     if not schema.fields:  # rows without columns have their number alone
@@ -139,15 +142,15 @@ def _convert(
     pieces = [piece for group in opened.groups for piece in convert_group(group, plan)]
     fitted = BlockResult.concat(pieces, plan.payload)
     errors |= opened.rejects | fitted.rejects
-    fitted, beside = _with_keys_and_headers(batch, fitted, plan, readers)
+    fitted, others = _with_keys_and_headers(batch, fitted, plan, readers)
     errors |= fitted.rejects
     filtered = dict(opened.filtered + fitted.filtered)
     if options.tombstones == "quarantine":
-        gone = RejectError(RejectCode.TOMBSTONE, "the record has no value")
-        errors |= dict.fromkeys(np.flatnonzero(tombstones).tolist(), gone)
+        tombstone = RejectError(RejectCode.TOMBSTONE, "the record has no value")
+        errors |= dict.fromkeys(np.flatnonzero(tombstones).tolist(), tombstone)
     elif tombstones.any():
         filtered["tombstone"] = int(tombstones.sum())
-    rows = _rows(batch, fitted, beside, at=at, plan=plan)
+    rows = _rows(batch, fitted, others, at=at, plan=plan)
     assert len(rows) + len(errors) + sum(filtered.values()) == len(batch), "none is lost"
     offsets = batch.column("offset").to_numpy()[fitted.positions]
     rejects = _rejects(batch, errors, _nowhere_to_keep(options, plan.options))
@@ -156,11 +159,11 @@ def _convert(
 
 def _nowhere_to_keep(asked: RowOptions, had: RowOptions) -> Mapping[RejectCode, str]:
     """Say, by code, that a table without the column for it rescues nothing."""
-    told = f"; nothing is rescued without a string column {asked.rescued_column} in the table"
+    added = f"; nothing is rescued without a string column {asked.rescued_column} in the table"
     codes = OF_TYPES if asked.types == "rescue" != had.types else frozenset()
     if asked.columns == "rescue" != had.columns:
         codes |= {RejectCode.UNKNOWN_FIELD}
-    return dict.fromkeys(codes, told)
+    return dict.fromkeys(codes, added)
 
 
 def _refused_unread(
@@ -182,24 +185,24 @@ def _refused_unread(
 def _with_keys_and_headers(
     batch: pa.RecordBatch, fitted: BlockResult, plan: ConversionPlan, readers: ReaderCache
 ) -> tuple[BlockResult, Mapping[str, pa.Array]]:
-    """Read keys and headers of the records that fit, and leave out those whose do not."""
+    """Read keys and headers of the records that fit, and leave out the others."""
     if plan.options.key_format == "bytes" and not plan.options.header_columns:
         return fitted, {}
     landed = _landed(batch, fitted)
-    beside = key_and_header_columns(landed, plan.schema, plan.options, readers)
-    if not beside.rejects:
-        return fitted, beside.columns
+    columns, rejects = key_and_header_columns(landed, plan.schema, plan.options, readers)
+    if not rejects:
+        return fitted, columns
     kept = np.ones(len(landed), np.bool_)
-    kept[list(beside.rejects)] = False
+    kept[list(rejects)] = False
     mask = pa.array(kept)
-    errors = {int(fitted.positions[at]): error for at, error in beside.rejects.items()}
+    errors = {int(fitted.positions[at]): error for at, error in rejects.items()}
     fewer = replace(
         fitted,
         rows=fitted.rows.filter(mask),
         positions=fitted.positions[kept],
         rejects=fitted.rejects | errors,
     )
-    return fewer, {name: column.filter(mask) for name, column in beside.columns.items()}
+    return fewer, {name: column.filter(mask) for name, column in columns.items()}
 
 
 def _landed(batch: pa.RecordBatch, fitted: BlockResult) -> pa.RecordBatch:
@@ -211,7 +214,7 @@ def _landed(batch: pa.RecordBatch, fitted: BlockResult) -> pa.RecordBatch:
 def _rows(
     batch: pa.RecordBatch,
     fitted: BlockResult,
-    beside: Mapping[str, pa.Array],
+    others: Mapping[str, pa.Array],
     *,
     at: TopicPartition,
     plan: ConversionPlan,
@@ -219,7 +222,7 @@ def _rows(
     landed = _landed(batch, fitted)
     columns = dict(zip(plan.payload.names, fitted.rows.flatten(), strict=True))
     columns |= source_columns.columns(landed, at=at, schema=plan.schema, options=plan.options)
-    columns |= beside
+    columns |= others
     if plan.options.rescues:
         texts = [fitted.rescued.get(position) for position in fitted.positions.tolist()]
         columns[plan.options.rescued_column] = pa.array(texts, pa.string())
@@ -239,13 +242,13 @@ def _rejects(
         return ()
     places = np.array(sorted(errors), np.int64)
     offsets = batch.column("offset").to_numpy()[places].tolist()
-    told: dict[int, tuple[str, str, str]] = {}  # records of a storm share few rejects
+    described: dict[int, tuple[str, str, str]] = {}  # records of a storm share few rejects
     rejects = []
     for offset, place in zip(offsets, places.tolist(), strict=True):
         error = errors[place]
-        if (what := told.get(id(error))) is None:
+        if (what := described.get(id(error))) is None:
             code = error.code
             message = error.message + more.get(code, "")
-            what = told[id(error)] = (str(CODE_INFO[code].stage), str(code), message)
+            what = described[id(error)] = (str(CODE_INFO[code].stage), str(code), message)
         rejects.append(Reject(offset, *what))
     return tuple(rejects)

@@ -1,31 +1,31 @@
-"""Columns tell what becomes of records: a row, a row without what does not fit, or a reject.
+"""Decides by columns what becomes of records: a row, a row without some values, or a reject.
 
-Columns are looked at in the order in which the record converter (record_cast.py) looks at
-members. Of a column only the uncertain values are converted, and where all of them fail alike, one
-stands for them.
+Columns are examined in the order in which the record converter (record_cast.py) examines
+members. Only the uncertain values of a column are converted, and where all of them fail alike, one
+of them for all.
 
 Invariants:
 - a row, its counts, its rescued text, and the code, path and reason of a reject are those that the
-  record converter gives; property tests say so;
-- a record of which columns cannot tell all is left to the record converter, whole.
+  record converter returns; property tests check this;
+- a record that columns cannot decide in full is left to the record converter, whole.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.schema import Decimal, Field, Fixed, Kind, List, Map, Struct, Type
-from penstock.rows.arrow_arrays import mask_of
+from penstock.rows.arrow_arrays import Mask, mask_of, validity_bits
 from penstock.rows.arrow_types import arrow_type
 from penstock.rows.block_result import BlockResult, merged_counts
-from penstock.rows.cast.json_columns import CastResult, of_lists, shortened, without_text
+from penstock.rows.cast.json_columns import CastResult, is_cut, of_lists, shortened, without_text
 from penstock.rows.cast.record_cast import LENIENT, NO_COLUMN, REQUIRED, available_scalar_cast
 from penstock.rows.cast.scalars import READABLE
 from penstock.rows.cast.typed_columns import count_unknown
@@ -33,7 +33,6 @@ from penstock.rows.column_paths import path_of
 from penstock.rows.convert.left_out_columns import (
     LeftOutColumn,
     TextsOf,
-    count_dropped,
     rescued_texts,
     values_at,
 )
@@ -42,14 +41,12 @@ from penstock.rows.decode.json.parser import JsonNumber, kind_of
 from penstock.rows.options import RowOptions
 from penstock.rows.reject_codes import NO_TEXT, RejectCode, RejectError
 
-Mask = npt.NDArray[np.bool_]
 Reject = Callable[[Mask, RejectError], None]
 Failures = list[tuple[Mask, RejectError]]
 ColumnCast = Callable[[pa.Array, Type, RowOptions], CastResult]
 """Brings a column to a type, and marks the values that may not fit it."""
 
 _INTEGERS = (Kind.INT, Kind.LONG)
-_FRACTIONS = (Kind.FLOAT, Kind.DOUBLE)
 
 
 def classify_columns(
@@ -60,28 +57,28 @@ def classify_columns(
     cast: ColumnCast,
     unsure: Mask,
     texts_of: TextsOf,
-) -> tuple[BlockResult, Mask]:
-    """Return the rows and rejects that columns can tell of, and which records are undecided.
+) -> BlockResult:
+    """Return the rows and rejects that columns can decide; the rest is in neither.
 
     `unsure` are the records of which nothing is to be said.
     """
     columns = _Classifier(options, cast, ~unsure)
     if unsure.all():
-        return BlockResult.none_of(own), unsure
+        return BlockResult(pa.array([], arrow_type(own)), np.zeros(0, np.int64), {}, Counter())
     rows = columns.struct(array, own, ~unsure, (), columns.reject)
     rescued, unread = rescued_texts(columns.left_out, columns.open, texts_of)
     landed = columns.open & ~unread
-    dropped = count_dropped(columns.left_out, landed)
+    dropped: Counter[str] = Counter()
+    for each in columns.left_out:
+        if each.policy != "rescue" and (each.mask & landed).any():
+            dropped[path_of(each.names)] += int((each.mask & landed).sum())
     if not landed.all():
-        rows, array = (each.filter(pa.array(landed)) for each in (rows, array))
+        rows, array = rows.filter(pa.array(landed)), array.filter(pa.array(landed))
     if options.columns != "rescue":
         count_unknown(array, own, dropped)
-    undecided = ~landed
-    undecided[[*columns.rejects]] = False
-    found = BlockResult(
+    return BlockResult(
         rows, np.flatnonzero(landed), columns.rejects, merged_counts([dropped]), rescued=rescued
     )
-    return found, undecided
 
 
 @dataclass(slots=True)
@@ -89,7 +86,7 @@ class _Classifier:
     options: RowOptions
     cast: ColumnCast
     open: Mask
-    """Which records are neither rejected nor left to the record converter yet."""
+    """The records that are neither rejected nor left to the record converter yet."""
     rejects: dict[int, RejectError] = field(default_factory=dict)
     left_out: list[LeftOutColumn] = field(default_factory=list)
 
@@ -118,7 +115,7 @@ class _Classifier:
             members.append(self._member(member, each, here, (*names, each.name), reject))
         if not looks_first:
             self._unknown(unknown, here, names)
-        bits = array.is_valid().buffers()[1] if array.null_count else None
+        bits = validity_bits(array)
         return pa.Array.from_buffers(arrow_type(own), len(array), [bits], children=members)
 
     def _unknown(self, members: dict[str, pa.Array], here: Mask, names: tuple[str, ...]) -> None:
@@ -148,9 +145,9 @@ class _Classifier:
         here = parent & ~absent & self.open
         if not here.any():
             return pa.nulls(len(array), arrow_type(own.type))
-        minded = own.type is Kind.STRING and own.name in self.options.not_empty
+        must_not_be_empty = own.type is Kind.STRING and own.name in self.options.not_empty
         failures = []
-        if minded and len(names) == 1 and pa.types.is_string(array.type):
+        if must_not_be_empty and len(names) == 1 and pa.types.is_string(array.type):
             empty = RejectError(RejectCode.EMPTY_TEXT, NO_TEXT, path_of(names))
             failures.append((here & without_text(array), empty))
         if own.required or self.options.types not in LENIENT:
@@ -158,18 +155,17 @@ class _Classifier:
             for mask, error in (*failures, *more):
                 reject(mask, error)
             return done
-        # What does not fit is left out here, unless that is for the record converter to tell.
+        # What does not fit is left out here, unless the record converter must decide it.
         done, more = self._value(array, own.type, here, names, self.leave)
-        unfit = np.logical_or.reduce([~here & here, *(mask for mask, _ in (*failures, *more))])
-        self._leave_out(names, array, unfit, self.options.types)
-        if pa.types.is_null(done.type) or not unfit.any():
+        left_out = np.logical_or.reduce([~here & here, *(mask for mask, _ in (*failures, *more))])
+        self._leave_out(names, array, left_out, self.options.types)
+        if pa.types.is_null(done.type) or not left_out.any():
             return done
-        return pc.if_else(pa.array(unfit), pa.scalar(None, done.type), done)
+        return pc.if_else(pa.array(left_out), pa.scalar(None, done.type), done)
 
     def _value(
         self, array: pa.Array, own: Type, here: Mask, names: tuple[str, ...], reject: Reject
     ) -> tuple[pa.Array, Failures]:
-        """Cast values, and tell which of them do not fit."""
         is_map = pa.types.is_map(array.type)
         match own:
             case Struct() if pa.types.is_struct(array.type):
@@ -197,54 +193,49 @@ class _Classifier:
         if done.uncertain is None or not rest.any():
             return done.array, []
         if pa.types.is_floating(array.type) and _is_number(own):
-            self.leave(rest)  # the text of a number tells, which may not be here
+            self.leave(rest)  # only the text of a number decides, which may not be here
             return done.array, []
         convert, path = available_scalar_cast(own, self.options), path_of(names)
-        failures: dict[tuple[RejectCode, str], tuple[Mask, RejectError]] = {}
-
-        def fail(error: RejectError) -> Mask:
-            code, reason = error.code, error.reason
-            nothing = np.zeros(len(array), np.bool_)
-            known = failures.setdefault((code, reason), (nothing, RejectError(code, reason, path)))
-            return known[0]
-
+        failures: Failures = []
         for mask, stand_in in group_alike(array, own, rest, self.options):
             try:
                 convert(stand_in)
             except RejectError as error:
-                np.logical_or(found := fail(error), rest & mask, out=found)
+                failures.append((rest & mask, RejectError(error.code, error.reason, path)))
             rest = rest & ~mask
         fits, values = [], []
+        failing: dict[tuple[RejectCode, str], list[int]] = {}
         places = np.flatnonzero(rest)
         for place, value in zip(places.tolist(), values_at(array, places), strict=True):
             try:
                 values.append(convert(value))
             except RejectError as error:
-                fail(error)[place] = True
+                failing.setdefault((error.code, error.reason), []).append(place)
             else:
                 fits.append(place)
-        done_array = done.array
-        if fits:
-            patched = np.zeros(len(array), np.bool_)
-            patched[fits] = True
-            found = pa.array(values, arrow_type(own))
-            done_array = pc.replace_with_mask(done_array, pa.array(patched), found)
-        return done_array, [*failures.values()]
+        for (code, reason), found in failing.items():
+            failures.append((_mask(found, len(array)), RejectError(code, reason, path)))
+        if not fits:
+            return done.array, failures
+        patched = pa.array(_mask(fits, len(array)))
+        fitting = pa.array(values, arrow_type(own))
+        return pc.replace_with_mask(done.array, patched, fitting), failures
 
 
 def group_alike(
     array: pa.Array, own: Type, here: Mask, options: RowOptions
 ) -> Iterator[tuple[Mask, Any]]:
-    """Yield values that fail for the same reason, and one that stands for them.
+    """Yield values that fail for the same reason, and one that represents them.
 
     `here` are the values that are asked for, some at least: those that the cast marks.
     """
     exact = own in _INTEGERS or isinstance(own, Decimal)
     if pa.types.is_decimal(array.type) and exact:
         scale = own.scale if isinstance(own, Decimal) else 0
-        _, uncut = shortened(array, scale)
-        yield mask_of(pc.invert(uncut).fill_null(False)), JsonNumber(f"1e-{scale + 1}")
-        yield here, JsonNumber("1e76")
+        cut, uncut = shortened(array, scale)
+        loses = pc.and_(pc.invert(uncut), is_cut(array, cut)).fill_null(False)
+        yield mask_of(loses), JsonNumber(f"1e-{scale + 1}")
+        yield mask_of(uncut.fill_null(False)), JsonNumber("1e76")
     elif pa.types.is_integer(array.type) and own in _INTEGERS:
         yield here, JsonNumber("1e76")
     elif _never_fits(array.type, own):
@@ -257,17 +248,20 @@ def group_alike(
 
 
 def _never_fits(kind: pa.DataType, own: Type) -> bool:
-    """Return whether no value of an Arrow type is ever one of a type."""
-    if pa.types.is_nested(kind):
-        return True
     if pa.types.is_boolean(kind):
         return own is not Kind.BOOLEAN
-    is_number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-    return any(test(kind) for test in is_number) and not _is_number(own)
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return pa.types.is_nested(kind) or (is_number and not _is_number(own))
 
 
 def _is_number(own: Type) -> bool:
-    return own in _INTEGERS or own in _FRACTIONS or isinstance(own, Decimal)
+    return own in (*_INTEGERS, Kind.FLOAT, Kind.DOUBLE) or isinstance(own, Decimal)
+
+
+def _mask(places: list[int], count: int) -> Mask:
+    mask = np.zeros(count, np.bool_)
+    mask[places] = True
+    return mask
 
 
 def _first(array: pa.Array, here: Mask) -> Any:
@@ -289,6 +283,5 @@ def has_content(array: pa.Array) -> Mask:
             said |= has_content(member)
         return valid & said
     if pa.types.is_list(array.type):
-        marked: Mask = of_lists(array, has_content(array.values).astype(np.uint8)) != 0
-        return marked
+        return np.asarray(of_lists(array, has_content(array.values).astype(np.uint8)), np.bool_)
     return valid

@@ -1,59 +1,52 @@
-"""The columns beside a record's payload that are read: typed keys, and headers by their names.
+"""Reads columns from records other than the payload: typed keys, and headers by name.
 
-A record whose key or header does not fit is rejected like one whose value does not.
+A key or header that does not fit rejects its record as a value does.
 
 Invariants: keys are read as values are, by the same readers and converters; of several headers with
-one name the last counts, as Kafka's `lastHeader`; a header that a record has not is null.
+one name the last counts, as Kafka's `lastHeader`; a header that a record does not have is null.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.core.schema import Field, Kind, Schema, Struct
 from penstock.rows.arrow_types import arrow_type
 from penstock.rows.block_result import BlockResult
 from penstock.rows.cast.record_cast import compile_record_cast
 from penstock.rows.cast.rescued_column import LeftOut
+from penstock.rows.convert import source_columns
 from penstock.rows.convert.blocks import ConversionPlan, convert_group
 from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.decode.format_reader import VALUE_COLUMN
 from penstock.rows.decode.keys import decoded_keys, key_field, key_options
 from penstock.rows.options import RowOptions
-from penstock.rows.reject_codes import NO_TEXT, RejectCode, RejectError
-
-
-@dataclass(frozen=True, slots=True)
-class ExtraColumns:
-    """Columns by name, and the rejects by position; columns are null there."""
-
-    columns: dict[str, pa.Array]
-    rejects: dict[int, RejectError]
+from penstock.rows.reject_codes import RejectCode, RejectError
 
 
 def key_and_header_columns(
     batch: pa.RecordBatch, schema: Schema, options: RowOptions, readers: ReaderCache
-) -> ExtraColumns:
-    """Read the columns of typed keys and of headers that a table has.
+) -> tuple[dict[str, pa.Array], dict[int, RejectError]]:
+    """Read the columns of typed keys and of headers that a table has, by name, and the rejects by
+    position; columns are null there.
 
     Raises what `Registry.find` raises.
     """
-    found = ExtraColumns({}, {})
+    columns: dict[str, pa.Array] = {}
+    errors: dict[int, RejectError] = {}
     field = key_field(schema, options)
     if field is not None:
-        found.columns[field.name] = _keys(batch, field, options, readers, found.rejects)
+        columns[field.name] = _keys(batch, field, options, readers, errors)
     for column, header in options.header_columns.items():
         field = schema.field(column)
         if field is not None:
-            found.columns[column] = _header(batch, header, field, options, found.rejects)
-    return found
+            columns[column] = _header(batch, header, field, options, errors)
+    return columns, errors
 
 
 def _keys(
@@ -85,7 +78,6 @@ def _keys(
 def _placed(
     pieces: list[tuple[npt.NDArray[np.int64], pa.Array]], count: int, type_: pa.DataType
 ) -> pa.Array:
-    """Put the values of pieces at their positions, and null elsewhere."""
     if not pieces:
         return pa.nulls(count, type_)
     index = np.full(count, -1, np.int64)
@@ -103,26 +95,21 @@ def _header(
 ) -> pa.Array:
     fit = _text_fit(field, options)
     values: list[Any] = [None] * len(batch)
-    for at, entries in enumerate(_headers(batch)):
+    known = "headers" in batch.schema.names
+    for at, entries in enumerate(batch.column("headers").to_pylist() if known else ()):
         named = [entry["value"] for entry in entries or () if entry["key"] == header]
         if not named or named[-1] is None:
             continue
         try:
             values[at] = fit(named[-1])
         except RejectError as error:
-            errors.setdefault(at, error.at_path(field.name))
+            errors.setdefault(at, RejectError(error.code, error.reason, field.name))
     array = pa.array(values, arrow_type(field.type))
     _require(array, field, options, errors)
     return array
 
 
-def _headers(batch: pa.RecordBatch) -> list[Any]:
-    names = batch.schema.names
-    return batch.column("headers").to_pylist() if "headers" in names else [None] * len(batch)
-
-
 def _text_fit(field: Field, options: RowOptions) -> Callable[[bytes], Any]:
-    """Return what makes a column's value of a header's bytes."""
     if field.type is Kind.BINARY:
         return lambda data: data
     fit = compile_record_cast(Struct((Field(VALUE_COLUMN, field.type),)), key_options(options))
@@ -131,11 +118,8 @@ def _text_fit(field: Field, options: RowOptions) -> Callable[[bytes], Any]:
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise RejectError(RejectCode.NOT_UTF8, "the header is not UTF-8", field.name) from error
-        try:
-            return fit({VALUE_COLUMN: text}, LeftOut())[VALUE_COLUMN]
-        except RejectError as error:
-            raise RejectError(error.code, error.reason, field.name) from error
+            raise RejectError(RejectCode.NOT_UTF8, "the header is not UTF-8") from error
+        return fit({VALUE_COLUMN: text}, LeftOut())[VALUE_COLUMN]
 
     return read
 
@@ -143,11 +127,6 @@ def _text_fit(field: Field, options: RowOptions) -> Callable[[bytes], Any]:
 def _require(
     array: pa.Array, field: Field, options: RowOptions, errors: dict[int, RejectError]
 ) -> None:
-    if field.required:
-        missing = RejectError(RejectCode.MISSING, "a required column is null", field.name)
-        for at in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist():
-            errors.setdefault(at, missing)
-    if field.type is Kind.STRING and field.name in options.not_empty:
-        empty = pc.equal(array, "").fill_null(False).to_numpy(zero_copy_only=False)
-        for at in np.flatnonzero(empty).tolist():
-            errors.setdefault(at, RejectError(RejectCode.EMPTY_TEXT, NO_TEXT, field.name))
+    found = source_columns.missing(array, field) | source_columns.empty(array, field, options)
+    for at, error in found.items():
+        errors.setdefault(at, error)

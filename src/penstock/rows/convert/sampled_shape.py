@@ -15,7 +15,7 @@ import pyarrow as pa
 from penstock.core.names import folded
 from penstock.core.schema import Decimal, Field, Kind, List, Schema, Struct, Type
 from penstock.core.schema_join import join
-from penstock.rows.decode.json.exact_text import NUMERIC, stands_for_integer
+from penstock.rows.decode.json.exact_text import NUMERIC, is_unusual_integer
 from penstock.rows.decode.json.parser import JsonNumber, is_empty, parse_object
 from penstock.rows.options import RowOptions
 from penstock.rows.reject_codes import RejectError
@@ -62,6 +62,7 @@ def _with_members(
 ) -> Struct:
     fields = {each.name: each for each in shape.fields}
     columns = set() if options.case_sensitive else {folded(name) for name in own.names}
+    drops = options.columns == "drop_value"
     type_for = _element_type if in_list else _type_for
     for name, value in record.items():
         declared, known = own.field(name), fields.get(name)
@@ -70,17 +71,11 @@ def _with_members(
             fields[name] = Field(name, type_, known.required)
         elif folded(name) in columns:
             continue  # a column that is schema_as_spelled in two ways: such records are read alone
-        elif not in_list or _is_ignored(value, options):
+        elif not in_list or drops or (options.columns != "rescue" and is_empty(value)):
+            # In a list's element these are the ones that are counted, and no more.
             before = Kind.UNKNOWN if known is None else known.type
             fields[name] = Field(name, join(before, type_of(value))[0])
     return Struct(tuple(fields.values()))
-
-
-def _is_ignored(value: Any, options: RowOptions) -> bool:
-    """Return whether an unknown member of a list's element is counted, and no more."""
-    if options.columns == "drop_value":
-        return True
-    return options.columns != "rescue" and is_empty(value)
 
 
 def _type_for(value: Any, shape: Type, own: Type, options: RowOptions) -> Type:
@@ -118,7 +113,7 @@ def _element_type(value: Any, shape: Type, own: Type, options: RowOptions) -> Ty
             return List(_element_type(first, element, inner, options), required)
         case str(), _, Decimal():
             return _WIDEST
-        case str(), _, Kind.INT | Kind.LONG if stands_for_integer(value):
+        case str(), _, Kind.INT | Kind.LONG if is_unusual_integer(value):
             return _WIDEST
         case _:
             return shape
@@ -127,7 +122,7 @@ def _element_type(value: Any, shape: Type, own: Type, options: RowOptions) -> Ty
 def _is_number(text: str, own: Type) -> bool:
     if isinstance(text, JsonNumber):
         return True
-    return stands_for_integer(text) if isinstance(own, Kind) else bool(NUMERIC.fullmatch(text))
+    return is_unusual_integer(text) if isinstance(own, Kind) else bool(NUMERIC.fullmatch(text))
 
 
 def _is_plain(text: str, own: Type) -> bool:
@@ -135,7 +130,5 @@ def _is_plain(text: str, own: Type) -> bool:
     if not isinstance(text, JsonNumber) or not isinstance(own, Kind):
         return False
     bound = 1 << (31 if own is Kind.INT else 63)
-    digits = text.removeprefix("-")  # Python rejects to read thousands of them
-    if len(digits) > len(str(bound)) or not digits.isdecimal():
-        return False
-    return -bound <= int(text) < bound
+    is_short = len(text) <= len(str(-bound))  # Python rejects to read thousands of digits
+    return is_short and text.removeprefix("-").isdecimal() and -bound <= int(text) < bound

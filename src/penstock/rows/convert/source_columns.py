@@ -14,6 +14,7 @@ import pyarrow as pa
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, Schema
+from penstock.rows.arrow_arrays import Mask, mask_of
 from penstock.rows.arrow_types import arrow_type
 from penstock.rows.cast import iso8601
 from penstock.rows.cast.json_columns import without_text
@@ -37,31 +38,40 @@ def columns(
 
 
 def rejects(batch: pa.RecordBatch, schema: Schema, options: RowOptions) -> dict[int, RejectError]:
-    """Find records whose coordinates do not fit the table's source columns."""
+    """Find records with coordinates that do not fit the table's source columns."""
     found: dict[int, RejectError] = {}
     held = _held(schema, options)
     if (field := held.get("timestamp")) is not None:
         reason = "the record's time stamp is not in years 1 to 9999"
         error = RejectError(RejectCode.OUT_OF_RANGE, reason, field.name)
-        found |= dict.fromkeys(beyond(batch.column("timestamp")), error)
+        found |= dict.fromkeys(np.flatnonzero(beyond(batch.column("timestamp"))).tolist(), error)
     for role in ("timestamp", "key", "headers"):
-        field = held.get(role)
-        if field is not None and field.required and role in batch.schema.names:
-            absent = batch.column(role).is_null().to_numpy(zero_copy_only=False)
-            error = RejectError(RejectCode.MISSING, "a required column is null", field.name)
-            found |= dict.fromkeys(np.flatnonzero(absent).tolist(), error)
-    field = held.get("key") if options.key_format == "bytes" else None
-    if field is not None and field.type is Kind.STRING and field.name in options.not_empty:
-        error = RejectError(RejectCode.EMPTY_TEXT, NO_TEXT, field.name)
-        empty = without_text(batch.column("key"))
-        found |= dict.fromkeys(np.flatnonzero(empty).tolist(), error)
+        if (field := held.get(role)) is not None and role in batch.schema.names:
+            found |= missing(batch.column(role), field)
+    if (field := held.get("key")) is not None and options.key_format == "bytes":
+        found |= empty(batch.column("key"), field, options)
     return found
 
 
-def beyond(stamps: pa.Array) -> list[int]:
-    """List the positions of timestamps that lie outside of years 1 to 9999."""
+def missing(array: pa.Array, field: Field) -> dict[int, RejectError]:
+    """Find the nulls of a column that is required."""
+    error = RejectError(RejectCode.MISSING, "a required column is null", field.name)
+    absent = np.flatnonzero(mask_of(array.is_null())) if field.required else np.zeros(0, np.int64)
+    return dict.fromkeys(absent.tolist(), error)
+
+
+def empty(array: pa.Array, field: Field, options: RowOptions) -> dict[int, RejectError]:
+    """Find the empty texts, or bytes to become text, of a column that must have none."""
+    if field.type is not Kind.STRING or field.name not in options.not_empty:
+        return {}
+    error = RejectError(RejectCode.EMPTY_TEXT, NO_TEXT, field.name)
+    return dict.fromkeys(np.flatnonzero(without_text(array)).tolist(), error)
+
+
+def beyond(stamps: pa.Array) -> Mask:
+    """Return which timestamps lie outside of years 1 to 9999."""
     plain = stamps.cast(pa.timestamp("ms", "UTC")).view(pa.int64()).fill_null(0).to_numpy()
-    outside: list[int] = np.flatnonzero((plain < _STAMP_MIN_MS) | (plain > _STAMP_MAX_MS)).tolist()
+    outside: Mask = (plain < _STAMP_MIN_MS) | (plain > _STAMP_MAX_MS)
     return outside
 
 

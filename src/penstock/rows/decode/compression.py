@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.rows.arrow_arrays import counts_of, lengths_of, validity_of
+from penstock.rows.arrow_arrays import bounds_of, counts_of, lengths_of, validity_of
+from penstock.rows.decode.format_reader import or_none
 from penstock.rows.decode.json.block_parser import BLOCK_BYTES_MAX
 from penstock.rows.reject_codes import RejectCode, RejectError
 
@@ -53,33 +55,28 @@ def gunzip_values(
 def uncompressed_sizes(values: pa.BinaryArray, bytes_max: int) -> Sizes:
     """Return how many bytes each value has once it is unpacked, 0 for one that cannot be.
 
-    A value of one member tells it in its last bytes, or is damaged; others are unpacked for it. A
-    larger value than allowed may give any number, for it becomes nothing.
+    A value of one member has it in its last bytes, or is damaged; others are unpacked for it. The
+    number of a value larger than allowed has no meaning, since it is rejected.
     """
     lengths = np.where(validity_of(values), lengths_of(values), 0)
     sizes = np.zeros(len(values), np.int64)
-    told = np.flatnonzero(lengths >= _SIZE_BYTES)
-    if len(told):
-        _, offsets, data = values.buffers()
-        ends = np.frombuffer(offsets, np.int32, len(values), 4 * (values.offset + 1))[told]
-        last = np.frombuffer(data, np.uint8)[ends[:, None] + np.arange(-_SIZE_BYTES, 0)]
-        sizes[told] = last.view("<u4")[:, 0]
+    complete = np.flatnonzero(lengths >= _SIZE_BYTES)
+    if len(complete):
+        ends = bounds_of(values)[1:][complete]
+        data = np.frombuffer(values.buffers()[2], np.uint8)
+        last = data[ends[:, None] + np.arange(-_SIZE_BYTES, 0)]
+        sizes[complete] = last.view("<u4")[:, 0]
+    unpack = partial(gunzip, bytes_max=bytes_max)
     for index in np.flatnonzero(counts_of(values, _MEMBER) > 1).tolist():
-        sizes[index] = len(_gunzip_or_nothing(values[index].as_py() or b"", bytes_max))
+        sizes[index] = len(or_none(unpack, values[index].as_py() or b"") or b"")
     return sizes
 
 
 def count_in_uncompressed(values: pa.BinaryArray, what: bytes, bytes_max: int) -> Sizes:
-    """Count how often some bytes stand in each value once it is unpacked."""
-    plain = (_gunzip_or_nothing(each or b"", bytes_max) for each in values.to_pylist())
+    """Count how often some bytes occur in each value once it is unpacked."""
+    unpack = partial(gunzip, bytes_max=bytes_max)
+    plain = (or_none(unpack, each or b"") or b"" for each in values.to_pylist())
     return np.array([each.count(what) for each in plain], np.int64)
-
-
-def _gunzip_or_nothing(value: bytes, bytes_max: int) -> bytes:
-    try:
-        return gunzip(value, bytes_max)
-    except RejectError:
-        return b""
 
 
 def gunzip(value: bytes, bytes_max: int) -> bytes:

@@ -20,17 +20,19 @@ import pyarrow as pa
 from penstock.core.schema import Kind, Type
 from penstock.ports.registry import RegisteredSchema, Registry, SchemaKey
 from penstock.rows.arrow_arrays import lengths_of
-from penstock.rows.decode.avro.reader import AvroReader
+from penstock.rows.decode.avro.block_reader import avro_reader
 from penstock.rows.decode.avro.schema import parse_schema
 from penstock.rows.decode.compression import gunzip_values
-from penstock.rows.decode.connect.reader import ConnectReader, split_schemas
-from penstock.rows.decode.envelope.json_envelopes import NoRow, unwrap
+from penstock.rows.decode.connect.block_reader import connect_reader
+from penstock.rows.decode.envelope.former_keys import FormerKey
+from penstock.rows.decode.envelope.json_envelopes import members_of, unwrap
 from penstock.rows.decode.envelope.typed_envelopes import event_reader
-from penstock.rows.decode.format_reader import BytesReader, FormatReader, TextReader
+from penstock.rows.decode.format_reader import BYTES_READER, TEXT_READER, FormatReader, NoRowError
+from penstock.rows.decode.json.parser import parse_object
 from penstock.rows.decode.json_schema import PlainJson, reader_for
-from penstock.rows.decode.protobuf.reader import ProtobufReader
+from penstock.rows.decode.protobuf.block_reader import protobuf_reader
 from penstock.rows.decode.schema_id import group_by_schema
-from penstock.rows.options import RowOptions
+from penstock.rows.options import FORMER_KEY, RowOptions
 from penstock.rows.reject_codes import RejectCode, RejectError
 
 Positions = npt.NDArray[np.int64]
@@ -44,7 +46,7 @@ EMPTY = "the value is empty"
 class ReaderGroup:
     """Values that one reader reads, and their positions in the batch; None reads JSON.
 
-    `told` is the type that a schema tells for plain JSON, `unknown` without one.
+    `type` is the type that a schema declares for plain JSON, `unknown` without one.
     """
 
     positions: Positions
@@ -97,7 +99,7 @@ class ReaderCache:
         return self._found(place)
 
     def of_text(self, schema: bytes, options: RowOptions) -> FormatReader | PlainJson:
-        """Return the reader of a schema that stands in its records; `null` is none: plain JSON.
+        """Return the reader of a schema that its records contain; `null` is none: plain JSON.
 
         Raises RejectError.
         """
@@ -105,7 +107,7 @@ class ReaderCache:
             return PlainJson(Kind.UNKNOWN)
         place = (options.format, sha256(schema).digest(), options.depth_max)
         if place not in self._cached:
-            self._cache(place, len(schema), partial(ConnectReader.of, schema, options.depth_max))
+            self._cache(place, len(schema), partial(_connect_reader, schema, options.depth_max))
         return self._found(place)
 
     def _cache(
@@ -128,7 +130,7 @@ class ReaderCache:
 
 
 def plain_readers() -> Callable[[Any], ReaderCache]:
-    """Return a function that gives the same readers, of no registry, to all who ask."""
+    """Return a function that returns the same readers, of no registry, to every caller."""
     readers = ReaderCache()
     return lambda _: readers
 
@@ -146,156 +148,172 @@ def decode_values(
     `Registry.find` raises.
     """
     opened = DecodedValues()
-    values = _taken(batch.column("value"), positions)
-    opened.groups = (
-        _unwrapped(_not_empty(group, opened), options, changes, opened)
-        for plain in _unpacked(values, positions, options, opened)
-        for group in _sorted_by_reader(batch, plain, options, readers, opened)
-    )
+    opened.groups = _Opening(options, readers, changes, opened).groups(batch, positions)
     return opened
 
 
-def _unwrapped(
-    group: ReaderGroup, options: RowOptions, changes: Mapping[str, str], opened: DecodedValues
-) -> ReaderGroup:
-    if options.envelope == "none":
-        return group
-    if group.reader is not None:
-        return _with_events(group, group.reader, options, changes, opened)
-    rows: list[bytes] = []
-    kept = np.ones(len(group.positions), np.bool_)
-    for index, value in enumerate(group.values.to_pylist()):
-        try:
-            row = unwrap(value, options.envelope, changes, depth_max=options.depth_max)
-        except RejectError as error:
-            opened.rejects[int(group.positions[index])] = error
-        else:
-            if not isinstance(row, NoRow):
-                rows.append(row)
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    options: RowOptions
+    readers: ReaderCache
+    changes: Mapping[str, str]
+    opened: DecodedValues
+
+    def groups(self, batch: pa.RecordBatch, positions: Positions) -> Iterator[ReaderGroup]:
+        given = ReaderGroup(positions, _taken(batch.column("value"), positions))
+        for plain in self._unpacked(given):
+            for group in self._by_reader(batch, plain):
+                yield self._unwrapped(self._not_empty(group))
+
+    def _unpacked(self, given: ReaderGroup) -> Iterator[ReaderGroup]:
+        if self.options.compression == "none":
+            yield given
+            return
+        start = 0
+        for plain, errors in gunzip_values(given.values, self.options.record_bytes_max):
+            stop = start + len(plain)
+            yield self._without(ReaderGroup(given.positions[start:stop], plain), errors)
+            start = stop
+
+    def _by_reader(self, batch: pa.RecordBatch, plain: ReaderGroup) -> Iterator[ReaderGroup]:
+        match self.options.format:
+            case "json":
+                yield plain
+            case "text":
+                yield replace(plain, reader=TEXT_READER)
+            case "bytes":
+                yield replace(plain, reader=BYTES_READER)
+            case "json-schema-envelope":
+                yield from self._by_own_schema(plain)
+            case _:
+                yield from self._by_registered_schema(batch, plain)
+
+    def _by_registered_schema(
+        self, batch: pa.RecordBatch, plain: ReaderGroup
+    ) -> Iterator[ReaderGroup]:
+        headers = None
+        if self.options.schema_id == "headers" and "headers" in batch.schema.names:
+            headers = _taken(batch.column("headers"), plain.positions)
+        groups, errors = group_by_schema(plain.values, headers, self.options)
+        for position, error in errors.items():
+            self.opened.rejects[int(plain.positions[position])] = error
+        for each in groups:
+            find = partial(self.readers.reader, each.key, self.options, each.message)
+            yield from self._read_by(find, plain.positions[each.positions], each.values)
+
+    def _by_own_schema(self, plain: ReaderGroup) -> Iterator[ReaderGroup]:
+        """Cut values into schemas and payloads: those with one text of a schema are one group."""
+        parts: dict[bytes, tuple[list[int], list[bytes]]] = {}
+        for position, value in zip(plain.positions.tolist(), plain.values.to_pylist(), strict=True):
+            try:
+                members = members_of(value, depth_max=self.options.depth_max)
+            except RejectError as error:
+                self.opened.rejects[position] = error
                 continue
-            opened.filtered[row.reason] += 1
-        kept[index] = False
-    return ReaderGroup(group.positions[kept], pa.array(rows, pa.binary()))
+            if members.keys() != {"schema", "payload"}:
+                reason = "the value is not an object of 'schema' and 'payload'"
+                self.opened.rejects[position] = RejectError(RejectCode.NO_ENVELOPE, reason)
+            elif members["payload"] != b"null":
+                positions, payloads = parts.setdefault(members["schema"], ([], []))
+                positions.append(position)
+                payloads.append(members["payload"])
+            elif self.options.tombstones == "quarantine":
+                tombstone = RejectError(RejectCode.TOMBSTONE, "the record has no payload")
+                self.opened.rejects[position] = tombstone
+            else:
+                self.opened.filtered["tombstone"] += 1
+        for schema, (positions, payloads) in parts.items():
+            find = partial(self.readers.of_text, schema, self.options)
+            values = pa.array(payloads, pa.binary())
+            yield from self._read_by(find, np.array(positions, np.int64), values)
 
-
-def _with_events(
-    group: ReaderGroup,
-    reader: FormatReader,
-    options: RowOptions,
-    changes: Mapping[str, str],
-    opened: DecodedValues,
-) -> ReaderGroup:
-    try:
-        events = event_reader(reader, options.envelope, changes)
-    except RejectError as error:
-        opened.rejects |= dict.fromkeys(group.positions.tolist(), error)
-    else:
-        if not isinstance(events, NoRow):
-            return ReaderGroup(group.positions, group.values, events)
-        opened.filtered[events.reason] += len(group.positions)
-    return ReaderGroup(group.positions[:0], group.values.slice(0, 0))
-
-
-def _unpacked(
-    values: pa.BinaryArray, positions: Positions, options: RowOptions, opened: DecodedValues
-) -> Iterator[ReaderGroup]:
-    if options.compression == "none":
-        yield ReaderGroup(positions, values)
-        return
-    start = 0
-    for plain, errors in gunzip_values(values, options.record_bytes_max):
-        stop = start + len(plain)
-        yield _without(ReaderGroup(positions[start:stop], plain), errors, opened)
-        start = stop
-
-
-def _not_empty(group: ReaderGroup, opened: DecodedValues) -> ReaderGroup:
-    """Reject JSON without a byte: it may only now be seen, behind compression or a frame."""
-    if group.reader is not None:
-        return group
-    empty = np.flatnonzero(lengths_of(group.values) == 0).tolist()
-    return _without(group, dict.fromkeys(empty, RejectError(RejectCode.EMPTY, EMPTY)), opened)
-
-
-def _sorted_by_reader(
-    batch: pa.RecordBatch,
-    plain: ReaderGroup,
-    options: RowOptions,
-    readers: ReaderCache,
-    opened: DecodedValues,
-) -> Iterator[ReaderGroup]:
-    match options.format:
-        case "json":
-            yield plain
-        case "text":
-            yield ReaderGroup(plain.positions, plain.values, TextReader())
-        case "bytes":
-            yield ReaderGroup(plain.positions, plain.values, BytesReader())
-        case "json-schema-envelope":
-            yield from _sorted_by_schema(plain, options, readers, opened)
-        case _:
-            headers = None
-            if options.schema_id == "headers" and "headers" in batch.schema.names:
-                headers = _taken(batch.column("headers"), plain.positions)
-            groups, errors = group_by_schema(plain.values, headers, options)
-            for position, error in errors.items():
-                opened.rejects[int(plain.positions[position])] = error
-            for each in groups:
-                at = plain.positions[each.positions]
-                try:
-                    reader = readers.reader(each.key, options, each.message)
-                except RejectError as error:
-                    opened.rejects |= dict.fromkeys(at.tolist(), error)
-                else:
-                    yield _read_by(reader, at, each.values)
-
-
-def _sorted_by_schema(
-    plain: ReaderGroup, options: RowOptions, readers: ReaderCache, opened: DecodedValues
-) -> Iterator[ReaderGroup]:
-    cut = split_schemas(plain.values, depth_max=options.depth_max)
-    for position, error in cut.rejects.items():
-        opened.rejects[int(plain.positions[position])] = error
-    if options.tombstones == "quarantine":
-        gone = RejectError(RejectCode.TOMBSTONE, "the record has no payload")
-        opened.rejects |= dict.fromkeys(plain.positions[cut.empty].tolist(), gone)
-    elif cut.empty:
-        opened.filtered["tombstone"] += len(cut.empty)
-    for schema, (positions, payloads) in cut.parts.items():
-        at = plain.positions[positions]
+    def _read_by(
+        self,
+        find: Callable[[], FormatReader | PlainJson],
+        positions: Positions,
+        values: pa.BinaryArray,
+    ) -> Iterator[ReaderGroup]:
         try:
-            reader = readers.of_text(schema, options)
+            reader = find()
         except RejectError as error:
-            opened.rejects |= dict.fromkeys(at.tolist(), error)
+            self.opened.rejects |= dict.fromkeys(positions.tolist(), error)
+            return
+        if isinstance(reader, PlainJson):
+            yield ReaderGroup(positions, values, None, reader.type)
         else:
-            yield _read_by(reader, at, pa.array(payloads, pa.binary()))
+            yield ReaderGroup(positions, values, reader)
 
+    def _not_empty(self, group: ReaderGroup) -> ReaderGroup:
+        """Reject JSON without a byte: it may only be seen now, after decompression or a frame."""
+        if group.reader is not None and self.options.format != "json-schema":
+            return group
+        empty = np.flatnonzero(lengths_of(group.values) == 0).tolist()
+        return self._without(group, dict.fromkeys(empty, RejectError(RejectCode.EMPTY, EMPTY)))
 
-def _read_by(
-    reader: FormatReader | PlainJson, at: Positions, values: pa.BinaryArray
-) -> ReaderGroup:
-    if isinstance(reader, PlainJson):
-        return ReaderGroup(at, values, None, reader.type)
-    return ReaderGroup(at, values, reader)
+    def _unwrapped(self, group: ReaderGroup) -> ReaderGroup:
+        options = self.options
+        if options.envelope == "none":
+            return group
+        if group.reader is not None:
+            return self._with_events(group, group.reader)
+        rows: list[bytes] = []
+        kept: list[int] = []
+        former_key = None
+        if FORMER_KEY in self.changes:
+            former_key = FormerKey.of(
+                options.envelope,
+                options.key_in_rows,
+                case_sensitive=options.case_sensitive,
+                depth_max=options.depth_max,
+            ).find
+        for position, value in zip(group.positions.tolist(), group.values.to_pylist(), strict=True):
+            try:
+                row = unwrap(
+                    value,
+                    options.envelope,
+                    self.changes,
+                    depth_max=options.depth_max,
+                    former_key=former_key,
+                )
+            except RejectError as error:
+                self.opened.rejects[position] = error
+            except NoRowError as error:
+                self.opened.filtered[error.reason] += 1
+            else:
+                rows.append(row)
+                kept.append(position)
+        return ReaderGroup(np.array(kept, np.int64), pa.array(rows, pa.binary()))
 
+    def _with_events(self, group: ReaderGroup, reader: FormatReader) -> ReaderGroup:
+        try:
+            options = self.options
+            events = event_reader(reader, options.envelope, self.changes, options.key_in_rows)
+            return replace(group, reader=events)
+        except RejectError as error:
+            self.opened.rejects |= dict.fromkeys(group.positions.tolist(), error)
+        except NoRowError as error:
+            self.opened.filtered[error.reason] += len(group.positions)
+        return ReaderGroup(group.positions[:0], group.values.slice(0, 0))
 
-def _without(
-    group: ReaderGroup, errors: dict[int, RejectError], opened: DecodedValues
-) -> ReaderGroup:
-    """Leave rejects out of a group, known by their positions in it."""
-    if not errors:
-        return group
-    for position, error in errors.items():
-        opened.rejects[int(group.positions[position])] = error
-    kept = np.ones(len(group.positions), np.bool_)
-    kept[list(errors)] = False
-    return replace(
-        group, positions=group.positions[kept], values=group.values.filter(pa.array(kept))
-    )
+    def _without(self, group: ReaderGroup, errors: dict[int, RejectError]) -> ReaderGroup:
+        """Leave rejects out of a group, known by their positions in it."""
+        if not errors:
+            return group
+        for position, error in errors.items():
+            self.opened.rejects[int(group.positions[position])] = error
+        kept = np.ones(len(group.positions), np.bool_)
+        kept[list(errors)] = False
+        return replace(
+            group, positions=group.positions[kept], values=group.values.filter(pa.array(kept))
+        )
 
 
 def _taken(values: pa.Array, positions: Positions) -> pa.Array:
     return values if len(positions) == len(values) else values.take(pa.array(positions))
+
+
+def _connect_reader(schema: bytes, depth_max: int) -> FormatReader:
+    return connect_reader(parse_object(schema, depth_max=depth_max), depth_max)
 
 
 def _reader_of(
@@ -305,9 +323,9 @@ def _reader_of(
         reason = f"the schema is of the format {schema.format}"
         raise RejectError(RejectCode.SCHEMA_UNUSABLE, reason)
     if schema.format == "avro":
-        return AvroReader(parse_schema(schema.text, [text for _, text in schema.references]))
+        return avro_reader(parse_schema(schema.text, [text for _, text in schema.references]))
     if schema.format == "protobuf":
         if schema.fault:
             raise RejectError(RejectCode.SCHEMA_UNUSABLE, schema.fault)
-        return ProtobufReader.of(schema.descriptors, message)
+        return protobuf_reader(schema.descriptors, message)
     return reader_for(schema.text, schema.references, options.depth_max)

@@ -1,13 +1,13 @@
-"""What a format with types offers: blocks of values as columns, and single values as trees.
+"""The interface of a format with types: blocks of values as columns, and single values as trees.
 
 Both ways lead to the table's columns: columns by typed_columns.py, trees by record_cast.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.schema import Field, Kind, Struct
-from penstock.rows.reject_codes import RejectCode, RejectError
+from penstock.rows.decode.json.parser import utf8_text
+from penstock.rows.reject_codes import RejectError
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 VALUE_COLUMN = "value"
 """The column of values that are no records of named members."""
@@ -25,7 +29,7 @@ VALUE_COLUMN = "value"
 class DecodedBlock:
     """A row for each value; those that are `uncertain` mean nothing and are read one by one.
 
-    But for those in `faults`, which tells, by position, why `record` rejects them.
+    Except for those in `rejects`, which holds, by position, why `record` rejects them.
     """
 
     array: pa.StructArray
@@ -41,66 +45,60 @@ class NoRowError(Exception):
         self.reason = reason
 
 
-class FormatReader(Protocol):
-    """Reads values of one schema."""
-
-    @property
-    def type(self) -> Struct:
-        """Return the columns that the schema asks for, `unknown` where it does not tell."""
-        ...
-
-    def block(self, values: pa.BinaryArray) -> DecodedBlock:
-        """Read non-null values; a row that is not uncertain holds what `record` gives."""
-        ...
-
-    def record(self, value: bytes) -> dict[str, Any]:
-        """Read one value. Raises RejectError, and NoRowError."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
-class BytesReader:
-    """Takes values as they are."""
+class FormatReader:
+    """Reads values of one schema.
 
-    @property
-    def type(self) -> Struct:
-        """Return the one column."""
-        return Struct((Field(VALUE_COLUMN, Kind.BINARY),))
+    `type` has the columns that the schema asks for, `unknown` where it does not say. `block` reads
+    non-null values; a row that is not uncertain holds what `record` returns. `record` reads one
+    value, and raises RejectError and NoRowError.
+    """
 
-    def block(self, values: pa.BinaryArray) -> DecodedBlock:
-        """Return values unread."""
-        return DecodedBlock(_bare(values), np.zeros(len(values), np.bool_))
-
-    def record(self, value: bytes) -> dict[str, Any]:
-        """Return a value unread."""
-        return {VALUE_COLUMN: value}
+    type: Struct
+    block: Callable[[pa.BinaryArray], DecodedBlock]
+    record: Callable[[bytes], dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class TextReader:
-    """Takes values as UTF-8 text."""
+def unread(count: int, type_: pa.DataType) -> DecodedBlock:
+    """Return a block of a type with every value left to be read one by one."""
+    return DecodedBlock(pa.nulls(count, type_), np.ones(count, np.bool_))
 
-    @property
-    def type(self) -> Struct:
-        """Return the one column."""
-        return Struct((Field(VALUE_COLUMN, Kind.STRING),))
 
-    def block(self, values: pa.BinaryArray) -> DecodedBlock:
-        """Return values as text; if one of them is none, all are uncertain."""
-        try:
-            return DecodedBlock(_bare(values.cast(pa.string())), np.zeros(len(values), np.bool_))
-        except pa.ArrowInvalid:
-            nothing = pa.nulls(len(values), pa.string())
-            return DecodedBlock(_bare(nothing), np.ones(len(values), np.bool_))
+def or_none(read: Callable[[T], R], value: T) -> R | None:
+    """Return what is read from a value, None where it is rejected."""
+    try:
+        return read(value)
+    except RejectError:
+        return None
 
-    def record(self, value: bytes) -> dict[str, Any]:
-        """Return a value as text. Raises RejectError."""
-        try:
-            return {VALUE_COLUMN: value.decode("utf-8")}
-        except UnicodeDecodeError as error:
-            reason = f"byte {error.start} is not UTF-8"
-            raise RejectError(RejectCode.NOT_UTF8, reason) from error
+
+def as_member(value: bytes) -> bytes:
+    """Make a record of a JSON value, which has to be a single one."""
+    return b'{"%s":%s}' % (VALUE_COLUMN.encode(), value)
+
+
+def _bytes_block(values: pa.BinaryArray) -> DecodedBlock:
+    return DecodedBlock(_bare(values), np.zeros(len(values), np.bool_))
+
+
+def _text_block(values: pa.BinaryArray) -> DecodedBlock:
+    try:
+        return _bytes_block(values.cast(pa.string()))
+    except pa.ArrowInvalid:  # one of them is no text: all are uncertain
+        return unread(len(values), pa.struct({VALUE_COLUMN: pa.string()}))
 
 
 def _bare(array: pa.Array) -> pa.StructArray:
     return pc.make_struct(array, field_names=[VALUE_COLUMN])
+
+
+BYTES_READER = FormatReader(
+    Struct((Field(VALUE_COLUMN, Kind.BINARY),)), _bytes_block, lambda value: {VALUE_COLUMN: value}
+)
+"""Takes values as they are."""
+TEXT_READER = FormatReader(
+    Struct((Field(VALUE_COLUMN, Kind.STRING),)),
+    _text_block,
+    lambda value: {VALUE_COLUMN: utf8_text(value)},
+)
+"""Takes values as UTF-8 text."""

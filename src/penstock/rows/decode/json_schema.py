@@ -1,12 +1,12 @@
-"""What a JSON Schema says of its records: which columns they ask for, and what Connect meant.
+"""Reads JSON Schemas: the columns that their records need, and the types of Connect.
 
 The records themselves are plain JSON, and are read as such. A schema that Connect's converter wrote
-names types that JSON has not (`org.apache.kafka.connect.data.Decimal`): its records are read by the
-schema of Connect that it stands for.
+names types that JSON does not have (`org.apache.kafka.connect.data.Decimal`): its records are read
+by the schema of Connect that it was written from.
 
 Invariants:
-- a schema tells types and checks nothing: records that violate it are rejected where a value does
-  not fit its column, and only there (docs/design/0161);
+- a schema declares types and checks nothing: records that violate it are rejected where a value
+  does not fit its column, and only there (docs/design/0161);
 - what it leaves open, or says in a way that is not known here, is `unknown`.
 
 Source: JSON Schema 2020-12 and draft-07, "Validation"; Confluent, `JsonSchemaData`.
@@ -21,13 +21,12 @@ from typing import Any
 
 from penstock.core.schema import Field, Kind, List, Map, Struct, Type
 from penstock.core.schema_join import join
-from penstock.core.schema_walk import merge
-from penstock.rows.decode.connect.reader import ConnectReader
-from penstock.rows.decode.connect.schema import node_of
+from penstock.rows.decode.connect.block_reader import connect_reader
+from penstock.rows.decode.format_reader import FormatReader
 from penstock.rows.decode.logical_types import CONNECT_DECIMAL, NAMED
-from penstock.rows.reject_codes import RejectCode, RejectError
+from penstock.rows.decode.schema_tree import NodeCount
 
-NODES_MAX, DEPTH_MAX = 10_000, 64
+DEPTH_MAX = 64
 _FORMATS = {"date-time": Kind.TIMESTAMPTZ, "date": Kind.DATE, "uuid": Kind.UUID}
 _SHORT = ("int8", "int16", "int32")
 _SINGLE = ("float", "float32")
@@ -37,7 +36,7 @@ _INDEX, _KIND = "connect.index", "connect.type"
 
 @dataclass(frozen=True, slots=True)
 class PlainJson:
-    """Values that are plain JSON, and the type their schema gives them."""
+    """Values that are plain JSON, and the type that their schema declares."""
 
     type: Type
 
@@ -48,47 +47,42 @@ class _OtherError(Exception):
 
 def reader_for(
     text: str, references: Iterable[tuple[str, str]], depth_max: int
-) -> PlainJson | ConnectReader:
+) -> PlainJson | FormatReader:
     """Return how the records of a schema are read. Raises RejectError (P312)."""
     reading = _Reading({name: _parsed(each) for name, each in references})
     document = _parsed(text)
     if any(name in text for name in (CONNECT_DECIMAL, *NAMED)):
         try:
-            return ConnectReader(*node_of(reading.of_connect(document, document, 0)), depth_max)
+            return connect_reader(reading.of_connect(document, document, 0), depth_max)
         except _OtherError:
-            reading.nodes = 0
+            reading.count = NodeCount()
     return PlainJson(reading.type(document, document, ()))
-
-
-def merged_struct(told: Struct, shown: Struct) -> Struct:
-    """Return the told members; where nothing is told, what values show."""
-    found = merge(told, shown, lambda own, other, _: other if own is Kind.UNKNOWN else own)
-    assert isinstance(found, Struct), "structs merge to a struct"
-    return found
 
 
 def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        return None  # it tells nothing; the registry took it
+        return None  # it declares nothing; the registry accepted it
 
 
 @dataclass(slots=True)
 class _Reading:
     others: Mapping[str, Any]
-    nodes: int = field(default=0)
+    count: NodeCount = field(default_factory=NodeCount)
 
     def type(self, schema: Any, document: Any, within: tuple[int, ...]) -> Type:
-        """Return the type of a schema that stands within others, in a document."""
-        self._count()
+        self.count.add()
         if not isinstance(schema, dict) or id(schema) in within or len(within) > DEPTH_MAX:
             return Kind.UNKNOWN
         within = (*within, id(schema))
         if "$ref" in schema:
             found, document = self._referred(schema["$ref"], document)
             return self.type(found, document, within)
-        own = self._own(schema, document, within)
+        names = _listed(schema.get("type")) or _implied(schema)
+        own = _one_for(
+            self._named(str(name), schema, document, within) for name in names if name != "null"
+        )
         for each in _listed(schema.get("allOf")):
             part = self.type(each, document, within)
             own = part if own is Kind.UNKNOWN else join(own, part)[0]
@@ -97,12 +91,6 @@ class _Reading:
                 parts = [each for each in _listed(schema[word]) if not _is_null(each)]
                 own = _one_for(self.type(each, document, within) for each in parts)
         return own
-
-    def _own(self, schema: Mapping[str, Any], document: Any, within: tuple[int, ...]) -> Type:
-        names = _listed(schema.get("type")) or _implied(schema)
-        return _one_for(
-            self._named(str(name), schema, document, within) for name in names if name != "null"
-        )
 
     def _named(
         self, name: str, schema: Mapping[str, Any], document: Any, within: tuple[int, ...]
@@ -137,8 +125,8 @@ class _Reading:
         return Kind.UNKNOWN if value is Kind.UNKNOWN else Map(Kind.STRING, value)
 
     def of_connect(self, schema: Any, document: Any, depth: int) -> dict[str, Any]:
-        """Return the schema of Connect that a schema stands for. Raises _OtherError."""
-        self._count()
+        """Return the schema of Connect that a schema was written from. Raises _OtherError."""
+        self.count.add()
         if not isinstance(schema, dict) or depth > DEPTH_MAX:
             raise _OtherError
         if "$ref" in schema:
@@ -162,10 +150,8 @@ class _Reading:
             case "boolean" | "string" | "integer" | "number" as name:
                 return {"type": kind or _PLAIN[name]}
             case "array" if kind != "map":
-                return {
-                    "type": "array",
-                    "items": self.of_connect(schema.get("items"), document, depth),
-                }
+                items = self.of_connect(schema.get("items"), document, depth)
+                return {"type": "array", "items": items}
             case "object" if kind == "map":
                 values = self.of_connect(schema.get("additionalProperties"), document, depth)
                 return {"type": "map", "keys": {"type": "string"}, "values": values}
@@ -186,11 +172,6 @@ class _Reading:
             step = step.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901  as it is written
             found = found.get(step) if isinstance(found, dict) else None
         return found, document
-
-    def _count(self) -> None:
-        self.nodes += 1
-        if self.nodes > NODES_MAX:
-            raise RejectError(RejectCode.SCHEMA_UNUSABLE, f"it has more than {NODES_MAX} types")
 
 
 def _listed(value: Any) -> list[Any]:

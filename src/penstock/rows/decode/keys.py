@@ -15,7 +15,7 @@ import pyarrow as pa
 from penstock.core.schema import Field, Schema
 from penstock.rows.arrow_arrays import validity_of
 from penstock.rows.decode.decoder import ReaderCache, ReaderGroup, decode_values
-from penstock.rows.decode.format_reader import VALUE_COLUMN
+from penstock.rows.decode.format_reader import as_member
 from penstock.rows.options import RowOptions
 from penstock.rows.reject_codes import RejectCode, RejectError
 
@@ -72,7 +72,6 @@ def decoded_keys(
 
 
 def _as_members(group: ReaderGroup, errors: dict[int, RejectError]) -> ReaderGroup:
-    """Make an object of each JSON key, whatever it is."""
     texts, positions = [], []
     for position, value in zip(group.positions.tolist(), group.values.to_pylist(), strict=True):
         try:
@@ -80,7 +79,7 @@ def _as_members(group: ReaderGroup, errors: dict[int, RejectError]) -> ReaderGro
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             errors[position] = RejectError(RejectCode.MALFORMED, "the key is not JSON")
             continue
-        texts.append(b'{"%s":%s}' % (VALUE_COLUMN.encode(), value))
+        texts.append(as_member(value))
         positions.append(position)
     values = pa.array(texts, pa.binary())
     return ReaderGroup(np.array(positions, np.int64), values, None, group.type)

@@ -1,9 +1,9 @@
-"""Values that formats with schemas give beside plain Python ones, and what makes them of numbers.
+"""Values of formats with schemas that are no plain Python ones, and how numbers become them.
 
 A decoded value is None, bool, int, float, `decimal.Decimal`, str, bytes, a list, a dict, or one of
-the three here. A `LogicalType` says what stands behind a number, bytes or text of a schema.
+the three here. A `LogicalType` says what a number, bytes or text of a schema means.
 
-Invariant: a value is exactly what stood in the record, in the unit it stood there.
+Invariant: a value is exactly that of the record, in the unit of the record.
 
 Source: Apache Avro specification, "Logical Types"; Kafka Connect `org.apache.kafka.connect.data`;
 Debezium connectors, "Temporal types".
@@ -15,6 +15,7 @@ import decimal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -59,23 +60,18 @@ Temporal = DateValue | TimeValue | TimestampValue
 class EpochCount:
     """The number counts: days for a date, else units of a second."""
 
-    kind: Kind
+    type: Kind
     per_second: int = 0
-
-    @property
-    def type(self) -> Type:
-        """Return the column type that holds it."""
-        return self.kind
 
     def value_of(self, count: int) -> Temporal:
         """Return a number as its logical type."""
-        match self.kind:
+        match self.type:
             case Kind.DATE:
                 return DateValue(count)
             case Kind.TIME:
                 return TimeValue(count, self.per_second)
             case _:
-                return TimestampValue(count, self.per_second, zoned=self.kind is Kind.TIMESTAMPTZ)
+                return TimestampValue(count, self.per_second, zoned=self.type is Kind.TIMESTAMPTZ)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,35 +97,28 @@ class UnscaledDecimal:
 class IsoText:
     """The text is a value of a type in its standard form."""
 
-    kind: Kind
-
-    @property
-    def type(self) -> Type:
-        """Return the column type that holds it."""
-        return self.kind
+    type: Kind
 
 
 @dataclass(frozen=True, slots=True)
 class VariableScaleDecimal:
-    """The record has a scale and unscaled bytes: a decimal whose scale changes."""
+    """The record has a scale and unscaled bytes: a decimal with a scale that varies.
 
-    @property
-    def type(self) -> Type:
-        """No column type is told by the schema alone: it takes a hint."""
-        return Kind.UNKNOWN
+    The schema alone determines no column type: it takes a hint.
+    """
+
+    type: ClassVar[Type] = Kind.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
 class JsonText:
     """The message is a tree without a schema, and its value the tree's JSON text."""
 
-    @property
-    def type(self) -> Type:
-        """Return the column type that holds it."""
-        return Kind.STRING
+    type: ClassVar[Type] = Kind.STRING
 
 
 LogicalType = EpochCount | UnscaledDecimal | IsoText | VariableScaleDecimal | JsonText
+"""The meaning of a number, bytes or text; `type` is the column type that holds it."""
 
 ARROW_TYPES: Mapping[EpochCount, pa.DataType] = MappingProxyType(
     {
@@ -144,11 +133,7 @@ ARROW_TYPES: Mapping[EpochCount, pa.DataType] = MappingProxyType(
         },
     }
 )
-"""What counts are in columns: as wide as the numbers that they are made of."""
-
-CONNECT_PRECISION = PRECISION_MAX
-"""Connect's Decimal names a scale only, unless `connect.decimal.precision` is among its parameters.
-"""
+"""The Arrow types of counts in columns: as wide as the numbers they are made of."""
 
 NAMED: Mapping[str, LogicalType] = MappingProxyType(
     {
@@ -167,9 +152,11 @@ NAMED: Mapping[str, LogicalType] = MappingProxyType(
         "io.debezium.data.VariableScaleDecimal": VariableScaleDecimal(),
     }
 )
-"""What Connect's and Debezium's names of schemas mean; other names mean nothing more."""
+"""The logical types by Connect's and Debezium's schema names; other names have none."""
 
 CONNECT_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+CONNECT_DIGITS = "connect.decimal.precision"
+"""Connect's Decimal names a scale only, unless this is among its parameters."""
 
 
 def unscaled(data: bytes, scale: int) -> decimal.Decimal:

@@ -1,6 +1,6 @@
 """A batch is cut into portions that memory can hold, whatever its records grow to.
 
-A few bytes of a record may become many: a thousand times as many behind gzip, and an empty object
+A few bytes of a record may become many: a thousand times as many with gzip, and an empty object
 in a list takes a place in each column of the list's items. So a portion is bounded by what its
 records become, and that is reckoned before anything is made of them.
 
@@ -30,17 +30,17 @@ from penstock.rows.options import Format, RowOptions
 Weights = npt.NDArray[np.int64]
 
 PORTION_BYTES_MAX = BLOCK_BYTES_MAX
-"""As much as is parsed at once: then neither the values nor the rows of a portion are more."""
+"""The limit of bytes parsed at once: neither the values nor the rows of a portion exceed it."""
 _CELL_BYTES, _DECIMAL_BYTES = 8, 32
 _OBJECT = b"{"
 _ITEM_BYTES_MIN = {"avro": 1, "protobuf": 2}
-"""What an item of a list takes in a record at the least, where items are not counted."""
+"""The least number of bytes of a list item in a record, where items are not counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What records become in a table, in bytes: `row_bytes` for each, and `item_bytes` for each
-    item of a list or map that holds objects, beside the bytes of their values.
+    """The size of records in a table, in bytes: `row_bytes` for each, and `item_bytes` for each
+    item of a list or map that holds objects, in addition to the bytes of their values.
     """
 
     format: Format
@@ -62,9 +62,10 @@ class Growth:
 
     def weights(self, values: pa.BinaryArray) -> Weights:
         """Return what each value grows to at most; larger ones than allowed stay unread."""
-        sizes = (
-            uncompressed_sizes(values, self.record_bytes_max) if self.is_packed else _sizes(values)
-        )
+        if self.is_packed:
+            sizes = uncompressed_sizes(values, self.record_bytes_max)
+        else:
+            sizes = np.where(validity_of(values), lengths_of(values), 0).astype(np.int64)
         sizes = np.minimum(sizes, self.record_bytes_max)
         weights: Weights = sizes + self.row_bytes
         if not self.item_bytes:
@@ -73,12 +74,11 @@ class Growth:
         crude: Weights = weights + self.item_bytes * (sizes // least)
         if self.format in _ITEM_BYTES_MIN or crude.sum() <= PORTION_BYTES_MAX:
             return crude
-        return weights + self.item_bytes * self._objects(values)
-
-    def _objects(self, values: pa.BinaryArray) -> Weights:
         if self.is_packed:
-            return count_in_uncompressed(values, _OBJECT, self.record_bytes_max)
-        return counts_of(values, _OBJECT)
+            objects = count_in_uncompressed(values, _OBJECT, self.record_bytes_max)
+        else:
+            objects = counts_of(values, _OBJECT)
+        return weights + self.item_bytes * objects
 
 
 def portions(batch: pa.RecordBatch, growths: Iterable[Growth]) -> Iterator[pa.RecordBatch]:
@@ -104,10 +104,6 @@ def _most(growths: Iterable[Growth]) -> Iterator[Growth]:
     for reading, group in alike.items():
         rows = max(each.row_bytes for each in group)
         yield Growth(*reading, rows, max(each.item_bytes for each in group))
-
-
-def _sizes(values: pa.BinaryArray) -> Weights:
-    return np.where(validity_of(values), lengths_of(values), 0).astype(np.int64)
 
 
 def _cells(type_: Type) -> int:

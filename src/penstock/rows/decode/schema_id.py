@@ -1,8 +1,8 @@
-"""Where a record of a format with schemas says by which schema it was written.
+"""Reads the schema id of a record, from its value or a header.
 
 - registry: byte 0 and a four byte number, or byte 1 and a 16 byte GUID, before the value, or in the
   header `__value_schema_id`, for keys `__key_schema_id`;
-- Protobuf: the same, and behind the id which message of the schema it is: how many indexes follow,
+- Protobuf: the same, and after the id which message of the schema it is: how many indexes follow,
   and the indexes, each in zigzag; a zero byte alone means the first message;
 - single object: the bytes C3 01 and an eight byte fingerprint, before the value.
 
@@ -14,8 +14,10 @@ specification 1.12, "Single-object encoding".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +25,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.ports.registry import SchemaKey
-from penstock.rows.arrow_arrays import bounds_of, offsets_of
 from penstock.rows.options import RowOptions
 from penstock.rows.reject_codes import RejectCode, RejectError
 
@@ -49,7 +50,7 @@ class SchemaGroup:
 def group_by_schema(
     values: pa.BinaryArray, headers: pa.Array | None, options: RowOptions
 ) -> tuple[list[SchemaGroup], dict[int, RejectError]]:
-    """Sort non-null values by their schemas, and give the rejects by position."""
+    """Sort non-null values by their schemas, and return the rejects by position."""
     single = options.framing == "single-object"
     with_messages = options.format == "protobuf"
     found: list[SchemaGroup] = []
@@ -63,7 +64,7 @@ def group_by_schema(
         rest = np.flatnonzero(named.is_null().to_numpy(zero_copy_only=False))
     errors: dict[int, RejectError] = {}
     for frame in _SINGLE if single else _REGISTRY:
-        heads = _heads(values, frame.length)
+        heads = pc.binary_slice(values, 0, frame.length)
         some = _sorted(frame, values, heads, rest, frame.length)
         rest = np.setdiff1d(rest, np.concatenate([rest[:0], *(each.positions for each in some)]))
         for each in some:
@@ -74,7 +75,6 @@ def group_by_schema(
 
 
 def _by_message(framed: SchemaGroup, errors: dict[int, RejectError]) -> list[SchemaGroup]:
-    """Sort the values of one Protobuf schema by the messages that they name."""
     named: dict[tuple[int, ...], tuple[list[int], list[bytes]]] = {}
     for position, value in zip(framed.positions.tolist(), framed.values.to_pylist(), strict=True):
         found = message_indexes(value)
@@ -98,15 +98,14 @@ def message_indexes(data: bytes) -> tuple[tuple[int, ...], int] | None:
         return (0,), 1
     numbers: list[int] = []
     at = 0
-    while True:
+    while not numbers or len(numbers) <= numbers[0]:
         number, at = _zigzag(data, at)
         if number is None or not 0 <= number <= _INDEX_MAX:
             return None
         numbers.append(number)
         if not 1 <= numbers[0] <= _NESTED_MAX:
             return None
-        if len(numbers) > numbers[0]:
-            return tuple(numbers[1:]), at
+    return tuple(numbers[1:]), at
 
 
 def _zigzag(data: bytes, at: int) -> tuple[int | None, int]:
@@ -126,37 +125,31 @@ class _IdFormat:
     magic: bytes
     length: int
     kind: Literal["id", "guid", "fingerprint"]
+    text: Callable[[bytes], str]
 
     def key(self, head: bytes) -> SchemaKey:
-        """Read from the head of a value which schema it was written with."""
-        data = head[len(self.magic) :]
-        match self.kind:
-            case "id":
-                return SchemaKey("id", str(int.from_bytes(data, "big")))
-            case "guid":
-                text = data.hex()
-                parts = (text[:8], text[8:12], text[12:16], text[16:20], text[20:])
-                return SchemaKey("guid", "-".join(parts))
-            case "fingerprint":
-                return SchemaKey("fingerprint", data[::-1].hex())
+        return SchemaKey(self.kind, self.text(head[len(self.magic) :]))
 
 
-_REGISTRY = (_IdFormat(b"\x00", 5, "id"), _IdFormat(b"\x01", 17, "guid"))
-_SINGLE = (_IdFormat(b"\xc3\x01", 10, "fingerprint"),)
+_REGISTRY = (
+    _IdFormat(b"\x00", 5, "id", lambda data: str(int.from_bytes(data, "big"))),
+    _IdFormat(b"\x01", 17, "guid", lambda data: str(UUID(bytes=data))),
+)
+_SINGLE = (_IdFormat(b"\xc3\x01", 10, "fingerprint", lambda data: data[::-1].hex()),)
 
 
 def named_by(value: bytes) -> SchemaKey | None:
     """Return the schema that the first bytes of a value name, if they are a frame at all."""
-    frame = next((each for each in (*_REGISTRY, *_SINGLE) if value.startswith(each.magic)), None)
-    if frame is None or len(value) <= frame.length:
-        return None
-    return frame.key(value[: frame.length])
+    for frame in (*_REGISTRY, *_SINGLE):
+        if value.startswith(frame.magic) and len(value) > frame.length:
+            return frame.key(value[: frame.length])
+    return None
 
 
 def _sorted(
     frame: _IdFormat, values: pa.BinaryArray, heads: pa.BinaryArray, among: Positions, bare: int
 ) -> list[SchemaGroup]:
-    """Group the values at some positions whose heads are whole ones of a frame."""
+    """Group the values at some positions that begin with a whole header of a frame."""
     heads = heads.take(pa.array(among))
     # A head that is longer, in a header, names a message as well (`_in_headers`).
     right = pc.and_(
@@ -169,55 +162,22 @@ def _sorted(
     encoded = heads.filter(right).dictionary_encode()
     codes = encoded.indices.to_numpy()
     order = np.argsort(codes, kind="stable")
-    groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+    groups = np.split(positions[order], np.flatnonzero(np.diff(codes[order])) + 1)
     found = []
-    for group in groups:
-        at = positions[group]
+    for at, head in zip(groups, encoded.dictionary.to_pylist(), strict=True):
         taken = values if len(at) == len(values) else values.take(pa.array(at))
-        head = encoded.dictionary[int(codes[group[0]])].as_py()
+        # `pc.binary_slice` fails without a stop (pyarrow 26: negative buffer resize).
+        bodies = pc.binary_replace_slice(taken, 0, bare, b"") if bare else taken
         message = message_indexes(head[frame.length :])
-        found.append(
-            SchemaGroup(
-                frame.key(head[: frame.length]),
-                at,
-                _bodies(taken, bare) if bare else taken,
-                () if message is None else message[0],
-            )
-        )
+        key = frame.key(head[: frame.length])
+        found.append(SchemaGroup(key, at, bodies, () if message is None else message[0]))
     return found
-
-
-def _heads(values: pa.BinaryArray, length: int) -> pa.BinaryArray:
-    """Return the first bytes of values, null where there are less."""
-    bounds, data = bounds_of(values), values.buffers()[2]
-    whole = np.diff(bounds) >= length
-    index = bounds[:-1][whole].astype(np.int64)[:, None] + np.arange(length)
-    taken = np.frombuffer(data or b"", np.uint8)[index]
-    buffers = [None, pa.py_buffer(np.ascontiguousarray(taken))]
-    heads = pa.Array.from_buffers(pa.binary(length), int(whole.sum()), buffers).cast(pa.binary())
-    places = np.maximum(np.cumsum(whole) - 1, 0)
-    return heads.take(pa.array(places, mask=~whole))
-
-
-def _bodies(values: pa.BinaryArray, head: int) -> pa.BinaryArray:
-    """Leave out the first bytes of values, none of which has less.
-
-    `pc.binary_slice` fails on short values (pyarrow 26: negative buffer resize).
-    """
-    bounds, data = bounds_of(values), values.buffers()[2]
-    lengths = np.diff(bounds) - head
-    ends = offsets_of(lengths)
-    moved = np.repeat(bounds[:-1].astype(np.int64) + head - ends[:-1], lengths)
-    taken = np.frombuffer(data, np.uint8)[np.arange(ends[-1]) + moved]
-    return pa.Array.from_buffers(
-        pa.binary(), len(values), [None, pa.py_buffer(ends), pa.py_buffer(taken)]
-    )
 
 
 def _in_headers(headers: pa.Array, name: str, *, longer: bool) -> list[bytes | None]:
     """Return the last header that names a schema, as consumers do; a malformed one names none.
 
-    With `longer` it names a message behind the schema, and nothing else.
+    With `longer` it names a message after the schema, and nothing else.
     """
     named: list[bytes | None] = []
     for entries in headers.to_pylist():
@@ -231,11 +191,9 @@ def _in_headers(headers: pa.Array, name: str, *, longer: bool) -> list[bytes | N
 
 
 def _names_schema(value: bytes, *, longer: bool) -> bool:
-    frame = next((each for each in _REGISTRY if value.startswith(each.magic)), None)
-    if frame is None or len(value) < frame.length:
-        return False
-    behind = value[frame.length :]
-    if not longer:
-        return not behind
-    found = message_indexes(behind)
-    return found is not None and found[1] == len(behind)
+    for frame in _REGISTRY:
+        if value.startswith(frame.magic) and len(value) >= frame.length:
+            rest = value[frame.length :]
+            found = message_indexes(rest) if longer else ((), 0)
+            return found is not None and found[1] == len(rest)
+    return False

@@ -15,7 +15,7 @@ from penstock.rows.decode.logical_types import LogicalType
 from penstock.rows.reject_codes import RejectCode, RejectError
 
 NODES_MAX = 10_000
-"""What a tree has at the most, counted with each use of a named type."""
+"""The limit of nodes in a tree, counted with each use of a named type."""
 _DIGITS_MAX = 9
 
 
@@ -65,7 +65,7 @@ class Mapped:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """One of several types; which one stands before the value."""
+    """One of several types; the number before the value says which."""
 
     branches: tuple[Node, ...]
 
@@ -90,7 +90,7 @@ class Nullable:
 
 @dataclass(frozen=True, slots=True)
 class Wrapped:
-    """A record whose one member, `value`, stands for it."""
+    """A record that is written as its one member, `value`."""
 
     node: Node
 
@@ -126,7 +126,7 @@ class NodeCount:
 
 
 def type_of_node(node: Node) -> Type:
-    """Return the column type that a node asks for; `unknown` where a hint has to tell it."""
+    """Return the column type that a node asks for; `unknown` where a hint has to set it."""
     match node:
         case Scalar(_, found) | FixedBytes(_, found) | Record(_, found) if found is not None:
             return found.type
@@ -163,7 +163,7 @@ def unusable(reason: str) -> RejectError:
 
 
 def whole_number(number: Any) -> int | None:
-    """Read a whole number that may stand in a text."""
+    """Read a whole number that may be written as a text."""
     digits = str(number).removeprefix("-")
     fits = digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS_MAX
     return int(str(number)) if fits else None

@@ -1,7 +1,7 @@
 """Rejected records become rows of the quarantine table, bytes and all.
 
 Invariants: a row holds the record's key and value whole, as they came; its coordinates are topic
-id, partition and offset; a record stands once per target table (protocol.md I11).
+id, partition and offset; a record has one row per target table (protocol.md I11).
 
 Source: data.md 5.
 """
@@ -9,7 +9,6 @@ Source: data.md 5.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,7 @@ import pyarrow.compute as pc
 
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, Schema, Struct
-from penstock.rows.arrow_types import arrow_schema, arrow_type
+from penstock.rows.arrow_types import arrow_schema
 from penstock.rows.convert.batch import Reject
 from penstock.rows.convert.source_columns import beyond
 from penstock.rows.options import HEADERS
@@ -62,8 +61,10 @@ def quarantine_rows(
     `batch` is the one that was converted, `at_ms` the time in milliseconds since 1970. A record's
     timestamp outside of years 1 to 9999 is null here.
     """
-    records = batch.take(pa.array(_positions(batch, rejects), pa.int64()))
-    count = len(rejects)
+    wanted = np.array([reject.offset for reject in rejects], np.int64)
+    records = batch.take(pa.array(np.searchsorted(batch.column("offset").to_numpy(), wanted)))
+    assert (records.column("offset").to_numpy() == wanted).all(), "rejects are of this batch"
+    schema = arrow_schema(QUARANTINE_SCHEMA)
     constants = {
         "pipeline": pipeline,
         "table": table,
@@ -75,53 +76,18 @@ def quarantine_rows(
         "status": OPEN,
     }
     columns = {
-        name: pa.repeat(pa.scalar(value, arrow_type(_type(name))), count)
+        name: pa.repeat(pa.scalar(value, schema.field(name).type), len(rejects))
         for name, value in constants.items()
     }
     for name in ("stage", "code", "message"):
         columns[name] = pa.array([getattr(reject, name) for reject in rejects], pa.string())
     for name in ("offset", "key", "value"):
         columns[name] = records.column(name)
-    columns["timestamp"] = _timestamps(records.column("timestamp"))
-    columns["headers"] = _headers(records)
-    arrays = [columns[name] for name in QUARANTINE_SCHEMA.names]
-    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(QUARANTINE_SCHEMA))
-
-
-def without(batch: pa.RecordBatch, offsets: AbstractSet[int]) -> pa.RecordBatch:
-    """Leave out the records at some offsets: their outcome was decided before (data.md 5)."""
-    if not offsets:
-        return batch
-    gone = np.isin(batch.column("offset").to_numpy(), np.fromiter(offsets, np.int64, len(offsets)))
-    return batch.filter(pa.array(~gone)) if gone.any() else batch
-
-
-def _positions(batch: pa.RecordBatch, rejects: Sequence[Reject]) -> list[int]:
-    offsets = batch.column("offset").to_numpy()
-    wanted = np.array([reject.offset for reject in rejects], np.int64)
-    found = np.searchsorted(offsets, wanted)
-    assert (found < len(offsets)).all(), "rejects are of this batch"
-    assert (offsets[found] == wanted).all(), "rejects are of this batch"
-    positions: list[int] = found.tolist()
-    return positions
-
-
-def _timestamps(stamps: pa.Array) -> pa.Array:
-    outside = np.zeros(len(stamps), np.bool_)
-    outside[beyond(stamps)] = True
-    kept = pc.if_else(pa.array(outside), pa.scalar(None, stamps.type), stamps)
-    return kept.cast(pa.timestamp("us", "UTC"))
-
-
-def _headers(records: pa.RecordBatch) -> pa.Array:
-    target = arrow_type(HEADERS)
-    if "headers" not in records.schema.names:
-        return pa.nulls(len(records), target)
-    return records.column("headers").cast(target)
-
-
-def _type(name: str) -> Kind:
-    field = QUARANTINE_SCHEMA.field(name)
-    assert field is not None, name
-    assert isinstance(field.type, Kind), name
-    return field.type
+    stamps = records.column("timestamp")
+    kept = pc.if_else(pa.array(beyond(stamps)), pa.scalar(None, stamps.type), stamps)
+    columns["timestamp"] = kept.cast(schema.field("timestamp").type)
+    headers = schema.field("headers").type
+    columns["headers"] = pa.nulls(len(rejects), headers)
+    if "headers" in records.schema.names:
+        columns["headers"] = records.column("headers").cast(headers)
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)

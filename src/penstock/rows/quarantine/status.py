@@ -1,4 +1,4 @@
-"""What became of rejected records: rejects and resolutions of a quarantine table, put together.
+"""The status of rejected records: rejects and resolutions of a quarantine table, joined.
 
 Invariants: the first reject of a record stays as it is; of its resolutions the one with the largest
 number counts (docs/design/0100); a record without resolutions is open.
@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from penstock.core.offsets import TopicPartition
 from penstock.core.resolutions import STAGE, Resolution
-from penstock.core.schema import Struct
 from penstock.rows.arrow_types import arrow_schema
 from penstock.rows.quarantine.rows import OPEN, QUARANTINE_SCHEMA
 
@@ -24,12 +23,12 @@ READ = (
     *("topic", *PLACE, "timestamp", "stage", "code", "message", "epoch"),
     *("quarantined_at", "status"),
 )
-"""The columns that `status_of` is to be given."""
+"""The columns that `status_of` needs."""
 _ORDER = [(name, "ascending") for name in ("table", "topic", *PLACE[1:])]
 _LATER = ("status", "epoch", "code", "message")
 NEVER = -1
 BYTES = ("topic", "topic_id", "partition", "offset", "timestamp", "key", "value", "headers")
-"""The columns that `records_of` is to be given, beside `stage`."""
+"""The columns that `records_of` needs, in addition to `stage`."""
 
 
 def status_of(batches: Iterable[pa.RecordBatch]) -> pa.Table:
@@ -41,11 +40,9 @@ def status_of(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     """
     rows = _table(READ, batches)
     closes = pc.equal(rows["stage"], STAGE)
-    if not pc.any(closes).as_py():
-        return _all_open(rows)
-    refusals = rows.filter(pc.invert(closes))
-    latest = _latest(rows.filter(closes))
-    merged = refusals.join(latest, list(PLACE), join_type="left outer")
+    by_place = rows.filter(closes).sort_by("epoch").group_by(list(PLACE), use_threads=False)
+    latest = by_place.aggregate([(name, "last") for name in _LATER])
+    merged = rows.filter(pc.invert(closes)).join(latest, list(PLACE), join_type="left outer")
     number = pc.fill_null(merged["epoch_last"], NEVER)
     status = pc.fill_null(merged["status_last"], OPEN)
     again = pc.and_(pc.equal(status, OPEN), pc.greater(number, NEVER))
@@ -59,11 +56,11 @@ def status_of(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     return pa.table(columns).sort_by(_ORDER)
 
 
-def not_yet_landed(fates: pa.Table, followed: int) -> pa.Table:
+def not_yet_landed(statuses: pa.Table, followed: int) -> pa.Table:
     """Leave out the records whose retry has landed; `followed` is how far their table followed."""
-    retried = pc.equal(fates["status"], str(Resolution.RETRIED))
-    landed = pc.and_(retried, pc.less(fates["closing"], followed))
-    return fates.filter(pc.invert(landed))
+    retried = pc.equal(statuses["status"], str(Resolution.RETRIED))
+    landed = pc.and_(retried, pc.less(statuses["closing"], followed))
+    return statuses.filter(pc.invert(landed))
 
 
 def records_of(
@@ -102,7 +99,7 @@ def resolution_rows(
 ) -> pa.RecordBatch:
     """Return the rows of resolutions, numbered from `first`; `table` is the chain's table or route.
 
-    A resolution holds no bytes: those stand in the row that rejected the record.
+    A resolution holds no bytes: those are in the row that rejected the record.
     """
     rows = [
         {
@@ -124,25 +121,9 @@ def resolution_rows(
     return pa.RecordBatch.from_pylist(rows, schema=arrow_schema(QUARANTINE_SCHEMA))
 
 
-def _all_open(rows: pa.Table) -> pa.Table:
-    count = len(rows)
-    columns = {name: rows[name] for name in READ}
-    columns["status"] = pa.chunked_array([pa.repeat(pa.scalar(OPEN), count)])
-    columns["closing"] = pa.chunked_array([pa.repeat(pa.scalar(NEVER, pa.int64()), count)])
-    columns["into"] = pa.chunked_array([pa.nulls(count, pa.string())])
-    return pa.table(columns).sort_by(_ORDER)
-
-
-def _latest(closings: pa.Table) -> pa.Table:
-    ordered = closings.sort_by("epoch")
-    grouped = ordered.group_by(list(PLACE), use_threads=False)
-    return grouped.aggregate([(name, "last") for name in _LATER])
-
-
 def _table(names: Sequence[str], batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    fields = [field for name in names if (field := QUARANTINE_SCHEMA.field(name)) is not None]
-    nullable = [field.with_nullable(True) for field in arrow_schema(Struct(tuple(fields)))]
-    schema = pa.schema(nullable)
+    whole = arrow_schema(QUARANTINE_SCHEMA)
+    schema = pa.schema([whole.field(name).with_nullable(True) for name in names])
     tables = [pa.Table.from_batches([batch]).select(list(names)).cast(schema) for batch in batches]
     return pa.concat_tables([schema.empty_table(), *tables])
 
@@ -153,17 +134,6 @@ def _as_read(rows: pa.Table) -> pa.RecordBatch:
     first = np.ones(len(offsets), np.bool_)
     first[1:] = offsets[1:] != offsets[:-1]
     rows = rows.filter(pa.array(first))
-    columns = {
-        "offset": rows["offset"],
-        "timestamp": rows["timestamp"].cast(pa.timestamp("ms", "UTC")),
-        "key": rows["key"],
-        "value": rows["value"],
-        "headers": rows["headers"],
-    }
-    (batch,) = pa.table(columns).combine_chunks().to_batches() or [_none(columns)]
-    return batch
-
-
-def _none(columns: Mapping[str, pa.ChunkedArray]) -> pa.RecordBatch:
-    schema = pa.schema([(name, column.type) for name, column in columns.items()])
-    return pa.RecordBatch.from_pylist([], schema=schema)
+    columns = {name: rows[name] for name in ("offset", "timestamp", "key", "value", "headers")}
+    columns["timestamp"] = columns["timestamp"].cast(pa.timestamp("ms", "UTC"))
+    return pa.record_batch({name: each.combine_chunks() for name, each in columns.items()})

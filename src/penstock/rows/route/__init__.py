@@ -1,1 +1,1 @@
-"""Which table a record belongs to, and which columns are computed for it."""
+"""Routes records to tables, and computes columns for them."""

@@ -1,4 +1,4 @@
-"""What lets records into a table and what is computed for it: conditions, routes, expressions.
+"""The rules of a table as data: conditions, routes, and expressions that are computed for it.
 
 Invariant: all of it is plain data, and so part of a job; with equal filters records get equal
 answers, and with equal expressions equal columns (protocol.md 2: verdicts are reproducible).
@@ -6,7 +6,7 @@ answers, and with equal expressions equal columns (protocol.md 2: verdicts are r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,9 +17,9 @@ Unknown = Literal["quarantine", "create", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class SqlExpression:
-    """An SQL expression over one record: the declared fields it reads, and where it stands.
+    """An SQL expression over one record: the declared fields it reads, and its place in the spec.
 
-    `place` is its path in the spec, `tables[1].where`: filtered records are counted under it.
+    `spec_path` is its path in the spec, `tables[1].where`: filtered records are counted under it.
     """
 
     sql: str
@@ -31,9 +31,9 @@ class SqlExpression:
 class DynamicRoute:
     """One rule that makes its tables' names of what records say.
 
-    `template` is `<catalog>.<namespace>.<name>` with placeholders in the last part, each of which a
-    look of `parts` fills. `reserved` are tables of other rules. `unknown` is the outcome of a
-    record whose table does not exist.
+    `template` is `<catalog>.<namespace>.<name>` with placeholders in the last part, each filled by
+    an expression of `parts`. `reserved` are tables of other rules. `unknown` is the outcome of a
+    record with a table that does not exist.
     """
 
     template: str
@@ -44,10 +44,10 @@ class DynamicRoute:
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """What a record must pass, in order: no condition of a rule above takes it, its own does.
+    """The conditions of a record, in order: no rule above takes it, and its own rule does.
 
-    With a route, the gate stands before one of the route's tables, named by `share`, or before the
-    route itself (`share` is empty), where records stay that no table takes.
+    With a route, the filter is that of one of the route's tables, named by `share`, or of the route
+    itself (`share` is empty), where records stay that no table takes.
     """
 
     rules_above: tuple[SqlExpression, ...] = ()
@@ -69,63 +69,16 @@ class RecordFilter:
 
     @property
     def reads_headers(self) -> bool:
-        """Return whether an expression may look at headers."""
-        return any("_kafka_headers" in look.sql.lower() for look in self.expressions)
+        """Return whether an expression may read headers."""
+        return _read_headers(self.expressions)
 
 
 PASS_ALL = RecordFilter()
 
 
-def filter_to_data(gate: RecordFilter) -> dict[str, Any]:
-    """Return a gate's plain form."""
-    route = gate.route
-    return {
-        "above": [expression_to_data(look) for look in gate.rules_above],
-        "where": None if gate.where is None else expression_to_data(gate.where),
-        "route": None
-        if route is None
-        else {
-            "template": route.template,
-            "parts": {name: expression_to_data(look) for name, look in route.parts.items()},
-            "reserved": list(route.reserved),
-            "unknown": route.unknown,
-        },
-        "share": gate.share,
-    }
-
-
-def filter_from_data(data: Mapping[str, Any]) -> RecordFilter:
-    """Read the plain form."""
-    route = data["route"]
-    return RecordFilter(
-        rules_above=tuple(expression_from_data(look) for look in data["above"]),
-        where=None if data["where"] is None else expression_from_data(data["where"]),
-        route=None
-        if route is None
-        else DynamicRoute(
-            route["template"],
-            {name: expression_from_data(look) for name, look in route["parts"].items()},
-            tuple(route["reserved"]),
-            route["unknown"],
-        ),
-        share=data["share"],
-    )
-
-
-def expression_to_data(look: SqlExpression) -> list[Any]:
-    """Return a look's plain form."""
-    return [look.sql, type_to_json(look.fields), look.spec_path]
-
-
-def expression_from_data(data: list[Any]) -> SqlExpression:
-    """Read the plain form."""
-    sql, fields, place = data
-    return SqlExpression(sql, schema_from_json(fields) if fields else Struct(()), place)
-
-
 @dataclass(frozen=True, slots=True)
 class ComputedColumns:
-    """What is computed for a table: looks by column, and a function with the columns it fills.
+    """Computed columns of a table: expressions by column, and a function and the columns it fills.
 
     `call` is the import path of the function, "" without one.
     """
@@ -141,23 +94,66 @@ class ComputedColumns:
 
     @property
     def reads_headers(self) -> bool:
-        """Return whether an expression may look at headers."""
-        return any("_kafka_headers" in look.sql.lower() for look in self.expressions.values())
+        """Return whether an expression may read headers."""
+        return _read_headers(self.expressions.values())
 
 
 NOTHING = ComputedColumns()
 
 
+def filter_to_data(record_filter: RecordFilter) -> dict[str, Any]:
+    """Return a filter's plain form."""
+    route = record_filter.route
+    parts = _all_to_data(route.parts if route else {})
+    return {
+        "above": [_to_data(expression) for expression in record_filter.rules_above],
+        "where": record_filter.where and _to_data(record_filter.where),
+        "route": route and [route.template, parts, route.reserved, route.unknown],
+        "share": record_filter.share,
+    }
+
+
+def filter_from_data(data: Mapping[str, Any]) -> RecordFilter:
+    """Read the plain form."""
+    route = None
+    if data["route"] is not None:
+        template, parts, reserved, unknown = data["route"]
+        route = DynamicRoute(template, _all_from_data(parts), tuple(reserved), unknown)
+    return RecordFilter(
+        rules_above=tuple(_from_data(expression) for expression in data["above"]),
+        where=data["where"] and _from_data(data["where"]),
+        route=route,
+        share=data["share"],
+    )
+
+
 def computed_to_data(computed: ComputedColumns) -> dict[str, Any]:
     """Return the plain form."""
-    return {
-        "looks": {name: expression_to_data(look) for name, look in computed.expressions.items()},
-        "call": computed.call,
-        "filled": list(computed.filled),
-    }
+    expressions = _all_to_data(computed.expressions)
+    return {"expressions": expressions, "call": computed.call, "filled": list(computed.filled)}
 
 
 def computed_from_data(data: Mapping[str, Any]) -> ComputedColumns:
     """Read the plain form."""
-    looks = {name: expression_from_data(look) for name, look in data["looks"].items()}
-    return ComputedColumns(looks, data["call"], tuple(data["filled"]))
+    return ComputedColumns(_all_from_data(data["expressions"]), data["call"], tuple(data["filled"]))
+
+
+def _read_headers(expressions: Iterable[SqlExpression]) -> bool:
+    return any("_kafka_headers" in expression.sql.lower() for expression in expressions)
+
+
+def _to_data(expression: SqlExpression) -> list[Any]:
+    return [expression.sql, type_to_json(expression.fields), expression.spec_path]
+
+
+def _from_data(data: list[Any]) -> SqlExpression:
+    sql, fields, place = data
+    return SqlExpression(sql, schema_from_json(fields) if fields else Struct(()), place)
+
+
+def _all_to_data(expressions: Mapping[str, SqlExpression]) -> dict[str, list[Any]]:
+    return {name: _to_data(expression) for name, expression in expressions.items()}
+
+
+def _all_from_data(data: Mapping[str, list[Any]]) -> dict[str, SqlExpression]:
+    return {name: _from_data(expression) for name, expression in data.items()}

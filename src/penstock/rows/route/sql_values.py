@@ -6,10 +6,10 @@ costs about twice log2 of the batch, and a slow machine a few parts.
 
 Invariants:
 - a record is rejected only for what a run of it alone came to, in a DuckDB of its own: neither the
-  records beside it nor what else runs in this process decide on it;
+  other records nor other work of this process affects the outcome;
 - a batch or a part that takes too long rejects nothing: it is cut;
 - an expression that is interrupted ends within one call of a function for `ROWS_AT_ONCE` records:
-  DuckDB looks for an interrupt between such calls, never within one.
+  DuckDB checks for an interrupt between such calls, never within one.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 BATCH_SECONDS_MAX = 60.0
-"""How long one expression may take for a batch of records before it is cut."""
+"""The time limit of one expression for a batch of records before it is cut."""
 PART_SECONDS_MAX = 6.0
-"""How long for a part of a batch that is looked through for what is slow."""
+"""The time limit of a part of a batch while slow records are searched for."""
 RECORD_SECONDS_MAX = 60.0
-"""How long for one record by itself before it is rejected."""
+"""The time limit of one record by itself before it is rejected."""
 ROWS_AT_ONCE = 256
 _ROWS_AT_ONCE_IN_PARTS = 16
 
@@ -109,14 +109,14 @@ def _by_parts(sql: str, records: pa.Table) -> SqlValues:
 
 
 def _in_chunks(records: pa.Table, rows: int) -> pa.Table:
-    """Return a table in chunks of so many rows: as many DuckDB takes at a time."""
+    # DuckDB takes a chunk at a time.
     return pa.Table.from_batches(records.to_batches(max_chunksize=rows), records.schema)
 
 
 def _column(
     connection: DuckDBPyConnection, sql: str, records: pa.Table, seconds: float
 ) -> pa.Array:
-    """Compute one column. Raises LateError, and duckdb.Error for any other reason."""
+    """Compute one column. Raises TimedOutError, and duckdb.Error for any other reason."""
     query = f"select {sql} as it from records as payload"  # noqa: S608  it was read by the spec
     connection.register("records", records)
     try:

@@ -1,7 +1,7 @@
-"""What the values of a topic are: which format, compression and envelope a spec has to name.
+"""Detects the format, compression and envelope of a topic's values, for its spec.
 
-Invariant: it is a guess, made from a sample, and the converter has the last word: whoever drafts a
-spec by it converts the sample, and tells what does not fit.
+Invariant: the result is a guess, made from a sample, and the converter decides: a caller that
+drafts a spec from it converts the sample, and reports what does not fit.
 
 Source: Confluent Schema Registry, "Wire format"; Apache Avro, "Single-object encoding"; RFC 1952;
 the envelopes of json_envelopes.py.
@@ -11,21 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from penstock.ports.registry import RegisteredSchema, SchemaKey
 from penstock.rows.decode.compression import gunzip
+from penstock.rows.decode.format_reader import or_none
+from penstock.rows.decode.json.parser import utf8_text
 from penstock.rows.decode.schema_id import named_by
 from penstock.rows.options import Envelope, Format
-from penstock.rows.reject_codes import RejectError
 
 MOST = 0.9
 """The share of values that must be of a kind for a topic to be of it."""
 SCHEMAS_MAX = 8
 """A sample names at most so many schemas; bytes that begin with zeros by chance name more."""
 ID_MAX = 1 << 24
+"""A registry is not likely to assign larger ids."""
 UNPACKED_MAX, UNPACKED_BYTES_MAX = 100, 1 << 20
 _GZIP = b"\x1f\x8b\x08"
 
@@ -35,7 +38,7 @@ Find = Callable[[SchemaKey], RegisteredSchema | None]
 
 @dataclass(frozen=True, slots=True)
 class DetectedFormat:
-    """What a spec says under `records`, or in `unfit` why no setting of it fits."""
+    """The settings of a spec under `records`, or in `unsupported` why none fits."""
 
     format: Format = "json"
     envelope: Envelope = "none"
@@ -45,7 +48,7 @@ class DetectedFormat:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Return what differs from the spec's defaults."""
+        """Return the settings that differ from the spec's defaults."""
         plain = DetectedFormat()
         names = ("format", "framing", "compression", "envelope")
         said = {name: str(getattr(self, name)) for name in names}
@@ -53,25 +56,26 @@ class DetectedFormat:
 
 
 def detect_format(values: Sequence[bytes], find: Find | None) -> DetectedFormat:
-    """Guess what values are, none of them null; `find` asks the registry, None where there is none.
+    """Guess the format of values that are not null; `find` asks the registry, None without one.
 
     Raises what `Registry.find` raises.
     """
     if _are_most(values, lambda value: value.startswith(_GZIP)):
-        some = map(_unpacked, values[:UNPACKED_MAX])
+        unpack = partial(gunzip, bytes_max=UNPACKED_BYTES_MAX)
+        some = (or_none(unpack, each) for each in values[:UNPACKED_MAX])
         plain = [each for each in some if each is not None]
-        return (
-            replace(detect_format(plain, find), compression="gzip")
-            if plain
-            else DetectedFormat("bytes")
-        )
-    keys = [key for value in values if (key := named_by(value)) is not None and _is_likely(key)]
+        if not plain:
+            return DetectedFormat("bytes")
+        return replace(detect_format(plain, find), compression="gzip")
+    keys = [key for value in values if (key := named_by(value)) is not None]
+    keys = [key for key in keys if key.kind != "id" or 0 < int(key.value) < ID_MAX]
     if len(keys) >= MOST * len(values) and len(set(keys)) <= SCHEMAS_MAX:
         return _registered(keys, find)
     objects = [each for value in values if isinstance(each := _decoded(value), dict)]
     if len(objects) * 2 >= len(values):
         return _of_objects(objects)
-    return DetectedFormat("text" if all(map(_is_utf8, values)) else "bytes")
+    are_texts = all(or_none(utf8_text, value) is not None for value in values)
+    return DetectedFormat("text" if are_texts else "bytes")
 
 
 def _registered(keys: Sequence[SchemaKey], find: Find | None) -> DetectedFormat:
@@ -138,31 +142,11 @@ _SIGNS: Mapping[Envelope, Callable[[Mapping[str, Any]], bool]] = {
 }
 
 
-def _is_likely(key: SchemaKey) -> bool:
-    """Return whether a registry may have given out such a number."""
-    return key.kind != "id" or 0 < int(key.value) < ID_MAX
-
-
-def _unpacked(value: bytes) -> bytes | None:
-    try:
-        return gunzip(value, UNPACKED_BYTES_MAX)
-    except RejectError:
-        return None
-
-
 def _decoded(value: bytes) -> Any:
     try:
         return msgspec.json.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-
-
-def _is_utf8(value: bytes) -> bool:
-    try:
-        value.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _are_most(values: Sequence[T], is_one: Callable[[T], bool]) -> bool:

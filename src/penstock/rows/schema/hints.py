@@ -1,14 +1,15 @@
-"""What a sample of records asks for beyond inference: the hints of a spec that is drafted for them.
+"""Derives from a sample of records the hints of a drafted spec, which inference cannot find.
 
-Inference (inference.py) takes a text for a text and a number for a long or a double. Here the
-values themselves are asked which type holds them all: a timestamp, a decimal, a map whose keys are
+Inference (inference.py) takes a text for a text and a number for a long or a double. This module
+examines the values for a type that holds them all: a timestamp, a decimal, a map with keys that are
 data.
 
 Invariants:
 - a type is chosen only where the converter (scalars.py) takes every value of the sample;
 - of a place with values of several kinds, the kind of most values is chosen, and `why` says so: the
   others do not fit it;
-- a place that inference gets right by itself, whatever record comes first, gets no hint.
+- a place that inference gets right by itself, whatever record comes first, gets no hint;
+- it is `mixed` where values of a place do not fit one type, in whatever order they come.
 """
 
 from __future__ import annotations
@@ -41,8 +42,11 @@ ROOT_KEYS_MIN, ROOT_SHARE_MAX = 64, 0.05
 """The same for the keys of records, which are no columns then: surer, for it costs more."""
 OBJECTS_MIN = 3
 MONEY_SCALE = 2
+MOSTLY_SHARE_MAX = 0.1
+"""Numbers are mostly integers where at most such a share of them is none."""
 TEXT_CHARS_MAX = 3000
 
+_KINDS = {bool: "boolean", JsonNumber: "number", str: "text", dict: "object", list: "array"}
 _OPTIONS = RowOptions(source_columns={})
 _PLAIN = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 _MONEY = re.compile(
@@ -76,12 +80,15 @@ class Hinted:
     """Hints by path (core/schema.py, `with_hints`).
 
     `counts` are numbers that seem to count a unit since 1970, by path; each has a hint as long.
-    `keyed` tells that the keys of the records themselves are data, so that no columns fit them.
+    `keyed` is set when the keys of the records themselves are data, so that no columns fit them.
+    `mixed` is set when some values do not fit their columns, whichever record the table is
+    created for.
     """
 
     hints: Mapping[Path, Hint] = field(default_factory=dict)
     counts: Mapping[Path, str] = field(default_factory=dict)
     keyed: bool = False
+    mixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,40 +115,23 @@ def hints_for(records: Sequence[Mapping[str, Any]], to: Format) -> Hinted:
         if not _examine(values, "", to).mixed:
             return Hinted(keyed=True)
     found = _object(records, "", to)
-    return Hinted(found.hints, found.counts)
+    return Hinted(found.hints, found.counts, mixed=found.mixed)
 
 
 def _examine(values: Iterable[Any], path: Path, to: Format) -> _Found:
-    kinds: dict[str, list[Any]] = {}
-    said = False
-    for value in values:
-        said = said or not is_empty(value)
-        if value is not None:
-            kinds.setdefault(_kind(value), []).append(value)
-    if not said:
+    given = [value for value in values if value is not None]
+    if all(map(is_empty, given)):
         return _Found(Kind.UNKNOWN)
-    match list(kinds):
-        case [kind]:
-            return _of_kind(kind, kinds[kind], path, to)
-        case _:
-            together = _together(kinds)
-            if together is not None:
-                return _Found(together).declared(path, "some of them as text")
-            return _mixed(kinds, path, to)
-
-
-def _kind(value: Any) -> str:
-    match value:
-        case bool():
-            return "boolean"
-        case JsonNumber():
-            return "number"
-        case str():
-            return "text"
-        case dict():
-            return "object"
-        case _:
-            return "array"
+    kinds: dict[str, list[Any]] = {}
+    for value in given:
+        kinds.setdefault(_KINDS[type(value)], []).append(value)
+    if len(kinds) == 1:
+        ((kind, among),) = kinds.items()
+        return _of_kind(kind, among, path, to)
+    together = _together(kinds)
+    if together is not None:
+        return _Found(together).declared(path, "some of them as text")
+    return _mixed(kinds, path, to)
 
 
 def _of_kind(kind: str, values: Sequence[Any], path: Path, to: Format) -> _Found:
@@ -196,29 +186,24 @@ def _keys_are_data(
 
 
 def _object(values: Sequence[Mapping[str, Any]], path: Path, to: Format) -> _Found:
-    fields: list[Field] = []
+    fields: dict[str, Field] = {}
     hints: dict[Path, Hint] = {}
     counts: dict[Path, str] = {}
     mixed = False
     for name in dict.fromkeys(name for value in values for name in value):
-        if not is_usable_name(name) or "[" in name:  # a path could not tell it from a list
+        if not is_usable_name(name):
             continue
         place = f"{path}.{name}" if path else name
         inner = _examine((value.get(name) for value in values), place, to)
-        fields.append(Field(name, inner.type))
+        if "[" in name:  # in a path it would read as a list: no hint can name it
+            mixed |= inner.mixed or bool(inner.hints)
+            continue
+        if is_known(inner.type):
+            fields.setdefault(folded(name), Field(name, inner.type))
         hints |= inner.hints
         counts |= inner.counts
         mixed |= inner.mixed
-    return _Found(Struct(_without_twins(fields)), hints, counts, mixed)
-
-
-def _without_twins(fields: Sequence[Field]) -> tuple[Field, ...]:
-    """Leave out members that differ from an earlier one in case only, or have no type."""
-    kept: dict[str, Field] = {}
-    for each in fields:
-        if is_known(each.type):
-            kept.setdefault(folded(each.name), each)
-    return tuple(kept.values())
+    return _Found(Struct(tuple(fields.values())), hints, counts, mixed)
 
 
 def _text(texts: Sequence[str], path: Path, to: Format) -> _Found:
@@ -239,7 +224,7 @@ def _text(texts: Sequence[str], path: Path, to: Format) -> _Found:
 
 
 def _is_money(texts: Sequence[str], path: Path) -> bool:
-    """Return whether texts are amounts: by their names, or as all have two digits behind the point.
+    """Return whether texts are amounts: by their names, or as all have two digits after the point.
 
     Texts such as 1.10 may be versions, and 007 is no number.
     """
@@ -261,9 +246,8 @@ def _number(numbers: Sequence[str], path: Path) -> _Found:
         found = _Found(Kind.LONG).declared(path, f"{unit} since 1970, it seems")
         return _Found(Kind.LONG, found.hints, {path: unit})
     if all(map(is_double, numbers)) and _fits(Kind.DOUBLE, numbers) and len(whole) < len(numbers):
-        both = bool(whole)
         found = _Found(Kind.DOUBLE)
-        return found.declared(path, "with and without a fraction") if both else found
+        return found.declared(path, _fractions(len(whole), len(numbers))) if whole else found
     exact = _decimal(numbers)
     if exact is not None:
         why = "a double would round them" if len(whole) < len(numbers) else "beyond 64 bits"
@@ -273,6 +257,12 @@ def _number(numbers: Sequence[str], path: Path) -> _Found:
         why = "rounded: more digits than a decimal has" if fits else "some are beyond a double"
         return _Found(Kind.DOUBLE).declared(path, why, mixed=not fits)
     return _Found(Kind.LONG).declared(path, "some are beyond 64 bits", mixed=True)
+
+
+def _fractions(whole: int, count: int) -> str:
+    """Return how many numbers are no plain integers; that they are few may show a mistake."""
+    others = f"{count - whole:,} of {count:,} have a fraction or exponent"
+    return f"mostly long: {others}" if count - whole <= MOSTLY_SHARE_MAX * count else others
 
 
 def _unit(numbers: Sequence[str], path: Path) -> str | None:
@@ -300,7 +290,7 @@ def _together(kinds: Mapping[str, Sequence[Any]]) -> Type | None:
 
 def _decimal(numbers: Sequence[str], *, scale_min: int = 0) -> Decimal | None:
     """Return the decimal that holds all of them, with digits to spare where there are some."""
-    whole, needed = _digits(numbers)
+    whole, needed = (max(counts) for counts in zip(*map(digits_of, numbers), strict=True))
     if whole + needed > PRECISIONS[-1]:
         return None
     plain = [each for each in numbers if _PLAIN.fullmatch(each)]
@@ -310,15 +300,10 @@ def _decimal(numbers: Sequence[str], *, scale_min: int = 0) -> Decimal | None:
     return Decimal(next(wide, PRECISIONS[-1]), scale)
 
 
-def _digits(numbers: Sequence[str]) -> tuple[int, int]:
-    """Count the digits before and behind the point that the largest and the finest need."""
-    counted = [digits_of(number) for number in numbers]
-    return max(whole for whole, _ in counted), max(scale for _, scale in counted)
-
-
 def _room(numbers: Sequence[str], found: Decimal) -> str:
-    whole, _ = _digits(numbers)
-    return f"{whole} digits before the point were seen, room is for {found.precision - found.scale}"
+    whole = max(digits_of(number)[0] for number in numbers)
+    room = found.precision - found.scale
+    return f"up to {room} digits before the point ({whole} were seen)"
 
 
 def _fits(kind: Kind, values: Iterable[Any]) -> bool:

@@ -2,11 +2,12 @@
 
 Invariants:
 - only records that decode count, by the same rule that lands them (parser.py);
-- types are joined without narrowing; on a clash the first type stays, in the order of the records;
+- types are joined without narrowing; on a clash the first type stays, in the order of the records,
+  and `{}` or `[]` is none;
 - names that a table format or a query engine cannot carry, or that differ from an earlier one in
   case only, and what is nested too deeply become no columns, so that no record can make a table
   impossible to create;
-- a record is cut before it is joined, so that a deep one takes no column away from others;
+- a record is cut before it is joined, so that a deep one costs others no column;
 - at most `columns_max` columns, nested ones counted.
 
 Source: data.md 2, inference.
@@ -65,15 +66,17 @@ def infer(
 
 def table_schema(inferred: Schema, hints: Mapping[str, Type], options: RowOptions) -> Schema:
     """Return the schema to create a table with: hints win, what has no type yet is left out, all is
-    optional, and the source columns stand behind.
+    optional, and the source columns come last.
 
     A field that bears the name of a source, header, change or rescue column, in whatever case,
     becomes no column.
     """
     payload = known(with_hints(inferred, hints))
-    added = [_typed_key(each, payload, options) for each in _source_fields(options)]
+    sources = _added(SOURCE_TYPES, options.source_columns)
+    added = [_typed_key(each, payload, options) for each in sources]
     added += [Field(name, hints.get(name, Kind.STRING)) for name in options.header_columns]
     added += _added(CHANGE_TYPES, options.change_columns)
+    added += options.soft_columns
     added += [Field(options.rescued_column, Kind.STRING)] if options.rescues else []
     taken = {folded(field.name) for field in added}
     columns = [
@@ -84,12 +87,7 @@ def table_schema(inferred: Schema, hints: Mapping[str, Type], options: RowOption
     return Struct((*columns, *added))
 
 
-def _source_fields(options: RowOptions) -> Iterator[Field]:
-    return _added(SOURCE_TYPES, options.source_columns)
-
-
 def _typed_key(field: Field, payload: Schema, options: RowOptions) -> Field:
-    """Return the column of typed keys with the type that they ask for (survey.py)."""
     if options.key_format == "bytes" or field.name != options.source_columns.get("key"):
         return field
     asked = payload.field(field.name)
@@ -127,10 +125,8 @@ def columns_in(type_: Type) -> int:
     match type_:
         case Struct(fields):
             return len(fields) + sum(columns_in(field.type) for field in fields)
-        case List(element):
-            return columns_in(element)
-        case Map(_, value):
-            return columns_in(value)
+        case List(inner) | Map(_, inner):
+            return columns_in(inner)
         case _:
             return 0
 
@@ -170,7 +166,7 @@ def _new_columns(asked: Type, joined: Type) -> int:
             )
         case List(element), List(other):
             return _new_columns(element, other)
-        case _, Kind.UNKNOWN:
+        case _ if not is_known(joined):
             return columns_in(asked)
         case _:
             return 0
@@ -201,8 +197,8 @@ def usable_columns(struct: Struct, levels: int = LEVELS_MAX) -> Struct:
 
 
 def _with_usable_names(struct: Struct) -> Struct:
-    """Leave out members whose names no table can carry, or that differ in case only: the first of
-    those stays that have a type.
+    """Leave out members with names that no table can hold. Of members that differ only in case,
+    keep the first that has a type.
     """
     fields: dict[str, Field] = {}
     for field in struct.fields:
@@ -215,7 +211,6 @@ def _with_usable_names(struct: Struct) -> Struct:
 
 
 def _usable_type(type_: Type, _: str = "") -> Type:
-    """Leave members out of a type whose names no table can carry."""
     if isinstance(type_, Struct):
         return _with_usable_names(type_)
     return transform(type_, _usable_type)

@@ -1,4 +1,4 @@
-"""What columns a batch asks for, whatever its format: for tables that do not exist yet."""
+"""Finds the columns that a batch of any format needs, for tables that do not exist yet."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from penstock.core.schema import Field, Kind, Schema, Struct, Type
 from penstock.core.schema_join import join, united
+from penstock.core.schema_walk import merge
 from penstock.rows.arrow_arrays import validity_of
 from penstock.rows.bisection import bisect_on_error
 from penstock.rows.decode.decoder import ReaderCache, decode_values
 from penstock.rows.decode.format_reader import VALUE_COLUMN
-from penstock.rows.decode.json_schema import merged_struct
 from penstock.rows.decode.keys import decoded_keys
 from penstock.rows.options import RowOptions
 from penstock.rows.schema.inference import columns_in, infer, usable_columns
@@ -50,27 +50,25 @@ def _survey(
                 depth_max=options.depth_max,
                 columns_max=columns_max,
             )
-            told = usable_columns(group.type) if isinstance(group.type, Struct) else Struct(())
-            asked = merged_struct(told, shown)
+            declared = usable_columns(group.type) if isinstance(group.type, Struct) else Struct(())
+            both = merge(
+                declared, shown, lambda own, other, _: other if own is Kind.UNKNOWN else own
+            )
+            assert isinstance(both, Struct), "structs merge to a struct"
+            asked = both
         wider = united((joined, options.asked_for(asked)))
         if columns_in(wider) <= columns_max:
             joined = wider
-    return _with_key(joined, batch, options, readers)
-
-
-def _with_key(
-    joined: Struct, batch: pa.RecordBatch, options: RowOptions, readers: ReaderCache
-) -> Struct:
-    """Put the type that typed keys ask for in place of a field of that name."""
     column = options.source_columns.get("key")
     if column is None or options.key_format == "bytes":
         return joined
+    # The type that typed keys ask for replaces a field of that name.
     own = tuple(field for field in joined.fields if field.name != column)
     return Struct((*own, Field(column, _key_type(batch, options, readers))))
 
 
 def _key_type(batch: pa.RecordBatch, options: RowOptions, readers: ReaderCache) -> Type:
-    """Join the types that the keys of a batch ask for, `unknown` when they tell none."""
+    """Join the types that the keys of a batch ask for, `unknown` when they have none."""
     joined: Type = Kind.UNKNOWN
     for group in decoded_keys(batch, options, readers, {}):
         if group.reader is not None:

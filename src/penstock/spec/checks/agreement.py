@@ -1,40 +1,43 @@
-"""What must agree across settings: catalogs and names, topics and rules, security, secrets.
+"""What must agree across settings: catalogs and names, rules, sizes, security, secrets.
 
-Invariants: every check is pure and looks at a draft in which wrong blocks are left out (None), so
+Invariants: every check is pure and reads a draft in which wrong blocks are left out (None), so
 that one mistake does not hide the next; every finding names the setting to change.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from penstock.spec.checks.connections import check_records, check_security
 from penstock.spec.checks.expressions import check_expressions
 from penstock.spec.checks.formats import check_format, check_hints
-from penstock.spec.checks.reach import is_remote, unreachable
-from penstock.spec.checks.records import check_records
-from penstock.spec.checks.security import check_security
+from penstock.spec.checks.keyed import check_keyed
+from penstock.spec.checks.rules import (
+    check_readings,
+    check_same_tables,
+    check_topics,
+    is_read,
+)
 from penstock.spec.language import notation
 from penstock.spec.problems import KeyPath, Problem, listed, nearest, shown
 from penstock.spec.secrets import is_literal, is_secret_name, without_password
-from penstock.spec.settings import undecided
+from penstock.spec.settings.catalogs import Catalog
 from penstock.spec.settings.fields import NOT_YET
 from penstock.spec.settings.records import Records
+from penstock.spec.settings.sections import (
+    Kafka,
+    PendingSettings,
+    QuarantineSettings,
+    SparkSettings,
+    Undecided,
+)
+from penstock.spec.settings.table import Table
 
-if TYPE_CHECKING:
-    from penstock.spec.settings.catalogs import Catalog
-    from penstock.spec.settings.sections import (
-        Kafka,
-        PendingSettings,
-        QuarantineSettings,
-        SparkSettings,
-    )
-    from penstock.spec.settings.table import Table
-    from penstock.spec.settings.undecided import Undecided
-
+_HERE = ("local", "inline", "existing")
+_PLACES = {"delta": "root", "rest": None}  # a server places its tables itself
 PARTS_MIN = {"delta": 2}  # of Iceberg, 3: a namespace is always there
 OWN_PROPERTIES = "penstock."
 OWN_COLUMNS = ("_kafka_", "_change_", "_rescued")
@@ -45,7 +48,7 @@ COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 class Draft:
     """The blocks of a spec that are right in themselves; a wrong one is None.
 
-    `catalogs` is None when no catalog can be told from its text.
+    `catalogs` is None when no catalog can be known from its text.
     """
 
     kafka: Kafka | None
@@ -59,23 +62,41 @@ class Draft:
     records: Records | None = None
     undecided: Sequence[Undecided] = ()
 
+    @property
+    def rules(self) -> list[tuple[int, Table]]:
+        """List the rules that are right in themselves, with their numbers."""
+        return [(index, table) for index, table in enumerate(self.tables) if table is not None]
+
 
 def check(draft: Draft) -> list[Problem]:
     """Find everything that does not agree, warnings included."""
     return [
-        *undecided.problems_of(draft.undecided),
+        *_check_undecided(draft),
         *(check_security(draft.kafka.security) if draft.kafka else ()),
         *(_check_start(draft.kafka) if draft.kafka else ()),
         *_check_catalogs(draft),
         *_check_rules(draft),
         *_check_records(draft),
-        *_check_topics(draft),
-        *_check_same_tables(draft),
-        *_check_readings(draft),
+        *(check_topics(draft.kafka, draft.tables, draft.rules) if draft.kafka else ()),
+        *check_same_tables(draft.rules),
+        *check_readings(draft.rules, draft.records or Records(), _names(draft.kafka)),
         *_check_sizes(draft),
         *_check_reach(draft),
         *_check_secrets(draft),
     ]
+
+
+def _names(kafka: Kafka | None) -> Sequence[str]:
+    return () if kafka is None else kafka.names
+
+
+def _check_undecided(draft: Draft) -> Iterator[Problem]:
+    """Refuse what another system did and this spec does not: a person has to decide that."""
+    for index, each in enumerate(draft.undecided):
+        given = f" = {shown(each.value)}" if each.value else ""
+        fact = f"{shown(each.option)}{given} is not decided: {each.decide}"
+        hint = "write your decision into the spec, then remove this entry"
+        yield Problem(("undecided", index), "P175", fact, hint)
 
 
 def _check_start(kafka: Kafka) -> Iterator[Problem]:
@@ -93,17 +114,15 @@ def _check_start(kafka: Kafka) -> Iterator[Problem]:
 
 
 def _check_catalogs(draft: Draft) -> Iterator[Problem]:
+    if draft.catalogs is None:
+        return
     targets: list[tuple[KeyPath, str]] = [
-        (("tables", index, "into"), table.into)
-        for index, table in enumerate(draft.tables)
-        if table is not None
+        (("tables", index, "into"), table.into) for index, table in draft.rules
     ]
     if draft.quarantine is not None:
         targets.append((("quarantine", "into"), draft.quarantine.into))
     for path, into in targets:
         name, *rest = into.split(".")
-        if draft.catalogs is None:
-            continue
         if name not in draft.catalogs:
             near = nearest(name, draft.catalogs)
             did_you_mean = f". Did you mean '{near}'?" if near else ""
@@ -117,22 +136,22 @@ def _check_catalogs(draft: Draft) -> Iterator[Problem]:
 
 
 def _check_rules(draft: Draft) -> Iterator[Problem]:
-    for index, table in enumerate(draft.tables):
-        if table is not None:
-            at: KeyPath = ("tables", index)
-            yield from _check_groups(at, table)
-            yield from check_expressions(at, table)
-            yield from _check_lists(at, table)
-            yield from check_format(at, table, draft.catalogs or {})
-            yield from check_hints(at, table, table.records or draft.records or Records())
-            if draft.quarantine is not None and table.into == draft.quarantine.into:
-                fact = "the quarantine table cannot be a target as well"
-                yield Problem((*at, "into"), "P119", fact, "name another table")
+    for index, table in draft.rules:
+        at: KeyPath = ("tables", index)
+        yield from _check_groups(at, table)
+        yield from check_expressions(at, table)
+        yield from _check_lists(at, table)
+        yield from check_format(at, table, draft.catalogs or {})
+        yield from check_hints(at, table, table.records or draft.records or Records())
+        yield from check_keyed(at, table, draft.records or Records())
+        if draft.quarantine is not None and table.into == draft.quarantine.into:
+            fact = "the quarantine table cannot be a target as well"
+            yield Problem((*at, "into"), "P119", fact, "name another table")
 
 
 def _check_groups(at: KeyPath, table: Table) -> Iterator[Problem]:
-    groups = {*notation.groups_of(table.from_), *table.route}
-    for name in dict.fromkeys(notation.placeholders_of(table.into)):
+    groups = {*notation.matcher(table.from_).groupindex, *table.route}
+    for name in dict.fromkeys(notation.PLACEHOLDER.findall(table.into)):
         if name not in groups:
             near = nearest(name, groups)
             hint = f"write (?P<{name}>…) in 'from'"
@@ -142,19 +161,19 @@ def _check_groups(at: KeyPath, table: Table) -> Iterator[Problem]:
 
 
 def _check_lists(at: KeyPath, table: Table) -> Iterator[Problem]:
-    lists: dict[str, Sequence[str]] = {
-        "partition_by": table.partition_by,
-        "source_columns": table.source_columns,
-        "identifier_fields": table.identifier_fields,
-        "sort_by": table.sort_by,
-    }
-    for name, values in lists.items():
-        seen: set[str] = set()
+    for name in (
+        "partition_by",
+        "source_columns",
+        "identifier_fields",
+        "sort_by",
+        "keys",
+        "sequence_by",
+    ):
+        values = getattr(table, name)
         for index, value in enumerate(values):
-            if value in seen:
+            if value in values[:index]:
                 fact = f"{shown(value)} appears twice"
                 yield Problem((*at, name, index), "P118", fact, "keep one of them")
-            seen.add(value)
     for name in table.header_columns:
         if name.startswith(OWN_COLUMNS) or COLUMN.fullmatch(name) is None:
             fact = f"{shown(name)} cannot be a column for a header"
@@ -170,9 +189,9 @@ def _check_records(draft: Draft) -> Iterator[Problem]:
     shared = None if draft.records is None else draft.records.registry
     for at, records in _all_records(draft):
         yield from check_records(records, records.registry or shared, at)
-    for index, table in enumerate(draft.tables):
-        its = None if table is None else table.records or draft.records
-        if table is None or its is None or table.schema_.case_sensitive:
+    for index, table in draft.rules:
+        its = table.records or draft.records
+        if its is None or table.schema_.case_sensitive:
             continue
         policies = {table.schema_.columns, table.schema_.types}
         if (its.format, its.envelope) != ("json", "none") or "rescue" in policies:
@@ -183,112 +202,9 @@ def _check_records(draft: Draft) -> Iterator[Problem]:
 def _all_records(draft: Draft) -> Iterator[tuple[KeyPath, Records]]:
     if draft.records is not None:
         yield ("records",), draft.records
-    for index, table in enumerate(draft.tables):
-        if table is not None and table.records is not None:
+    for index, table in draft.rules:
+        if table.records is not None:
             yield ("tables", index, "records"), table.records
-
-
-def _check_topics(draft: Draft) -> Iterator[Problem]:
-    if draft.kafka is None:
-        return
-    earlier: list[tuple[int, str]] = []
-    for index, table in enumerate(draft.tables):
-        if table is None:
-            continue
-        at: KeyPath = ("tables", index, "from")
-        first = next((i for i, source in earlier if _takes_all(source, table.from_)), None)
-        if first is not None:
-            fact = f"tables[{first}] takes these topics already, so this rule is never used"
-            hint = f"put this rule above it, or add  continue: true  to tables[{first}]"
-            yield Problem(at, "P118", fact, hint)
-        if not table.continue_ and table.where is None:
-            earlier.append((index, table.from_))
-        if not _may_match(table.from_, draft.kafka):
-            near = nearest(table.from_, draft.kafka.names)
-            fact = "no topic of kafka.topics matches this"
-            hint = f"did you mean {shown(near)}?" if near else "add the topic to kafka.topics"
-            yield Problem(at, "P121", fact, hint)
-    if None not in draft.tables:
-        yield from _check_taken(draft.kafka, [table for table in draft.tables if table])
-
-
-def _check_readings(draft: Draft) -> Iterator[Problem]:
-    """Find rules below a condition that read their records otherwise than it does."""
-    shared = draft.records or Records()
-    rules = [(index, table) for index, table in enumerate(draft.tables) if table is not None]
-    names = () if draft.kafka is None else draft.kafka.names
-    for place, (index, table) in enumerate(rules):
-        for above, other in rules[:place]:
-            apart = differently_read(other, table, shared) if other.takes_some else ""
-            if apart and _meet(other.from_, table.from_, names):
-                fact = f"tables[{above}] has a condition, and reads these topics differently"
-                hint = f"write the same {apart} in both rules, or put the records on two topics"
-                yield Problem(("tables", index), "P118", fact, hint)
-
-
-def differently_read(one: Table, other: Table, shared: Records) -> str:
-    """Name the setting by which two rules read one record differently; empty when none does.
-
-    `shared` are the records of the whole spec.
-    """
-    left, right = (
-        (each.records or shared).model_dump(exclude={"registry"}) for each in (one, other)
-    )
-    if left != right:
-        return "records"
-    names = ("types", "assume_zone", "drop_offset", "case_sensitive")
-    apart = (n for n in names if getattr(one.schema_, n) != getattr(other.schema_, n))
-    return next((f"schema.{name}" for name in apart), "")
-
-
-def _meet(source: str, other: str, names: Sequence[str]) -> bool:
-    """Return whether two rules surely take one topic; routing looks at topics of patterns."""
-    if _takes_all(source, other) or _takes_all(other, source):
-        return True
-    return any(matches(source, name) and matches(other, name) for name in names)
-
-
-def _takes_all(source: str, other: str) -> bool:
-    """Return whether a rule surely takes all topics of another; two patterns are not compared."""
-    exact = notation.is_topic_name(other)
-    return source == other or (exact and matches(source, other) is not None)
-
-
-def _check_taken(kafka: Kafka, tables: Sequence[Table]) -> Iterator[Problem]:
-    exact = {table.from_ for table in tables if notation.is_topic_name(table.from_)}
-    patterns = [table.from_ for table in tables if table.from_ not in exact]
-    for index, topic in enumerate(kafka.topics):
-        if not isinstance(topic, str) or topic in exact:
-            continue
-        if not any(matches(source, topic) for source in patterns):
-            fact = f"no rule takes the topic {shown(topic)}: its records are not landed"
-            hint = "add a rule for it to tables, or remove it"
-            yield Problem(("kafka", "topics", index), "P127", fact, hint, "warning")
-
-
-def _check_same_tables(draft: Draft) -> Iterator[Problem]:
-    """Two rules may feed one table only when they say the same of it."""
-    rules: dict[str, list[tuple[int, Table]]] = defaultdict(list)
-    for index, table in enumerate(draft.tables):
-        if table is not None:
-            rules[table.table].append((index, table))
-    for (first, one), *others in rules.values():
-        for index, other in others:
-            for name in differences(one, other):
-                path: KeyPath = ("tables", index, name)
-                fact = f"tables[{first}] differs for the same table {one.table}"
-                yield Problem(path, "P118", fact, f"write the same {name} in both rules")
-            if one.from_ == other.from_ and (one.continue_ or one.where):
-                fact = f"tables[{first}] already writes these topics to the same table"
-                hint = "write one rule, with  where: (…) or (…)  for two conditions"
-                yield Problem(("tables", index), "P118", fact, hint)
-
-
-def differences(one: Table, other: Table) -> list[str]:
-    """List the settings in which two rules for one table contradict each other."""
-    apart = {"from_", "into", "continue_", "where"}
-    left, right = (each.model_dump(exclude=apart) for each in (one, other))
-    return [name for name in left if left[name] != right[name]]
 
 
 def _check_sizes(draft: Draft) -> Iterator[Problem]:
@@ -306,49 +222,53 @@ def _check_reach(draft: Draft) -> Iterator[Problem]:
 def _check_secrets(draft: Draft) -> Iterator[Problem]:
     blocks: list[tuple[KeyPath, Mapping[str, Any]]] = []
     if draft.kafka is not None:
-        security = draft.kafka.security
-        blocks.append((("kafka", "security"), security.revealed()))
+        blocks.append((("kafka", "security"), draft.kafka.security.revealed()))
     for name, catalog in (draft.catalogs or {}).items():
         if catalog is not None:
             entry = catalog.revealed()
-            options: KeyPath = ("catalogs", name, "storage_options")
             blocks.append((("catalogs", name), entry))
-            blocks.append((options, entry.get("storage_options", {})))
+            blocks.append((("catalogs", name, "storage_options"), entry.get("storage_options", {})))
     for at, records in _all_records(draft):
         if records.registry is not None:
-            registry = records.registry.revealed()
-            blocks.append(((*at, "registry"), registry))
+            blocks.append(((*at, "registry"), records.registry.revealed()))
     if draft.spark is not None:
         blocks.append((("spark", "conf"), draft.spark.conf))
     if draft.pending is not None:
         blocks.append((("pending",), {"store": draft.pending.store}))
     for at, settings in blocks:
         for name, value in settings.items():
-            if isinstance(value, str) and _holds_secret(name, value):
+            if not isinstance(value, str):
+                continue
+            if (is_secret_name(name) and is_literal(value)) or without_password(value) != value:
                 fact = "a secret is in the spec itself"
                 anywhere = "${env:…}" if at[0] == "spark" else "${file:/run/secrets/…} or ${env:…}"
                 hint = f"write {anywhere} in its place"
                 yield Problem((*at, name), "P124", fact, hint, "warning")
 
 
-def _holds_secret(name: str, value: str) -> bool:
-    return (is_secret_name(name) and is_literal(value)) or without_password(value) != value
+def is_remote(master: str) -> bool:
+    """Return whether a master surely starts workers on other hosts; a lent session may, too."""
+    return "${" not in master and master.partition("[")[0] not in _HERE
 
 
-def is_read(topic: str, kafka: Kafka) -> bool:
-    """Return whether `kafka.topics` names a topic or matches it."""
-    return topic in kafka.names or any(
-        notation.compiled(each).fullmatch(topic) for each in kafka.patterns
-    )
+def unreachable(spark: SparkSettings, catalogs: Mapping[str, Catalog | None]) -> Iterator[Problem]:
+    """Find directories of this machine that hold tables, unless they are declared shared.
 
-
-def _may_match(source: str, kafka: Kafka) -> bool:
-    """Return whether a rule can take a topic; two patterns are not compared."""
-    if notation.is_topic_name(source):
-        return is_read(source, kafka)
-    return bool(kafka.patterns) or any(matches(source, name) for name in kafka.names)
-
-
-def matches(source: str, topic: str) -> re.Match[str] | None:
-    """Match a rule's `from` with the whole of a topic's name."""
-    return notation.matcher(source).fullmatch(topic)
+    A place that holds a reference is checked once it is resolved.
+    """
+    if spark.shared_directories:
+        return
+    for name, catalog in catalogs.items():
+        setting = None if catalog is None else _PLACES.get(catalog.type, "warehouse")
+        place = None if setting is None else getattr(catalog, setting)
+        if place is None or place.startswith("${"):
+            continue
+        scheme, mark, _ = place.partition("://")
+        if not mark or scheme == "file":
+            yield Problem(
+                ("catalogs", name, str(setting)),
+                "P128",
+                "workers on other hosts cannot write to a directory of this one",
+                "such as s3://lake/warehouse; where all hosts mount it, add to spark:"
+                "  shared_directories: true",
+            )

@@ -6,17 +6,13 @@ Invariants: every finding names the setting to change; nothing is computed, only
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from penstock.core.names import folded
 from penstock.spec.language import notation
 from penstock.spec.language.expressions import expression, fields_of, looked_at, require_type
 from penstock.spec.language.notation import MalformedError
 from penstock.spec.problems import KeyPath, Problem, listed
-from penstock.spec.settings.transform import type_of
-
-if TYPE_CHECKING:
-    from penstock.spec.settings.table import Table
+from penstock.spec.settings.table import Table, type_of
 
 CONDITION = ("BOOLEAN",)
 NAMES = ("VARCHAR", "INTEGER", "BIGINT", "BOOLEAN", "DATE")
@@ -42,9 +38,9 @@ def check_expressions(at: KeyPath, table: Table) -> Iterator[Problem]:
 
 def _check_route(at: KeyPath, table: Table) -> Iterator[Problem]:
     *above, last = table.into.split(".")
-    elsewhere = set(notation.placeholders_of(".".join(above)))
-    here = set(notation.placeholders_of(last))
-    groups = notation.groups_of(table.from_)
+    elsewhere = set(notation.PLACEHOLDER.findall(".".join(above)))
+    here = set(notation.PLACEHOLDER.findall(last))
+    groups = notation.matcher(table.from_).groupindex
     for name in table.route:
         path = (*at, "route", name)
         if name in groups:
@@ -67,7 +63,6 @@ def _check_route(at: KeyPath, table: Table) -> Iterator[Problem]:
 
 
 def _check_transform(at: KeyPath, table: Table) -> Iterator[Problem]:
-    """Find what does not agree in the computed columns of one rule, at its place in the spec."""
     transform = table.transform
     if transform is None:
         return

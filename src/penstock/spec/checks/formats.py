@@ -6,17 +6,14 @@ Invariant: a setting that the format has no place for is refused, never left out
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from penstock.core.schema import Fixed, Kind
 from penstock.core.schema_walk import leaves
 from penstock.spec.language.notation import MAIN, partition_field
 from penstock.spec.problems import KeyPath, Problem, listed, shown
-
-if TYPE_CHECKING:
-    from penstock.spec.settings.catalogs import Catalog
-    from penstock.spec.settings.records import Records
-    from penstock.spec.settings.table import Table
+from penstock.spec.settings.catalogs import Catalog
+from penstock.spec.settings.records import Records
+from penstock.spec.settings.table import Table
 
 _WITHOUT = {"delta": "Delta"}
 """Formats without branches, identifier fields and sort orders, by the catalog's type."""
@@ -58,6 +55,11 @@ def check_format(
         yield Problem((*at, "branch"), "P155", fact, hint, on_key=True)
 
 
+def has_identifiers(catalog: Catalog) -> bool:
+    """Return whether tables of a catalog declare which fields identify a row."""
+    return catalog.type not in _WITHOUT
+
+
 def check_hints(at: KeyPath, table: Table, records: Records) -> Iterator[Problem]:
     """Find hints that match no field, whatever records hold: another hint or the format says so.
 
@@ -66,27 +68,20 @@ def check_hints(at: KeyPath, table: Table, records: Records) -> Iterator[Problem
     hints = table.schema_.hints
     for name in hints:
         path = (*at, "schema", "hints", name)
-        whole = next((each for each in hints if _is_within(name, each)), None)
+        above = (each for each in hints if name.startswith((each + ".", each + "[]", each + "{}")))
+        whole = next(above, None)
         if whole is not None:
             fact = f"{shown(name)} matches no field: {shown(whole)} is declared as a whole"
             hint = f"write it within {whole}, such as  struct<…>, or remove one of the two"
             yield Problem(path, "P153", fact, hint, on_key=True)
-        elif records.format in _ONE_FIELD and not _is_known(name, table):
+        elif records.format in _ONE_FIELD and not (
+            name == "value" or name.startswith("_kafka_key") or name in table.header_columns
+        ):
             fact = f"{shown(name)} matches no field: records of format {records.format} have"
             yield Problem(path, "P153", f"{fact} the field 'value' alone", _NAMED, on_key=True)
 
 
-def _is_within(path: str, whole: str) -> bool:
-    return path.startswith((f"{whole}.", f"{whole}[]", f"{whole}{{}}"))
-
-
-def _is_known(name: str, table: Table) -> bool:
-    """Return whether a hint is of the value as text, the key, or a header."""
-    return name == "value" or name.startswith("_kafka_key") or name in table.header_columns
-
-
 def _of_delta(at: KeyPath, table: Table) -> Iterator[Problem]:
-    """Find what a Delta table cannot be created with: transforms (P434) and types (P435)."""
     for number, text in enumerate(table.partition_by):
         if "(" in text:
             column = partition_field(text).column
@@ -104,7 +99,6 @@ def _of_delta(at: KeyPath, table: Table) -> Iterator[Problem]:
 
 
 def _times(at: KeyPath, table: Table) -> Iterator[Problem]:
-    """Find transforms of time in `partition_by` whose column is declared as something else."""
     hints = table.schema_.hint_types()
     for number, text in enumerate(table.partition_by):
         field = partition_field(text)

@@ -3,11 +3,11 @@
 An expression is DuckDB's SQL, and sees the fields that `schema.hints` gives types to, by their
 names, and the record's coordinates (`KAFKA_COLUMNS`). It may be written with `payload.` in front.
 
-Invariants: what is let through
-- looks at one record: no subquery, window, aggregate or star;
+Invariants: an accepted expression
+- reads one record: no subquery, window, aggregate or star;
 - has the same answer for ever: only functions that DuckDB calls consistent, none that asks for
   settings, users or catalogs;
-- names only columns whose types are declared, so that it means the same for every record.
+- names only columns with declared types, so that it means the same for every record.
 
 Source: protocol.md 2, "verdicts are reproducible".
 """
@@ -24,7 +24,7 @@ from typing import Any
 from penstock.core.names import folded
 from penstock.core.schema import Decimal, Field, Kind, Map, Schema, Struct, Type
 from penstock.spec.language.notation import MalformedError
-from penstock.spec.language.sandbox import empty_relation, sandbox
+from penstock.spec.language.sandbox import SQL_TYPES, empty_relation, sandbox
 from penstock.spec.problems import listed, nearest, shown
 
 EXPRESSION_CHARS_MAX = 4000
@@ -74,21 +74,11 @@ _CALLED_CONSISTENT = {
     *("combine", "finalize", "to_aggregate_state"),
     "json_serialize_plan",
 }
-"""Functions that DuckDB calls consistent and that are not, or whose text names another function."""
+"""Functions that DuckDB calls consistent and that are not, or that name a function in a text."""
 _MENTIONED_MAX = 6
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 _COLUMN_TYPES = {
-    "BOOLEAN": Kind.BOOLEAN,
-    "INTEGER": Kind.INT,
-    "BIGINT": Kind.LONG,
-    "FLOAT": Kind.FLOAT,
-    "DOUBLE": Kind.DOUBLE,
-    "VARCHAR": Kind.STRING,
-    "BLOB": Kind.BINARY,
-    "DATE": Kind.DATE,
-    "TIME": Kind.TIME,
-    "TIMESTAMP": Kind.TIMESTAMP,
-    "TIMESTAMP WITH TIME ZONE": Kind.TIMESTAMPTZ,
+    name: kind for kind, name in SQL_TYPES.items() if kind not in (Kind.UUID, Kind.UNKNOWN)
 }
 
 
@@ -108,7 +98,7 @@ def expression_text(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def expression(text: str) -> Expression:
-    """Read an expression and list what it looks at. Raises MalformedError."""
+    """Read an expression and list what it reads. Raises MalformedError."""
     if not text.strip():
         raise MalformedError("P143", "an expression needs at least one word", "such as  amount > 0")
     if len(text) > EXPRESSION_CHARS_MAX:
@@ -119,7 +109,8 @@ def expression(text: str) -> Expression:
     for part in _nodes(node):
         _require_allowed(part)
         if part["class"] == "COLUMN_REF":
-            named[_first_name(part["column_names"])] = None
+            first, *below = part["column_names"]
+            named[below[0] if below and first.lower() in _RELATIONS else first] = None
     return Expression(text, tuple(named))
 
 
@@ -174,18 +165,18 @@ def looked_at(found: Expression, fields: Schema) -> Schema:
                 f"the type of the field {shown(name)} is not declared",
                 f"declare it:  schema: {{ hints: {{ {name}: string }} }}",
             )
-    looked = Struct(tuple(field for field in fields.fields if field.name in found.columns))
+    read = Struct(tuple(field for field in fields.fields if field.name in found.columns))
     seen = {folded(name): name for name in KAFKA_COLUMNS.names}
-    for name in looked.names:
+    for name in read.names:
         other = seen.setdefault(folded(name), name)
         if other != name:
             fact = f"SQL takes {shown(name)} and {shown(other)} for one field"
             raise MalformedError("P145", fact, "use one of them only: case does not count in SQL")
-    return looked
+    return read
 
 
 def require_type(found: Expression, fields: Schema, wanted: Iterable[str]) -> None:
-    """Bind an expression to its fields. Raises MalformedError when its type is none wanted."""
+    """Bind an expression to its fields. Raises MalformedError for a type that is not allowed."""
     type_, wanted = _bound(found, fields), tuple(wanted)
     if type_ not in wanted:
         raise MalformedError(
@@ -194,7 +185,7 @@ def require_type(found: Expression, fields: Schema, wanted: Iterable[str]) -> No
 
 
 def type_given(found: Expression, fields: Schema) -> Type:
-    """Bind an expression to its fields, and give its type as a column's.
+    """Bind an expression to its fields, and return its type as a column's.
 
     Raises MalformedError when no column has such a type.
     """
@@ -217,7 +208,8 @@ def _bound(found: Expression, fields: Schema) -> str:
     try:
         ((_, type_, *_),) = sandbox().execute(f"describe {query}").fetchall()
     except Error as error:
-        raise MalformedError("P145", f"this does not compute: {_first_line(error)}") from error
+        first, _, _ = str(error).partition("\n")
+        raise MalformedError("P145", f"this does not compute: {_clipped(first)}") from error
     return str(type_)
 
 
@@ -231,7 +223,6 @@ def _struct(tree: Mapping[str, Any]) -> Schema:
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    """Return the tree of a text that is one expression, and nothing besides."""
     query = f"select (\n{text}\n) as it"
     ((answer,),) = sandbox().execute("select json_serialize_sql(?)", [query]).fetchall()
     data = json.loads(answer)
@@ -252,17 +243,11 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    match tree:
-        case dict():
-            if "class" in tree:
-                yield tree
-            for inner in tree.values():
-                yield from _nodes(inner)
-        case list():
-            for inner in tree:
-                yield from _nodes(inner)
-        case _:
-            return
+    if isinstance(tree, dict) and "class" in tree:
+        yield tree
+    inner = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    for each in inner:
+        yield from _nodes(each)
 
 
 def _require_allowed(node: Mapping[str, Any]) -> None:
@@ -281,15 +266,8 @@ def _require_allowed(node: Mapping[str, Any]) -> None:
             )
 
 
-def _first_name(names: list[str]) -> str:
-    """Return the column that a dotted name begins with; `payload.` in front says nothing."""
-    qualified = len(names) > 1 and names[0].lower() in _RELATIONS
-    return names[1] if qualified else names[0]
-
-
 @cache
 def _functions() -> frozenset[str]:
-    """List the functions all of whose forms are scalar and consistent, and ask for nothing."""
     query = """
         select function_name from duckdb_functions() group by function_name
         having bool_and(function_type = 'scalar' and stability = 'CONSISTENT'
@@ -298,10 +276,6 @@ def _functions() -> frozenset[str]:
     names = {str(name) for (name,) in sandbox().execute(query).fetchall()}
     asking = {name for name in names if name.startswith(_ASKING)}
     return frozenset(names - asking - _ASKING_ALSO - _CALLED_CONSISTENT)
-
-
-def _first_line(error: Exception) -> str:
-    return _clipped(str(error).partition("\n")[0])
 
 
 def _clipped(text: str) -> str:

@@ -7,6 +7,8 @@ code, a sentence and a hint; no reader takes more than its text is long.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -25,9 +27,7 @@ REPEATS_MAX = 8
 ARGUMENT_MAX = 2**31 - 1
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_NAME = re.compile(r"[a-z_][a-z0-9_]{0,127}")
-_PIPELINE = re.compile(r"[a-z_][a-z0-9_-]{0,63}")
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_TOPIC = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}")
 _BROKER = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
 _TRANSFORM = re.compile(r"([a-z]+)\(\s*(?:([0-9]{1,10})\s*,\s*)?([^\s(),'\"]+)\s*\)")
 _COLUMN = re.compile(r"[^\s(),'\"]+")
@@ -39,19 +39,26 @@ _SIZED_TRANSFORMS = ("bucket", "truncate")
 
 
 class MalformedError(ValueError):
-    """A text does not follow its language."""
+    """A text does not follow its language.
 
-    def __init__(self, code: str, message: str, hint: str = "") -> None:
+    `below` leads to the setting that is meant inside of the one that is read.
+    """
+
+    def __init__(
+        self, code: str, message: str, hint: str = "", *, below: tuple[str | int, ...] = ()
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.hint = hint
+        self.below = below
 
 
 BRANCH_SIGN = "@"
-"""Stands between a table's name and its branch, in full names such as `lake.bronze.orders@new`."""
+"""The sign between a table's name and its branch, in names such as `lake.bronze.orders@new`."""
 MAIN = "main"
-_BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,127}")
+
+Reader = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,37 +76,47 @@ class PartitionField:
         return f"{self.transform}({argument}{self.column})"
 
 
-def pipeline_name(text: str) -> str:
-    """Read the name of a pipeline."""
-    if _PIPELINE.fullmatch(text):
+def form(pattern: str | re.Pattern[str], code: str, fault: str, hint: str = "") -> Reader:
+    """Return the reader of texts that match a pattern as a whole; "…" in `fault` is the text."""
+    whole = re.compile(pattern)
+
+    def read(text: str) -> str:
+        if whole.fullmatch(text) is None:
+            raise MalformedError(code, fault.replace("…", shown(text), 1), hint)
         return text
-    raise MalformedError(
-        "P110",
-        f"{shown(text)} is not a pipeline's name",
-        "write a-z, 0-9, _ and -, not beginning with a digit or -, at most 64",
-    )
+
+    return read
 
 
-def part_name(text: str) -> str:
-    """Read one part of a table's name, or the name of a catalog."""
-    if _NAME.fullmatch(text):
-        return text
-    raise MalformedError(
-        "P110",
-        f"{shown(text)} is not a name",
-        "write a-z, 0-9 and _, not beginning with a digit, at most 128",
-    )
-
-
-def group_name(text: str) -> str:
-    """Read a name that stands in braces in a table's name."""
-    if PLACEHOLDER.fullmatch(f"{{{text}}}"):
-        return text
-    raise MalformedError("P110", f"{shown(text)} is not a name", "write letters, digits and _")
+pipeline_name = form(
+    "[a-z_][a-z0-9_-]{0,63}",
+    "P110",
+    "… is not a pipeline's name",
+    "write a-z, 0-9, _ and -, not beginning with a digit or -, at most 64",
+)
+part_name = form(
+    "[a-z_][a-z0-9_]{0,127}",
+    "P110",
+    "… is not a name",
+    "write a-z, 0-9 and _, not beginning with a digit, at most 128",
+)
+group_name = form(
+    "[A-Za-z_][A-Za-z0-9_]*", "P110", "… is not a name", "write letters, digits and _"
+)
+topic_name = form(
+    _TOPIC, "P110", "… is not a topic's name", "a pattern is written { pattern: '…' }"
+)
+column_path = form(_COLUMN, "P110", "… is not a column's name")
+branch_name = form(
+    "[A-Za-z0-9_][A-Za-z0-9_-]{0,127}",
+    "P110",
+    "… is not a branch's name",
+    "write letters, digits, _ and -",
+)
 
 
 def table_name(text: str, *, placeholders: bool) -> str:
-    """Read `<catalog>.<namespace…>.<table>`; parts behind the catalog may hold `{group}`."""
+    """Read `<catalog>.<namespace…>.<table>`; parts after the catalog may hold `{group}`."""
     parts = text.split(".")
     if not PARTS_MIN <= len(parts) <= PARTS_MAX:
         raise MalformedError(
@@ -116,18 +133,9 @@ def table_name(text: str, *, placeholders: bool) -> str:
     return text
 
 
-def topic_name(text: str) -> str:
-    """Read an exact topic name."""
-    if is_topic_name(text):
-        return text
-    raise MalformedError(
-        "P110", f"{shown(text)} is not a topic's name", "a pattern is written { pattern: '…' }"
-    )
-
-
 def is_topic_name(text: str) -> bool:
     """Return whether Kafka allows a topic of this name."""
-    return _TOPIC.fullmatch(text) is not None and text not in {".", ".."}
+    return _TOPIC.fullmatch(text) is not None
 
 
 def pattern(text: str) -> str:
@@ -153,11 +161,6 @@ def pattern(text: str) -> str:
     return text
 
 
-def topic_source(text: str) -> str:
-    """Read the `from` of a rule: an exact topic name, or else a pattern."""
-    return text if is_topic_name(text) else pattern(text)
-
-
 @lru_cache(maxsize=4096)
 def compiled(text: str) -> re.Pattern[str]:
     """Compile a pattern once, however many topics it is tried on."""
@@ -169,14 +172,9 @@ def matcher(source: str) -> re.Pattern[str]:
     return compiled(re.escape(source) if is_topic_name(source) else source)
 
 
-def groups_of(source: str) -> frozenset[str]:
-    """List the named groups of a rule's `from`; an exact name has none."""
-    return frozenset(matcher(source).groupindex)
-
-
-def placeholders_of(into: str) -> tuple[str, ...]:
-    """List the `{group}` of a table's name, in order."""
-    return tuple(PLACEHOLDER.findall(into))
+def matches(source: str, topic: str) -> re.Match[str] | None:
+    """Match a rule's `from` with the whole of a topic's name."""
+    return matcher(source).fullmatch(topic)
 
 
 def partition_field(text: str) -> PartitionField:
@@ -190,52 +188,32 @@ def partition_field(text: str) -> PartitionField:
             "P115", f"{shown(text)} is not a partition field", "such as day(ts) or bucket(16, id)"
         )
     name, argument, column = found[1], found[2], found[3]
-    if name in _PLAIN_TRANSFORMS and argument is None:
-        return PartitionField(name, column)
-    if name in _SIZED_TRANSFORMS and argument and 1 <= int(argument) <= ARGUMENT_MAX:
-        return PartitionField(name, column, int(argument))
-    raise _wrong_transform(name, argument, column)
-
-
-def _wrong_transform(name: str, argument: str | None, column: str) -> MalformedError:
     if name in _PLAIN_TRANSFORMS:
-        return MalformedError("P115", f"{name} takes a column only", f"write {name}({column})")
+        if argument is None:
+            return PartitionField(name, column)
+        raise MalformedError("P115", f"{name} takes a column only", f"write {name}({column})")
     if name in _SIZED_TRANSFORMS:
+        if argument and 1 <= int(argument) <= ARGUMENT_MAX:
+            return PartitionField(name, column, int(argument))
         fact = "takes a number from 1 to 2147483647 and a column"
-        return MalformedError("P115", f"{name} {fact}", f"write {name}(16, {column})")
+        raise MalformedError("P115", f"{name} {fact}", f"write {name}(16, {column})")
     transforms = (*_PLAIN_TRANSFORMS, *_SIZED_TRANSFORMS)
     near = nearest(name, transforms)
     argument = f"{argument}, " if argument else ""
     hint = f"write {near}({argument}{column})" if near else f"known are {listed(transforms)}"
-    return MalformedError("P115", f"{shown(name)} is not a partition transform", hint)
+    raise MalformedError("P115", f"{shown(name)} is not a partition transform", hint)
 
 
 def sort_field(text: str) -> str:
-    """Read a partition field, perhaps with `asc` or `desc` behind it; gives its canonical form."""
+    """Read a partition field, perhaps with `asc` or `desc` after it; return its canonical form."""
     term, _, direction = text.strip().rpartition(" ")
     if direction.lower() in ("asc", "desc") and term:
         return f"{partition_field(term)} {direction.lower()}"
     return str(partition_field(text))
 
 
-def column_path(text: str) -> str:
-    """Read a column's name, with dots between those of nested ones."""
-    if _COLUMN.fullmatch(text):
-        return text
-    raise MalformedError("P110", f"{shown(text)} is not a column's name")
-
-
-def branch_name(text: str) -> str:
-    """Read the name of a table's branch."""
-    if _BRANCH.fullmatch(text):
-        return text
-    raise MalformedError(
-        "P110", f"{shown(text)} is not a branch's name", "write letters, digits, _ and -"
-    )
-
-
 def column_type(text: str) -> str:
-    """Read the text of a type; gives its canonical form."""
+    """Read the text of a type; return its canonical form."""
     if len(text) > TYPE_CHARS_MAX:
         raise MalformedError("P116", f"a type is written in at most {TYPE_CHARS_MAX:,} characters")
     try:
@@ -258,26 +236,16 @@ def brokers(text: str) -> str:
 
 
 def point_in_time(text: str) -> datetime:
-    """Read an ISO time with offset; gives it in UTC."""
-    try:
+    """Read an ISO time with offset; return it in UTC."""
+    with suppress(ValueError, OverflowError):  # no time, or one outside of the calendar
         found = datetime.fromisoformat(text)
-        return in_utc(found)
-    except ValueError as error:
-        raise MalformedError(
-            "P125",
-            f"{shown(text)} is not a place to start",
-            "write earliest, latest, 2026-11-01T00:00:00Z, or { topic: { 0: 1200 } }",
-        ) from error
-
-
-def in_utc(time: datetime) -> datetime:
-    """Move a time to UTC. Raises ValueError when it has no offset or leaves the calendar."""
-    if time.tzinfo is None:
-        raise ValueError("a time needs an offset")
-    try:
-        return time.astimezone(UTC)
-    except OverflowError as error:
-        raise ValueError("a time outside of the calendar") from error
+        if found.tzinfo is not None:
+            return found.astimezone(UTC)
+    raise MalformedError(
+        "P125",
+        f"{shown(text)} is not a place to start",
+        "write earliest, latest, 2026-11-01T00:00:00Z, or { topic: { 0: 1200 } }",
+    )
 
 
 def time_zone(text: str) -> str:

@@ -1,8 +1,8 @@
-"""DuckDB, shut in: it computes over what it is given, and reaches nothing else.
+"""DuckDB in a sandbox: it computes over the data passed to it, and reaches nothing else.
 
 Invariants:
 - no file, network, extension, secret or setting can be reached by SQL, whatever the text;
-- memory is bounded and nothing is spilled: a text that needs more fails, and takes nobody with it;
+- memory is bounded and nothing is spilled: a text that needs more fails, and nothing else with it;
 - zone and threads are fixed, so that equal records give equal answers everywhere.
 
 Source: DuckDB manual, "Securing DuckDB"; data.md 3.
@@ -31,7 +31,7 @@ _LOCKED_IN = {
     "memory_limit": MEMORY,
     "temp_directory": "",
 }
-_SQL_TYPES = {
+SQL_TYPES = {
     Kind.BOOLEAN: "BOOLEAN",
     Kind.INT: "INTEGER",
     Kind.LONG: "BIGINT",
@@ -43,7 +43,7 @@ _SQL_TYPES = {
     Kind.DATE: "DATE",
     Kind.TIME: "TIME",
     Kind.TIMESTAMP: "TIMESTAMP",
-    Kind.TIMESTAMPTZ: "TIMESTAMPTZ",
+    Kind.TIMESTAMPTZ: "TIMESTAMP WITH TIME ZONE",
     Kind.UNKNOWN: "VARCHAR",
 }
 
@@ -54,7 +54,7 @@ def sandbox() -> DuckDBPyConnection:
 
 
 def sandbox_alone() -> DuckDBPyConnection:
-    """Open a DuckDB of its own, whose memory nobody shares; close it."""
+    """Open a DuckDB of its own, with memory that is not shared; close it."""
     from duckdb import connect  # noqa: PLC0415  most specs need no SQL, and most commands neither
 
     database = connect(":memory:", config=dict(_LOCKED_IN))
@@ -63,30 +63,25 @@ def sandbox_alone() -> DuckDBPyConnection:
     return database
 
 
-@cache
-def _database() -> DuckDBPyConnection:
-    return sandbox_alone()
+_database = cache(sandbox_alone)
 
 
 def sql_type(type_: Type) -> str:
-    """Return DuckDB's name of the type in which values of a type of ours arrive."""
+    """Return DuckDB's name of the type in which values of one of our types arrive."""
     match type_:
         case Kind():
-            return _SQL_TYPES[type_]
+            return SQL_TYPES[type_]
         case Decimal(precision, scale):
             return f"DECIMAL({precision},{scale})"
         case Fixed():
             return "BLOB"
         case Struct():
-            return f"STRUCT({_members(type_)})"
+            members = (f"{quoted(field.name)} {sql_type(field.type)}" for field in type_.fields)
+            return f"STRUCT({', '.join(members)})"
         case List(element):
             return f"{sql_type(element)}[]"
         case Map(key, value):
             return f"MAP({sql_type(key)}, {sql_type(value)})"
-
-
-def _members(schema: Schema) -> str:
-    return ", ".join(f"{quoted(field.name)} {sql_type(field.type)}" for field in schema.fields)
 
 
 def quoted(name: str) -> str:

@@ -14,8 +14,8 @@ from penstock.spec.problems import listed, nearest, shown
 def leads_to(into: str, table: str) -> bool:
     """Return whether a name with placeholders may become a table's name."""
     parts = PLACEHOLDER.split(into)
-    told = ("[a-z0-9_]+" if n % 2 else re.escape(part) for n, part in enumerate(parts))
-    return re.fullmatch("".join(told), table) is not None
+    patterns = ("[a-z0-9_]+" if n % 2 else re.escape(part) for n, part in enumerate(parts))
+    return re.fullmatch("".join(patterns), table) is not None
 
 
 def is_led_to(pipeline: Pipeline, table: str) -> bool:

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from penstock.core.errors import InvalidError
-from penstock.spec.checks.agreement import differences, differently_read, matches
+from penstock.spec.checks.rules import differences, differently_read
 from penstock.spec.language.notation import (
     BRANCH_SIGN,
     NAME_CHARS_MAX,
     PLACEHOLDER,
     is_topic_name,
-    placeholders_of,
+    matches,
 )
 from penstock.spec.model import Pipeline
 from penstock.spec.problems import listed, shown
@@ -56,7 +56,7 @@ class Collision:
 
 
 def tables_for(pipeline: Pipeline, topic: str) -> tuple[Target, ...]:
-    """List the tables a topic goes to; none when no rule takes it.
+    """List the tables that a topic lands in; none when no rule takes it.
 
     Raises InvalidError when a name cannot be made of the topic's.
     """
@@ -67,12 +67,22 @@ def tables_for(pipeline: Pipeline, topic: str) -> tuple[Target, ...]:
         if found is None:
             continue
         for other in above:
-            if apart := differently_read(pipeline.tables[other], rule, pipeline.records):
-                raise _read_apart(topic, other, number, apart)
+            if field := differently_read(pipeline.tables[other], rule, pipeline.records):
+                raise InvalidError(
+                    f"tables[{other}] has a condition, and tables[{number}] below it reads records"
+                    f" of {shown(topic)} otherwise",
+                    code="P118",
+                    hint=f"write the same {field} in both rules, or put the records on two topics",
+                )
         table = _filled(rule, topic, found.groupdict())
         before = targets.setdefault(table, Target(table, rule, number, above))
         if before.rule is not rule and (before.rule.where or rule.where):
-            raise _twice(topic, table, before.number, number)
+            raise InvalidError(
+                f"tables[{before.number}] and tables[{number}] both put records of {shown(topic)}"
+                f" into {table}, and differ only in a condition",
+                code="P146",
+                hint="write one rule with  where: (…) or (…)",
+            )
         if rule.continue_:
             continue
         if rule.where is None:
@@ -87,7 +97,7 @@ def routes(pipeline: Pipeline, topics: Iterable[str]) -> Mapping[str, tuple[Targ
     Raises InvalidError when two topics collide, or there are more tables than `limits.tables`.
     """
     found = {topic: tables_for(pipeline, topic) for topic in sorted(set(topics))}
-    for collision in _collisions(pipeline, found):
+    for collision in collisions(pipeline, found):
         raise InvalidError(
             f"the topics {listed(map(shown, collision.topics), most=_MENTIONED_MAX)} cannot share"
             f" the table {collision.table}: {collision.reason}",
@@ -105,15 +115,8 @@ def routes(pipeline: Pipeline, topics: Iterable[str]) -> Mapping[str, tuple[Targ
     return found
 
 
-def collisions(pipeline: Pipeline, topics: Iterable[str]) -> tuple[Collision, ...]:
-    """List the tables that topics lead to without being meant to. Raises InvalidError (names)."""
-    found = {topic: tables_for(pipeline, topic) for topic in sorted(set(topics))}
-    return tuple(_collisions(pipeline, found))
-
-
-def _collisions(
-    pipeline: Pipeline, routed: Mapping[str, tuple[Target, ...]]
-) -> Iterable[Collision]:
+def collisions(pipeline: Pipeline, routed: Mapping[str, tuple[Target, ...]]) -> Iterator[Collision]:
+    """List the tables that topics lead to without being meant to."""
     by_table: dict[str, list[tuple[str, Table]]] = defaultdict(list)
     for topic, targets in routed.items():
         for target in targets:
@@ -125,14 +128,11 @@ def _collisions(
             yield Collision(table, topics, "it is the quarantine table")
         elif reason:
             yield Collision(table, topics, reason)
-    for one, other in _meeting(table for table, sources in by_table.items() if _routed(sources)):
+    templates = (table for table, of in by_table.items() if any(rule.route for _, rule in of))
+    for one, other in _meeting(templates):
         topics = tuple(topic for table in (one, other) for topic, _ in by_table[table])
         reason = f"records can ask for a name that {other} makes as well"
         yield Collision(one, tuple(dict.fromkeys(topics)), reason)
-
-
-def _routed(sources: list[tuple[str, Table]]) -> bool:
-    return any(rule.route for _, rule in sources)
 
 
 def _meeting(templates: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -146,12 +146,29 @@ def _meeting(templates: Iterable[str]) -> Iterator[tuple[str, str]]:
                 yield one, other
 
 
+@lru_cache(maxsize=4096)
 def may_meet(one: str, other: str) -> bool:
     """Return whether two names can become the same once records fill their placeholders.
 
-    Whose a table is must be seen by its name alone, in every later run.
+    The name alone must show which rule a table belongs to, in every later run.
     """
-    return _meet(_steps(one), _steps(other))
+    left, right = _steps(one), _steps(other)
+    reached, waiting = set(), [(0, 0)]  # pairs of places that can be reached together
+    while waiting:
+        pair = waiting.pop()
+        if pair in reached:
+            continue
+        reached.add(pair)
+        i, j = pair
+        if i == len(left) and j == len(right):
+            return True
+        if i < len(left) and left[i] == _MORE:
+            waiting.append((i + 1, j))
+        if j < len(right) and right[j] == _MORE:
+            waiting.append((i, j + 1))
+        if i < len(left) and j < len(right) and _alike(left[i], right[j]):
+            waiting.append((i + (left[i] != _MORE), j + (right[j] != _MORE)))
+    return False
 
 
 def _steps(template: str) -> tuple[str, ...]:
@@ -160,28 +177,6 @@ def _steps(template: str) -> tuple[str, ...]:
     for index, part in enumerate(PLACEHOLDER.split(template)):
         steps += [_ANY, _MORE] if index % 2 else part
     return tuple(steps)
-
-
-@lru_cache(maxsize=4096)
-def _meet(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Return whether some text fits both, by the pairs of places that can be reached together."""
-    reached, waiting = set(), [(0, 0)]
-    while waiting:
-        pair = waiting.pop()
-        if pair in reached:
-            continue
-        reached.add(pair)
-        i, j = pair
-        left, right = one[i : i + 1], other[j : j + 1]
-        if not left and not right:
-            return True
-        if left == (_MORE,):
-            waiting.append((i + 1, j))
-        if right == (_MORE,):
-            waiting.append((i, j + 1))
-        if left and right and _alike(left[0], right[0]):
-            waiting.append((i + (left[0] != _MORE), j + (right[0] != _MORE)))
-    return False
 
 
 def _alike(one: str, other: str) -> bool:
@@ -210,7 +205,6 @@ def _reason(sources: list[tuple[str, Table]]) -> str:
 
 
 def _raw(rule: Table, topic: str) -> tuple[str | None, ...]:
-    """Return the values that fill a rule's table name, as they stand in the topic's name."""
     found = matches(rule.from_, topic)
     assert found is not None, "a target's rule matches its topic"
     groups = found.groupdict()
@@ -218,12 +212,10 @@ def _raw(rule: Table, topic: str) -> tuple[str | None, ...]:
 
 
 def _groups(rule: Table) -> list[str]:
-    """List the placeholders that the topic's name fills."""
-    return [name for name in placeholders_of(rule.into) if name not in rule.route]
+    return [name for name in PLACEHOLDER.findall(rule.into) if name not in rule.route]
 
 
 def _filled(rule: Table, topic: str, groups: Mapping[str, str | None]) -> str:
-    """Fill the placeholders of a rule's table name."""
     if is_topic_name(rule.from_):
         return rule.table
     catalog, *parts = rule.into.split(".")
@@ -233,7 +225,9 @@ def _filled(rule: Table, topic: str, groups: Mapping[str, str | None]) -> str:
 
 def _part(template: str, rule: Table, topic: str, groups: Mapping[str, str | None]) -> str:
     def fill(found: re.Match[str]) -> str:
-        return found[0] if found[1] in rule.route else _mapped(groups.get(found[1]) or "")
+        if found[1] in rule.route:
+            return found[0]
+        return _FOREIGN.sub("_", (groups.get(found[1]) or "").lower())
 
     part = PLACEHOLDER.sub(fill, template)
     part = f"_{part}" if part[:1].isdigit() else part
@@ -245,26 +239,4 @@ def _part(template: str, rule: Table, topic: str, groups: Mapping[str, str | Non
         f" would be {fault}",
         code="P140",
         hint="add a rule of its own for this topic above the others",
-    )
-
-
-def _mapped(value: str) -> str:
-    return _FOREIGN.sub("_", value.lower())
-
-
-def _read_apart(topic: str, first: int, second: int, setting: str) -> InvalidError:
-    return InvalidError(
-        f"tables[{first}] has a condition, and tables[{second}] below it reads records of"
-        f" {shown(topic)} otherwise",
-        code="P118",
-        hint=f"write the same {setting} in both rules, or put the records on two topics",
-    )
-
-
-def _twice(topic: str, table: str, first: int, second: int) -> InvalidError:
-    return InvalidError(
-        f"tables[{first}] and tables[{second}] both put records of {shown(topic)} into {table}, and"
-        " differ only in a condition",
-        code="P146",
-        hint="write one rule with  where: (…) or (…)",
     )

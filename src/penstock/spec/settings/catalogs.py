@@ -1,6 +1,6 @@
 """The catalogs of a spec: where tables are, by the library that knows them.
 
-Invariants: what is not honoured yet is refused by its name, before its settings are looked at;
+Invariants: what is not honoured yet is refused by its name, before its settings are checked;
 `settings` gives plain data in which references are unresolved.
 """
 
@@ -11,15 +11,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
+from penstock.spec.language.notation import MalformedError
 from penstock.spec.problems import listed, shown
-from penstock.spec.settings.fields import FreeText, Seconds, Setting, Text
-from penstock.spec.settings.validation import refusal
+from penstock.spec.settings.fields import (
+    THREE_SLASHES,
+    TWO_SLASHES,
+    FreeText,
+    Seconds,
+    Setting,
+    Text,
+    reading,
+)
 
 ANSWER_SECONDS = 30.0
-"""Much for one request, and little enough to be waited for each time the catalog is asked again."""
-
+"""Long for one request, and short enough to wait for at each retry."""
 
 _TIMEOUT = "timeout_seconds"
+AnswerTime = Annotated[Seconds, Field(alias="timeout", description="How long one answer may take.")]
 
 
 class _Entry(Setting):
@@ -36,11 +44,17 @@ class _Iceberg(_Entry, extra="allow"):
     __pydantic_extra__: dict[str, FreeText]
 
 
+def _sql_uri(text: str) -> str:
+    if TWO_SLASHES.match(text):
+        raise MalformedError("P125", "this is not a SQLite address", THREE_SLASHES)
+    return text
+
+
 class SqlCatalog(_Iceberg):
     """An Iceberg catalog in an SQL database. Further keys are PyIceberg's, as text."""
 
     type: Literal["sql"] = Field(description="Kind of the catalog.")
-    uri: Text = Field(
+    uri: Annotated[Text, reading(_sql_uri)] = Field(
         description="SQLAlchemy address; a relative SQLite path starts at the spec file.",
         examples=['"sqlite:///./lake/catalog.db"'],
     )
@@ -51,7 +65,7 @@ class SqlCatalog(_Iceberg):
 
 
 class RestCatalog(_Iceberg):
-    """An Iceberg catalog behind the REST protocol. Further keys are PyIceberg's, as text."""
+    """An Iceberg catalog with the REST protocol. Further keys are PyIceberg's, as text."""
 
     type: Literal["rest"] = Field(description="Kind of the catalog.")
     uri: Text = Field(description="Address of the server.", examples=["http://catalog:8181"])
@@ -59,9 +73,7 @@ class RestCatalog(_Iceberg):
         None, description="Name or place of the warehouse, if the server has several."
     )
 
-    timeout_seconds: Seconds = Field(
-        ANSWER_SECONDS, alias="timeout", description="How long one answer may take."
-    )
+    timeout_seconds: AnswerTime = ANSWER_SECONDS
 
 
 class HiveCatalog(_Iceberg):
@@ -73,9 +85,7 @@ class HiveCatalog(_Iceberg):
         None, description="Where tables are put; a relative path starts at the spec file."
     )
 
-    timeout_seconds: Seconds = Field(
-        ANSWER_SECONDS, alias="timeout", description="How long one answer may take."
-    )
+    timeout_seconds: AnswerTime = ANSWER_SECONDS
 
 
 class GlueCatalog(_Iceberg):
@@ -94,7 +104,7 @@ class GlueCatalog(_Iceberg):
 
 
 class DeltaCatalog(_Entry):
-    """A directory whose sub-directories are Delta tables."""
+    """A directory with Delta tables as sub-directories."""
 
     type: Literal["delta"] = Field(description="Kind of the catalog.")
     root: Text = Field(
@@ -119,25 +129,27 @@ _NEVER = {
 
 
 def _known_kind(value: Any) -> Any:
-    """Refuse a type that is not known, or not yet, before its settings are looked at."""
-    if not isinstance(value, dict):
+    """Refuse a type that is not known, or not yet, before its settings are checked."""
+    if isinstance(value, Setting):
         return value
+    if not isinstance(value, dict):
+        fact = "expected settings by name, with a type"
+        raise MalformedError("P106", fact, "such as { type: delta, root: ./delta }")
     kind = value.get("type")
     if "type" not in value:
         hint = f"add  type: <kind>, one of {listed(_CATALOG_KINDS)}"
-        raise refusal("P105", "this required setting is missing", hint, below=("type",))
+        raise MalformedError("P105", "this required setting is missing", hint, below=("type",))
     if isinstance(kind, str) and kind in _NEVER:
         fact = f"catalogs of type {kind} are not used: {_NEVER[kind]}"
-        raise refusal("P107", fact, below=("type",))
+        raise MalformedError("P107", fact, below=("type",))
     if kind not in _CATALOG_KINDS:
         fact = f"expected one of {listed(_CATALOG_KINDS)}, read {shown(kind)}"
-        raise refusal("P107", fact, below=("type",))
+        raise MalformedError("P107", fact, below=("type",))
     return value
 
 
-def _catalog_kind(value: Any) -> str | None:
-    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-    return f"<{kind}>" if isinstance(value, dict | Setting) else None
+def _tag(value: Any) -> str:
+    return f"<{value['type'] if isinstance(value, dict) else value.type}>"
 
 
 Catalog = Annotated[
@@ -146,15 +158,6 @@ Catalog = Annotated[
     | Annotated[HiveCatalog, Tag("<hive>")]
     | Annotated[GlueCatalog, Tag("<glue>")]
     | Annotated[DeltaCatalog, Tag("<delta>")],
-    Discriminator(
-        _catalog_kind,
-        custom_error_type="penstock",
-        custom_error_message="{message}",
-        custom_error_context={
-            "code": "P106",
-            "message": "expected settings by name, with a type",
-            "hint": "such as { type: delta, root: ./delta }",
-        },
-    ),
+    Discriminator(_tag),
     BeforeValidator(_known_kind),
 ]

@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Annotated, Any, TypeVar
@@ -29,9 +30,10 @@ from penstock.spec.language import notation, quantities
 from penstock.spec.language.notation import MalformedError
 from penstock.spec.problems import SpecError, shown
 from penstock.spec.secrets import redacted_tree
-from penstock.spec.settings.validation import problems_of, refusal
+from penstock.spec.settings.validation import problems_of
 
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 
 REVEALED: Mapping[str, str] = {"secrets": "revealed"}
 COUNT_MAX = 2**53
@@ -77,16 +79,7 @@ class Setting(BaseModel):
 
 def reading(reader: Callable[[str], str]) -> BeforeValidator:
     """Return the validator of a text that follows a language of `notation`."""
-
-    def read(value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        try:
-            return reader(value)
-        except MalformedError as error:
-            raise refusal(error.code, error.message, error.hint) from error
-
-    return BeforeValidator(read)
+    return BeforeValidator(lambda value: reader(value) if isinstance(value, str) else value)
 
 
 def later(*values: Any, hint: str) -> BeforeValidator:
@@ -95,7 +88,7 @@ def later(*values: Any, hint: str) -> BeforeValidator:
     def refuse(value: Any) -> Any:
         if any(type(value) is type(each) and value == each for each in values):
             read = str(value).lower() if isinstance(value, bool) else shown(value)
-            raise refusal("P111", f"{read} {NOT_YET}; {hint}")
+            raise MalformedError("P111", f"{read} {NOT_YET}; {hint}")
         return value
 
     return BeforeValidator(refuse)
@@ -106,7 +99,7 @@ def never(hint: str) -> BeforeValidator:
 
     def refuse(value: Any) -> Any:
         if value is not None:
-            raise refusal("P111", f"this setting {NOT_YET}; {hint}")
+            raise MalformedError("P111", f"this setting {NOT_YET}; {hint}")
         return value
 
     return BeforeValidator(refuse)
@@ -128,24 +121,12 @@ def _seconds(value: Any) -> float:
     return _worded(quantities.duration_ms, text) / 1000
 
 
-def _bytes(value: Any) -> int:
-    return int(_worded(quantities.size_bytes, value))
-
-
-def _fraction(value: Any) -> float:
-    return _worded(quantities.share, value)
-
-
-def _worded(reader: Callable[[str], float], value: Any) -> float:
+def _worded(reader: Callable[[str], N], value: Any) -> N:
     try:
         return reader(value if isinstance(value, str) else "")
     except ValueError as error:
         read = shown(value) if isinstance(value, str | int | float) else type(value).__name__
-        raise refusal("P109", f"expected {error}, read {read}") from error
-
-
-def _seconds_text(seconds: float) -> str:
-    return quantities.duration_text(round(seconds * 1000))
+        raise MalformedError("P109", f"expected {error}, read {read}") from error
 
 
 _DURATION = {
@@ -168,6 +149,8 @@ Several = Annotated[tuple[T, ...], Field(max_length=ENTRIES_MAX), BeforeValidato
 AtLeastOne = Annotated[
     tuple[T, ...], Field(min_length=1, max_length=ENTRIES_MAX), BeforeValidator(_as_tuple)
 ]
+TWO_SLASHES = re.compile(r"sqlite(\+[a-z0-9]+)?://[^/]")
+THREE_SLASHES = "sqlite needs three slashes, as in  sqlite:///./lake/catalog.db"
 Text = Annotated[str, Field(min_length=1)]
 FreeText = Annotated[
     str, BeforeValidator(_as_text), WithJsonSchema({"type": ["string", "number", "boolean"]})
@@ -176,18 +159,22 @@ Count = Annotated[int, Field(ge=1, le=COUNT_MAX)]
 Seconds = Annotated[
     float,
     BeforeValidator(_seconds),
-    PlainSerializer(_seconds_text, return_type=str, when_used="json"),
+    PlainSerializer(
+        lambda seconds: quantities.duration_text(round(seconds * 1000)),
+        return_type=str,
+        when_used="json",
+    ),
     WithJsonSchema(_DURATION),
 ]
 Bytes = Annotated[
     int,
-    BeforeValidator(_bytes),
+    BeforeValidator(lambda value: _worded(quantities.size_bytes, value)),
     PlainSerializer(quantities.size_text, return_type=str, when_used="json"),
     WithJsonSchema(_SIZE),
 ]
 Fraction = Annotated[
     float,
-    BeforeValidator(_fraction),
+    BeforeValidator(lambda value: _worded(quantities.share, value)),
     PlainSerializer(quantities.share_text, return_type=str, when_used="json"),
     WithJsonSchema(_SHARE),
 ]

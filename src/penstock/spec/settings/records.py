@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from penstock.spec.language.notation import MalformedError
+from penstock.spec.language.notation import MalformedError, form
 from penstock.spec.problems import shown
 from penstock.spec.secrets import without_password
 from penstock.spec.settings.fields import (
@@ -23,11 +22,16 @@ from penstock.spec.settings.fields import (
 )
 
 REGISTERED = frozenset({"avro", "json-schema", "protobuf"})
-"""The formats whose records name a schema."""
+"""The formats with records that name a schema."""
 
-_PLACEHOLDER = re.compile(r"[A-Za-z0-9_.:-]{8,200}")
 _HTTP = ("http://", "https://")
 _SCHEMES = (*_HTTP, "mock:///", "mock://.", "${")
+_placeholder = form(
+    "[A-Za-z0-9_.:-]{8,200}",
+    "P110",
+    "… is not a distinct placeholder",
+    "write 8 to 200 letters, digits, _ . : and -",
+)
 
 
 def registry_address(text: str) -> str:
@@ -75,18 +79,6 @@ class RegistrySettings(Setting):
         return {**self.revealed(), "timeout": self.timeout_seconds}
 
 
-def _registry(value: Any) -> Any:
-    return {"url": value} if isinstance(value, str) else value
-
-
-def _placeholder(text: str) -> str:
-    if _PLACEHOLDER.fullmatch(text) is None:
-        fact = f"{shown(text)} is not a distinct placeholder"
-        hint = "write 8 to 200 letters, digits, _ . : and -"
-        raise MalformedError("P110", fact, hint)
-    return text
-
-
 class Records(Setting):
     """The format of the records."""
 
@@ -106,7 +98,7 @@ class Records(Setting):
         "bytes",
         description=(
             "How keys are encoded; it sets the type of _kafka_key, if 'key' is among"
-            " source_columns."
+            " source_columns, and says what tombstones: delete finds in a key."
         ),
     )
     framing: Literal["registry", "single-object"] = Field(
@@ -140,7 +132,13 @@ class Records(Setting):
         "__debezium_unavailable_value",
         description="Debezium's unavailable.value.placeholder, for values that were left out.",
     )
-    registry: Annotated[RegistrySettings, BeforeValidator(_registry)] | None = Field(
+    registry: (
+        Annotated[
+            RegistrySettings,
+            BeforeValidator(lambda value: {"url": value} if isinstance(value, str) else value),
+        ]
+        | None
+    ) = Field(
         None,
         description="The schema registry, or only its address.",
         examples=["https://registry:8081"],

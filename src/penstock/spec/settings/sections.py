@@ -11,7 +11,15 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import Discriminator, Field, PlainSerializer, PlainValidator, Tag, WithJsonSchema
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    Tag,
+    WithJsonSchema,
+)
 
 from penstock.spec.language import notation
 from penstock.spec.language.notation import MalformedError
@@ -19,6 +27,8 @@ from penstock.spec.problems import KeyPath, nearest, shown
 from penstock.spec.secrets import without_password
 from penstock.spec.settings.fields import (
     NOT_YET,
+    THREE_SLASHES,
+    TWO_SLASHES,
     AtLeastOne,
     Bytes,
     Count,
@@ -35,7 +45,6 @@ from penstock.spec.settings.fields import (
     never,
     reading,
 )
-from penstock.spec.settings.validation import refusal
 
 OFFSET_MAX = 2**63 - 2
 STORE_ADDRESS = re.compile(r"postgresql://(?:.*@)?[^@/]*/[^@/?]+(?:\?.*)?", re.DOTALL)
@@ -45,7 +54,7 @@ Start = Literal["earliest", "latest"] | datetime | Mapping[str, Mapping[int, int
 
 
 class TopicPattern(Setting):
-    """All topics whose whole name matches a Python regular expression, also new ones."""
+    """All topics with a whole name that matches a Python regular expression, also new ones."""
 
     pattern: Annotated[str, reading(notation.pattern)] = Field(
         description="A Python regular expression for the whole name of a topic.",
@@ -53,42 +62,24 @@ class TopicPattern(Setting):
     )
 
 
-def _topic_kind(value: Any) -> str | None:
-    if isinstance(value, str):
-        return "<name>"
-    return "<pattern>" if isinstance(value, dict | TopicPattern) else None
+def _topic(value: Any) -> Any:
+    if isinstance(value, str | dict | TopicPattern):
+        return value
+    raise MalformedError("P106", "expected a topic's name or { pattern: '…' }")
 
 
 Topic = Annotated[
     Annotated[str, reading(notation.topic_name), Tag("<name>")]
     | Annotated[TopicPattern, Tag("<pattern>")],
-    Discriminator(
-        _topic_kind,
-        custom_error_type="penstock",
-        custom_error_message="{message}",
-        custom_error_context={
-            "code": "P106",
-            "message": "expected a topic's name or { pattern: '…' }",
-            "hint": "",
-        },
-    ),
+    Discriminator(lambda value: "<name>" if isinstance(value, str) else "<pattern>"),
+    BeforeValidator(_topic),
 ]
 
 
 def _start(value: Any) -> Start:
-    try:
-        if isinstance(value, dict):
-            return {_start_topic(topic): _offsets(topic, at) for topic, at in value.items()}
-        return _start_word(value.isoformat() if isinstance(value, datetime) else str(value))
-    except MalformedError as error:
-        raise refusal(error.code, error.message, error.hint) from error
-
-
-def _start_text(start: Start) -> Any:
-    return start.isoformat().replace("+00:00", "Z") if isinstance(start, datetime) else start
-
-
-def _start_word(text: str) -> Start:
+    if isinstance(value, dict):
+        return {_start_topic(topic): _offsets(topic, at) for topic, at in value.items()}
+    text = value.isoformat() if isinstance(value, datetime) else str(value)
     if text in ("earliest", "latest"):
         return cast("Literal['earliest', 'latest']", text)
     near = nearest(text, ["earliest", "latest"])
@@ -99,16 +90,20 @@ def _start_word(text: str) -> Start:
     return notation.point_in_time(text)
 
 
+def _start_text(start: Start) -> Any:
+    return start.isoformat().replace("+00:00", "Z") if isinstance(start, datetime) else start
+
+
 def _start_topic(topic: Any) -> str:
     if isinstance(topic, str):
         return notation.topic_name(topic)
-    raise refusal("P110", f"{shown(topic)} is not a topic's name", "put quotes around it")
+    raise MalformedError("P110", f"{shown(topic)} is not a topic's name", "put quotes around it")
 
 
 def _offsets(topic: str, offsets: Any) -> dict[int, int]:
     if not isinstance(offsets, dict) or not offsets:
         fact = "expected offsets by partition"
-        raise refusal("P106", fact, "such as { 0: 1200 }", below=(topic,))
+        raise MalformedError("P106", fact, "such as { 0: 1200 }", below=(topic,))
     return {
         _whole(partition, "a partition", PARTITION_MAX, (topic, partition)): _whole(
             offset, "an offset", OFFSET_MAX, (topic, partition)
@@ -123,7 +118,7 @@ def _whole(value: Any, what: str, largest: int, below: KeyPath) -> int:
     if type(value) is int and 0 <= value <= largest:
         return value
     fact = f"expected {what} from 0 to {largest}, read {shown(value)}"
-    raise refusal("P108", fact, below=below)
+    raise MalformedError("P108", fact, below=below)
 
 
 class Security(Setting):
@@ -274,7 +269,7 @@ def _store(text: str) -> str:
         return text
     if not text.startswith("sqlite:///") or not text.removeprefix("sqlite:///"):
         fact = f"{shown(without_password(text))} is not a store's address"
-        raise MalformedError("P125", fact, write)
+        raise MalformedError("P125", fact, THREE_SLASHES if TWO_SLASHES.match(text) else write)
     return text
 
 
@@ -339,4 +334,20 @@ class LimitSettings(Setting):
             "Levels of nesting in a record; deeper ones are quarantined. Values below level 32 get"
             " no column of their own."
         ),
+    )
+
+
+class Undecided(Setting):
+    """One thing to decide: write what you decide into the spec, then remove the entry."""
+
+    option: Text = Field(
+        description="The option or statement of the other system.",
+        examples=["consumer.override.auto.offset.reset"],
+    )
+    value: FreeText = Field(
+        "", description="What the other system had there; never a secret.", examples=["latest"]
+    )
+    decide: Text = Field(
+        description="What to decide, and where to write it.",
+        examples=["where to begin: kafka.start"],
     )

@@ -7,13 +7,14 @@ quoted; tags of unions, written `<tag>` in our models, never show in a path.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails
 
+from penstock.spec.language.notation import MalformedError
 from penstock.spec.problems import KeyPath, Problem, listed, nearest, shown
 from penstock.spec.secrets import may_hold_secret
 
@@ -35,15 +36,6 @@ _KINDS = {
 _QUOTED = re.compile(r"'([^']*)'")
 
 
-def refusal(code: str, message: str, hint: str = "", *, below: KeyPath = ()) -> PydanticCustomError:
-    """Return the error that a validator raises, so that it becomes a problem with this code.
-
-    `below` leads to the setting that is meant inside of the one that is validated.
-    """
-    context = {"code": code, "message": message, "hint": hint, "below": below}
-    return PydanticCustomError("penstock", "{message}", context)
-
-
 def problems_of(error: ValidationError, model: type[BaseModel]) -> Iterator[Problem]:
     """Translate all of pydantic's errors over a model, in its order."""
     for details in error.errors(include_url=False):
@@ -52,18 +44,7 @@ def problems_of(error: ValidationError, model: type[BaseModel]) -> Iterator[Prob
         yield _problem(details, model)
 
 
-def path_of(details: ErrorDetails) -> KeyPath:
-    """Return the path a person would write: without union tags and `[key]` markers."""
-    steps = details["loc"]
-    return tuple(
-        step
-        for step in steps
-        if not (isinstance(step, str) and step[:1] + step[-1:] in ("<>", "[]"))
-    )
-
-
-def fields_at(model: type[BaseModel], path: KeyPath) -> dict[str, FieldInfo]:
-    """Return the settings that may stand at a path, by the names people write."""
+def _settings_at(model: type[BaseModel], path: KeyPath) -> dict[str, FieldInfo]:
     models: list[type[BaseModel]] = [model]
     for step in path:
         found = [_fields(each).get(str(step)) for each in models]
@@ -73,25 +54,29 @@ def fields_at(model: type[BaseModel], path: KeyPath) -> dict[str, FieldInfo]:
 
 
 def _problem(details: ErrorDetails, model: type[BaseModel]) -> Problem:
-    path, kind = path_of(details), details["type"]
+    loc, kind = details["loc"], details["type"]
+    marks = ("<>", "[]")  # of unions' tags, and of `[key]`
+    path = tuple(s for s in loc if not (isinstance(s, str) and s[:1] + s[-1:] in marks))
     context: Mapping[str, Any] = details.get("ctx", {})
-    on_key = details["loc"][-1:] == ("[key]",)
+    on_key = loc[-1:] == ("[key]",)
+    error = context.get("error")
+    if isinstance(error, MalformedError):
+        path = (*path, *error.below)
+        return Problem(path, error.code, error.message, error.hint, on_key=on_key)
     match kind:
-        case "penstock":
-            below = context.get("below", ())
-            return Problem(
-                (*path, *below),
-                context["code"],
-                context["message"],
-                context["hint"],
-                on_key=on_key,
-            )
         case "extra_forbidden":
-            return _unknown(path, fields_at(model, path[:-1]))
+            return _unknown(path, _settings_at(model, path[:-1]))
         case "missing":
-            return _missing(path, fields_at(model, path[:-1]))
+            field = _settings_at(model, path[:-1]).get(str(path[-1]))
+            example = field.examples[0] if field is not None and field.examples else "…"
+            fact = "this required setting is missing"
+            return Problem(path, "P105", fact, f"add  {path[-1]}: {example}", on_key=True)
         case "literal_error":
-            return _not_among(path, details["input"], _QUOTED.findall(str(context["expected"])))
+            known = _QUOTED.findall(str(context["expected"]))
+            near = nearest(details["input"], known) if isinstance(details["input"], str) else ""
+            did_you_mean = f". Did you mean '{near}'?" if near else ""
+            fact = f"expected {listed(known)}, read {_read(path, details['input'])}{did_you_mean}"
+            return Problem(path, "P107", fact)
         case _ if kind in _KINDS:
             return _wrong_kind(path, details["input"], _KINDS[kind])
         case _:
@@ -108,28 +93,13 @@ def _unknown(path: KeyPath, known: Mapping[str, FieldInfo]) -> Problem:
     return Problem(path, "P104", message, hint, on_key=True)
 
 
-def _missing(path: KeyPath, known: Mapping[str, FieldInfo]) -> Problem:
-    name = str(path[-1])
-    field = known.get(name)
-    example = field.examples[0] if field is not None and field.examples else "…"
-    return Problem(
-        path, "P105", "this required setting is missing", f"add  {name}: {example}", on_key=True
-    )
-
-
-def _not_among(path: KeyPath, value: object, names: Iterable[str]) -> Problem:
-    known = list(names)
-    near = nearest(value, known) if isinstance(value, str) else ""
-    did_you_mean = f". Did you mean '{near}'?" if near else ""
-    message = f"expected {listed(known)}, read {_read(path, value)}{did_you_mean}"
-    return Problem(path, "P107", message)
-
-
 def _wrong_kind(path: KeyPath, value: object, expected: str) -> Problem:
     message = f"expected {expected}, read {_read(path, value)}"
     hint = ""
     if expected == "text" and isinstance(value, int | float):
         hint = "put quotes around it"
+    if expected == "text" and isinstance(value, dict) and [*value] == ["pattern"]:
+        hint = f"write the regular expression itself:  {path[-1]}: '…'"
     if value is None and expected == "settings by name":
         hint = "remove it, or write its settings below"
     if expected == "a list" and isinstance(value, str):
@@ -138,7 +108,6 @@ def _wrong_kind(path: KeyPath, value: object, expected: str) -> Problem:
 
 
 def _read(path: KeyPath, value: object) -> str:
-    """Return what was read, without quoting a secret."""
     secret = may_hold_secret(path)
     match value:
         case None:
@@ -167,7 +136,7 @@ def _out_of_bounds(path: KeyPath, details: ErrorDetails) -> str:
         case "too_short" | "string_too_short":
             return "expected it not to be empty"
         case "too_long":
-            count = context["actual_length"] or len(details["input"])  # not told of mappings
+            count = context["actual_length"] or len(details["input"])  # mappings have none
             return f"expected at most {context['max_length']}, read {count}"
         case _:
             return details["msg"]

@@ -9,20 +9,23 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from penstock.spec.problems import KeyPath
 from penstock.spec.secrets import is_literal, is_secret_name, may_hold_secret, secret_parts
-from penstock.spec.text.yaml12 import Document, Span
+from penstock.spec.text.yaml12 import Document
 
 _SETTING = re.compile(r"(?<![\w.-])(?P<name>[\w.-]++)[\"']?\s*+:(?=\s|$)")
 
 
 def masked(lines: Sequence[str], document: Document) -> list[str]:
     """Mask the secrets of a document that was composed."""
-    changed: dict[int, list[str]] = {}
+    shown = [list(line) for line in lines]
     for path, text in document.texts.items():
-        if _is_secret(path, text):
-            _mask(lines, changed, document.values[path])
-    return ["".join(changed.get(number, line)) for number, line in enumerate(lines)]
+        if (may_hold_secret(path) and is_literal(text)) or any(secret_parts(text)):
+            span = document.values[path]
+            for number in range(span.line, min(span.end_line + 1, len(lines))):
+                start = span.column if number == span.line else 0
+                stop = span.end_column if number == span.end_line else len(lines[number])
+                shown[number][start:stop] = _stars(lines[number][start:stop])
+    return ["".join(line) for line in shown]
 
 
 def masked_by_text(lines: Sequence[str], context: int | None = None) -> list[str]:
@@ -36,33 +39,16 @@ def masked_by_text(lines: Sequence[str], context: int | None = None) -> list[str
     for number, line in enumerate(lines):
         depth = len(line) - len(line.lstrip())
         if indent is not None and (depth > indent or not line.strip()):
-            result.append(_stars(line, 0))
+            result.append(_stars(line))
             continue
         indent = None
-        start = _secret_start(line)
+        starts = [each.end() for each in _SETTING.finditer(line) if is_secret_name(each["name"])]
+        start = min([*starts, *(start for start, _ in secret_parts(line))], default=None)
         if start is not None:
             indent = -1 if number == context else depth
-        result.append(line if start is None else _stars(line, start))
+        result.append(line if start is None else line[:start] + _stars(line[start:]))
     return result
 
 
-def _secret_start(line: str) -> int | None:
-    """Find where a line's first secret may begin."""
-    starts = [found.end() for found in _SETTING.finditer(line) if is_secret_name(found["name"])]
-    return min([*starts, *(start for start, _ in secret_parts(line))], default=None)
-
-
-def _is_secret(path: KeyPath, text: str) -> bool:
-    return (may_hold_secret(path) and is_literal(text)) or bool(list(secret_parts(text)))
-
-
-def _mask(lines: Sequence[str], changed: dict[int, list[str]], span: Span) -> None:
-    for number in range(span.line, min(span.end_line + 1, len(lines))):
-        line = changed.setdefault(number, list(lines[number]))
-        start = span.column if number == span.line else 0
-        stop = span.end_column if number == span.end_line else len(line)
-        line[start:stop] = _stars("".join(line[start:stop]), 0)
-
-
-def _stars(line: str, start: int) -> str:
-    return line[:start] + "".join(char if char.isspace() else "*" for char in line[start:])
+def _stars(text: str) -> str:
+    return "".join(char if char.isspace() else "*" for char in text)

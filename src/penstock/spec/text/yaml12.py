@@ -16,16 +16,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, cast
 
 import yaml
-from yaml.composer import Composer
 from yaml.error import Mark
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from yaml.parser import Parser
-from yaml.reader import Reader, ReaderError
-from yaml.resolver import BaseResolver
-from yaml.scanner import Scanner
+from yaml.reader import ReaderError
 
 from penstock.spec.problems import PROBLEMS_MAX, KeyPath
 
@@ -96,16 +93,16 @@ def read(text: str) -> Document:
     except (ValueError, OverflowError):  # PyYAML lets these pass for impossible escapes
         return _unreadable("P101", "an escape in a quoted text is not a character")
     if node is None:
-        return _unreadable("P101", "the file is empty", hint="see docs/tutorial")
+        return _unreadable("P101", "the file is empty", "draft a spec:  penstock init")
     document = Document()
     document.data = _Building(document).value(node, ())
     return document
 
 
-class _CoreSchema(BaseResolver):
-    """Resolves plain scalars by the core schema; the first match wins."""
+class _Composing(yaml.BaseLoader):
+    """Composes nodes, with limits on depth and number; plain scalars follow the core schema."""
 
-    yaml_implicit_resolvers = {  # noqa: RUF012  # the parent's name and kind
+    yaml_implicit_resolvers = {  # noqa: RUF012  the parent's name and kind; the first match wins
         None: [
             (_NULL, re.compile(r"(?:null|Null|NULL|~|)\Z")),
             (_BOOL, re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z")),
@@ -120,16 +117,8 @@ class _CoreSchema(BaseResolver):
         ]
     }
 
-
-class _Composing(Reader, Scanner, Parser, Composer, _CoreSchema):
-    """Composes nodes, with limits on depth and number."""
-
     def __init__(self, text: str) -> None:
-        Reader.__init__(self, text)
-        Scanner.__init__(self)
-        Parser.__init__(self)
-        Composer.__init__(self)
-        _CoreSchema.__init__(self)
+        super().__init__(text)
         self.depth = 0
         self.nodes = 0
 
@@ -158,7 +147,7 @@ class _Building:
         self.count = 0
 
     def value(self, node: Node, path: KeyPath) -> Any:
-        """Return the plain data of a node and note its place; what is at fault becomes None."""
+        """Return the plain data of a node and note its place; what is wrong becomes None."""
         self.count += 1
         if self.count > NODES_MAX:
             if self.count == NODES_MAX + 1:
@@ -175,7 +164,6 @@ class _Building:
         return result
 
     def built(self, node: Node, path: KeyPath) -> Any:
-        """Dispatch by the kind of node."""
         tag = str(node.tag)
         match node:
             case MappingNode() if tag == f"{_TAG}map":
@@ -188,7 +176,7 @@ class _Building:
                 return self.unknown_tag(node, path)
 
     def unknown_tag(self, node: Node, path: KeyPath) -> None:
-        """Refuse a tag; it is not quoted, for it may be an unquoted secret."""
+        """Refuse a tag; it is not quoted: it may be an unquoted secret."""
         self.fault(node, path, "P101", "this tag is not supported", hint=_QUOTES)
 
     def members(self, node: MappingNode, path: KeyPath) -> Iterator[tuple[Any, Any]]:
@@ -214,20 +202,17 @@ class _Building:
             yield key, self.value(value_node, here)
 
     def key(self, node: Node, path: KeyPath) -> str | int | None:
-        """Return a key, or None with a fault."""
         if isinstance(node, ScalarNode):
             if node.tag == _STR and not _SURROGATE.search(node.value):
                 return str(node.value)
-            if node.tag == _INT and len(node.value) <= DIGITS_MAX:
-                found = _number(_INT, node.value)
-                return found if isinstance(found, int) else None
+            if node.tag == _INT and (found := _number(_INT, node.value)) is not None:
+                return int(found)
         self.fault(
             node, path, "P101", "a setting's name must be text", hint="put quotes around the name"
         )
         return None
 
     def scalar(self, node: ScalarNode, path: KeyPath) -> Any:
-        """Return the value of a scalar; the text it was written in is kept beside it."""
         text, tag = str(node.value), str(node.tag)
         if _SURROGATE.search(text):
             return self.fault(node, path, "P101", "the text has half of a surrogate pair")
@@ -240,8 +225,7 @@ class _Building:
             case "tag:yaml.org,2002:bool" if text.lower() in {"true", "false"}:
                 return text.lower() == "true"
             case "tag:yaml.org,2002:int" | "tag:yaml.org,2002:float":
-                found = _number(tag, text)
-                if found is not None:
+                if (found := _number(tag, text)) is not None:
                     return found
                 return self.fault(node, path, "P101", "this is not a number in range")
             case _:
@@ -271,43 +255,32 @@ def _span(node: Node) -> Span:
     return Span(start.line, start.column, end.line, end.column)
 
 
-def _point(mark: Mark | None) -> Span:
-    if mark is None:
-        return Span(0, 0, 0, 1)
-    return Span(mark.line, mark.column, mark.line, mark.column + 1)
-
-
-def _unreadable(code: str, message: str, *, hint: str = "") -> Document:
-    fault = Fault(Span(0, 0, 0, 1), (), code, message, hint)
-    return Document(readable=False, faults=[fault])
+def _unreadable(
+    code: str, message: str, hint: str = "", at: Mark | None = None, since: Mark | None = None
+) -> Document:
+    line, column = (at.line, at.column) if at else (0, 0)
+    fault = Fault(Span(line, column, line, column + 1), (), code, message, hint)
+    return Document(readable=False, context=since.line if since else None, faults=[fault])
 
 
 def _syntax_fault(text: str, error: yaml.YAMLError) -> Document:
-    """Return the document of a PyYAML error: one sentence, at its place."""
     if isinstance(error, ReaderError):
-        before = lines_of(text[: error.position])
-        span = Span(len(before) - 1, len(before[-1]), len(before) - 1, len(before[-1]) + 1)
+        *before, last = lines_of(text[: error.position])
         message = f"the character U+{error.character:04X} is not allowed in YAML"
-        return Document(readable=False, faults=[Fault(span, (), "P101", message)])
+        return _unreadable("P101", message, at=Mark("", 0, len(before), len(last), None, 0))
     marked = cast("yaml.MarkedYAMLError", error)
-    context = f", {marked.context}" if marked.context else ""
-    if context and marked.context_mark:
-        context += f" that begins on line {marked.context_mark.line + 1}"
-    message = f"{marked.problem or 'this cannot be read as YAML'}{context}"
     if isinstance(error, _LimitError):
-        fault = Fault(_point(marked.problem_mark), (), "P102", str(marked.problem))
-        return Document(readable=False, faults=[fault])
-    span = _point(marked.problem_mark or marked.context_mark)
-    lines = lines_of(text)
-    line = lines[span.line] if span.line < len(lines) else ""
-    fault = Fault(span, (), "P101", _clean(message), _syntax_hint(line, message))
-    start = marked.context_mark.line if marked.context_mark else None
-    return Document(readable=False, context=start, faults=[fault])
-
-
-def _clean(message: str) -> str:
-    """Put a message on one line, without words of the file, which may be secret."""
-    return " ".join(_QUOTED_WORD.sub("", message).split())
+        return _unreadable("P102", str(marked.problem), at=marked.problem_mark)
+    since = marked.context_mark
+    context = f", {marked.context}" if marked.context else ""
+    if context and since:
+        context += f" that begins on line {since.line + 1}"
+    message = f"{marked.problem or 'this cannot be read as YAML'}{context}"
+    # On one line, without words of the file, which may be secret.
+    cause = " ".join(_QUOTED_WORD.sub("", message).split())
+    at = marked.problem_mark or since
+    line = next(islice(lines_of(text), at.line if at else 0, None), "")
+    return _unreadable("P101", cause, _syntax_hint(line, message), at, since)
 
 
 def _syntax_hint(line: str, message: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -37,11 +38,9 @@ class OpenTransaction(Protocol):
 
     def commit(self) -> None:
         """Make the records visible."""
-        ...
 
     def abort(self) -> None:
         """Make the records never to be seen."""
-        ...
 
 
 class LogBench:
@@ -66,7 +65,7 @@ class LogBench:
         raise NotImplementedError
 
     def delete(self, topic: str) -> None:
-        """Delete a topic; return when it is gone."""
+        """Delete a topic; return when it is no longer listed."""
         raise NotImplementedError
 
     def send(self, topic: str, partition: int, records: Sequence[Sent]) -> None:
@@ -99,28 +98,24 @@ class LogBench:
 
     def partitions(self, *topics: str | Mapping[str, str]) -> Sequence[TopicPartition]:
         """List the partitions of topics, with a log opened for that."""
-        log = self.open_log({"topics": list(topics)})
-        try:
+        with closing(self.open_log({"topics": list(topics)})) as log:
             return log.partitions()
-        finally:
-            log.close()
 
     def bounds(self, topic: str, partition: int = 0) -> Bounds:
         """Return the bounds of one partition."""
-        log = self.open_log({"topics": [topic]})
-        try:
+        with closing(self.open_log({"topics": [topic]})) as log:
             listed = log.partitions()
             return log.bounds(listed)[listed[partition]]
-        finally:
-            log.close()
 
-    def created(self, topic: str, *, partitions: int = 1) -> TopicPartition:
-        """Create a topic and give its first partition."""
+    def created(self, topic: str, *, partitions: int = 1, records: int = 0) -> TopicPartition:
+        """Create a topic, with numbers as records, and return its first partition."""
         self.create(topic, partitions)
+        if records:
+            self.send(topic, 0, self.numbered(0, records))
         return self.partitions(topic)[0]
 
     def numbered(self, first: int, count: int) -> list[Sent]:
-        """Make records whose values are numbers."""
+        """Make records with numbers as values."""
         return [Sent(str(number).encode()) for number in range(first, first + count)]
 
     def fetched(
@@ -222,8 +217,7 @@ class ListingTests(LogBench):
         assert Bounds(Offset(0), Offset(0), Offset(0)) == self.bounds(topic)
 
     def test_an_open_transaction_holds_back_the_stop_and_not_the_high(self, topic: str) -> None:
-        self.create(topic, 1)
-        self.send(topic, 0, self.numbered(0, 2))
+        self.created(topic, records=2)
         transaction = self.begin(topic, 0, self.numbered(2, 3))
         before = self.bounds(topic)
         transaction.commit()
@@ -231,8 +225,7 @@ class ListingTests(LogBench):
         assert Bounds(Offset(0), Offset(6), Offset(6)) == self.bounds(topic)
 
     def test_the_start_follows_retention(self, topic: str) -> None:
-        self.create(topic, 1)
-        self.send(topic, 0, self.numbered(0, 5))
+        self.created(topic, records=5)
         self.delete_before(topic, 0, 3)
 
         assert Bounds(Offset(3), Offset(5), Offset(5)) == self.bounds(topic)
@@ -245,14 +238,13 @@ class ListingTests(LogBench):
         assert {at: 2} == log.positions_at([at], 1_001_001)
         assert {at: 0} == log.positions_at([at], 0)
 
-    def test_a_time_behind_all_records_is_the_end(self, topic: str) -> None:
-        at = self.created(topic)
-        self.send(topic, 0, self.numbered(0, 3))
+    def test_a_time_after_all_records_is_the_end(self, topic: str) -> None:
+        at = self.created(topic, records=3)
         log = self.open_log({"topics": [topic]})
 
         assert {at: 3} == log.positions_at([at], 4_000_000_000_000)
 
-    def test_nothing_is_told_about_no_partitions(self, topic: str) -> None:
+    def test_no_partitions_get_no_answer(self, topic: str) -> None:
         log = self.open_log({"topics": [{"pattern": topic}]})
 
         assert ({}, {}) == (log.bounds([]), log.positions_at([], 0))
@@ -284,36 +276,32 @@ class ReadingTests(LogBench):
         assert [[], [], []] == one.batch["headers"].to_pylist()
 
     def test_a_range_is_half_open(self, topic: str, reader: RangeReader) -> None:
-        at = self.created(topic)
-        self.send(topic, 0, self.numbered(0, 10))
+        at = self.created(topic, records=10)
 
         assert ([(3, b"3"), (4, b"4")], 5) == self.read(reader, at, 3, 5)
 
     def test_an_empty_range_is_reached_without_records(
         self, topic: str, reader: RangeReader
     ) -> None:
-        at = self.created(topic)
-        self.send(topic, 0, self.numbered(0, 3))
+        at = self.created(topic, records=3)
 
         assert ([], 2) == self.read(reader, at, 2, 2)
 
     def test_one_reader_reads_many_ranges_in_any_order(
         self, topic: str, reader: RangeReader
     ) -> None:
-        at = self.created(topic, partitions=2)
+        at = self.created(topic, partitions=2, records=6)
         other = TopicPartition(at.topic_id, 1, topic)
-        self.send(topic, 0, self.numbered(0, 6))
         self.send(topic, 1, self.numbered(10, 2))
 
         assert ([(4, b"4"), (5, b"5")], 6) == self.read(reader, at, 4, 6)
         assert ([(0, b"10"), (1, b"11")], 2) == self.read(reader, other, 0, 2)
         assert ([(0, b"0"), (1, b"1")], 2) == self.read(reader, at, 0, 2)
 
-    def test_a_reading_that_was_given_up_leaves_nothing_behind(
+    def test_a_reading_that_was_given_up_leaves_no_remains(
         self, topic: str, reader: RangeReader
     ) -> None:
-        at = self.created(topic)
-        self.send(topic, 0, self.numbered(0, 6))
+        at = self.created(topic, records=6)
         begun = reader.read(at, span(0, 6), deadline=time.monotonic() + READ_SECONDS_MAX)
         next(begun)
 
@@ -336,7 +324,7 @@ class ReadingTests(LogBench):
         assert 8 == reached == self.bounds(topic).stop
 
     def test_a_tail_of_markers_moves_the_position(self, topic: str, reader: RangeReader) -> None:
-        """K10: an idle partition whose last offsets are markers is read to its end."""
+        """K10: an idle partition that ends in markers is read to its end."""
         at = self.created(topic)
         for number in range(3):
             self.begin(topic, 0, self.numbered(number, 1)).commit()
@@ -354,8 +342,7 @@ class ReadingTests(LogBench):
     def test_records_of_an_open_transaction_are_not_read(
         self, topic: str, reader: RangeReader
     ) -> None:
-        at = self.created(topic)
-        self.send(topic, 0, self.numbered(0, 2))
+        at = self.created(topic, records=2)
         transaction = self.begin(topic, 0, self.numbered(2, 2))
         early = self.fetched(reader, at, span(0, 4), seconds=2.0)
         transaction.commit()
@@ -365,8 +352,7 @@ class ReadingTests(LogBench):
         assert ([(2, b"2"), (3, b"3")], 4) == self.read(reader, at, 2, 4)
 
     def test_a_deadline_ends_a_range_early(self, topic: str, reader: RangeReader) -> None:
-        at = self.created(topic)
-        self.send(topic, 0, self.numbered(0, 3))
+        at = self.created(topic, records=3)
         batches = self.fetched(reader, at, span(0, 3), seconds=0.0)
         reached = batches[-1].reached if batches else 0
 
@@ -379,17 +365,15 @@ class ReadingTests(LogBench):
         self, topic: str, reader: RangeReader
     ) -> None:
         """K8."""
-        at = self.created(topic)
-        self.send(topic, 0, self.numbered(0, 10))
+        at = self.created(topic, records=10)
         self.delete_before(topic, 0, 7)
-        with pytest.raises(DecisionNeededError, match=r"\[2, 7\)") as told:
+        with pytest.raises(DecisionNeededError, match=r"\[2, 7\)") as raised:
             self.read(reader, at, 2, 10)
-        assert "P210" == told.value.code
+        assert "P210" == raised.value.code
         assert ([(7, b"7"), (8, b"8"), (9, b"9")], 10) == self.read(reader, at, 7, 10)
 
     def test_a_topic_that_is_gone_is_an_error(self, topic: str, reader: RangeReader) -> None:
-        at = self.created(topic)
-        self.send(topic, 0, self.numbered(0, 3))
+        at = self.created(topic, records=3)
         self.read(reader, at, 0, 3)
         self.delete(topic)
         with pytest.raises(InvalidError, match=topic):

@@ -7,7 +7,7 @@ both see the same rows) and `lose` (make the store's contents vanish), and run p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,8 @@ import pytest
 from penstock.core.claims import Claim, Generation
 from penstock.core.commits import Chain, Committable, DataFile
 from penstock.core.errors import BugError, FencedError, UnavailableError
-from penstock.ports.store import Examined, Owner, PendingStore
+from penstock.ports.store import ClaimRecord, Examined, Owner, Pause, PendingStore
+from penstock.testing.contracts.store_pauses import StorePauses
 from penstock.testing.prepared import claim, positions, prepared, progress
 
 NOW_MS = 1_700_000_000_000
@@ -28,12 +29,12 @@ FILE = DataFile("a.parquet", 3, 1000, progress({0: (0, 3)}), detail='{"v":1}')
 
 
 def owner(name: str, *, host: str = "elsewhere", pid: int = 12) -> Owner:
-    """Name an owner; on another host unless told, so that no pid is looked for here."""
+    """Name an owner; on another host by default, so that no pid is checked here."""
     return Owner(name, host, pid)
 
 
 def take(store: PendingStore, name: str = "a", *, pipeline: str = "shop", **given: Any) -> Claim:
-    """Claim a pipeline for a minute, taking over unless told."""
+    """Claim a pipeline for a minute, taking over by default."""
     asked: dict[str, Any] = {
         "above": Generation(0),
         "now_ms": NOW_MS,
@@ -58,15 +59,11 @@ def noted(offsets: Mapping[int, int]) -> Examined:
     return Examined(basis=basis, rejects=basis, reached=positions(offsets), rules_hash="r1")
 
 
-class StoreContract:
+class StoreContract(StorePauses):
     """Check one pending store against the promises of its port."""
 
-    def open_store(self, place: Path) -> PendingStore:
-        """Open the store of a directory."""
-        raise NotImplementedError
-
     def lose(self, place: Path) -> None:
-        """Make the store's contents vanish under those who have it open."""
+        """Make the store's contents vanish under those that have it open."""
         raise NotImplementedError
 
     @pytest.fixture
@@ -81,6 +78,11 @@ class StoreContract:
         yield opened
         opened.close()
 
+    @pytest.fixture
+    def held(self, store: PendingStore) -> Claim:
+        """Claim the pipeline as the owner `a`."""
+        return take(store)
+
     # Claims.
 
     def test_a_store_nobody_used_is_empty(self, store: PendingStore) -> None:
@@ -94,19 +96,13 @@ class StoreContract:
         assert Claim(Generation(8), "b") == take(store, "b", above=Generation(7))
         assert Claim(Generation(9), "c") == take(store, "c", above=Generation(3))
 
-    def test_the_holder_is_told(self, store: PendingStore) -> None:
-        held = take(store, "a")
-        holding = store.holding("shop")
+    def test_the_holder_is_reported(self, store: PendingStore, held: Claim) -> None:
 
-        assert holding is not None
-        assert (held, owner("a"), NOW_MS + 60_000) == (
-            holding.claim,
-            holding.owner,
-            holding.alive_until_ms,
-        )
+        assert ClaimRecord(held, owner("a"), NOW_MS + 60_000) == store.holding("shop")
 
-    def test_a_claim_is_refused_while_another_owner_is_alive(self, store: PendingStore) -> None:
-        held = take(store, "a")
+    def test_a_claim_is_refused_while_another_owner_is_alive(
+        self, store: PendingStore, held: Claim
+    ) -> None:
         with pytest.raises(UnavailableError) as refused:
             take(store, "b", takeover=False)
 
@@ -116,7 +112,7 @@ class StoreContract:
         assert "penstock run --takeover" in refused.value.hint
         store.heartbeat("shop", held, alive_until_ms=NOW_MS + 1)
 
-    def test_whether_a_claim_would_be_refused_is_told_without_one(
+    def test_whether_a_claim_would_be_refused_is_reported_without_one(
         self, store: PendingStore
     ) -> None:
         store.require_free("shop", owner("b"), now_ms=NOW_MS)
@@ -184,6 +180,8 @@ class StoreContract:
             store.settle("shop", old, commit_of(0), landed=True, reason="")
         with pytest.raises(FencedError):
             store.heartbeat("shop", old, alive_until_ms=NOW_MS * 2)
+        with pytest.raises(FencedError):
+            store.confirm_pause("shop", old, Pause("t", 1, 2))
         store.release("shop", old)
 
         assert [commit_of(0)] == list(store.pending("shop"))
@@ -191,15 +189,15 @@ class StoreContract:
         assert before == store.holding("shop")
         store.settle("shop", new, commit_of(0), landed=True, reason="")
 
-    def test_an_equal_generation_of_another_owner_is_refused(self, store: PendingStore) -> None:
-        held = take(store, "a")
+    def test_an_equal_generation_of_another_owner_is_refused(
+        self, store: PendingStore, held: Claim
+    ) -> None:
         with pytest.raises(FencedError):
             store.prepare("shop", replace(held, owner="b"), [commit_of(0)], {})
 
     def test_a_lost_store_ends_the_run_and_no_write_passes(
-        self, store: PendingStore, place: Path
+        self, store: PendingStore, held: Claim, place: Path
     ) -> None:
-        held = take(store, "a")
         store.prepare("shop", held, [commit_of(0)], {})
         self.lose(place)
         with pytest.raises(UnavailableError, match="lost"):
@@ -224,9 +222,8 @@ class StoreContract:
     # The two phases.
 
     def test_what_was_prepared_comes_back_equal_also_for_another(
-        self, store: PendingStore, place: Path
+        self, store: PendingStore, held: Claim, place: Path
     ) -> None:
-        held = take(store)
         full = replace(
             commit_of(0), origins=positions({4: 7}), valid_through_ms=NOW_MS, rules_hash="é\n'\""
         )
@@ -236,8 +233,9 @@ class StoreContract:
         assert [full] == list(store.pending("shop")) == list(other.pending("shop"))
         other.close()
 
-    def test_pending_is_in_order_of_epochs_and_then_as_prepared(self, store: PendingStore) -> None:
-        held = take(store)
+    def test_pending_is_in_order_of_epochs_and_then_as_prepared(
+        self, store: PendingStore, held: Claim
+    ) -> None:
         late = commit_of(9, epoch=3)
         first, second = commit_of(0, chain=QUARANTINE, epoch=2), commit_of(0, epoch=2)
         store.prepare("shop", held, [late], {})
@@ -245,60 +243,58 @@ class StoreContract:
 
         assert [first, second, late] == list(store.pending("shop"))
 
-    def test_preparing_is_all_or_nothing(self, store: PendingStore) -> None:
-        held = take(store)
+    def test_preparing_is_all_or_nothing(self, store: PendingStore, held: Claim) -> None:
         store.prepare("shop", held, [commit_of(0)], {})
         store.settle("shop", held, commit_of(0), landed=True, reason="")
-        with pytest.raises(BugError) as told:
+        with pytest.raises(BugError) as raised:
             store.prepare("shop", held, [commit_of(3), commit_of(0)], {"t": noted({0: 1})})
 
-        assert "P750" == told.value.code
+        assert "P750" == raised.value.code
         assert [] == list(store.pending("shop"))
         assert {} == store.examined("shop")
 
-    def test_preparing_the_same_again_changes_nothing(self, store: PendingStore) -> None:
-        held = take(store)
+    def test_preparing_the_same_again_changes_nothing(
+        self, store: PendingStore, held: Claim
+    ) -> None:
         store.prepare("shop", held, [commit_of(0)], {})
         store.prepare("shop", held, [commit_of(0)], {})
 
         assert [commit_of(0)] == list(store.pending("shop"))
 
     def test_one_commit_prepared_twice_with_other_files_is_two_attempts(
-        self, store: PendingStore
+        self, store: PendingStore, held: Claim
     ) -> None:
-        held = take(store)
         attempts = [commit_of(0, attempt=name) for name in ("a1", "a2")]
         store.prepare("shop", held, attempts, {})
-        store.settle("shop", held, attempts[0], landed=False, reason="its files are gone")
+        store.settle("shop", held, attempts[0], landed=False, reason="its files are missing")
 
         assert [attempts[1]] == list(store.pending("shop"))
 
     @pytest.mark.parametrize("landed", [True, False], ids=["committed", "aborted"])
     def test_a_settled_commit_is_not_pending_and_stays_as_it_is(
-        self, store: PendingStore, *, landed: bool
+        self, store: PendingStore, held: Claim, *, landed: bool
     ) -> None:
-        held = take(store)
         store.prepare("shop", held, [commit_of(0), commit_of(3)], {})
         store.settle("shop", held, commit_of(0), landed=landed, reason="first")
         store.settle("shop", held, commit_of(0), landed=landed, reason="again")
-        with pytest.raises(BugError) as told:
+        with pytest.raises(BugError) as raised:
             store.settle("shop", held, commit_of(0), landed=not landed, reason="")
-        assert "P750" == told.value.code
+        assert "P750" == raised.value.code
         with pytest.raises(BugError):
             store.prepare("shop", held, [commit_of(0)], {})
 
         assert [commit_of(3)] == list(store.pending("shop"))
 
-    def test_settling_what_is_not_there_changes_nothing(self, store: PendingStore) -> None:
-        held = take(store)
+    def test_settling_what_is_not_there_changes_nothing(
+        self, store: PendingStore, held: Claim
+    ) -> None:
         store.settle("shop", held, commit_of(0), landed=True, reason="")
 
         assert [] == list(store.pending("shop"))
 
     def test_settled_rows_older_than_the_newest_of_a_chain_are_pruned(
-        self, store: PendingStore
+        self, store: PendingStore, held: Claim
     ) -> None:
-        held = take(store)
         mine = [commit_of(start) for start in (0, 3, 6)]
         other = commit_of(0, chain=QUARANTINE)
         store.prepare("shop", held, [other, *mine], {})
@@ -319,18 +315,13 @@ class StoreContract:
 
     # What else is kept.
 
-    def test_examined_is_replaced_table_by_table(self, store: PendingStore) -> None:
-        held = take(store)
-        steps: Sequence[Mapping[str, Examined]] = [
-            {"a": noted({0: 1, 1: 1}), "b": noted({0: 1})},
-            {"a": noted({0: 5})},
-        ]
-        for step in steps:
-            store.prepare("shop", held, [], step)
+    def test_examined_is_replaced_table_by_table(self, store: PendingStore, held: Claim) -> None:
+        store.prepare("shop", held, [], {"a": noted({0: 1, 1: 1}), "b": noted({0: 1})})
+        store.prepare("shop", held, [], {"a": noted({0: 5})})
 
         assert {"a": noted({0: 5}), "b": noted({0: 1})} == store.examined("shop")
-        assert {"a": noted({0: 5})} == store.examined("shop", "a", "of nobody")
-        assert {} == store.examined("shop", "of nobody")
+        assert {"a": noted({0: 5})} == store.examined("shop", "a", "unknown")
+        assert {} == store.examined("shop", "unknown")
 
     def test_rules_are_kept_by_hash(self, store: PendingStore) -> None:
         store.keep_rules("shop", "r1", "name: shop\n# ünïcode")
@@ -341,9 +332,8 @@ class StoreContract:
         assert "other" == store.rules("shop", "r2")
 
     def test_everything_is_there_after_opening_again(
-        self, store: PendingStore, place: Path
+        self, store: PendingStore, held: Claim, place: Path
     ) -> None:
-        held = take(store)
         store.prepare("shop", held, [commit_of(0)], {"t": noted({0: 4})})
         store.keep_rules("shop", "r1", "text")
         store.close()
@@ -355,8 +345,9 @@ class StoreContract:
         assert "text" == again.rules("shop", "r1")
         again.close()
 
-    def test_a_store_is_used_by_many_threads_at_once(self, store: PendingStore) -> None:
-        held = take(store)
+    def test_a_store_is_used_by_many_threads_at_once(
+        self, store: PendingStore, held: Claim
+    ) -> None:
         all_commits = [commit_of(start * 3, epoch=start + 1) for start in range(40)]
 
         def both_phases(commit: Committable) -> None:

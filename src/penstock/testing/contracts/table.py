@@ -7,11 +7,11 @@ and run pytest. Each test gets a fresh catalog in `tmp_path`; nothing sleeps.
 
 from __future__ import annotations
 
-from penstock.testing.contracts.table_by_hand import ByHandTests
-from penstock.testing.contracts.table_history import TellingTests
+from penstock.testing.contracts.table_changes import ByHandTests, WideningTests
+from penstock.testing.contracts.table_history import HistoryTests
 from penstock.testing.contracts.table_landing import LandingTests
-from penstock.testing.contracts.table_widening import WideningTests
+from penstock.testing.contracts.table_writers import WriterTests
 
 
-class TableContract(LandingTests, TellingTests, WideningTests, ByHandTests):
+class TableContract(LandingTests, HistoryTests, WideningTests, ByHandTests, WriterTests):
     """Check one table format against the promises of its port."""

@@ -16,28 +16,20 @@ import pyarrow as pa
 import pytest
 
 from penstock.core.commits import Chain, Committable, DataFile, Landed
-from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import ConflictError, PenstockError
-from penstock.core.events import Event
 from penstock.core.schema import Schema
-from penstock.ports.tables import Table, TableDefinition, TableFormat, TableState, WriterFactory
+from penstock.observe.fanout import Observers
+from penstock.ports.tables import Table, TableDefinition, TableFormat, TableState
+from penstock.ports.writers import WriterFactory
 from penstock.rows.arrow_types import arrow_schema
-from penstock.testing.prepared import ORDERS, QUARANTINE, fence, orders, origin, prepared
+from penstock.testing.prepared import ORDERS, QUARANTINE, fence, orders, origin, prepared, rejects
 
 RETAIN = 25
 COLUMNS = {"topic": "_kafka_topic", "partition": "_kafka_partition", "offset": "_kafka_offset"}
 
 Ranges = Mapping[int, tuple[int, int]]
-
-
-class Quiet:
-    """Listen to nothing."""
-
-    def __call__(self, event: Event) -> None:
-        """Take no notice."""
-
-    def passed(self, point: CrashPoint) -> None:
-        """Pass by."""
+Quiet = Observers
+"""An observer of nothing: one made of none."""
 
 
 class TableBench:
@@ -52,7 +44,7 @@ class TableBench:
     """Whether a change carries a number that only grows: a version, a sequence number. Without it a
     rollback to a state lets a commit land that was examined on it before."""
     refused: ClassVar[tuple[type[PenstockError], ...]] = (ConflictError,)
-    """What a commit on a stale state raises. A catalog behind a network adds OutcomeUnknownError:
+    """What a commit on a stale state raises. A catalog over a network adds OutcomeUnknownError:
     its refusal may be the answer to an earlier delivery of the same request (protocol.md 5)."""
 
     layouts: ClassVar[tuple[TableDefinition, ...]] = (
@@ -76,7 +68,7 @@ class TableBench:
         raise NotImplementedError
 
     def foreign_append(self, table: Table) -> None:
-        """Append `foreign_row()` by the format's own writer, as a stranger would."""
+        """Append `foreign_row()` by the format's own writer, as another writer would."""
         raise NotImplementedError
 
     def roll_back(self, table: Table, snapshot: str) -> None:
@@ -84,7 +76,7 @@ class TableBench:
         raise NotImplementedError
 
     def drop(self, catalog: TableFormat, name: str) -> None:
-        """Drop a table with its data, as a stranger would."""
+        """Drop a table with its data, as another writer would."""
         raise NotImplementedError
 
     def snapshots(self, table: Table) -> list[str]:
@@ -97,11 +89,11 @@ class TableBench:
         return Path(unquote(urlparse(path).path) if path.startswith("file:") else path)
 
     def remove_file(self, table: Table, path: str) -> None:
-        """Remove a data file behind the table's back."""
+        """Remove a data file without the table's knowledge."""
         self.local_path(table, path).unlink()
 
     def truncate_file(self, table: Table, path: str) -> None:
-        """Cut a data file to half behind the table's back."""
+        """Cut a data file to half without the table's knowledge."""
         local = self.local_path(table, path)
         os.truncate(local, local.stat().st_size // 2)
 
@@ -121,7 +113,7 @@ class TableBench:
 
     @pytest.fixture
     def table(self, catalog: TableFormat) -> Table:
-        """Create a table whose ledger starts at 0 in two partitions."""
+        """Create a table with a ledger that starts at 0 in two partitions."""
         return self.create(catalog, origin(self.chain, {0: 0, 1: 0}))
 
     # Acts.
@@ -166,11 +158,30 @@ class TableBench:
         """Prepare a fence for the state's table."""
         return fence(given.pop("chain", self.chain), uuid=state.uuid, **given)
 
-    def land(self, table: Table, ranges: Ranges, **given: Any) -> str:
-        """Write, prepare and commit on a fresh state; give the snapshot."""
-        state = table.state(self.chain)
-        retain = given.pop("retain", RETAIN)
-        return table.commit(state, self.append(state, ranges, **given), retain=retain)
+    def land(self, table: Table, *ranges: Ranges, retain: int = RETAIN, **given: Any) -> str:
+        """Write, prepare and commit one after another on fresh states; give the last snapshot."""
+        snapshot = ""
+        for each in ranges:
+            state = table.state(self.chain)
+            snapshot = table.commit(state, self.append(state, each, **given), retain=retain)
+        return snapshot
+
+    def anchor(self, table: Table, ranges: Ranges, chain: Chain | None = None, **given: Any) -> str:
+        """Prepare and commit on a fresh state of a chain, without files unless some are given."""
+        chain = chain or self.chain
+        state = table.state(chain)
+        return table.commit(state, self.prepare(state, ranges, chain=chain, **given), retain=RETAIN)
+
+    def reject(self, table: Table, chain: Chain, coordinates: Sequence[tuple[int, int]]) -> str:
+        """Land quarantine rows of a chain from offset 0 to 10 of partition 0."""
+        files = self.write(table.state(chain), rejects(chain, coordinates))
+        return self.anchor(table, {0: (0, 10)}, chain, files=files)
+
+    def rolled_back(self, table: Table) -> None:
+        """Land offsets 0 to 2, then up to 5, and take the latter back as another writer would."""
+        first = self.land(table, {0: (0, 2)})
+        self.land(table, {0: (2, 5)})
+        self.roll_back(table, first)
 
     def ids(self, table: Table) -> list[int]:
         """List the ids of all live rows, ascending."""
@@ -178,14 +189,8 @@ class TableBench:
 
 
 def foreign_row() -> dict[str, Any]:
-    """Return the row a stranger appends: the id -1 and no source columns."""
-    return {
-        "id": -1,
-        "name": "foreign",
-        "_kafka_topic": None,
-        "_kafka_partition": None,
-        "_kafka_offset": None,
-    }
+    """Return the row that another writer appends: the id -1 and no source columns."""
+    return {**dict.fromkeys(ORDERS.names), "id": -1, "name": "foreign"}
 
 
 def batch_of(schema: Schema, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:

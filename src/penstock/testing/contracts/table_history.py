@@ -1,5 +1,5 @@
 # ruff: noqa: D102, PLR2004, SIM300 - the names of the tests are their sentences, and offsets are examples
-"""The telling half of the table contract: rollbacks, history, coordinates, missing files, trimming.
+"""The history half of the table contract: rollbacks, coordinates, missing files, trimming.
 
 Each test names what protocol.md 3 and the audit of protocol.md 1 ask of a table's metadata.
 """
@@ -7,11 +7,12 @@ Each test names what protocol.md 3 and the audit of protocol.md 1 ask of a table
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 
 import pyarrow as pa
 import pytest
 
-from penstock.core.commits import Chain
+from penstock.core.commits import Chain, Committable
 from penstock.core.errors import BugError, InvalidError
 from penstock.core.offsets import gaps_and_overlaps, span
 from penstock.core.scratch import SCRATCH
@@ -36,12 +37,11 @@ from penstock.testing.prepared import (
     orders,
     origin,
     positions,
-    rejects,
 )
 
 
-class TellingTests(TableBench):
-    """What a table tells of its past, and a catalog of a table that is not there yet."""
+class HistoryTests(TableBench):
+    """What a table reports of its past, and a catalog of a table that does not exist yet."""
 
     @pytest.mark.parametrize(
         "definition",
@@ -51,45 +51,42 @@ class TellingTests(TableBench):
             TableDefinition(ORDERS, partition_by=("day(id)",)),
             TableDefinition(ORDERS, sort_by=("nowhere",)),
             TableDefinition(ORDERS, identifier_fields=("nowhere",)),
+            TableDefinition(ORDERS, keys=("id",)),
+            TableDefinition(ORDERS, keys=("id", "nowhere")),
         ],
     )
-    def test_a_definition_is_judged_as_create_judges_it_and_no_table_is_made(
+    def test_a_definition_is_checked_as_create_checks_it_and_no_table_is_made(
         self, catalog: TableFormat, definition: TableDefinition
     ) -> None:
-        judged = _refusal(lambda: catalog.preview(self.name, definition))
+        refusal = _refusal(lambda: catalog.preview(self.name, definition))
 
         assert catalog.load(self.name) is None
-        assert judged == _refusal(lambda: catalog.create(self.name, definition, ()))
+        assert refusal == _refusal(lambda: catalog.create(self.name, definition, ()))
 
-    def test_a_preview_tells_which_records_a_new_table_takes(self, catalog: TableFormat) -> None:
+    def test_a_preview_says_which_records_a_new_table_takes(self, catalog: TableFormat) -> None:
+        fitting = attrgetter("schema", "can_widen", "not_empty", "identifiers", "reserved", "least")
         for number, definition in enumerate(self.layouts):
             name = self.name.replace("orders", f"orders_{number}")
             preview = catalog.preview(name, definition)
             created = catalog.create(name, definition, ()).state(self.chain)
 
-            assert _fitting(created) == _fitting(preview), definition
+            assert fitting(created) == fitting(preview), definition
 
-    def test_a_rollback_is_told(self, table: Table) -> None:
-        first = self.land(table, {0: (0, 2)})
-        self.land(table, {0: (2, 5)})
-        self.roll_back(table, first)
+    def test_a_rollback_is_reported(self, table: Table) -> None:
+        self.rolled_back(table)
 
         assert [0, 1] == self.ids(table)
         assert Verdict.ROLLED_BACK == table.state(self.chain).verdict
         assert table.state(self.chain).evidence
 
-    def test_a_rollback_stays_told_after_a_foreign_append(self, table: Table) -> None:
-        first = self.land(table, {0: (0, 2)})
-        self.land(table, {0: (2, 5)})
-        self.roll_back(table, first)
+    def test_a_rollback_stays_reported_after_a_foreign_append(self, table: Table) -> None:
+        self.rolled_back(table)
         self.foreign_append(table)
 
         assert Verdict.ROLLED_BACK == table.state(self.chain).verdict
 
-    def test_a_fence_after_a_rollback_moves_the_head_and_stays_told(self, table: Table) -> None:
-        first = self.land(table, {0: (0, 2)})
-        self.land(table, {0: (2, 5)})
-        self.roll_back(table, first)
+    def test_a_fence_after_a_rollback_moves_the_head_and_stays_reported(self, table: Table) -> None:
+        self.rolled_back(table)
         before = table.state(self.chain)
         table.commit(before, self.fence(before, held=claim(2)), retain=RETAIN)
         after = table.state(self.chain)
@@ -99,11 +96,7 @@ class TellingTests(TableBench):
         assert [0, 1] == self.ids(table)
 
     def test_a_rollback_arms_no_attempt_where_changes_are_numbered(self, table: Table) -> None:
-        first = self.land(table, {0: (0, 2)})
-        armed = table.state(self.chain)
-        attempt = self.append(armed, {0: (2, 4)})
-        self.land(table, {0: (2, 5)}, held=claim(2))
-        self.roll_back(table, first)
+        armed, attempt = self._armed(table)
         if self.numbered:
             with pytest.raises(self.refused):
                 table.commit(armed, attempt, retain=RETAIN)
@@ -113,11 +106,7 @@ class TellingTests(TableBench):
         assert ([0, 1] if self.numbered else [0, 1, 2, 3]) == self.ids(table)
 
     def test_a_fence_after_a_rollback_kills_the_attempt_it_armed(self, table: Table) -> None:
-        first = self.land(table, {0: (0, 2)})
-        armed = table.state(self.chain)
-        attempt = self.append(armed, {0: (2, 4)})
-        self.land(table, {0: (2, 5)}, held=claim(2))
-        self.roll_back(table, first)
+        armed, attempt = self._armed(table)
         state = table.state(self.chain)
         table.commit(state, self.fence(state, held=claim(2)), retain=RETAIN)
         with pytest.raises(self.refused):
@@ -132,19 +121,18 @@ class TellingTests(TableBench):
 
     def test_removed_and_truncated_files_are_missing(self, table: Table) -> None:
         state = table.state(self.chain)
-        kept, gone, cut = (self.write(state, orders({0: (n, n + 1)}))[0] for n in range(3))
-        self.remove_file(table, gone.path)
+        kept, removed, cut = (self.write(state, orders({0: (n, n + 1)}))[0] for n in range(3))
+        self.remove_file(table, removed.path)
         self.truncate_file(table, cut.path)
 
-        assert sorted([gone.path, cut.path]) == sorted(table.missing_files([kept, gone, cut]))
+        assert sorted([removed.path, cut.path]) == sorted(table.missing_files([kept, removed, cut]))
 
     def test_missing_finds_nothing_in_nothing(self, table: Table) -> None:
         assert [] == list(table.missing_files([]))
 
     def test_what_is_stated_of_files_is_what_they_hold(self, table: Table) -> None:
         assert [] == [*table.stated()]
-        self.land(table, {0: (0, 2), 1: (0, 1)})
-        self.land(table, {0: (2, 5)})
+        self.land(table, {0: (0, 2), 1: (0, 1)}, {0: (2, 5)})
         stated = [each for each in table.stated() if isinstance(each, StatedFile)]
 
         assert len(stated) == len([*table.stated()])
@@ -168,35 +156,29 @@ class TellingTests(TableBench):
         history = table.history(self.chain)
 
         assert (True, [], 0) == (history.complete, list(history.paths), history.foreign_commits)
-        assert {} == ranges_told(history)
+        assert {} == ranges_of(history)
 
-    def test_history_tells_a_gapless_chain(self, table: Table) -> None:
+    def test_history_reports_a_gapless_chain(self, table: Table) -> None:
         self.land(table, {0: (0, 2), 1: (0, 1)})
-        state = table.state(self.chain)
-        table.commit(state, self.prepare(state, {0: (2, 9)}), retain=RETAIN)
+        self.anchor(table, {0: (2, 9)})
         state = table.state(self.chain)
         table.commit(state, self.fence(state), retain=RETAIN)
         self.land(table, {0: (9, 12), 1: (1, 2)})
         history = table.history(self.chain)
 
         assert history.complete
-        assert {0: [(0, 2), (2, 9), (9, 12)], 1: [(0, 1), (1, 2)]} == ranges_told(history)
+        assert {0: [(0, 2), (2, 9), (9, 12)], 1: [(0, 1), (1, 2)]} == ranges_of(history)
 
-    def test_history_tells_each_commit_as_it_was_made(self, table: Table) -> None:
+    def test_history_reports_each_commit_as_it_was_made(self, table: Table) -> None:
         state = table.state(self.chain)
         commit = self.append(state, {0: (0, 3)})
         snapshot = table.commit(state, commit, retain=RETAIN)
-        told = table.history(self.chain).commits[-1]
+        reported = table.history(self.chain).commits[-1]
 
-        assert (commit.commit_id, snapshot, "append", 3, 1) == (
-            told.commit_id,
-            told.snapshot,
-            told.kind,
-            told.rows,
-            told.files,
-        )
-        assert progress_to_json(commit.progress) == [list(row) for row in told.progress]
-        assert told.timestamp_ms > 1_600_000_000_000
+        shown = attrgetter("commit_id", "snapshot", "kind", "rows", "files")
+        assert (commit.commit_id, snapshot, "append", 3, 1) == shown(reported)
+        assert progress_to_json(commit.progress) == [list(row) for row in reported.progress]
+        assert reported.timestamp_ms > 1_600_000_000_000
 
     def test_history_lists_each_live_file_once(self, table: Table) -> None:
         commits = []
@@ -216,29 +198,28 @@ class TellingTests(TableBench):
         history = table.history(self.chain)
 
         assert 1 == history.foreign_commits
-        assert {0: [(0, 2), (2, 4)]} == ranges_told(history)
+        assert {0: [(0, 2), (2, 4)]} == ranges_of(history)
 
     def test_coordinates_gives_every_row(self, table: Table) -> None:
-        self.land(table, {0: (0, 3), 1: (0, 2)})
-        self.land(table, {0: (3, 4)})
+        self.land(table, {0: (0, 3), 1: (0, 2)}, {0: (3, 4)})
         read = table.row_coordinates(COLUMNS)
 
         assert ["topic", "partition", "offset"] == read.column_names
         assert ["string", "int32", "int64"] == [str(kind) for kind in read.schema.types]
         expected = [(TOPIC, 0, n) for n in range(4)] + [(TOPIC, 1, n) for n in range(2)]
-        assert expected == rows_told(read)
+        assert expected == coordinates_of(read)
 
     def test_history_and_coordinates_of_a_state_are_as_they_were_then(self, table: Table) -> None:
         self.land(table, {0: (0, 2)})
         state = table.state(self.chain)
-        before = (table.history(self.chain), rows_told(table.row_coordinates(COLUMNS)))
+        before = (table.history(self.chain), coordinates_of(table.row_coordinates(COLUMNS)))
         self.land(table, {0: (2, 5), 1: (0, 1)})
 
         assert before == (
             table.history(self.chain, state),
-            rows_told(table.row_coordinates(COLUMNS, state)),
+            coordinates_of(table.row_coordinates(COLUMNS, state)),
         )
-        assert 6 == len(rows_told(table.row_coordinates(COLUMNS)))
+        assert 6 == len(coordinates_of(table.row_coordinates(COLUMNS)))
 
     def test_coordinates_at_some_offsets_gives_those_rows_alone(self, table: Table) -> None:
         assert 0 == table.row_coordinates(COLUMNS, offsets=pa.array([1])).num_rows
@@ -247,16 +228,14 @@ class TellingTests(TableBench):
         wanted = pa.array([1, 6, 99], pa.int64())
         read = table.row_coordinates(COLUMNS, offsets=wanted)
 
-        assert [(TOPIC, 0, 1), (TOPIC, 0, 6), (TOPIC, 1, 1)] == sorted(
-            tuple(row.values()) for row in read.to_pylist()
-        )
+        assert [(TOPIC, 0, 1), (TOPIC, 0, 6), (TOPIC, 1, 1)] == coordinates_of(read)
         assert ["string", "int32", "int64"] == [str(kind) for kind in read.schema.types]
         assert 0 == table.row_coordinates(COLUMNS, offsets=wanted.slice(0, 0)).num_rows
 
     def test_coordinates_keeps_duplicates(self, table: Table) -> None:
         state = table.state(self.chain)
         twice = [*self.write(state, orders({0: (0, 1)})), *self.write(state, orders({0: (0, 1)}))]
-        table.commit(state, self.prepare(state, {0: (0, 1)}, files=twice), retain=RETAIN)
+        self.anchor(table, {0: (0, 1)}, files=twice)
 
         assert [0, 0] == table.row_coordinates(COLUMNS)["offset"].to_pylist()
 
@@ -268,12 +247,8 @@ class TellingTests(TableBench):
     ) -> None:
         chain, other = (Chain(f"shop/lake.b.{n}", "lake.ops.quarantine") for n in ("a", "b"))
         table = self.create_quarantine(catalog, origin(chain, {0: 0, 1: 0}), origin(other, {0: 0}))
-        rows = {chain: [(0, 1), (0, 5), (1, 5), (0, 9)], other: [(0, 2), (0, 6)]}
-        for each, coordinates in rows.items():
-            state = table.state(each)
-            files = self.write(state, rejects(each, coordinates))
-            commit = self.prepare(state, {0: (0, 10)}, chain=each, files=files)
-            table.commit(state, commit, retain=RETAIN)
+        self.reject(table, chain, [(0, 1), (0, 5), (1, 5), (0, 9)])
+        self.reject(table, other, [(0, 2), (0, 6)])
         asked = [[TOPIC_ID, 0, TOPIC, 1, 9], [TOPIC_ID, 1, TOPIC, 6, 9]]
 
         assert [(TOPIC_ID, 0, 1), (TOPIC_ID, 0, 5)] == sorted(table.quarantined(chain, asked))
@@ -286,11 +261,8 @@ class TellingTests(TableBench):
     ) -> None:
         chain, other = (Chain(f"shop/lake.b.{n}", "lake.ops.quarantine") for n in ("a", "b"))
         table = self.create_quarantine(catalog, origin(chain, {0: 0, 1: 0}), origin(other, {0: 0}))
-        for each, coordinates in {chain: [(0, 1), (1, 5)], other: [(0, 2)]}.items():
-            state = table.state(each)
-            files = self.write(state, rejects(each, coordinates))
-            commit = self.prepare(state, {0: (0, 10)}, chain=each, files=files)
-            table.commit(state, commit, retain=RETAIN)
+        self.reject(table, chain, [(0, 1), (1, 5)])
+        self.reject(table, other, [(0, 2)])
         columns = ("offset", "code", "table")
 
         def read(name: str, ranges: list[list[object]] | None = None) -> list[tuple[object, ...]]:
@@ -315,17 +287,15 @@ class TellingTests(TableBench):
         assert [-1, *range(8)] == self.ids(table)
         assert positions({0: 8, 1: 0}) == self.landed(table).offsets
         assert Verdict.AGREED == table.state(self.chain).verdict
-        assert [] == gaps_and_overlaps(span(a, b) for a, b in ranges_told(history)[0])
-        assert 8 == ranges_told(history)[0][-1][1]
+        assert [] == gaps_and_overlaps(span(a, b) for a, b in ranges_of(history)[0])
+        assert 8 == ranges_of(history)[0][-1][1]
         if self.trims:
             kept = self.snapshots(table)
             assert own[-3:] == [snapshot for snapshot in own if snapshot in kept]
-            assert 4 == len(kept), "three of ours and the stranger's"
+            assert 4 == len(kept), "three of ours and the foreign one"
             assert not history.complete
 
-    def test_a_table_tells_what_it_is_and_how_much_a_commit_goes_through(
-        self, table: Table
-    ) -> None:
+    def test_a_table_says_what_it_is_and_how_much_a_commit_goes_through(self, table: Table) -> None:
         self.land(table, {0: (0, 1)})
         before = table.describe()
         self.land(table, {0: (1, 2)})
@@ -350,45 +320,44 @@ class TellingTests(TableBench):
         assert ["bronze.orders"] == list(catalog.names("bronze"))
         assert [] == self.rows(table)
 
-    def test_housekeeping_changes_nothing_that_can_be_told(self, table: Table) -> None:
+    def test_housekeeping_changes_nothing_that_can_be_reported(self, table: Table) -> None:
         for turn in range(3):
             self.land(table, {0: (turn, turn + 1)})
         before = table.state(self.chain)
         table.housekeep()
         after = table.state(self.chain)
 
-        assert (before.head, before.landed, before.verdict) == (
-            after.head,
-            after.landed,
-            after.verdict,
-        )
+        reported = attrgetter("head", "landed", "verdict")
+        assert reported(before) == reported(after)
         assert [0, 1, 2] == self.ids(table)
         self.land(table, {0: (3, 4)})
         assert [0, 1, 2, 3] == self.ids(table)
 
+    def _armed(self, table: Table) -> tuple[TableState, Committable]:
+        """Prepare a commit on a state that others replaced, and then rolled back to."""
+        first = self.land(table, {0: (0, 2)})
+        armed = table.state(self.chain)
+        attempt = self.append(armed, {0: (2, 4)})
+        self.land(table, {0: (2, 5)}, held=claim(2))
+        self.roll_back(table, first)
+        return armed, attempt
 
-def ranges_told(history: History) -> dict[int, list[tuple[int, int]]]:
-    """List the ranges a history tells by partition, in the order of the commits."""
-    told: dict[int, list[tuple[int, int]]] = {}
+
+def ranges_of(history: History) -> dict[int, list[tuple[int, int]]]:
+    """List the ranges of a history by partition, in the order of the commits."""
+    reported: dict[int, list[tuple[int, int]]] = {}
     for commit in history.commits:
         for _, partition, _, start, stop in commit.progress:
-            told.setdefault(partition, []).append((start, stop))
-    return told
+            reported.setdefault(partition, []).append((start, stop))
+    return reported
 
 
-def rows_told(read: pa.Table) -> list[tuple[str, int, int]]:
+def coordinates_of(read: pa.Table) -> list[tuple[str, int, int]]:
     """List coordinates in order."""
     return sorted(tuple(row.values()) for row in read.to_pylist())
 
 
-def _fitting(state: TableState) -> tuple[object, ...]:
-    """Return what of a state decides which records fit."""
-    bounds = (state.not_empty, state.identifiers, state.reserved, dict(state.least))
-    return (state.schema, state.can_widen, *bounds)
-
-
 def _refusal(act: Callable[[], object]) -> str:
-    """Return the code by which something is refused; "" where it is not."""
     try:
         act()
     except InvalidError as error:

@@ -15,11 +15,7 @@ from threading import Barrier
 import pytest
 
 from penstock.core.commits import Chain, Committable, landed_after
-from penstock.core.errors import (
-    InvalidError,
-    PenstockError,
-    UnavailableError,
-)
+from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.ports.tables import Table, TableDefinition, TableFormat, TableState, Verdict
 from penstock.testing.contracts.table_fixture import RETAIN, TableBench
 from penstock.testing.prepared import (
@@ -51,20 +47,14 @@ HOSTILE_NAMES = (
 Prepare = Callable[[TableBench, TableState], Committable]
 
 
-def _append(bench: TableBench, state: TableState) -> Committable:
-    return bench.append(state, {0: (0, 3)})
-
-
-def _anchor(bench: TableBench, state: TableState) -> Committable:
-    return bench.prepare(state, {0: (0, 3)})
-
-
-def _fence(bench: TableBench, state: TableState) -> Committable:
-    return bench.fence(state)
-
-
 any_kind = pytest.mark.parametrize(
-    "prepare", [_append, _anchor, _fence], ids=["append", "anchor", "fence"]
+    "prepare",
+    [
+        lambda bench, state: bench.append(state, {0: (0, 3)}),
+        lambda bench, state: bench.prepare(state, {0: (0, 3)}),
+        lambda bench, state: bench.fence(state),
+    ],
+    ids=["append", "anchor", "fence"],
 )
 
 
@@ -84,12 +74,12 @@ class LandingTests(TableBench):
     def test_a_table_that_is_not_there_is_not_found(self, catalog: TableFormat) -> None:
         assert catalog.load(self.name) is None
 
-    def test_properties_are_judged_without_making_a_table(self, catalog: TableFormat) -> None:
+    def test_properties_are_checked_without_making_a_table(self, catalog: TableFormat) -> None:
         catalog.require_properties(self.name, {})
 
         assert catalog.load(self.name) is None
 
-    def test_a_created_table_stands_at_its_first_ledger(self, catalog: TableFormat) -> None:
+    def test_a_created_table_is_at_its_first_ledger(self, catalog: TableFormat) -> None:
         first = origin(self.chain, {0: 5, 1: 0})
         state = self.create(catalog, first).state(self.chain)
 
@@ -166,12 +156,9 @@ class LandingTests(TableBench):
             table.commit(state, commit, retain=RETAIN)
 
             assert landed_after(state.landed, commit) == self.landed(table)
-        assert (3, "host-2", "rules-1", 1000) == (
-            self.landed(table).generation,
-            self.landed(table).owner,
-            self.landed(table).rules_hash,
-            self.landed(table).valid_through_ms,
-        )
+        found = self.landed(table)
+        reported = (found.generation, found.owner, found.rules_hash, found.valid_through_ms)
+        assert (3, "host-2", "rules-1", 1000) == reported
 
     def test_several_files_land_in_one_commit(self, table: Table) -> None:
         state = table.state(self.chain)
@@ -184,23 +171,19 @@ class LandingTests(TableBench):
 
     def test_a_ledger_of_many_partitions_comes_back_whole(self, catalog: TableFormat) -> None:
         table = self.create(catalog, origin(self.chain, dict.fromkeys(range(200), 10**12)))
-        state = table.state(self.chain)
         ranges = {number: (10**12, 10**12 + number + 1) for number in range(200)}
-        table.commit(state, self.prepare(state, ranges), retain=RETAIN)
+        self.anchor(table, ranges)
 
         assert positions({n: stop for n, (_, stop) in ranges.items()}) == self.landed(table).offsets
 
     def test_a_new_partition_joins_with_its_origin(self, table: Table) -> None:
-        state = table.state(self.chain)
-        commit = self.append(state, {2: (7, 9)}, origins={0: 99, 2: 7})
-        table.commit(state, commit, retain=RETAIN)
+        self.land(table, {2: (7, 9)}, origins={0: 99, 2: 7})
 
         assert positions({0: 0, 1: 0, 2: 9}) == self.landed(table).offsets
 
     def test_an_anchor_moves_progress_without_files(self, table: Table) -> None:
         self.land(table, {0: (0, 2)})
-        state = table.state(self.chain)
-        table.commit(state, self.prepare(state, {0: (2, 50), 1: (0, 7)}), retain=RETAIN)
+        self.anchor(table, {0: (2, 50), 1: (0, 7)})
 
         assert positions({0: 50, 1: 7}) == self.landed(table).offsets
         assert [0, 1] == self.ids(table)
@@ -237,8 +220,7 @@ class LandingTests(TableBench):
     def test_an_anchor_in_between_makes_a_state_stale(self, table: Table, prepare: Prepare) -> None:
         stale = table.state(self.chain)
         late = prepare(self, stale)
-        anchor = self.prepare(stale, {1: (0, 9)}, held=claim(2))
-        table.commit(stale, anchor, retain=RETAIN)
+        self.anchor(table, {1: (0, 9)}, held=claim(2))
         with pytest.raises(self.refused):
             table.commit(stale, late, retain=RETAIN)
 
@@ -331,10 +313,8 @@ class LandingTests(TableBench):
         chains = [Chain(f"shop/{name}", "lake.ops.quarantine") for name in ("lake.b.a", "*")]
         table = self.create_quarantine(catalog, *(origin(chain, {0: 0}) for chain in chains))
         for turn, chain in enumerate(chains):
-            state = table.state(chain)
-            table.commit(state, self.prepare(state, {0: (0, 4 + turn)}, chain=chain), retain=RETAIN)
-        state = table.state(chains[0])
-        table.commit(state, self.prepare(state, {0: (4, 9)}, chain=chains[0]), retain=RETAIN)
+            self.anchor(table, {0: (0, 4 + turn)}, chain)
+        self.anchor(table, {0: (4, 9)}, chains[0])
 
         assert [positions({0: 9}), positions({0: 5})] == [
             self.landed(table, chain).offsets for chain in chains
@@ -343,8 +323,8 @@ class LandingTests(TableBench):
     def test_a_race_of_two_chains_loses_and_doubles_nothing(self, catalog: TableFormat) -> None:
         chains = [Chain(f"shop/lake.b.{name}", "lake.ops.quarantine") for name in ("a", "b")]
         table = self.create_quarantine(catalog, *(origin(chain, {0: 0}) for chain in chains))
-        first, second = (table.state(chain) for chain in chains)
-        table.commit(first, self.prepare(first, {0: (0, 3)}, chain=chains[0]), retain=RETAIN)
+        second = table.state(chains[1])
+        self.anchor(table, {0: (0, 3)}, chains[0])
         commit = self.prepare(second, {0: (0, 4)}, chain=chains[1])
         try:
             table.commit(second, commit, retain=RETAIN)
@@ -384,7 +364,7 @@ class LandingTests(TableBench):
         assert origin(self.chain, {0: 0, 1: 0}) == self.landed(again)
         assert [] == self.ids(again)
 
-    def test_progress_of_a_topic_made_again_stands_beside_the_old(self, table: Table) -> None:
+    def test_progress_of_a_topic_made_again_is_next_to_the_old(self, table: Table) -> None:
         self.land(table, {0: (0, 2)})
         state = table.state(self.chain)
         commit = self.prepare(state, {5: (3, 4)}, origins={5: 3})

@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
+
 from penstock.core.errors import DecisionNeededError
 
 
@@ -52,6 +54,15 @@ def die(job: str) -> str:
     if order["number"] == 0 and _count(order) <= order["deaths"]:
         os.kill(os.getpid(), signal.SIGKILL)
     return f"done {order['number']} by {os.getpid() != 0}"
+
+
+def lose_executor(job: str) -> str:
+    """Count the attempt; the first one at job 0 kills the executor that it runs in."""
+    order = json.loads(job)
+    if _count(order) == 1 and order["number"] == 0:
+        next(each for each in psutil.Process().parents() if each.name() == "java").kill()
+        time.sleep(60)
+    return f"done {order['number']}"
 
 
 def hold(job: str) -> str:

@@ -1,4 +1,4 @@
-"""Connectors are found by their entry points; what is missing or foreign is told by its name."""
+"""Connectors are found by their entry points; what is missing or foreign is reported by its name."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import pytest
 from penstock.app.assembly import connectors
 from penstock.app.assembly.connectors import GROUP
 from penstock.core.errors import InvalidError
+from penstock.ports.connectors import LogConnector
 
 ASKED: list[tuple[str, Callable[[], object]]] = [
     ("P180", lambda: connectors.connector("nobody")),
     ("P181", lambda: connectors.table_connector("hudi")),
     ("P182", lambda: connectors.store_connector("redis://here")),
-    ("P183", lambda: connectors.log_connector("iceberg")),
+    ("P183", lambda: connectors.connector_of(LogConnector, "iceberg")),
     ("P675", lambda: connectors.registry_connector("ldap://here")),
 ]
 FOREIGN = {
@@ -30,14 +31,14 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize(("code", "ask"), ASKED)
-def test_a_connector_that_is_not_there_is_told(code: str, ask: Callable[[], object]) -> None:
-    with pytest.raises(InvalidError) as told:
+def test_a_connector_that_is_not_there_is_reported(code: str, ask: Callable[[], object]) -> None:
+    with pytest.raises(InvalidError) as raised:
         ask()
 
-    assert code == told.value.code
+    assert code == raised.value.code
 
 
-def test_installed_packages_are_looked_through_once_for_all_tables(
+def test_installed_packages_are_searched_once_for_all_tables(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     connectors.table_connector.cache_clear()
@@ -64,6 +65,6 @@ def test_a_package_that_brings_something_else_is_refused(
     (distribution / "entry_points.txt").write_text(f"[{GROUP}]\n{name} = {name}:connector\n")
     monkeypatch.syspath_prepend(tmp_path)
 
-    with pytest.raises(InvalidError, match=name) as told:
+    with pytest.raises(InvalidError, match=name) as raised:
         connectors.connector(name)
-    assert code == told.value.code
+    assert code == raised.value.code

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 import yaml
 from tests.messy import TOPICS, Values, batch, of
 
 from penstock.app.assembly.process import SystemClock
 from penstock.app.init.draft import draft, setting_for, text_of
-from penstock.app.init.rule import EMPTY, Rule, Setting, drafted
-from penstock.app.init.topics import Looked, Topic, chosen, topic_of
+from penstock.app.init.rule import NO_RECORDS, Rule, Setting, drafted
+from penstock.app.init.topics import SampledTopics, Topic, chosen, topic_of
 from penstock.connectors.memory.cluster import MemoryCluster, Message
 from penstock.connectors.memory.log import MemoryLog, MemoryReader
 from penstock.core.errors import InvalidError
@@ -35,7 +38,7 @@ def rule(
 
 def spec(rules: Sequence[Rule], to: Format = "iceberg") -> tuple[str, Pipeline]:
     """Write the spec of some rules, and load it."""
-    text = text_of("localhost:9092", to, "landing", None, Looked(tuple(rules)))
+    text = text_of("localhost:9092", to, "landing", None, SampledTopics(tuple(rules)))
     return text, loads(text, base=Path("/nowhere"))
 
 
@@ -44,11 +47,40 @@ def spec(rules: Sequence[Rule], to: Format = "iceberg") -> tuple[str, Pipeline]:
 def test_a_messy_topic_gets_a_rule_that_takes_its_records(topic: str, to: Format) -> None:
     found = rule(TOPICS[topic], to, topic=topic)
 
-    assert ("", {"P302": 1} if topic == "mostly" else {}) == (found.unfit, found.refused)
+    assert ("", {"P302": 1} if topic == "mostly" else {}) == (found.excluded, found.rejected)
     text, pipeline = spec([found], to)
     assert topic == pipeline.tables[0].from_
     assert {n: str(h.type) for n, h in found.hints.items()} == pipeline.tables[0].schema_.hints
     assert ("quarantine takes 1: P302 (1)" in text) == (topic == "mostly")
+
+
+@pytest.mark.parametrize("to", FORMATS)
+@pytest.mark.parametrize("topic", ["debezium", "flattened", "dms", "maxwell", "canal"])
+@pytest.mark.parametrize("key", [{"id": 1}, {"schema": {}, "payload": {"id": 1}}])
+def test_change_events_come_with_the_rule_for_one_row_a_key(
+    topic: str, to: Format, key: dict[str, Any]
+) -> None:
+    records = batch(TOPICS[topic])
+    keys = pa.array([json.dumps(key).encode()] * len(records), pa.binary())
+    records = records.set_column(records.schema.get_field_index("key"), "key", keys)
+    found = drafted(Topic(topic, 2, len(records), records), Setting(to, None, None))
+    text, pipeline = spec([found], to)
+
+    assert ("append", ("id",)) == (pipeline.tables[0].mode, found.keys)
+    keyed = re.sub(r"# (mode: cdc|keys: )", r"\1", text)
+    table = loads(keyed, base=Path("/nowhere")).tables[0]
+    assert ("cdc", ["id"]) == (table.mode, [*table.keys])
+
+
+@pytest.mark.parametrize("key", [None, b"1", b"{", b'{"no": 1}', b'{"customer": 1}'])
+def test_keys_that_are_no_columns_are_left_to_the_reader(key: bytes | None) -> None:
+    records = batch(TOPICS["debezium"])
+    records = records.set_column(2, "key", pa.array([key] * len(records), pa.binary()))
+    found = drafted(Topic("t", 1, len(records), records), Setting("iceberg", None, None))
+    text, _ = spec([found])
+
+    assert () == found.keys
+    assert "# keys: [id]   # or what the primary key is" in text
 
 
 def test_all_messy_topics_make_one_spec() -> None:
@@ -57,6 +89,12 @@ def test_all_messy_topics_make_one_spec() -> None:
     names = [name for name in TOPICS if name != "nulls"]
     assert names == [table.from_ for table in pipeline.tables]
     assert names == yaml.safe_load(text)["kafka"]["topics"]
+
+
+def test_a_draft_says_where_few_numbers_make_a_double_of_a_long() -> None:
+    text, _ = spec([rule([b'{"count": 1}'] * 298 + [b'{"count": 0.5}'] * 2)])
+
+    assert "count: double  # mostly long: 2 of 300 have a fraction or exponent" in text
 
 
 def test_values_that_fit_no_column_are_rescued_only_where_there_are_some() -> None:
@@ -88,8 +126,8 @@ def test_a_rule_whose_table_would_be_parked_is_left_out_with_its_reason() -> Non
     values = [*of(*({"id": n} for n in range(97))), b"{", b"{", b"{"]
     few, many = rule(values, records=100), rule(values, topic="u", records=10_000)
 
-    assert ("", {"P302": 3}) == (few.unfit, few.refused)
-    assert "stop_above" in many.unfit
+    assert ("", {"P302": 3}) == (few.excluded, few.rejected)
+    assert "stop_above" in many.excluded
     text, pipeline = spec([few, many])
     assert ["t"] == [table.from_ for table in pipeline.tables]
     assert '# - from: "u"' in text
@@ -101,9 +139,9 @@ def test_a_topic_without_records_is_named_and_gets_no_rule() -> None:
     tombstones = rule([None, None], topic="gone")
     text, pipeline = spec([nothing, tombstones, rule(TOPICS["orders"])])
 
-    assert (EMPTY, EMPTY) == (nothing.unfit, tombstones.unfit)
+    assert (NO_RECORDS, NO_RECORDS) == (nothing.excluded, tombstones.excluded)
     assert ["t"] == [table.from_ for table in pipeline.tables]
-    assert text.count(EMPTY) == 2
+    assert text.count(NO_RECORDS) == 2
 
 
 def test_records_that_give_a_table_no_column_get_no_rule() -> None:
@@ -122,7 +160,7 @@ def test_names_in_records_stay_names() -> None:
     assert {*names} - {"key'", "x\u2028y"} == pipeline.tables[0].schema_.hints.keys()
 
 
-def test_what_a_schema_tells_and_delta_has_no_type_for_gets_one() -> None:
+def test_what_a_schema_reports_and_delta_has_no_type_for_gets_one() -> None:
     found = rule(TOPICS["debezium-schema"], "delta").hints
 
     assert {"uid": "string", "opens": "long"} == {n: str(h.type) for n, h in found.items()}
@@ -131,7 +169,7 @@ def test_what_a_schema_tells_and_delta_has_no_type_for_gets_one() -> None:
 def test_avro_without_a_registry_says_what_to_give() -> None:
     found = rule([b"\0\0\0\0\7\2a"])
 
-    assert "--registry" in found.unfit
+    assert "--registry" in found.excluded
 
 
 def test_avro_with_a_registry_lands(tmp_path: Path) -> None:
@@ -140,14 +178,18 @@ def test_avro_with_a_registry_lands(tmp_path: Path) -> None:
     setting = setting_for("iceberg", f"mock://{tmp_path}")
     found = drafted(Topic("t", 1, 1, batch([b"\0\0\0\0\7\2"])), setting)
 
-    assert ({"format": "avro"}, "", {}) == (found.settings["records"], found.unfit, found.refused)
+    assert ({"format": "avro"}, "", {}) == (
+        found.settings["records"],
+        found.excluded,
+        found.rejected,
+    )
 
 
 @pytest.mark.parametrize(
     ("brokers", "registry", "code"),
     [("localhost:9092", "nonsense", "P150"), ("local host", None, "P125")],
 )
-def test_an_address_that_is_none_is_told_as_in_a_spec(
+def test_an_address_that_is_none_is_reported_as_in_a_spec(
     brokers: str, registry: str | None, code: str
 ) -> None:
     with pytest.raises(SpecError) as refused:
@@ -156,7 +198,7 @@ def test_an_address_that_is_none_is_told_as_in_a_spec(
     assert code == refused.value.code
 
 
-def test_a_topic_is_looked_at_between_its_ends_as_plan_does() -> None:
+def test_a_topic_is_read_between_its_ends_as_plan_does() -> None:
     cluster = MemoryCluster()
     cluster.create("t", 1)
     cluster.send("t", *[Message(b'{"n": 1}')] * 5000, *[Message(b'{"n": "x"}')] * 5000)
@@ -203,6 +245,7 @@ def test_topics_are_chosen_by_name_or_pattern(topics: str | None, found: list[st
     ("topics", "hint"),
     [
         ("order", "--topics orders"),
+        ("nosuch", "there are orders, payments; choose as in  --topics"),
         ("/^x/", "orders"),
         ("/(/", ""),
         (",", "orders"),

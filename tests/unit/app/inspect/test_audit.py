@@ -21,6 +21,7 @@ from penstock.rows.route import sql_values
 from penstock.rows.route.filters import DynamicRoute, RecordFilter, SqlExpression
 
 BY_KIND = f"{CATALOG}.bronze.of_{{kind}}"
+EMPTY = f"{CATALOG}.bronze.empty"
 OF_A = f"{CATALOG}.bronze.of_a"
 KIND = Struct((Field("kind", Kind.STRING),))
 
@@ -41,9 +42,17 @@ def audited(world: World, name: str = ORDERS, *, rows: bool = True, **parts: obj
 
 def sums(found: TableAudit) -> tuple[int, int, int, int, int]:
     assert found.problem is None, found.problem
-    assert found.census is not None
-    of = found.census
-    return of.records, of.rows, of.quarantined, of.skipped, of.unchecked
+    assert found.row_count is not None
+    of = found.row_count
+    return of.records, of.rows, of.quarantined, of.filtered, of.unchecked
+
+
+def test_a_table_of_an_empty_topic_beside_one_that_landed_is_not_missing() -> None:
+    world = World(MemoryGround(), routes={"orders": [ORDERS], "empty": [EMPTY]})
+    world.send("orders", 1)
+    world.run()
+
+    assert "nothing has landed in" in str(audited(world, EMPTY).problem)
 
 
 class Passing:
@@ -73,10 +82,10 @@ class _Passed:
         return found
 
 
-# Beside a run.
+# Next to a run.
 
 
-def test_a_run_that_goes_on_beside_it_breaks_nothing() -> None:
+def test_a_run_that_goes_on_with_it_breaks_nothing() -> None:
     world = World(MemoryGround())
     world.send("orders", 5)
     world.send_raw("orders", b"no json")
@@ -93,7 +102,7 @@ def test_a_run_that_goes_on_beside_it_breaks_nothing() -> None:
     assert (6, 5, 1, 0, 0) == sums(found)
 
 
-def test_a_retry_beside_it_breaks_nothing() -> None:
+def test_a_retry_with_it_breaks_nothing() -> None:
     world = World(MemoryGround())
     world.send("orders", 2)
     world.run()
@@ -119,7 +128,7 @@ def test_a_retry_beside_it_breaks_nothing() -> None:
 
 
 @pytest.mark.parametrize("trimmed", [False, True])
-def test_a_partition_without_records_since_the_start_is_not_lost(trimmed: bool) -> None:
+def test_a_partition_without_records_since_the_start_is_not_lost(trimmed: bool, capsys) -> None:
     world = World(MemoryGround(), partitions=2, start="latest")
     world.send("orders", 5)
     world.send("orders", 4, partition=1)
@@ -135,11 +144,12 @@ def test_a_partition_without_records_since_the_start_is_not_lost(trimmed: bool) 
 
     assert () == found.breaks
     assert (5, 5, 0, 0, 0) == sums(found)
-    assert found.census is not None
-    assert trimmed == any("where it began" in each for each in found.census.untold)
+    assert found.row_count is not None
+    assert trimmed == any("where it began" in each for each in found.row_count.not_compared)
+    assert trimmed == ("chain: history kept for the newest " in shown(found, capsys))
 
 
-def test_a_record_that_is_lost_first_after_the_start_is_told() -> None:
+def test_a_record_that_is_lost_first_after_the_start_is_reported() -> None:
     world = World(MemoryGround(), start="latest")
     world.send("orders", 5)
     world.run()
@@ -171,13 +181,13 @@ def test_what_a_table_has_not_read_yet_is_counted_as_waiting(capsys) -> None:
 
     assert () == found.breaks
     assert (5, 5, 0, 0, 0) == sums(found)
-    assert 3 == found.waiting
+    assert 3 == found.lag_records
     text = shown(found, capsys)
-    assert "  waiting: 3 records of its topics in Kafka, which it has not read yet" in text
+    assert "  lag: 3 records of its topics in Kafka, which it has not read yet" in text
     assert "every record that it has read landed once" in text
 
 
-def test_a_parked_and_empty_table_tells_how_many_records_wait(capsys) -> None:
+def test_a_parked_and_empty_table_reports_how_many_records_wait(capsys) -> None:
     world = World(MemoryGround(), stop_above_share=0.5)
     make(world, ORDERS)
     world.run()
@@ -189,22 +199,25 @@ def test_a_parked_and_empty_table_tells_how_many_records_wait(capsys) -> None:
 
     assert () == found.breaks
     assert (0, 0, 0, 0, 0) == sums(found)
-    assert 160 == found.waiting
+    assert 160 == found.lag_records
     text = shown(found, capsys)
-    assert "waiting: 160 records" in text
+    assert "lag: 160 records" in text
     assert "every record landed once" not in text
 
 
-def test_nothing_is_told_of_waiting_where_all_was_read(capsys) -> None:
+def test_nothing_is_reported_of_waiting_where_all_was_read(capsys) -> None:
     world = World(MemoryGround())
     world.send("orders", 5)
     world.run()
 
     found = audited(world)
 
-    assert 0 == found.waiting
-    assert "waiting" not in shown(found, capsys)
-    assert "ok: chain gapless, every record landed once" in shown(found, capsys)
+    assert 0 == found.lag_records
+    assert "lag:" not in shown(found, capsys)
+    text = shown(found, capsys)
+    assert "  chain: 1 commit recorded, 1 file\n" in text
+    assert "+ 0 filtered\n" in text
+    assert "ok: chain gapless, every record landed once" in text
 
 
 def test_what_waits_in_a_partition_without_a_leader_is_not_known(capsys) -> None:
@@ -216,18 +229,18 @@ def test_what_waits_in_a_partition_without_a_leader_is_not_known(capsys) -> None
     found = audited(world, rows=False)
 
     assert found.problem is None
-    assert found.waiting is None
-    assert "waiting: ? records" in shown(found, capsys)
+    assert found.lag_records is None
+    assert "lag: ? records" in shown(found, capsys)
 
 
-def test_rows_that_are_gone_come_with_the_commands_that_bring_them_back(capsys) -> None:
+def test_missing_rows_come_with_the_commands_that_bring_them_back(capsys) -> None:
     world = World(MemoryGround())
     world.send("orders", 5)
     world.run()
     stored = world.ground.warehouse.get(catalog_name(ORDERS))
     whole = stored.contents
     head = whole.snapshots[whole.head]
-    emptied = replace(head, id="s-by-hand", parent=head.id, files=(), summary=None)
+    emptied = replace(head, id="s-by-hand", parent=head.id, files=(), commit=None)
     stored.contents = whole.with_snapshot(emptied)
 
     text = shown(audited(world), capsys)
@@ -247,7 +260,7 @@ def test_what_waits_for_a_table_that_is_not_there_is_a_number_of_its_own() -> No
 
     assert found.problem is not None
     assert "P461" == found.problem.code
-    assert 5 == found.waiting
+    assert 5 == found.lag_records
 
 
 def test_a_table_that_exists_and_that_no_run_has_touched_is_not_broken() -> None:
@@ -345,7 +358,7 @@ def test_what_a_route_was_too_slow_for_is_counted_where_its_table_refused_or_lan
 # Topics that were made again, or are no more.
 
 
-def test_rows_of_a_topic_that_was_made_again_cannot_be_told_apart() -> None:
+def test_rows_of_a_topic_that_was_made_again_cannot_be_distinguished(capsys) -> None:
     world = World(MemoryGround())
     world.send("orders", 3)
     world.run()
@@ -357,10 +370,33 @@ def test_rows_of_a_topic_that_was_made_again_cannot_be_told_apart() -> None:
 
     found = audited(world)
     assert () == found.breaks
-    assert found.census is not None
-    (told,) = found.census.untold
-    assert told.startswith("orders: the topic was created again")
+    assert found.row_count is not None
+    (reported,) = found.row_count.not_compared
+    assert reported.startswith("orders: the topic was created again")
     assert (0, 5, 0, 0, 5) == sums(found)
+    text = shown(found, capsys)
+    assert "  ok: chain gapless; rows not compared in 1 partition\n" in text
+    assert "every record" not in text
+
+
+# Records that Kafka gave up.
+
+
+def test_records_that_were_given_up_to_retention_are_named(capsys) -> None:
+    world = World(MemoryGround())
+    world.send("orders", 3)
+    world.run()
+    world.send("orders", 10)
+    world.delete_before("orders", 0, 8)
+    assert {ORDERS: "P252"} == world.run().parked
+    assert {} == world.run(accept=("gap",)).parked
+
+    found = audited(world)
+
+    assert () == found.breaks
+    text = shown(found, capsys)
+    assert "  no row: orders[0]: 5 offsets between 3 and 8, which Kafka no longer has" in text
+    assert "ok: chain gapless, every record that Kafka still has landed once" in text
 
 
 # Silence.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from penstock.app.inspect.notebook_tables import NotebookTable
-from penstock.app.inspect.plan.forecast import Beginning, Plan, TablePlan
+from penstock.app.inspect.plan.forecast import Plan, StartRange, TablePlan
 
 PLAN = Plan(
     "shop",
-    (TablePlan("lake.a", create=True, columns=(("id", "long"),), beginnings=(
-        Beginning("orders", 0, 0, 7, "kafka.start: earliest"),
+    (TablePlan("lake.a", create=True, columns=(("id", "long"),), ranges=(
+        StartRange("orders", 0, 0, 7, "kafka.start: earliest"),
     )),),
 )  # fmt: skip
 

@@ -39,7 +39,7 @@ def test_bytes_that_are_json_are_shown_decoded() -> None:
         (2**63 - 1, f"{2**63 - 1} ms since 1970"),
     ],
 )
-def test_a_timestamp_of_any_number_is_told(stamp_ms: int, shown: str) -> None:
+def test_a_timestamp_of_any_number_is_reported(stamp_ms: int, shown: str) -> None:
     batch = pa.record_batch(
         {
             "offset": pa.array([7]),
@@ -77,22 +77,22 @@ class Slow:
             yield SimpleNamespace(batch=batch, reached=covered.stop)
 
 
-def newest(partitions, unheard=str):
+def newest(partitions, unanswered=str):
     slow = Slow()
     bounds = {part(n): Bounds(0, 3, 3) for n in partitions}
     view = SimpleNamespace(
         bounds=bounds, reader=slow, environment=SimpleNamespace(clock=slow.clock)
     )
-    return peek._heard(peek._newest(view, [*bounds], 2, 10.0), unheard)
+    return peek._answered(peek._newest(view, [*bounds], 2, 10.0), unanswered)
 
 
-def test_a_partition_that_gives_nothing_in_time_is_left_out_and_told():
-    told = []
+def test_a_partition_that_gives_nothing_in_time_is_left_out_and_reported():
+    reported = []
 
     assert {part(0): 2} == {
-        at: batch.num_rows for at, batch in newest((1, 0, 2), told.append).items()
+        at: batch.num_rows for at, batch in newest((1, 0, 2), reported.append).items()
     }
-    assert [part(1), part(2)] == told
+    assert [part(1), part(2)] == reported
 
 
 def test_partitions_that_all_give_nothing_are_an_answer_to_wait_for():

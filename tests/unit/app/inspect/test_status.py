@@ -35,7 +35,7 @@ def placed(store: str, base: Path) -> Path:
 @pytest.mark.parametrize(
     "store", [*DOCUMENTED, "postgresql://u:pa/ss@h/db", "postgresql://u:p[w@h/db"]
 )
-def test_beside_a_database_it_is_in_the_state_of_the_working_folder(
+def test_with_a_database_it_is_in_the_state_of_the_working_folder(
     store: str, tmp_path: Path
 ) -> None:
     assert len(DOCUMENTED) > 2
@@ -50,7 +50,7 @@ def test_beside_a_database_it_is_in_the_state_of_the_working_folder(
         ("sqlite:////srv/state/b.db", "/srv/state/shop.status.json"),
     ],
 )
-def test_beside_a_store_that_is_a_file_it_is_in_its_folder(
+def test_with_a_store_that_is_a_file_it_is_in_its_folder(
     store: str, place: str, tmp_path: Path
 ) -> None:
     assert tmp_path / place == placed(store, tmp_path)

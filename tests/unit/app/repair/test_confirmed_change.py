@@ -30,6 +30,13 @@ def test_without_a_name_and_a_terminal_it_is_a_dry_run(capsys, monkeypatch) -> N
     assert "Nothing was changed. To apply this:  --yes shop" in capsys.readouterr().err
 
 
+def test_a_change_that_changes_nothing_asks_for_no_consent(capsys) -> None:
+    stays = Step("3 records still do not fit: P302; they stay open", changes=False)
+
+    assert not confirmed(Change("shop", (stays,)), None)
+    assert "--yes" not in capsys.readouterr().err
+
+
 def test_a_change_without_steps_is_none(capsys) -> None:
     assert not confirmed(Change("shop", ()), "shop")
     assert "nothing to do" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What a storage says, sorted by who must act."""
+"""What a storage says, sorted by the action that it needs."""
 
 from __future__ import annotations
 

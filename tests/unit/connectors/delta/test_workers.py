@@ -32,7 +32,7 @@ def test_a_writer_works_without_the_driver_s_libraries():
         "import pyarrow as pa\n"
         "from penstock.connectors.delta import connector\n"
         "from penstock.connectors.delta.schema.column_mapping import Stored\n"
-        "from penstock.connectors.delta.write.target import Target, target_to_json\n"
+        "from penstock.connectors.delta.files.target import Target, target_to_json\n"
         "from penstock.core.schema import Field, Kind, Struct\n"
         "class Quiet:\n"
         "    def passed(self, point): pass\n"

@@ -38,6 +38,7 @@ def database(text):
         (HERE, database("server closed the connection unexpectedly"), OutcomeUnknownError),
         (HERE, OSError(errno.ENOSPC, "No space left on device"), UnavailableError),
         (HERE, PermissionError(errno.EACCES, "no"), InvalidError),
+        (HERE, FileNotFoundError(errno.ENOENT, "Cannot create directory '/x'"), InvalidError),
         (
             REMOTE,
             library.CommitFailedException("409: it may be our own success"),
@@ -64,11 +65,11 @@ def database(text):
     ],
 )
 def test_an_error_on_commit_is_sorted_by_what_is_certain(catalog, error, kind):
-    told = on_sending("bronze.orders", catalog, error)
+    translated = on_sending("bronze.orders", catalog, error)
 
-    assert kind is type(told)
-    assert "bronze.orders" in told.message
-    assert told.hint
+    assert kind is type(translated)
+    assert "bronze.orders" in translated.message
+    assert translated.hint
 
 
 @pytest.mark.parametrize(
@@ -91,10 +92,10 @@ def test_an_error_on_reading_has_one_code(error, code):
 
 
 def test_a_long_foreign_message_is_cut_and_its_statement_left_out():
-    told = on_reading("t", database("x" * 5000))
+    translated = on_reading("t", database("x" * 5000))
 
-    assert len(told.message) < 500
-    assert "UPDATE" not in told.message
+    assert len(translated.message) < 500
+    assert "UPDATE" not in translated.message
 
 
 @pytest.mark.parametrize(

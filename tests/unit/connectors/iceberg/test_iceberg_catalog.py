@@ -1,7 +1,9 @@
-"""A catalog in SQLite: what a scratch table leaves behind, and what PyIceberg does not take."""
+"""A catalog in SQLite: what a scratch table leaves, and what PyIceberg does not accept."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Field, Kind, Struct
 from penstock.observe.fanout import Observers
+from penstock.ports.connectors import READ_ONLY
 from penstock.ports.tables import TableDefinition
 from penstock.spec.secrets import ProcessSecrets
 
@@ -31,6 +34,35 @@ def catalog(tmp_path: Path) -> Iterator[IcebergTables]:
     opened = open_iceberg(settings, ProcessSecrets(), Observers())
     yield opened
     opened.close()
+
+
+def test_a_catalog_whose_writer_was_killed_in_a_commit_can_be_looked_at(
+    catalog: IcebergTables, tmp_path: Path
+) -> None:
+    """SQLite takes back what was not committed: a database opened for reading alone cannot."""
+    catalog.create("fresh.orders", TableDefinition(COLUMNS), ())
+    catalog.close()
+    killed = """
+import os, signal, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("pragma cache_size = 1")
+connection.execute("begin immediate")
+connection.execute("create table t (x)")
+connection.executemany("insert into t values (?)", [("x" * 4000,)] * 500)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    database = tmp_path / "catalog.db"
+    subprocess.run([sys.executable, "-c", killed, str(database)], check=False)
+    assert database.with_name("catalog.db-journal").stat().st_size
+
+    settings = {"name": "lake", "type": "sql", "uri": f"sqlite:///{database}", READ_ONLY: True}
+    looked = open_iceberg(
+        {**settings, "warehouse": f"file://{tmp_path}/lake"}, ProcessSecrets(), Observers()
+    )
+    try:
+        assert looked.load("fresh.orders") is not None
+    finally:
+        looked.close()
 
 
 def namespaces(catalog: IcebergTables) -> set[tuple[str, ...]]:
@@ -63,7 +95,9 @@ def test_a_namespace_that_another_uses_by_now_stays(catalog: IcebergTables) -> N
     assert {("fresh",), ("fresh", "inner")} == namespaces(catalog)
 
 
-def test_a_schema_that_pyiceberg_does_not_take_is_told_with_a_code(catalog: IcebergTables) -> None:
+def test_a_schema_that_pyiceberg_does_not_accept_is_reported_with_a_code(
+    catalog: IcebergTables,
+) -> None:
     made = TableDefinition(COLUMNS, identifier_fields=("id",))
     table = catalog.create("shop.orders", made, ())
     state = table.state(Chain("p", "lake.shop.orders"))

@@ -4,7 +4,8 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Message
 
-from penstock.connectors.kafka.columns import BATCH_BYTES, BATCH_RECORDS, Gathered
+from penstock.connectors.kafka.columns import BATCH_BYTES, BATCH_RECORDS
+from penstock.connectors.kafka.librdkafka.reader import Gathered
 from penstock.core.offsets import Offset
 
 
@@ -38,7 +39,7 @@ def test_a_batch_is_full_by_count_or_by_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reached", "epoch"), [(6, 3), (7, None), (9, None)], ids=["behind it", "a marker", "markers"]
+    ("reached", "epoch"), [(6, 3), (7, None), (9, None)], ids=["after it", "a marker", "markers"]
 )
 def test_the_epoch_before_a_position_is_known_where_a_record_lies_there(
     reached: int, epoch: int | None

@@ -24,11 +24,11 @@ def line(least: int, newest: int) -> str:
         (25, "4.1 or later"),
     ],
 )
-def test_the_newest_fetch_tells_the_release(newest: int, release: str) -> None:
+def test_the_newest_fetch_reports_the_release(newest: int, release: str) -> None:
     assert (newest, release) == release_of(["Broker API support:", line(4, newest)])
 
 
-def test_without_a_word_on_fetch_nothing_is_told() -> None:
+def test_without_a_word_on_fetch_nothing_is_reported() -> None:
     assert None is release_of(["Broker API support:", "ApiKey Produce (0) Versions 0..13"])
 
 
@@ -37,7 +37,7 @@ def test_of_all_partitions_the_newest_record_counts() -> None:
 
     found = newest_record(ahead, 100_000)
 
-    assert CheckStatus.WARNING is found.standing
+    assert CheckStatus.WARNING is found.status
     assert "the newest record of a is 900 s ahead of this machine's clock" == found.message
-    assert CheckStatus.OK is newest_record(ahead[1:], 100_000).standing
-    assert "there are none whose time could be compared" == newest_record(ahead[2:], 0).message
+    assert CheckStatus.OK is newest_record(ahead[1:], 100_000).status
+    assert "there are none with a time to compare" == newest_record(ahead[2:], 0).message

@@ -98,7 +98,7 @@ def test_security_is_mapped(security: dict[str, str], properties: dict[str, str]
 
 
 @pytest.mark.parametrize(
-    ("security", "told", "hinted"),
+    ("security", "reported", "hinted"),
     [
         ({"protocl": "ssl"}, "protocl", "did you mean protocol"),
         ({"protocol": "tls"}, "tls", "known: plaintext, ssl"),
@@ -111,9 +111,9 @@ def test_security_is_mapped(security: dict[str, str], properties: dict[str, str]
     ],
 )
 def test_security_that_cannot_be_meant_is_refused(
-    security: dict[str, str], told: str, hinted: str
+    security: dict[str, str], reported: str, hinted: str
 ) -> None:
-    with pytest.raises(InvalidError, match=told) as caught:
+    with pytest.raises(InvalidError, match=reported) as caught:
         security_properties(security)
 
     assert "P207" == caught.value.code

@@ -15,8 +15,9 @@ import pytest
 from penstock.app.assembly.process import this_owner
 from penstock.connectors import sql
 from penstock.connectors.sql.addresses import path_of
+from penstock.connectors.sql.file import StoreFile
 from penstock.connectors.sql.owners import has_ended, started_ms
-from penstock.connectors.sql.store import sqlite_store
+from penstock.connectors.sql.store import SqlStore
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.ports.store import Owner
 from penstock.testing.contracts.store import commit_of, owner, take
@@ -29,7 +30,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def store(path):
-    opened = sqlite_store(path, lock_wait_seconds=0.05)
+    opened = SqlStore(StoreFile(path, lock_wait_seconds=0.05))
     yield opened
     opened.close()
 
@@ -93,7 +94,7 @@ def test_directories_are_made_by_the_first_claim(store, path):
 
 def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    store = sqlite_store(tmp_path / "file" / "shop.db")
+    store = SqlStore(StoreFile(tmp_path / "file" / "shop.db"))
     message = refusal(InvalidError, "P506", lambda: take(store))
 
     assert "shop.db" in message
@@ -193,10 +194,11 @@ def test_a_write_beyond_the_size_limit_is_unavailable(path):
     script = f"""
 import resource, signal
 from pathlib import Path
-from penstock.connectors.sql.store import sqlite_store
+from penstock.connectors.sql.file import StoreFile
+from penstock.connectors.sql.store import SqlStore
 from penstock.core.errors import UnavailableError
 from penstock.testing.contracts.store import commit_of, take
-store = sqlite_store(Path({str(path)!r}))
+store = SqlStore(StoreFile(Path({str(path)!r})))
 held = take(store)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (70_000, 70_000))
@@ -233,7 +235,7 @@ def test_a_process_that_got_the_pid_later_is_not_the_owner():
     assert has_ended(this_process(started_ms(os.getpid()) - 10))
 
 
-def test_rows_that_tell_a_start_since_the_epoch_are_still_understood():
+def test_rows_that_report_a_start_since_the_epoch_are_still_understood():
     since_epoch_ms = round(psutil.Process().create_time() * 1000)
 
     assert not has_ended(this_process(since_epoch_ms))
@@ -265,7 +267,7 @@ def test_the_claim_of_a_living_process_is_refused_with_its_name(store):
     assert "2023-11-14 22:14:20 UTC" in message
 
 
-def test_of_a_process_that_is_not_there_no_start_is_told():
+def test_of_a_process_that_is_not_there_no_start_is_reported():
     with pytest.raises(psutil.NoSuchProcess):
         started_ms(ended_pid())
 
@@ -283,23 +285,24 @@ def ended_pid():
 # Kills.
 
 
-def test_what_was_told_before_a_kill_is_there_after_it(path):
-    """A child prepares and tells, and is killed in the middle of preparing on."""
+def test_what_was_reported_before_a_kill_is_there_after_it(path):
+    """A child prepares and says, and is killed in the middle of preparing on."""
     script = f"""
 from pathlib import Path
-from penstock.connectors.sql.store import sqlite_store
+from penstock.connectors.sql.file import StoreFile
+from penstock.connectors.sql.store import SqlStore
 from penstock.testing.contracts.store import commit_of, take
-store = sqlite_store(Path({str(path)!r}))
+store = SqlStore(StoreFile(Path({str(path)!r})))
 held = take(store)
 for number in range(100_000):
     store.prepare("shop", held, [commit_of(number * 3, epoch=number)], {{}})
     print(number, flush=True)
 """
     child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    told = [int(child.stdout.readline()) for _ in range(50)][-1]
+    reported = [int(child.stdout.readline()) for _ in range(50)][-1]
     child.send_signal(signal.SIGKILL)
-    told = max([told, *map(int, child.communicate()[0].splitlines())])
-    pending = sqlite_store(path).pending("shop")
+    reported = max([reported, *map(int, child.communicate()[0].splitlines())])
+    pending = SqlStore(StoreFile(path)).pending("shop")
 
-    assert told + 1 <= len(pending) <= told + 2
+    assert reported + 1 <= len(pending) <= reported + 2
     assert [replace(commit_of(n * 3), epoch=n) for n in range(len(pending))] == list(pending)

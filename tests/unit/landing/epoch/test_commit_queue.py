@@ -17,7 +17,7 @@ CHAIN = Chain("shop", "lake.bronze.orders")
 def test_a_ledger_that_a_table_does_not_have_is_not_written_on():
     table = MemoryTables(Warehouse()).create("bronze.orders", TableDefinition(ORDERS), ())
     state = table.state(CHAIN)
-    with pytest.raises(InvalidError) as told:
+    with pytest.raises(InvalidError) as raised:
         _ledger(ChainPosition(CHAIN, table, state.uuid, 0, 0, claim(1), {}), state)
 
-    assert "P492" == told.value.code
+    assert "P492" == raised.value.code

@@ -9,8 +9,8 @@ from penstock.app.assembly.process import SystemClock
 from penstock.commit.attempt import CommitContext
 from penstock.commit.two_phase import TwoPhase
 from penstock.connectors.memory.store import MemoryStore
-from penstock.landing.commit_executor import ThreadPoolCommits
 from penstock.landing.epoch.commit_queue import CommitQueue
+from penstock.landing.settings import ThreadPoolCommits
 from penstock.observe.fanout import Observers
 from penstock.testing.prepared import claim
 

@@ -1,4 +1,4 @@
-"""Jobs that want too much memory together are held apart, and jobs know the poison of their lanes.
+"""Jobs that want too much memory together run one by one, and jobs know the poison of their lanes.
 
 The engine is a machine with room for so many jobs together; it has no records.
 """
@@ -112,7 +112,7 @@ def test_halves_that_die_are_halved_in_the_same_run(isolation, machine, observer
     isolation.run(jobs(8))
 
     assert [8, *[1] * 8, 4, *[1] * 4, 2, 2] == machine.sizes
-    assert [4, 2] == [each.at_once for each in observer.of(ConcurrencyLowered)]
+    assert [4, 2] == [each.concurrency_max for each in observer.of(ConcurrencyLowered)]
 
 
 def test_no_more_than_the_engine_runs_at_once_are_halved(isolation, machine):
@@ -122,13 +122,13 @@ def test_no_more_than_the_engine_runs_at_once_are_halved(isolation, machine):
     assert 2 == isolation.concurrency
 
 
-def test_one_by_one_is_told_once_and_never_halved(isolation, machine, observer):
+def test_one_by_one_is_reported_once_and_never_halved(isolation, machine, observer):
     machine.room = 1
     for _ in range(5):
         isolation.run(jobs(2))
 
     assert [2, *[1] * 2 * 5] == machine.sizes
-    assert [1] == [each.at_once for each in observer.of(ConcurrencyLowered)]
+    assert [1] == [each.concurrency_max for each in observer.of(ConcurrencyLowered)]
 
 
 def test_after_some_good_runs_more_are_tried_up_to_all(isolation, machine):
@@ -144,7 +144,7 @@ def test_after_some_good_runs_more_are_tried_up_to_all(isolation, machine):
     assert [4] == machine.sizes
 
 
-def test_runs_that_were_not_held_back_tell_nothing(isolation, machine):
+def test_runs_that_were_not_held_back_report_nothing(isolation, machine):
     machine.room = 2
     isolation.run(jobs(4))
     for _ in range(2 * GOOD_RUNS):
@@ -163,15 +163,15 @@ def test_poison_is_no_matter_of_memory(isolation, machine, observer):
     assert [] == observer.of(ConcurrencyLowered)
 
 
-def test_a_job_is_told_of_the_poison_in_its_lanes_and_of_no_other(isolation, machine, observer):
+def test_a_job_gets_the_poison_of_its_lanes_and_of_no_other(isolation, machine, observer):
     machine.poison = {(0, 2), (1, 3)}
     isolation.run(jobs(2))
     machine.runs.clear()
     isolation.run(jobs(3))
     isolation.run(jobs(3, start=4, stop=8))
 
-    told = [[*job.poison] for run in machine.runs for job in run]
-    assert [[(TOPIC_ID, 0, 2)], [(TOPIC_ID, 1, 3)], [], [], [], []] == told
+    given = [[*job.poison] for run in machine.runs for job in run]
+    assert [[(TOPIC_ID, 0, 2)], [(TOPIC_ID, 1, 3)], [], [], [], []] == given
     assert 2 == len(observer.of(PoisonFound))
 
 

@@ -1,4 +1,4 @@
-"""Where a replay and a seek end: before what is another's, or nobody can tell."""
+"""Where a replay and a seek end: before rows that are another's, or may be."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def test_a_partition_that_has_landed_nothing_is_left_out():
     assert {} == bounded_ranges("t", landed, {AT: None}, {}, {})
 
 
-def test_a_topic_that_was_created_again_is_told_from_one_without_a_leader():
+def test_a_topic_that_was_created_again_is_distinguished_from_one_without_a_leader():
     again = {TopicPartition("another id", 0, TOPIC): BOUNDS}
 
     assert TOPIC_ID != next(iter(again)).topic_id

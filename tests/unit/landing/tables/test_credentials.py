@@ -10,7 +10,8 @@ from tests.story.world import World
 from penstock.core.errors import UnavailableError
 from penstock.landing.repair import replay as replaying
 from penstock.landing.tables.credentials import renewed
-from penstock.ports.tables import Lease, TableState, Verdict
+from penstock.ports.leases import Lease
+from penstock.ports.tables import TableState, Verdict
 from penstock.testing.prepared import ORDERS
 
 STATE = TableState("u", "h", ORDERS, 1, None, Verdict.ABSENT, "", "old keys", None)
@@ -60,7 +61,7 @@ def test_no_representation_shows_what_was_lent():
 
 
 class LendingTables:
-    """A catalog in memory whose tables lend something that ends at once."""
+    """A catalog in memory with tables that lend something that ends at once."""
 
     def __init__(self, tables, renewals):
         self._tables, self._renewals = tables, renewals
@@ -110,7 +111,7 @@ def test_a_run_renews_what_its_tables_and_its_quarantine_were_lent_before_each_e
     world.run()
 
     assert epochs == ground.renewals.count("ops.quarantine")
-    assert epochs - 1 == ground.renewals.count("bronze.orders")  # it is born in the first one
+    assert epochs - 1 == ground.renewals.count("bronze.orders")  # it is created in the first one
     assert [] == world.breaks()
 
 

@@ -1,4 +1,4 @@
-"""What is in quarantine from an earlier reading is told to the lanes it lies in, and then left."""
+"""What is in quarantine from an earlier reading is given to the lanes it lies in, and then left."""
 
 from penstock.core.offsets import span
 from penstock.core.planning import Lane
@@ -13,7 +13,7 @@ def lane(partition, start, stop):
     return Lane(part(partition), span(start, stop), ("lake.a",))
 
 
-def test_a_lane_is_told_of_those_it_covers_and_of_no_others():
+def test_a_lane_gets_those_it_covers_and_no_others():
     assert {(TOPIC, 0, 3), (TOPIC, 0, 4)} == HELD.within([lane(0, 3, 9)])
     assert {(TOPIC, 0, 9), (TOPIC, 1, 3)} == HELD.within([lane(0, 5, 10), lane(1, 0, 9)])
     assert frozenset() == HELD.within([lane(0, 10, 99), lane(2, 0, 99)])

@@ -16,7 +16,7 @@ HINTS: dict[str, Type] = {
 
 
 def schema(name: str, type_: Type, *, top: str) -> Schema:
-    """Make a schema with a field of this name and type everywhere, beside one that is there."""
+    """Make a schema with a field of this name and type everywhere, next to an existing one."""
     inner = Struct((Field("old", Kind.STRING), Field(name, type_)))
     fields = (
         Field("old", Kind.STRING),

@@ -18,7 +18,7 @@ from penstock.landing.task.message_json import (
     result_to_json,
 )
 from penstock.landing.task.messages import Job, LaneResult, TableJob, TaskResult, WriteTarget
-from penstock.rows.options import RowOptions
+from penstock.rows.options import KeyedOptions, RowOptions
 from penstock.testing.prepared import part
 
 LANE = Lane(part(3), span(5, 9), ("lake.a", "lake.b"))
@@ -30,6 +30,16 @@ OPTIONS = RowOptions(
     not_empty=("place", "country"),
     reserved=("_file",),
 )
+KEYED = RowOptions(
+    {},
+    tombstones="delete",
+    keyed=KeyedOptions(
+        ("country", "id"),
+        {"U": "upsert", "D": "delete"},
+        operation_header="op",
+        ignores_truncates=True,
+    ),
+)
 JOB = Job(
     pipeline="shop",
     epoch=7,
@@ -40,6 +50,7 @@ JOB = Job(
     tables={
         "lake.a": TableJob(SCHEMA, OPTIONS, WriteTarget("iceberg", "{}"), frozenset({("t", 3, 6)})),
         "lake.b": TableJob(SCHEMA, OPTIONS, None, least={("place", "price"): Decimal("-9.90")}),
+        "lake.c": TableJob(SCHEMA, KEYED, WriteTarget("iceberg", "{}")),
     },
     quarantine=WriteTarget("iceberg", '{"v": 1}'),
     timeout_seconds=120.0,
@@ -54,6 +65,7 @@ RESULT = TaskResult(
     rejects={"lake.a": (DataFile("q", 1, 100, {part(3): span(5, 8)}),)},
     tallies={"lake.a": {part(3): Tally(3, 2, {}, {"P302": 1})}},
     schemas={"lake.b": SCHEMA},
+    touched={"lake.a": (b"\x00\xff", b"")},
     seconds=0.5,
 )
 
@@ -64,6 +76,12 @@ def test_a_job_comes_back_as_it_was():
 
 def test_a_result_comes_back_as_it_was():
     assert RESULT == result_from_json(result_to_json(RESULT))
+
+
+def test_a_table_whose_operation_is_in_a_header_wants_headers():
+    wants = {name: table.wants_headers("orders") for name, table in JOB.tables.items()}
+
+    assert {"lake.a": False, "lake.b": False, "lake.c": True} == wants
 
 
 @pytest.mark.parametrize("kind", [InvalidError, UnavailableError, DecisionNeededError])

@@ -1,5 +1,9 @@
 """What counts of an epoch's results, and what is refused as our bug."""
 
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from penstock.core.accounting import Tally
@@ -17,6 +21,8 @@ from penstock.landing.task.results import (
     too_many_rejects,
     valid_results,
 )
+from penstock.rows.keyed.net import Changes
+from penstock.rows.keyed.touched import touched_from_bytes, touched_to_bytes
 from penstock.testing.prepared import part
 
 TABLE = "lake.bronze.orders"
@@ -52,12 +58,12 @@ def test_c8_completion_is_set_equality_never_a_count(numbers):
     lanes = [lane(0, 5), lane(0, 3, 1), lane(0, 1, 2)]
     results = [came_to(n, lanes[n], lanes[n].covered.stop) for n in numbers]
 
-    with pytest.raises(BugError, match="results came for") as told:
+    with pytest.raises(BugError, match="results came for") as raised:
         valid_results(epoch(lanes[0], lanes[1]), results)
-    assert "P702" == told.value.code
+    assert "P702" == raised.value.code
 
 
-def test_a_part_behind_one_that_stopped_early_is_dropped_with_its_files():
+def test_a_part_after_one_that_stopped_early_is_dropped_with_its_files():
     parts = [lane(0, 5), lane(5, 10), lane(10, 15)]
     results = [
         came_to(n, each, reached)
@@ -80,9 +86,9 @@ def test_a_lane_that_says_it_came_where_it_was_not_sent_is_a_bug(reached):
     each = lane(0, 5)
     result = TaskResult(0, (LaneResult(each, Offset(reached), 0, 0, None),))
 
-    with pytest.raises(BugError, match="says") as told:
+    with pytest.raises(BugError, match="says") as raised:
         valid_results(epoch(each), [result])
-    assert "P703" == told.value.code
+    assert "P703" == raised.value.code
 
 
 def test_a_table_that_failed_anywhere_gets_nothing_and_the_others_get_theirs():
@@ -116,9 +122,9 @@ def test_files_that_hold_other_than_the_books_say_are_a_bug():
     tallies = {TABLE: {part(0): Tally(5, 5)}}
     result = came_to(0, lane(0, 5), 5, tallies=tallies, files={TABLE: (file(4),)})
 
-    with pytest.raises(BugError, match="files hold 4 rows") as told:
+    with pytest.raises(BugError, match="files hold 4 rows") as raised:
         aggregate([result])
-    assert "P704" == told.value.code
+    assert "P704" == raised.value.code
 
 
 @pytest.mark.parametrize(
@@ -142,7 +148,7 @@ def test_a_table_is_flooded_above_the_share_and_not_by_a_handful(examined, rejec
     assert breaks == too_many_rejects(tally, share)
 
 
-def test_a_flood_tells_the_counts_and_the_three_reasons_that_were_given_most():
+def test_a_flood_says_the_counts_and_the_three_reasons_that_were_given_most():
     tally = Tally(300, 0, {}, {"P364": 100, "P363": 200})
     said = {"a: text": 150, "b: too large": 90, "c: no zone": 10, "d: too long": 50}
     results = [
@@ -167,7 +173,7 @@ def test_a_flood_tells_the_counts_and_the_three_reasons_that_were_given_most():
     assert isinstance(flood, DecisionNeededError)
 
 
-def test_a_flood_is_told_of_its_table_alone():
+def test_a_flood_is_reported_of_its_table_alone():
     bad, good = Tally(150, 0, {}, {"P302": 150}), Tally(150, 150)
     files, rejects = {"lake.b.well": (file(150),)}, {TABLE: (file(150, "q"),)}
     both = lane(0, 150, 0, TABLE, "lake.b.well")
@@ -179,8 +185,8 @@ def test_a_flood_is_told_of_its_table_alone():
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
 @pytest.mark.parametrize("epochs", [(3, 4, 9), (4, None, 9), (None, 4, 9)])
-def test_the_epoch_behind_a_range_is_that_of_the_part_that_came_farthest(order, epochs):
-    """The third part read nothing: what it was given says nothing of the position it stands at."""
+def test_the_epoch_after_a_range_is_that_of_the_part_that_came_farthest(order, epochs):
+    """The third part read nothing: what it was given says nothing of the position it is at."""
     parts = [(lane(0, 5), 5), (lane(5, 10), 10), (lane(10, 15), 10)]
     results = [came_to(n, *parts[n], leader_epoch=epochs[n]) for n in order]
 
@@ -207,3 +213,82 @@ def test_what_tasks_spell_in_different_cases_is_one_column():
         TaskResult(number=1, schemas={TABLE: seen("id", "colour", "size")}),
     ]
     assert {TABLE: seen("id", "Colour", "size")} == joined_schemas(results)
+
+
+class TestKeyedTables:
+    """Two slices of one partition change the key 1; the first also deletes the key 9."""
+
+    @staticmethod
+    def touched(rows):
+        """List `(key, upsert, offset, file, row)` as a slice does."""
+        key, upsert, offset, place, row = (np.array(each) for each in zip(*rows, strict=True))
+        count = len(rows)
+        changes = Changes(
+            pa.RecordBatch.from_pydict({"n": key}),
+            upsert,
+            np.ones(count, np.bool_),
+            np.zeros(count, np.int32),
+            offset,
+            np.zeros(count, np.int8),
+        )
+        places = place.astype(np.int32), row
+        return touched_to_bytes(changes, ["n"], [part(0)], places, {})
+
+    @pytest.fixture
+    def results(self):
+        first = self.touched([(1, True, 2, 0, 0), (9, False, 4, -1, -1)])
+        second = self.touched([(1, True, 7, 0, 0), (2, True, 9, 1, 0)])
+        return [
+            came_to(
+                0,
+                lane(0, 5),
+                5,
+                files={TABLE: (file(1, "a"),)},
+                tallies={TABLE: {part(0): Tally(5, 2, {"tombstone": 1}, superseded=2)}},
+                touched={TABLE: (first,)},
+            ),
+            came_to(
+                1,
+                lane(5, 10),
+                10,
+                files={TABLE: (file(1, "b"), file(1, "c"))},
+                tallies={TABLE: {part(0): Tally(5, 2, superseded=3)}},
+                touched={TABLE: (second,)},
+            ),
+        ]
+
+    def test_the_last_change_of_a_key_stays_and_files_without_a_row_are_left_out(self, results):
+        found = aggregate(results)[TABLE]
+
+        assert ["b", "c"] == [each.path for each in found.files]
+        assert Tally(10, 3, {"tombstone": 1}, superseded=6) == found.total
+        assert (("n",), 0) == (found.merged.names, found.merged.across)
+        merged = touched_from_bytes(found.merged.touched)
+        assert {1: 0, 2: 1, 9: -1} == dict(
+            zip(merged.keys[0].to_pylist(), merged.file.tolist(), strict=True)
+        )
+
+    def test_what_a_dropped_slice_touches_is_dropped_with_it(self, results):
+        short = replace(results[0], lanes=(replace(results[0].lanes[0], reached=Offset(3)),))
+        planned = epoch(lane(0, 5), lane(5, 10))
+        found = aggregate(valid_results(planned, [short, results[1]]))[TABLE]
+
+        assert ["a"] == [each.path for each in found.files]
+        assert {1, 9} == {*touched_from_bytes(found.merged.touched).keys[0].to_pylist()}
+
+    def test_files_with_other_rows_than_the_changes_bring_are_a_bug(self, results):
+        results[1] = replace(results[1], files={TABLE: (file(1, "b"), file(2, "c"))})
+
+        with pytest.raises(
+            BugError, match=r"hold 3 rows .* and 2 rows are wanted of them"
+        ) as raised:
+            aggregate(results)
+        assert "P704" == raised.value.code
+
+    def test_changes_that_are_counted_twice_are_a_bug(self, results):
+        books = {TABLE: {part(0): Tally(6, 3, superseded=3)}}
+        results[1] = replace(results[1], tallies=books)
+
+        with pytest.raises(BugError, match=r"of 3 records; the counts say 4 and 0$") as raised:
+            aggregate(results)
+        assert "P704" == raised.value.code

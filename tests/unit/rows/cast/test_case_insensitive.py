@@ -16,7 +16,7 @@ from penstock.core.schema import Field, Kind, List, Map, Struct
 from penstock.rows.cast.case_insensitive import require_distinct, spelled_as
 from penstock.rows.convert.batch import convert_batch
 from penstock.rows.options import RowOptions
-from penstock.rows.schema.widening import widened
+from penstock.rows.schema.evolution import widened
 
 AT = TopicPartition("id", 0, "events")
 SCHEMA = Struct(
@@ -122,12 +122,12 @@ def test_a_field_of_a_column_in_other_case_widens_it_and_adds_none() -> None:
     assert Struct((Field("Id", Kind.LONG), Field("place", place))) == wide
 
 
-def test_what_records_show_is_told_under_the_columns_names() -> None:
+def test_what_records_show_is_reported_under_the_columns_names() -> None:
     shown = Struct((Field("ID", Kind.LONG), Field("Place", Struct((Field("ZIP", Kind.LONG),)))))
 
-    told = spelled_as(shown, SCHEMA, BLIND)
-    assert ("Id", "place") == told.names
-    assert Struct((Field("zip", Kind.LONG),)) == told.fields[1].type
+    found = spelled_as(shown, SCHEMA, BLIND)
+    assert ("Id", "place") == found.names
+    assert Struct((Field("zip", Kind.LONG),)) == found.fields[1].type
     assert shown == spelled_as(shown, SCHEMA, RowOptions({}))
 
 

@@ -1,4 +1,4 @@
-"""What does not fit a landed row is kept beside it, with all of its digits."""
+"""What does not fit a landed row is kept next to it, with all of its digits."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_what_does_not_fit_is_kept_by_its_path(text: str, rescued: str | None) -
     assert () == done.rejects
 
 
-def test_records_that_fit_stay_beside_those_that_do_not() -> None:
+def test_records_that_fit_land_next_to_those_that_do_not() -> None:
     texts = [json.dumps({"n": n} if n % 10 else {"n": n, "x": n}) for n in range(500)]
 
     rows = landed(*texts).rows
@@ -78,7 +78,7 @@ def test_records_that_fit_stay_beside_those_that_do_not() -> None:
         ('{"new":1}', "P361", "new: the table has no such column"),
     ],
 )
-def test_a_table_without_the_column_for_it_is_told_of_where_it_refuses(text, code, reason) -> None:
+def test_a_table_without_the_column_for_it_is_named_in_the_rejects(text, code, reason) -> None:
     table = Struct((Field("n", Kind.LONG),))
 
     (reject,) = landed(text, table=table).rejects

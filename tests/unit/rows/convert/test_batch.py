@@ -300,7 +300,7 @@ def test_more_records_than_a_block_takes_land_in_order() -> None:
     assert [70_000] == [reject.offset for reject in done.rejects]
 
 
-def test_large_doubles_land_without_being_looked_at_twice_unless_they_may_be_integers() -> None:
+def test_large_doubles_are_parsed_once_unless_they_may_be_integers() -> None:
     schema = Struct((Field("d", Kind.DOUBLE), Field("l", List(Kind.DOUBLE))))
     values = [
         b'{"d":6.02e23}',
@@ -380,7 +380,7 @@ def test_an_empty_key_is_refused_where_the_format_reads_it_as_null() -> None:
 
 
 def test_a_decimal_of_more_digits_than_python_keeps_by_itself_has_exact_bounds() -> None:
-    """`-Decimal` rounds to 28 digits: -1 would seem to lie within 29 nines behind the point."""
+    """`-Decimal` rounds to 28 digits: -1 would seem to lie within 29 nines after the point."""
     done = convert_batch(
         batch_of(b'{"a": -1}', b'{"a": 0.5}'),
         at=AT,

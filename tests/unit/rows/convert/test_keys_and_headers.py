@@ -1,4 +1,4 @@
-"""Keys with types and headers by name stand in columns of their own, or refuse their record."""
+"""Keys with types and headers by name are in columns of their own, or refuse their record."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def batch(keys: list[bytes | None], headers: list[Any] | None = None) -> pa.Reco
     )
 
 
-def told(done: ConvertedBatch, column: str) -> list[Any]:
+def values_of(done: ConvertedBatch, column: str) -> list[Any]:
     found: list[Any] = [None] * (len(done.offsets) + len(done.rejects))
     for offset, value in zip(done.offsets, done.rows.column(column).to_pylist(), strict=True):
         found[offset] = value
@@ -57,7 +57,7 @@ def landed(records: pa.RecordBatch, options: RowOptions, readers: ReaderCache | 
     done = convert_batch(records, at=AT, schema=schema, options=options, readers=readers)
     column = schema.field("_kafka_key")
     assert column is not None
-    return column.type, told(done, "_kafka_key")
+    return column.type, values_of(done, "_kafka_key")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ COLUMNS = {"trace": "x-trace", "tries": "x-tries", "at": "x-at", "raw": "x-raw"}
 def header(column: str, *entries: tuple[str, bytes | None]) -> Any:
     records = batch([None], [[{"key": name, "value": value} for name, value in entries]])
     options = RowOptions({}, header_columns=COLUMNS)
-    return told(convert_batch(records, at=AT, schema=TABLE, options=options), column)[0]
+    return values_of(convert_batch(records, at=AT, schema=TABLE, options=options), column)[0]
 
 
 @pytest.mark.parametrize(

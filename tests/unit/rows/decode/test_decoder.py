@@ -16,8 +16,8 @@ SIZE = 300
 
 
 def schema(number: int) -> bytes:
-    told = {"type": "struct", "doc": str(number), "fields": [{"type": "int64", "field": "a"}]}
-    return json.dumps(told).encode().ljust(SIZE)
+    document = {"type": "struct", "doc": str(number), "fields": [{"type": "int64", "field": "a"}]}
+    return json.dumps(document).encode().ljust(SIZE)
 
 
 def test_a_reader_is_kept_under_a_short_name_of_its_schema() -> None:

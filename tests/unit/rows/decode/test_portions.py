@@ -76,7 +76,7 @@ def test_objects_in_a_list_weigh_what_they_take_in_each_column() -> None:
     assert [[0, 1, 2]] == cut([b'{"items": []}'] * 3, ITEMS, RowOptions({}))
 
 
-def test_objects_are_counted_behind_compression() -> None:
+def test_objects_are_counted_within_compressed_values() -> None:
     eight = gzip.compress(b'{"items": [' + b",".join([b"{}"] * 8) + b"]}")
 
     assert [[0], [1], [2]] == cut([eight] * 3, ITEMS, PACKED)
@@ -155,4 +155,4 @@ def test_bytes_are_counted_in_each_value(values: list[bytes | None], data: st.Da
     for what in (b"{", b"{}"):
         expected = [None if value is None else value.count(what) for value in values[start:]]
         found = zip(expected, counts_of(array, what).tolist(), strict=True)
-        assert all(count is None or count == told for count, told in found)
+        assert all(count is None or count == actual for count, actual in found)

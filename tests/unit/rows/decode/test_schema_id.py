@@ -45,7 +45,7 @@ def readers(tmp_path: Path) -> ReaderCache:
     }
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
-    return ReaderCache(DirectoryRegistry.at(f"mock://{tmp_path}"))
+    return ReaderCache(DirectoryRegistry(f"mock://{tmp_path}"))
 
 
 def datum(number: int) -> bytes:
@@ -79,15 +79,15 @@ def landed(
     )
 
 
-def told(done: ConvertedBatch) -> tuple[list[Any], list[tuple[int, str]]]:
+def outcome(done: ConvertedBatch) -> tuple[list[Any], list[tuple[int, str]]]:
     return done.rows.column("id").to_pylist(), [(r.offset, r.code) for r in done.rejects]
 
 
-def test_numbers_and_guids_before_values_are_told_apart(readers: ReaderCache) -> None:
+def test_numbers_and_guids_before_values_are_distinguished(readers: ReaderCache) -> None:
     by_number, by_guid = b"\x00\x00\x00\x00\x01", b"\x01" + GUID.bytes
     values = [by_number + datum(7), by_guid + datum(8), by_number + datum(9)]
 
-    assert ([7, 8, 9], []) == told(landed(readers, *values))
+    assert ([7, 8, 9], []) == outcome(landed(readers, *values))
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_bad_frame_is_refused_with_its_code_and_its_neighbours_land(
 ) -> None:
     good = b"\x00\x00\x00\x00\x01" + datum(7)
 
-    assert ([7, 7], [(1, code)]) == told(landed(readers, good, value, good))
+    assert ([7, 7], [(1, code)]) == outcome(landed(readers, good, value, good))
 
 
 def test_a_header_names_the_schema_before_the_value_does(readers: ReaderCache) -> None:
@@ -130,24 +130,24 @@ def test_a_header_names_the_schema_before_the_value_does(readers: ReaderCache) -
         schema_id="headers",
     )
 
-    assert ([7, 8, 8], []) == told(done)
+    assert ([7, 8, 8], []) == outcome(done)
 
 
 def test_single_objects_are_read_by_their_fingerprint(readers: ReaderCache, tmp_path: Path) -> None:
     (tmp_path / "4.avsc").unlink()
-    strange = b"\xc3\x01" + bytes(8) + datum(9)
+    unknown = b"\xc3\x01" + bytes(8) + datum(9)
 
-    done = landed(readers, single(7), strange, datum(1), framing="single-object")
+    done = landed(readers, single(7), unknown, datum(1), framing="single-object")
 
-    assert ([7], [(1, "P311"), (2, "P310")]) == told(done)
+    assert ([7], [(1, "P311"), (2, "P310")]) == outcome(done)
 
 
-def test_json_behind_a_number_is_json(readers: ReaderCache) -> None:
+def test_json_after_a_schema_number_is_json(readers: ReaderCache) -> None:
     head = b"\x00\x00\x00\x00\x03"
 
     done = landed(readers, head + b'{"id":7}', head + b"{", b'{"id":1}', format="json-schema")
 
-    assert ([7], [(1, "P302"), (2, "P310")]) == told(done)
+    assert ([7], [(1, "P302"), (2, "P310")]) == outcome(done)
 
 
 def test_packed_values_are_unpacked_within_the_limit(readers: ReaderCache) -> None:
@@ -159,7 +159,7 @@ def test_packed_values_are_unpacked_within_the_limit(readers: ReaderCache) -> No
     done = landed(readers, *values, format="json", compression="gzip", record_bytes_max=1000)
 
     codes = [(2, "P341"), (3, "P313"), (4, "P313"), (5, "P313"), (6, "P301")]
-    assert ([7, 8], codes) == told(done)
+    assert ([7, 8], codes) == outcome(done)
 
 
 def test_values_are_unpacked_block_by_block_when_they_are_asked_for() -> None:
@@ -167,8 +167,8 @@ def test_values_are_unpacked_block_by_block_when_they_are_asked_for() -> None:
 
     blocks = gunzip_values(pa.array(packed, pa.binary()), 100, 100)
 
-    first, misfits = next(blocks)
-    assert ([b"x" * 60, b"", b"y" * 60], [1]) == (first.to_pylist(), list(misfits))
+    first, rejects = next(blocks)
+    assert ([b"x" * 60, b"", b"y" * 60], [1]) == (first.to_pylist(), list(rejects))
     assert [[b"z"]] == [block.to_pylist() for block, _ in blocks]
 
 
@@ -182,14 +182,14 @@ def test_a_batch_that_is_unpacked_in_blocks_lands_as_one(
 
     done = landed(readers, *values, format="json", compression="gzip")
 
-    assert ([0, 1, 2], [(1, "P301")]) == told(done)
+    assert ([0, 1, 2], [(1, "P301")]) == outcome(done)
 
 
-def test_values_that_are_all_empty_behind_their_frame_are_refused(readers: ReaderCache) -> None:
+def test_values_that_are_all_empty_after_their_frame_are_refused(readers: ReaderCache) -> None:
     nothing = gzip.compress(b"")
 
     packed = landed(readers, nothing, nothing, format="json", compression="gzip")
     framed = landed(readers, b"\x00\x00\x00\x00\x03", format="json-schema")
 
-    assert ([], [(0, "P301"), (1, "P301")]) == told(packed)
-    assert ([], [(0, "P301")]) == told(framed)
+    assert ([], [(0, "P301"), (1, "P301")]) == outcome(packed)
+    assert ([], [(0, "P301")]) == outcome(framed)

@@ -1,4 +1,4 @@
-"""Refused records as rows, and the records whose fate was decided before."""
+"""Refused records as rows, and the records that were decided before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.core.offsets import TopicPartition
 from penstock.rows.arrow_types import arrow_schema, arrow_type
 from penstock.rows.convert.batch import Reject
 from penstock.rows.options import HEADERS
-from penstock.rows.quarantine.rows import QUARANTINE_SCHEMA, quarantine_rows, without
+from penstock.rows.quarantine.rows import QUARANTINE_SCHEMA, quarantine_rows
 
 AT = TopicPartition("Uabc", 3, "events")
 WHERE = {"pipeline": "shop", "table": "lake.a", "at": AT, "epoch": 9, "at_ms": 1_793_000_000_000}
@@ -83,11 +83,3 @@ def test_a_whole_large_value_is_kept() -> None:
     rows = quarantine_rows(batch, [Reject(10, "limit", "P341", "")], **WHERE)
 
     assert b"x" * 9_000_000 == rows.column("value")[0].as_py()
-
-
-def test_records_decided_before_are_left_out() -> None:
-    batch = batch_of([0, 0, 0, 0])
-
-    assert [10, 16] == without(batch, {12, 14, 99}).column("offset").to_pylist()
-    assert batch is without(batch, set())
-    assert batch is without(batch, {11})

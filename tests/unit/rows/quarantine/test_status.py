@@ -8,7 +8,7 @@ from penstock.core.resolutions import Resolution
 from penstock.rows.quarantine.status import READ, Resolved, resolution_rows, status_of
 
 AT = TopicPartition("topic-1", 0, "orders")
-TOLD = ["offset", "status", "closing", "into"]
+COLUMNS = ["offset", "status", "closing", "into"]
 
 
 def closing(offset, status, number, message=""):
@@ -24,24 +24,24 @@ def refusal(offset):
     return rows.to_batches()[0]
 
 
-def test_without_closings_every_record_is_open_in_the_order_of_its_place():
+def test_without_resolutions_every_record_is_open_in_the_order_of_its_place():
     assert [
         {"offset": 1, "status": "open", "closing": -1, "into": None},
         {"offset": 3, "status": "open", "closing": -1, "into": None},
-    ] == status_of([refusal(3), refusal(1)]).select(TOLD).to_pylist()
+    ] == status_of([refusal(3), refusal(1)]).select(COLUMNS).to_pylist()
 
 
-def test_of_several_closings_the_last_counts_and_says_where_a_record_went():
+def test_of_several_resolutions_the_last_counts_and_says_where_a_record_went():
     closings = [closing(3, Resolution.RETRIED, 8, "lake.t"), closing(3, Resolution.DROPPED, 7)]
 
     assert [
         {"offset": 1, "status": "open", "closing": -1, "into": None},
         {"offset": 3, "status": "retried", "closing": 8, "into": "lake.t"},
-    ] == status_of([refusal(3), refusal(1), *closings]).select(TOLD).to_pylist()
+    ] == status_of([refusal(3), refusal(1), *closings]).select(COLUMNS).to_pylist()
 
 
 @pytest.mark.parametrize("refused", [0, 2])
-def test_the_columns_are_the_same_with_closings_and_without(refused):
+def test_the_columns_are_the_same_with_resolutions_and_without(refused):
     refusals = [refusal(offset) for offset in range(refused)]
     closings = [closing(0, Resolution.DROPPED, 1)]
 

@@ -214,16 +214,29 @@ def test_a_function_fills_columns_and_the_records_it_raises_for_are_refused_alon
     assert [(2, "P383"), (4, "P383")] == [(each.offset, each.code) for each in done.rejects]
 
 
+def test_a_function_that_raises_for_anything_is_not_asked_when_no_record_is_left() -> None:
+    def raising(_rows):
+        raise FunctionError
+
+    fields = (Field("n", Kind.LONG), Field("it", Kind.LONG), Field("half", Kind.LONG))
+    undecided = {"it": look("cast('x' || n as bigint)", N)}
+    job = table(*fields, computed=ComputedColumns(undecided, "m:f", ("half",)))
+    done = landed(job, {"n": 1}, {"n": 2}, functions=lambda _: raising)
+
+    assert 0 == done.rows.num_rows
+    assert ["P380", "P380"] == [each.code for each in done.rejects]
+
+
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         (lambda _: None, "a NoneType"),
-        (lambda rows: halved(rows).slice(1), "given 2 rows and gave 1"),
+        (lambda rows: halved(rows).slice(1), "got 2 rows and returned 1"),
         (lambda rows: rows.select(["n"]), "no column half"),
     ],
 )
-def test_a_function_that_keeps_no_promise_stops_its_table(given, told) -> None:
-    with pytest.raises(InvalidError, match=told) as refused:
+def test_a_function_that_keeps_no_promise_stops_its_table(given, message) -> None:
+    with pytest.raises(InvalidError, match=message) as refused:
         landed(CALLED, {"n": 2}, {"n": 4}, functions=lambda _: given)
     assert "P494" == refused.value.code
 

@@ -9,13 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.core.offsets import TopicPartition
+from penstock.core.schema import Kind
 from penstock.core.type_text import parse_type
+from penstock.rows.cast.scalars import scalar_cast
 from penstock.rows.decode.decoder import ReaderCache, plain_readers
 from penstock.rows.options import RowOptions
+from penstock.rows.reject_codes import RejectError
 from penstock.rows.route import sql_values
 from penstock.rows.route.filters import (
     PASS_ALL,
@@ -80,7 +83,7 @@ def test_a_record_that_a_condition_cannot_read_is_refused_once_at_the_first_rule
 
 
 @pytest.mark.parametrize("neighbour", [b'{"n": 1}', b'{"n": 0}', b"{"])
-def test_where_sql_fails_on_one_record_the_others_are_judged_as_if_it_were_not_there(
+def test_where_sql_fails_on_one_record_the_others_are_routed_as_if_it_were_not_there(
     neighbour: bytes,
 ) -> None:
     look = SqlExpression("cast(kind as integer) > n", FIELDS, "tables[0].where")
@@ -225,22 +228,23 @@ def test_whatever_a_record_says_a_name_is_plain_or_none(value: str) -> None:
 
 @settings(deadline=None)  # the first one opens DuckDB
 @given(st.lists(st.one_of(st.none(), st.integers(-5, 5), st.text(max_size=3)), max_size=30))
-def test_a_condition_decides_as_plain_python_does_whatever_stands_beside(
+@example(["00", "+1", "1e0", "1.0", "x"])
+def test_a_condition_reads_numbers_as_a_column_does_whatever_is_next_to_them(
     numbers: list[object],
 ) -> None:
     found = Router(numbered(*numbers), AT).route(RecordFilter(where=FEW), OPTIONS)
-    fits = [isinstance(n, int) or n is None or _is_integer(n) for n in numbers]
-    expected = [
-        ok and n is not None and int(str(n)) < 3 for n, ok in zip(numbers, fits, strict=True)
-    ]
+    read = scalar_cast(Kind.LONG, OPTIONS)
+    expected, rejected = [], []
+    for number in numbers:
+        try:
+            value = read(number) if isinstance(number, str) else number
+        except RejectError:
+            value = None
+        expected.append(value is not None and value < 3)
+        rejected.append(value is None and number is not None)
 
     assert expected == found.mine.tolist()
-    assert [not ok for ok in fits] == [index in found.rejected for index in range(len(numbers))]
-
-
-def _is_integer(text: object) -> bool:
-    plain = str(text).removeprefix("-")
-    return plain.isascii() and plain.isdigit() and (plain == "0" or not plain.startswith("0"))
+    assert rejected == [index in found.rejected for index in range(len(numbers))]
 
 
 @pytest.mark.parametrize("gate", [PASS_ALL, RecordFilter((FEW,), EVEN, KIND, "lake.b.of_a")])
@@ -248,23 +252,23 @@ def test_a_gate_survives_its_way_to_a_worker(gate: RecordFilter) -> None:
     assert gate == filter_from_data(json.loads(json.dumps(filter_to_data(gate))))
 
 
-def test_records_are_looked_at_once_for_all_who_read_with_the_same_readers(
+def test_records_are_decoded_once_for_all_rules_with_the_same_readers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    looks, compute = [0], sql_values.evaluate
+    evaluations, compute = [0], sql_values.evaluate
 
     def counted(*given: Any) -> sql_values.SqlValues:
-        looks[0] += 1
+        evaluations[0] += 1
         return compute(*given)
 
     monkeypatch.setattr("penstock.rows.route.router.evaluate", counted)
     sorter, same = Router(numbered(1, 2, 3), AT), plain_readers()
     for _ in range(20):
         sorter.route(RecordFilter(where=FEW), OPTIONS, readers=same(None))
-    assert [1] == looks
+    assert [1] == evaluations
 
 
-def test_what_other_readers_saw_is_nobody_else_s_even_where_they_are_gone() -> None:
+def test_results_are_not_shared_between_readers_even_after_they_were_freed() -> None:
     """Another's may be found at the same address in memory once these are let go."""
     sorter = Router(numbered(1, 2, 3), AT)
     for _ in range(20):

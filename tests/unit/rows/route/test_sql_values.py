@@ -70,7 +70,7 @@ def test_where_every_run_of_several_is_late_no_record_is_refused(monkeypatch) ->
     assert [2 * n for n in range(50)] == found.values.to_pylist()
 
 
-def test_slow_records_and_records_that_fail_are_told_apart(monkeypatch) -> None:
+def test_slow_records_and_records_that_fail_are_distinguished(monkeypatch) -> None:
     clockwork = Clockwork(lambda numbers: 3 in numbers)
     monkeypatch.setattr(computing, "_column", clockwork.column)
     sql = "cast(if(n = 5, 'five', '7') as integer)"

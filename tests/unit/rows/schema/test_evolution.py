@@ -1,4 +1,4 @@
-"""Tables grow with records of every format: their schemas tell what a column's type is."""
+"""Tables grow with records of every format: their schemas give a column's type."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from penstock.core.schema import Decimal, Field, Kind, List, Map, Schema, Struct
 from penstock.ports.registry import RegisteredSchema, SchemaKey
 from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.options import RowOptions
-from penstock.rows.schema.evolution import requested_schema
+from penstock.rows.schema.evolution import changes_between, requested_schema
 from penstock.rows.schema.survey import survey
-from penstock.rows.schema.widening import changes_between
 
 INNER = Struct((Field("a", Kind.INT), Field("must", Kind.STRING, required=True)))
 TABLE: Schema = Struct(
@@ -136,7 +135,7 @@ def test_names_that_no_table_can_carry_become_no_columns() -> None:
     assert ["ok int added"] == changes_between(TABLE, wide)
 
 
-def test_a_schema_of_connect_gives_the_type_that_json_alone_would_not_tell() -> None:
+def test_a_schema_of_connect_gives_the_type_that_json_alone_would_not_give() -> None:
     schema = struct(field("cost", decimal(2, **{"connect.decimal.precision": "9"})))
     options = replace(EVOLVE, format="json-schema-envelope")
     batch = pa.record_batch({"value": pa.array([connect(schema, {"cost": 1.5})], pa.binary())})
@@ -146,7 +145,7 @@ def test_a_schema_of_connect_gives_the_type_that_json_alone_would_not_tell() -> 
     assert ["cost decimal(9,2) added"] == changes_between(TABLE, wide)
 
 
-def test_json_in_an_envelope_and_packed_tells_its_columns_itself() -> None:
+def test_packed_json_in_an_envelope_gives_its_columns_itself() -> None:
     event = {"op": "c", "after": {"n": 1 << 40, "new": "x"}, "source": {"ts_ms": 1}}
     options = replace(EVOLVE, envelope="debezium", compression="gzip")
     value = gzip.compress(json.dumps(event).encode())
@@ -178,7 +177,7 @@ def test_a_schema_adds_no_column_of_a_reserved_name() -> None:
     assert ["more long added"] == avro(schema, row, options=replace(AVRO, reserved=("_POS",)))
 
 
-def test_a_table_is_born_without_columns_of_reserved_names() -> None:
+def test_a_table_is_created_without_columns_of_reserved_names() -> None:
     options = RowOptions({}, reserved=("_file",))
     values = [b'{"id": 1, "_File": "a", "_file": "b", "o": {"_file": 1}}']
 

@@ -1,4 +1,4 @@
-"""What values are, told from their bytes."""
+"""What values are, detected from their bytes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def find(key: SchemaKey) -> RegisteredSchema | None:
 
 
 @pytest.mark.parametrize("topic", SETTINGS)
-def test_formats_envelopes_and_compression_are_told_from_the_values(topic: str) -> None:
+def test_formats_envelopes_and_compression_are_detected_from_the_values(topic: str) -> None:
     values = [value for value in TOPICS[topic] if value is not None]
 
     assert (SETTINGS[topic], "") == (

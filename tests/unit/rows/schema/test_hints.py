@@ -26,6 +26,23 @@ def look(*records: str, to: Format = "iceberg") -> Hinted:
 
 
 @pytest.mark.parametrize(
+    ("fractions", "count", "why"),
+    [
+        (2, 300, "mostly long: 2 of 300 have a fraction or exponent"),
+        (30, 300, "mostly long: 30 of 300 have a fraction or exponent"),
+        (31, 300, "31 of 300 have a fraction or exponent"),
+    ],
+)
+def test_a_double_for_few_fractions_is_said_to_be_mostly_long(
+    fractions: int, count: int, why: str
+) -> None:
+    numbers = [*["1.5"] * fractions, *["7"] * (count - fractions)]
+
+    hint = look(*(f'{{"x": {number}}}' for number in numbers)).hints["x"]
+    assert (Kind.DOUBLE, why) == (hint.type, hint.why)
+
+
+@pytest.mark.parametrize(
     ("values", "type_"),
     [
         (['"2026-11-01"', "null", '"1999-12-31"'], "date"),
@@ -106,7 +123,7 @@ def test_uuids_have_a_type_in_iceberg_and_stay_text_in_delta() -> None:
         ("created_at", [-1], None),
     ],
 )
-def test_counts_since_1970_are_told_by_name_and_range_and_stay_numbers(
+def test_counts_since_1970_are_recognized_by_name_and_range_and_stay_numbers(
     name: str, values: list[int], unit: str | None
 ) -> None:
     found = look(*(json.dumps({name: value}) for value in values))

@@ -94,7 +94,7 @@ def test_of_names_that_a_reader_takes_for_one_the_first_becomes_a_column() -> No
     assert ["t\u0131p: long", "o: struct<tip: long>"] == text(inferred)
 
 
-def test_hints_win_unknown_is_left_out_and_sources_stand_behind() -> None:
+def test_hints_win_unknown_is_left_out_and_sources_come_last() -> None:
     inferred = infer(batch_of(b'{"at":"2026-11-01","n":null,"e":{},"l":[],"o":{"x":1,"y":null}}'))
 
     schema = table_schema(inferred, {"at": Kind.DATE, "o.x": Kind.DOUBLE}, RowOptions(SOURCES))

@@ -1,4 +1,4 @@
-"""SQL in a spec: what is let through looks at one record and answers the same for ever."""
+"""SQL in a spec: what is accepted reads one record and always gives the same answer."""
 
 from __future__ import annotations
 
@@ -87,7 +87,9 @@ def test_an_expression_over_one_record_is_let_through(text: str, columns: tuple[
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_looks_beyond_the_record_or_may_answer_otherwise_is_refused(text: str) -> None:
+def test_expressions_that_read_beyond_the_record_or_are_not_deterministic_are_refused(
+    text: str,
+) -> None:
     with pytest.raises(MalformedError) as refused:
         expression(text)
     assert "P143" == refused.value.code
@@ -115,7 +117,7 @@ def test_what_does_not_compute_to_a_condition_is_refused(text: str) -> None:
     [(("n", "N"), "n = 1 and N = 'x'"), (("_KAFKA_OFFSET",), "_KAFKA_OFFSET > 0")],
     ids=["two fields", "a coordinate"],
 )
-def test_fields_that_sql_takes_for_one_are_not_looked_at_together(
+def test_fields_that_sql_takes_for_one_are_not_read_together(
     names: tuple[str, ...], text: str
 ) -> None:
     fields = fields_of(dict.fromkeys(names, Kind.LONG))

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from penstock.core.errors import InvalidError
 from penstock.spec.model import Pipeline
 from penstock.spec.problems import SpecError
-from penstock.spec.routing.topics import Collision, collisions, may_meet, routes, tables_for
+from penstock.spec.routing import topics as routing
+from penstock.spec.routing.topics import Collision, may_meet, routes, tables_for
 
 Build = Callable[..., Pipeline]
 BY_NAME = {"from": r"shop\.(?P<name>.+)", "into": "lake.bronze.{name}"}
@@ -18,6 +19,11 @@ BY_NAME = {"from": r"shop\.(?P<name>.+)", "into": "lake.bronze.{name}"}
 
 def names(pipeline: Pipeline, topic: str) -> list[str]:
     return [target.table for target in tables_for(pipeline, topic)]
+
+
+def collisions(pipeline: Pipeline, topics: list[str]) -> tuple[Collision, ...]:
+    routed = {topic: tables_for(pipeline, topic) for topic in sorted(topics)}
+    return tuple(routing.collisions(pipeline, routed))
 
 
 def test_the_first_rule_that_matches_wins(pipeline: Build) -> None:
@@ -142,11 +148,11 @@ def test_rules_that_meet_in_one_table_and_contradict_each_other_collide(pipeline
     [("shop.orders", "shop.orders"), ("shop.orders", r"shop\..+"), (r"shop\..+", "shop.orders")],
 )
 @pytest.mark.parametrize(
-    "apart",
+    "difference",
     [{"records": {"envelope": "debezium"}}, {"schema": {"types": "drop_value"}}],
 )
 def test_a_rule_below_a_condition_reads_records_as_the_condition_does(
-    pipeline: Build, above: str, below: str, apart: dict[str, object]
+    pipeline: Build, above: str, below: str, difference: dict[str, object]
 ) -> None:
     """Else a record could land by both rules, or by none."""
     hints = {"hints": {"kind": "string"}}
@@ -154,7 +160,7 @@ def test_a_rule_below_a_condition_reads_records_as_the_condition_does(
     second = {"from": below, "into": "lake.a.two"}
 
     with pytest.raises(SpecError) as caught:
-        pipeline(tables=[first, {**second, **apart}])
+        pipeline(tables=[first, {**second, **difference}])
 
     assert ["P118"] == [problem.code for problem in caught.value.problems]
     assert 2 == len(pipeline(tables=[first, second]).tables)
@@ -210,7 +216,9 @@ def test_two_rules_that_put_parts_of_one_topic_into_one_table_are_refused(pipeli
         ("lake.b.{kind}_x", "lake.b.{kind}_y", False),
     ],
 )
-def test_two_routes_that_can_make_one_name_are_told(one: str, other: str, expected: bool) -> None:
+def test_two_routes_that_can_make_one_name_are_reported(
+    one: str, other: str, expected: bool
+) -> None:
     assert expected == may_meet(one, other)
     assert expected == may_meet(other, one)
 

@@ -1,4 +1,4 @@
-"""Computed columns in a spec: names, types and functions are judged before a record is read."""
+"""Computed columns in a spec: names, types and functions are checked before a record is read."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_computed_column_is_a_column_of_the_table_to_create(pipeline: Build) -
 
 
 @pytest.mark.parametrize(
-    ("transform", "code", "told"),
+    ("transform", "code", "reported"),
     [
         ({"columns": {"x y": "amount"}}, "P148", "not a name for a computed column"),
         ({"columns": {"_kafka_day": "amount"}}, "P148", "Penstock's own"),
@@ -67,12 +67,12 @@ def test_a_computed_column_is_a_column_of_the_table_to_create(pipeline: Build) -
         ({"sql": "select 1"}, "P104", "unknown setting"),
     ],
 )
-def test_what_does_not_agree_is_told_with_its_code(pipeline, transform, code, told) -> None:
+def test_what_does_not_agree_is_reported_with_its_code(pipeline, transform, code, reported) -> None:
     with pytest.raises(SpecError) as refused:
         pipeline(tables=[rule(**transform)])
 
     assert [code] == [each.code for each in refused.value.problems]
-    assert told in refused.value.problems[0].message
+    assert reported in refused.value.problems[0].message
 
 
 def test_what_is_computed_is_part_of_the_rules(pipeline: Build) -> None:

@@ -23,15 +23,15 @@ kafka:
 
 
 def test_each_undecided_entry_is_an_error_at_its_place(
-    spec: Changed, codes: Callable[..., list[tuple[int, str]]], told: Callable[..., str]
+    spec: Changed, codes: Callable[..., list[tuple[int, str]]], reported: Callable[..., str]
 ) -> None:
     text = spec(("kafka:\n", ENTRIES))
 
     assert [(3, "P175"), (6, "P175")] == codes(text)
-    assert "'auto.offset.reset' = 'latest' is not decided: where to begin: kafka.start" in told(
+    assert "'auto.offset.reset' = 'latest' is not decided: where to begin: kafka.start" in reported(
         text
     )
-    assert "remove this entry" in told(text)
+    assert "remove this entry" in reported(text)
 
 
 def test_an_entry_hides_no_other_problem(

@@ -55,7 +55,13 @@ def test_whole_numbers_may_be_keys() -> None:
     assert {0: 1, "0": 2} == read("0: 1\n'0': 2\n").data
 
 
-def test_a_key_that_stands_twice_is_a_fault_and_the_first_value_stays() -> None:
+def test_a_key_that_is_no_number_after_all_is_reported() -> None:
+    document = read("!!int abc: 1\n")
+    assert {} == document.data
+    assert ["P101"] == [fault.code for fault in document.faults]
+
+
+def test_a_duplicate_key_is_a_fault_and_the_first_value_counts() -> None:
     document = read("a: 1\nb: 2\na: 3\n")
     assert {"a": 1, "b": 2} == document.data
     assert [("P103", 2)] == [(fault.code, fault.span.line) for fault in document.faults]

@@ -1,11 +1,11 @@
 """What another system's configuration becomes: a spec in the making, and the account of it.
 
 Invariants:
-- every option that was read is accounted for: mapped to a setting, left with the reason why nothing
-  is lost without it, or undecided;
-- what is not known for sure is undecided, and the spec is refused until somebody decides (P175);
+- every option that was read is accounted for: mapped to a setting, unmapped with the reason why
+  nothing is lost without it, or undecided;
+- what is not known for sure is undecided, and the spec is refused until a person decides (P175);
 - what options become is data, `Rules`: by name, a setting, a reason to leave it, or a question;
-- no secret is copied: a reference stands in its place, and is among what was left.
+- no secret is copied: a reference replaces it, and is among what is unmapped.
 """
 
 from __future__ import annotations
@@ -22,12 +22,10 @@ from penstock.spec.secrets import is_secret_name, without_password
 NOT_NEEDED = "not needed: progress is kept in the table itself"
 NO_COUNTERPART = "it is not known here: does it change which records land, or how? Write that, too"
 NO_NUMBER = "its value is no number: write the setting by hand"
-OF_PARTITIONS = re.compile(r"(?i)(bucket|truncate)\(\s*([^,()]+?)\s*,\s*(\d+)\s*\)")
-
 VALUE_MAX = 200
 BEGINNING = (
     "where the first run begins: kafka.start. earliest lands all that Kafka has, again where tables"
-    " have it; latest passes over it; init --offsets begins where the other system ended"
+    " have it; latest skips it; init --offsets begins where the other system ended"
 )
 
 Options = Mapping[str, str]
@@ -35,7 +33,7 @@ Options = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """An option whose meaning nobody has decided on for the spec, and what is to decide."""
+    """An option whose meaning for the spec is undecided, and the decision to make."""
 
     option: str
     value: str
@@ -44,8 +42,9 @@ class Question:
 
 @dataclass(slots=True)
 class Migrated:
-    """A spec in the making, and the account: (option, setting) mapped, (option, why not) left, and
-    what is `undecided`; `beginning` is of these, where the first run begins, until that is known.
+    """A spec in the making, and the account: (option, setting) mapped, (option, reason) unmapped,
+    and what is `undecided`; `beginning` are those of it on where the first run begins, until that
+    is known.
 
     Where the system kept its progress: in a consumer `group`, or as an `application` of a table.
     """
@@ -53,7 +52,7 @@ class Migrated:
     system: str
     spec: dict[str, Any] = field(default_factory=dict)
     mapped: list[tuple[str, str]] = field(default_factory=list)
-    left: list[tuple[str, str]] = field(default_factory=list)
+    unmapped: list[tuple[str, str]] = field(default_factory=list)
     undecided: list[Question] = field(default_factory=list)
     beginning: list[Question] = field(default_factory=list)
     group: str = ""
@@ -69,7 +68,7 @@ class Migrated:
         self.mapped.append((option, setting))
 
     def catalog(self, name: str, settings: Mapping[str, Any]) -> str:
-        """Put a catalog into the spec; give its name: a numbered one, where another has it.
+        """Put a catalog into the spec; return its name: a numbered one if the name is in use.
 
         What two descriptions of one catalog say differently is as the first says.
         """
@@ -93,14 +92,14 @@ class Migrated:
                 return
 
     def include(self, part: Migrated, prefix: str, block: str) -> None:
-        """Take over the account of some options, whose names had a prefix, for a block."""
+        """Take over the account of some options of one prefix, for a block."""
         self.mapped += [(prefix + option, block + setting) for option, setting in part.mapped]
-        self.left += [(prefix + option, why) for option, why in part.left]
+        self.unmapped += [(prefix + option, why) for option, why in part.unmapped]
         self.undecided += [replace(each, option=prefix + each.option) for each in part.undecided]
 
     def leave(self, option: str, why: str) -> None:
         """Note an option that needs no counterpart, and why."""
-        self.left.append((option, why))
+        self.unmapped.append((option, why))
 
     def ask(self, option: str, value: str = "", decide: str = NO_COUNTERPART) -> None:
         """Note an option to decide on; a value that may be a secret is hidden."""
@@ -109,9 +108,9 @@ class Migrated:
         self.undecided.append(Question(option, " ".join(shown.split())[:VALUE_MAX], decide))
 
     def begin(self, option: str, value: str, start: Any) -> None:
-        """Write where a first run would begin, for somebody to decide on: nothing moves in silence.
+        """Write where a first run would begin, for a person to decide: nothing moves in silence.
 
-        The other system goes on where it stood, which its configuration does not say.
+        The other system goes on from its position, which its configuration does not say.
         """
         self.spec.setdefault("kafka", {})["start"] = start
         self.beginning.append(Question(option, value, BEGINNING))
@@ -121,16 +120,16 @@ class Migrated:
         return [*self.beginning, *self.undecided]
 
     def secret(self, option: str, name: str) -> str:
-        """Return what stands in a secret's place, a reference to a variable, and note that."""
-        reference, why = in_place_of_secret(name)
-        self.leave(option, why)
-        return reference
+        """Return what replaces a secret, a reference to a variable, and note that."""
+        variable = re.sub(r"\W", "_", name).upper()
+        self.leave(option, f"a secret is not copied: export {variable}=…")
+        return f"${{env:{variable}}}"
 
 
 Rule = Callable[[Migrated, str, str], None]
 """Accounts for an option with its value."""
 Rules = Mapping[str, Rule | str]
-"""By names with blanks between, in which `*` stands for anything: the first that fits counts.
+"""By names with blanks between, in which `*` matches anything: the first that fits counts.
 
 A text is the reason why an option needs no counterpart.
 """
@@ -139,7 +138,7 @@ A text is the reason why an option needs no counterpart.
 def to(setting: str, form: Callable[[str], Any] = str) -> Rule:
     """Return the rule of an option that becomes a setting; `form` writes its value.
 
-    Where that raises ValueError, the setting is for a human to write.
+    Where that raises ValueError, the setting is for a person to write.
     """
 
     def rule(found: Migrated, option: str, value: str) -> None:
@@ -157,18 +156,12 @@ def with_setting(setting: str) -> Rule:
 
 
 def asked(decide: str = NO_COUNTERPART) -> Rule:
-    """Return the rule of an option that a human decides on."""
+    """Return the rule of an option that a person decides on."""
     return lambda found, option, value: found.ask(option, value, decide)
 
 
 def elsewhere(found: Migrated, option: str, value: str) -> None:
     """Pass over an option that is accounted for with another."""
-
-
-def in_place_of_secret(name: str) -> tuple[str, str]:
-    """Return the reference to write for a secret of this name, and what its reader has to do."""
-    variable = re.sub(r"\W", "_", name).upper()
-    return f"${{env:{variable}}}", f"a secret is not copied: export {variable}=…"
 
 
 def _address(settings: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -177,18 +170,27 @@ def _address(settings: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def partition_field(text: str) -> str:
     """Write a partition field as a spec has it: Java's tools have plurals, and the column first."""
-    turned = OF_PARTITIONS.sub(r"\1(\3, \2)", text.strip())
+    sized = r"(?i)(bucket|truncate)\(\s*([^,()]+?)\s*,\s*(\d+)\s*\)"
+    turned = re.sub(sized, r"\1(\3, \2)", text.strip())
     return re.sub(r"(?i)^(year|month|day|hour)s\(", r"\1(", turned)
 
 
-def delta_table(found: Migrated, option: str, topic: str, location: str) -> None:
-    """Land a topic in the Delta table at a place."""
+def delta_table(found: Migrated, option: str, location: str) -> str:
+    """Put the catalog of the Delta table at a place into the spec; return the table's name."""
     root, _, name = location.rstrip("/").removeprefix("file://").rpartition("/")
     root, _, namespace = root.rpartition("/")
     catalog = found.catalog("delta", {"type": "delta", "root": root or "."})
     found.mapped.append((option, "catalogs"))
-    into = f"{catalog}.{namespace or 'landed'}.{name}"
-    found.spec["tables"] = [{"from": topic, "into": into}]
+    return f"{catalog}.{namespace or 'landed'}.{name}"
+
+
+def unreadable(why: str) -> InvalidError:
+    """Build the error for a configuration that is not in the form that it seems to be in."""
+    return InvalidError(
+        f"the configuration cannot be read: {why}",
+        code="P165",
+        hint="correct it there, or export it again from the other system",
+    )
 
 
 def unknown(why: str) -> InvalidError:

@@ -1,6 +1,6 @@
 """Catalog options of Java's Iceberg, as Kafka Connect and Flink take them, become those of a spec.
 
-Invariants: an option whose name is one of secrets becomes a reference (passwords in addresses are
+Invariants: an option with the name of a secret becomes a reference (passwords in addresses are
 for `migrating` to take out); one that PyIceberg does not know is left with a reason or asked about,
 for PyIceberg passes over it in silence.
 
@@ -11,13 +11,7 @@ from __future__ import annotations
 
 import re
 
-from penstock.app.init.migrate.account import (
-    Migrated,
-    Options,
-    Rules,
-    asked,
-    in_place_of_secret,
-)
+from penstock.app.init.migrate.account import Migrated, Options, Rules, asked
 from penstock.spec.secrets import is_secret_name
 
 IMPLEMENTATIONS = {
@@ -37,7 +31,10 @@ def catalog_of(options: Options) -> Migrated:
     for key, value in options.items():
         found.follow(_RULES, key, value)
     if not {options.get(key, "iceberg") for key in _KINDS} - {"iceberg"}:
-        _default_type(found)
+        if found.spec.get("uri", "").startswith("thrift://"):
+            found.spec["type"] = "hive"  # Java's default
+        else:
+            found.ask("type", "(not set)", f"which catalog it is; {OWN_FILE} takes its place")
     _complete(found.spec)
     return found
 
@@ -54,32 +51,18 @@ def _type(found: Migrated, key: str, value: str) -> None:
         found.ask(key, value, why)
 
 
-def _default_type(found: Migrated) -> None:
-    """Take Java's default, a Hive metastore, where its address is given; else ask."""
-    if found.spec.get("uri", "").startswith("thrift://"):
-        found.spec["type"] = "hive"
-    else:
-        found.ask("type", "(not set)", f"which catalog it is; {OWN_FILE} takes its place")
-
-
-def _secret(found: Migrated, key: str) -> None:
-    found.spec[key.removeprefix("jdbc.")], why = in_place_of_secret(key)
-    found.leave(key, why)
-    found.mapped.append((key, key))
-
-
 def _known(found: Migrated, key: str, value: str) -> None:
     """Keep an option that PyIceberg knows; addresses are written as it reads them."""
     if is_secret_name(key):
-        _secret(found, key)
+        found.spec[key.removeprefix("jdbc.")] = found.secret(key, key)
     else:
         found.spec[key] = re.sub(r"^s3[an]://", "s3://", value.removeprefix("jdbc:"))
-        found.mapped.append((key, key))
+    found.mapped.append((key, key))
 
 
 def _unknown(found: Migrated, key: str, value: str) -> None:
     if is_secret_name(key):
-        _secret(found, key)
+        _known(found, key, value)
     else:
         found.ask(key, value)
 
@@ -90,10 +73,10 @@ _RULES: Rules = {
     "property-version clients jdbc.schema-version": "not needed",
     "default-database": "a table's name in the spec has its namespace",
     "cache-enabled cache.expiration-interval-ms": (
-        "not needed: tables are looked at afresh for each commit"
+        "not needed: tables are read afresh for each commit"
     ),
     "s3.staging-dir": "not needed: parts are sent as they are written",
-    "s3.delete-enabled": "not needed: files that somebody may read are never deleted",
+    "s3.delete-enabled": "not needed: files that a reader may need are never deleted",
     "s3.path-style-access": "not needed: an endpoint of one's own is addressed so",
     "hive-conf-dir hadoop-conf-dir": asked("a file of Java: uri, and keys of the storage"),
     "include-credentials": asked("Java's own credentials of Azure: keys of the storage, as adls.…"),

@@ -1,6 +1,6 @@
 """Options of a Kafka client, of Java's or of librdkafka, become settings of `kafka`.
 
-Kafka Connect has them as `consumer.override.…`, Flink as `properties.…`, kafka-delta-ingest behind
+Kafka Connect has them as `consumer.override.…`, Flink as `properties.…`, kafka-delta-ingest after
 `-K`.
 
 Invariants: what says how a client is tuned or grouped is left with the reason; what is not known,
@@ -13,18 +13,13 @@ from __future__ import annotations
 
 import re
 
-from penstock.app.init.migrate.account import NOT_NEEDED, Migrated, Rules, asked, to
+from penstock.app.init.migrate.account import NOT_NEEDED, Migrated, Rule, Rules, asked, to
 
 RESET = "auto.offset.reset"
 _SECURITY = "kafka.security"
 _JAAS = re.compile(r"(?:PlainLoginModule|ScramLoginModule)\b(?P<rest>.*)", re.DOTALL)
 _JAAS_USER = re.compile(r"\busername\s*=\s*[\"']?(?P<name>[^\"';\s]+)")
 _BROKERS_ASKED = asked("how brokers are spoken to: kafka.security and its settings")
-
-
-def client_option(found: Migrated, option: str, key: str, value: str) -> None:
-    """Account for one option of a consumer, by its `key` without any prefix."""
-    found.follow(_RULES, option, value, key)
 
 
 def _plain(value: str) -> str:
@@ -48,15 +43,14 @@ def _jaas(found: Migrated, option: str, value: str) -> None:
     found.put(option, f"{_SECURITY}.password", found.secret(option, "kafka_sasl_password"))
 
 
-def _sasl_password(found: Migrated, option: str, _: str) -> None:
-    found.put(option, f"{_SECURITY}.password", found.secret(option, "kafka_sasl.password"))
+def _secret(setting: str, name: str) -> Rule:
+    def rule(found: Migrated, option: str, _: str) -> None:
+        found.put(option, f"{_SECURITY}.{setting}", found.secret(option, name))
+
+    return rule
 
 
-def _key_password(found: Migrated, option: str, _: str) -> None:
-    found.put(option, f"{_SECURITY}.key_password", found.secret(option, "kafka_ssl.key.password"))
-
-
-_RULES: Rules = {
+CLIENT: Rules = {
     "bootstrap.servers": to("kafka.brokers"),
     "security.protocol=plaintext security.protocol=ssl security.protocol=sasl_plaintext"
     " security.protocol=sasl_ssl": to(f"{_SECURITY}.protocol", _plain),
@@ -68,8 +62,8 @@ _RULES: Rules = {
     "ssl.certificate.location": to(f"{_SECURITY}.certificate"),
     "ssl.key.location": to(f"{_SECURITY}.key"),
     "sasl.username sasl.user.name": _user,
-    "sasl.password": _sasl_password,
-    "ssl.key.password": _key_password,
+    "sasl.password": _secret("password", "kafka_sasl.password"),
+    "ssl.key.password": _secret("key_password", "kafka_ssl.key.password"),
     "sasl.jaas.config": _jaas,
     "group.id group.instance.id group.protocol group.remote.assignor enable.auto.commit"
     " enable.auto.offset.store auto.commit.enable auto.commit.interval.ms"
@@ -86,3 +80,4 @@ _RULES: Rules = {
     "isolation.level": asked("here only records of committed transactions are read"),
     "*": _BROKERS_ASKED,
 }
+"""By the names of a consumer's options, without any prefix."""

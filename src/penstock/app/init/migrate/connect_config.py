@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from penstock.app.init.migrate.account import Options, unknown
+from penstock.app.init.migrate.account import Options, unknown, unreadable
 from penstock.spec.text import yaml12
 
 _KIND = "KafkaConnector"
@@ -45,7 +45,7 @@ def _from_json(text: str) -> Options:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise unknown(f"it is no JSON: {error}") from error
+        raise unreadable(f"it is not JSON: {error}") from error
     if data.get("kind") == _KIND:
         return _of_connector(data)
     named = {"name": data["name"]} if "name" in data else {}
@@ -53,12 +53,11 @@ def _from_json(text: str) -> Options:
 
 
 def _from_manifests(text: str) -> Options:
-    """Read the one connector among the documents of a file."""
     found = []
     for part in _DOCUMENTS.split(text):
         document = yaml12.read(part)
         if document.faults:
-            raise unknown(f"it is no YAML: {document.faults[0].message}")
+            raise unreadable(f"it is not YAML: {document.faults[0].message}")
         if isinstance(document.data, dict) and document.data.get("kind") == _KIND:
             found.append(document.data)
     if len(found) != 1:
@@ -68,12 +67,12 @@ def _from_manifests(text: str) -> Options:
 
 def _of_connector(data: Mapping[str, Any]) -> Options:
     spec = _block(data, "spec", {})
-    beside = {
+    outer = {
         "name": _block(data, "metadata", {}).get("name"),
         "connector.class": spec.get("class"),
         "tasks.max": spec.get("tasksMax"),
     }
-    return _texts({**beside, **_block(spec, "config", {})})
+    return _texts({**outer, **_block(spec, "config", {})})
 
 
 def _block(data: Mapping[str, Any], name: str, default: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -85,11 +84,11 @@ def _block(data: Mapping[str, Any], name: str, default: Mapping[str, Any]) -> Ma
 
 def _texts(options: Mapping[str, Any]) -> Options:
     """Return values as Connect takes them: all are text to it, and null is none."""
-    return {str(key): _text(value) for key, value in options.items() if value is not None}
-
-
-def _text(value: object) -> str:
-    return json.dumps(value) if isinstance(value, bool) else str(value)
+    return {
+        str(key): json.dumps(value) if isinstance(value, bool) else str(value)
+        for key, value in options.items()
+        if value is not None
+    }
 
 
 def _properties(text: str) -> Iterator[tuple[str, str]]:
@@ -97,12 +96,8 @@ def _properties(text: str) -> Iterator[tuple[str, str]]:
         found = _OPTION.fullmatch(line)
         if found is None:
             raise unknown(f"line {number} is no property, name=value")
-        yield found["name"], _unescaped(found["value"]).strip()
-
-
-def _unescaped(text: str) -> str:
-    plain = _ESCAPE.sub(_meant, text)
-    return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        value = _ESCAPE.sub(_meant, found["value"]).encode("utf-16-le", "surrogatepass")
+        yield found["name"], value.decode("utf-16-le", "replace").strip()
 
 
 def _meant(escape: re.Match[str]) -> str:

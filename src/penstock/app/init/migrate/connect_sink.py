@@ -1,7 +1,7 @@
 """A configuration of the Iceberg sink of Kafka Connect becomes a spec.
 
 Invariants: every option is mapped, left with a reason, or undecided; a default that the connector
-has without saying so (whose records a converter reads, where its group stands) is no exception.
+has without saying so (which records a converter reads, where its group is) is no exception.
 
 Source: Iceberg, "Kafka Connect", Configuration; Kafka, "Sink Connector Configs".
 """
@@ -24,10 +24,10 @@ from penstock.app.init.migrate.account import (
     with_setting,
 )
 from penstock.app.init.migrate.catalog_options import catalog_of
-from penstock.app.init.migrate.client_options import RESET, client_option
+from penstock.app.init.migrate.client_options import CLIENT, RESET
+from penstock.app.init.migrate.connect_changes import CDC, ID_COLUMNS, UPSERT, changes, identifying
 from penstock.app.init.migrate.connect_config import options_of
-from penstock.app.init.migrate.connect_registry import registry
-from penstock.app.init.migrate.connect_transforms import transforms
+from penstock.app.init.migrate.connect_records import records, transforms
 from penstock.spec.language.expressions import place, quoted
 from penstock.spec.secrets import is_secret_name
 
@@ -48,15 +48,24 @@ def connect_sink(text: str) -> Migrated:
     found.group = options.get("iceberg.connect.group-id") or options.get(
         "consumer.override.group.id", f"connect-{options.get('name', '')}"
     )
-    _catalog(found, options)
-    create = options.get("iceberg.tables.auto-create-enabled", "false") == "true"
-    _topics(found, options)
-    _tables(found, options, create=create)
-    _records(found, options)
+    named = {k.removeprefix(_CATALOG): v for k, v in options.items() if k.startswith(_CATALOG)}
+    catalog = catalog_of(named)
+    found.spec["catalogs"] = {"lake": catalog.spec}
+    found.include(catalog, _CATALOG, "catalogs.lake.")
+    if "topics.regex" in options:
+        found.put("topics.regex", "kafka.topics", [{"pattern": options["topics.regex"]}])
+    else:
+        topics = [name.strip() for name in options.get("topics", "").split(",") if name.strip()]
+        found.put("topics", "kafka.topics", topics)
+    _tables(found, options)
+    records(found, options)
     _begin(found, options)
     transforms(found, options)
+    changes(found, options)
+    noted = {option for option, _ in [*found.mapped, *found.unmapped]}
+    noted |= {each.option for each in found.questions()}
     for key, value in options.items():
-        if key not in _accounted(found):  # with its table, its converter, or where it begins
+        if key not in noted:  # with its table, its converter, or where it begins
             found.follow(_RULES, key, value)
     return found
 
@@ -72,23 +81,8 @@ def _begin(found: Migrated, options: Options) -> None:
         found.begin(option, value or "(not set)", start)
 
 
-def _catalog(found: Migrated, options: Options) -> None:
-    named = {k.removeprefix(_CATALOG): v for k, v in options.items() if k.startswith(_CATALOG)}
-    catalog = catalog_of(named)
-    found.spec["catalogs"] = {"lake": catalog.spec}
-    found.include(catalog, _CATALOG, "catalogs.lake.")
-
-
-def _topics(found: Migrated, options: Options) -> None:
-    if "topics.regex" in options:
-        pattern = options["topics.regex"]
-        found.put("topics.regex", "kafka.topics", [{"pattern": pattern}])
-    else:
-        topics = [name.strip() for name in options.get("topics", "").split(",") if name.strip()]
-        found.put("topics", "kafka.topics", topics)
-
-
-def _tables(found: Migrated, options: Options, *, create: bool) -> None:
+def _tables(found: Migrated, options: Options) -> None:
+    create = options.get("iceberg.tables.auto-create-enabled", "false") == "true"
     tables = [each.strip() for each in options.get("iceberg.tables", "").split(",") if each.strip()]
     topics = found.spec["kafka"]["topics"]
     default = options.get("iceberg.tables.default-partition-by", "")
@@ -101,7 +95,8 @@ def _tables(found: Migrated, options: Options, *, create: bool) -> None:
                 rule["continue"] = True
             fields = options.get(f"iceberg.table.{name}.partition-by", default)
             if fields:
-                rule["partition_by"] = _partition_fields(fields)
+                parts = re.findall(r"[^,(]+(?:\([^)]*\))?", fields)
+                rule["partition_by"] = [partition_field(part) for part in parts if part.strip()]
             if create:
                 rule["schema"] = {"create": True}
             _route(found, options, name, rule)
@@ -116,7 +111,7 @@ def _tables(found: Migrated, options: Options, *, create: bool) -> None:
 
 
 def _route(found: Migrated, options: Options, table: str, rule: dict[str, Any]) -> None:
-    """Let a table take the records whose field its pattern matches, as a whole."""
+    """Let a table take the records with a field that its pattern matches, as a whole."""
     option = f"iceberg.table.{table}.route-regex"
     field = options.get(_ROUTE, "")
     if field and option not in options and option not in (each.option for each in found.undecided):
@@ -129,35 +124,9 @@ def _route(found: Migrated, options: Options, table: str, rule: dict[str, Any]) 
         found.mapped.append((option, "tables[].where"))
 
 
-def _records(found: Migrated, options: Options) -> None:
-    """Translate the converter of values; JsonConverter expects schemas unless it is told not to."""
-    converter = options.get("value.converter", "").rpartition(".")[2]
-    with_schemas = options.get("value.converter.schemas.enable", "true") != "false"
-    if converter == "JsonConverter" and with_schemas:
-        found.put("value.converter", "records.format", "json-schema-envelope")
-    elif converter == "JsonConverter":
-        found.mapped.append(("value.converter", "records.format: json, the default"))
-    elif converter in _FORMATS:
-        found.put("value.converter", "records.format", _FORMATS[converter])
-    else:
-        why = "how values are encoded: records.format; without this option the worker's holds"
-        found.ask("value.converter", options.get("value.converter", "(not set)"), why)
-    registry(found, options)
-
-
-_FORMATS = {
-    "AvroConverter": "avro",
-    "ProtobufConverter": "protobuf",
-    "JsonSchemaConverter": "json-schema",
-    "StringConverter": "text",
-    "ByteArrayConverter": "bytes",
-}
-
-
 def _layout(options: Options, table: str) -> dict[str, Any]:
-    """Return a table's branch and identifier fields, its own or the connector's default."""
     found: dict[str, Any] = {}
-    for setting, option in (("branch", "commit-branch"), ("identifier_fields", "id-columns")):
+    for setting, option in (("branch", "commit-branch"), ("identifier_fields", ID_COLUMNS)):
         default = options.get(f"iceberg.tables.default-{option}", "")
         value = options.get(f"iceberg.table.{table}.{option}", default).strip()
         if value:
@@ -166,18 +135,15 @@ def _layout(options: Options, table: str) -> dict[str, Any]:
     return found
 
 
-def _accounted(found: Migrated) -> set[str]:
-    noted = {option for option, _ in [*found.mapped, *found.left]}
-    return noted | {each.option for each in found.questions()}
-
-
 def _of_table(found: Migrated, key: str, value: str) -> None:
-    """Account for an option of one table, which its rule has; without a rule nobody knows it."""
+    """Account for an option of one table, which its rule has; without a rule it is unknown."""
     table, _, option = key.removeprefix("iceberg.table.").rpartition(".")
-    if any(rule["into"] == f"lake.{table}" for rule in found.spec["tables"]):
-        found.mapped.append((key, _OF_TABLES[option]))
-    else:
+    if not any(rule["into"] == f"lake.{table}" for rule in found.spec["tables"]):
         found.ask(key, value)
+    elif option == ID_COLUMNS:
+        identifying(found, key, value)
+    else:
+        found.mapped.append((key, _OF_TABLES[option]))
 
 
 def _route_field(found: Migrated, key: str, value: str) -> None:
@@ -189,14 +155,9 @@ def _route_field(found: Migrated, key: str, value: str) -> None:
 
 
 def _in_rules(found: Migrated, key: str, _: str) -> None:
-    """Set under `schema` of each rule what a switch stands for."""
     for rule in found.spec["tables"]:
         rule.setdefault("schema", {}).update(_SWITCHES[key])
     found.mapped.append((key, f"tables[].schema: {', '.join(_SWITCHES[key])}"))
-
-
-def _consumer(found: Migrated, key: str, value: str) -> None:
-    client_option(found, key, key.removeprefix(_CONSUMER), value)
 
 
 def _property(found: Migrated, key: str, value: str) -> None:
@@ -210,15 +171,9 @@ def _property(found: Migrated, key: str, value: str) -> None:
     found.mapped.append((key, "tables[].properties"))
 
 
-def _partition_fields(text: str) -> list[str]:
-    parts = re.findall(r"[^,(]+(?:\([^)]*\))?", text)
-    return [partition_field(part) for part in parts if part.strip()]
-
-
 _OF_TABLES = {
     "partition-by": "tables[].partition_by",
     "commit-branch": "tables[].branch",
-    "id-columns": "tables[].identifier_fields",
 }
 _SWITCHES: dict[str, dict[str, Any]] = {
     "iceberg.tables.evolve-schema-enabled": {"columns": "evolve", "types": "evolve"},
@@ -230,7 +185,7 @@ _RULES: Rules = {
     "iceberg.tables.auto-create-enabled": with_setting("tables[].schema.create"),
     "iceberg.tables.default-partition-by": with_setting("tables[].partition_by"),
     "iceberg.tables.default-commit-branch": with_setting("tables[].branch"),
-    "iceberg.tables.default-id-columns": with_setting("tables[].identifier_fields"),
+    f"iceberg.tables.default-{ID_COLUMNS}": identifying,
     "connector.class": with_setting("the connector itself"),
     "value.converter.schemas.enable": with_setting("records.format"),
     "name": to("name"),
@@ -238,19 +193,19 @@ _RULES: Rules = {
     "iceberg.control.commit.interval-ms": to("commit.every", lambda text: f"{int(text)}ms"),
     "iceberg.control.commit.timeout-ms": to("commit.timeout", lambda text: f"{int(text)}ms"),
     "tasks.max": to("spark.master", lambda text: f"local[{int(text)}]"),
-    f"{_CONSUMER}*": _consumer,
-    " ".join(f"iceberg.table.*.{option}" for option in _OF_TABLES): _of_table,
+    f"{_CONSUMER}*": lambda found, key, value: found.follow(
+        CLIENT, key, value, key.removeprefix(_CONSUMER)
+    ),
+    " ".join(f"iceberg.table.*.{option}" for option in (*_OF_TABLES, ID_COLUMNS)): _of_table,
     _ROUTE: _route_field,
     " ".join(f"{each}*" for each in _PROPERTIES): _property,
     " ".join(f"{each}=false" for each in (_DYNAMIC, *_SWITCHES)): "off, as here",
-    "iceberg.tables.upsert-mode-enabled=false": "off, as here: rows are appended",
+    f"{UPSERT}=false": "off, as here without  tables[].mode: upsert",
     "iceberg.tables.replace-null-with-default=false": "off, as here: a null stays a null",
     " ".join(f"{each}=true" for each in _SWITCHES): _in_rules,
     _DYNAMIC: asked("a field names the table of a record: tables[].route"),
-    "iceberg.tables.upsert-mode-enabled": asked("rows are appended here, none is replaced"),
-    "iceberg.tables.cdc-field": asked(
-        "rows are appended here: what it says of a row does not happen"
-    ),
+    UPSERT: asked("whether a record replaces the row of its key: tables[].mode, keys"),
+    CDC: "it names no field",
     "iceberg.tables.replace-null-with-default": asked(
         "a null stays a null here: transform.columns"
     ),
@@ -265,7 +220,7 @@ _RULES: Rules = {
     "iceberg.control.topic iceberg.control.group-id-prefix iceberg.connect.group-id"
     " iceberg.coordinator.transactional.prefix": NOT_NEEDED,
     "iceberg.control.commit.threads": "commits of tables run side by side by themselves",
-    "iceberg.control.commit.max-consecutive-failures": "a commit is tried until its fate is known",
+    "iceberg.control.commit.max-consecutive-failures": "a commit is retried until it is settled",
     "iceberg.catalog": "a catalog's name for Java alone",
     "iceberg.tables.schema-force-optional": "created columns are optional anyway",
     "errors.deadletterqueue.topic.replication.factor": "with errors.deadletterqueue.topic.name",

@@ -16,15 +16,18 @@ from penstock.app.init.migrate.account import (
     to,
     unknown,
 )
-from penstock.app.init.migrate.client_options import RESET, client_option
+from penstock.app.init.migrate.client_options import CLIENT, RESET
 from penstock.app.init.migrate.jmespath import META, translated
 
 _APPLICATION = "kafka_delta_ingest"
-"""The name it takes when it is given none."""
+"""Its name by default."""
 _FLAGS = {"checkpoints", "c", "ends_at_latest_offsets", "e"}
 _SEVERAL = {"transform", "t", "Kafka", "K", "kafka_setting"}
 _VARIABLE = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
 _OF_LOGS = ("RUST_LOG", "RUST_BACKTRACE")
+_SURROUNDINGS = (
+    "a variable of its surroundings, such as a storage's: keys of the storage, or export it"
+)
 _COLUMN = re.compile(r"(?!_kafka_|_change_)[A-Za-z_]\w{0,127}")
 
 
@@ -37,34 +40,26 @@ def delta_ingest(text: str) -> Migrated:
     if len(places) < 2:  # noqa: PLR2004  a topic and a table
         raise unknown("kafka-delta-ingest ingest needs a topic and a table")
     found.put("topic", "kafka.topics", [places[0]])
-    delta_table(found, "table", places[0], places[1])
+    into = delta_table(found, "table", places[1])
+    found.spec["tables"] = [{"from": places[0], "into": into}]
     found.application = _APPLICATION
     for option, value in given:
         if option:
             found.follow(_RULES, option, value, _name(option))
     if len(places) > 2:  # noqa: PLR2004  a topic and a table
-        found.ask("words behind the table's place", decide="which option they belong to")
-    for word in before:
-        _variable(found, word)
+        found.ask("words after the table's place", decide="which option they belong to")
+    for variable in filter(None, map(_VARIABLE.fullmatch, before)):  # others are other programs'
+        if variable["name"] in _OF_LOGS:
+            found.leave(variable["name"], "how it logs")
+        else:
+            found.ask(variable["name"], decide=_SURROUNDINGS)
     if "start" not in found.spec["kafka"]:
         found.begin("--auto_offset_reset", "(not set)", "earliest")
     return found
 
 
-def _variable(found: Migrated, word: str) -> None:
-    """Account for a variable that is set before the command; other words are of other programs."""
-    variable = _VARIABLE.fullmatch(word)
-    if variable and variable["name"] in _OF_LOGS:
-        found.leave(variable["name"], "how it logs")
-    elif variable:
-        why = (
-            "a variable of its surroundings, such as a storage's: keys of the storage, or export it"
-        )
-        found.ask(variable["name"], "", why)
-
-
 def _words(text: str) -> tuple[list[str], list[str]]:
-    """Return what stands before `ingest`, other programs and what they are told, and behind it."""
+    """Return the words before `ingest`, other programs and their arguments, and those after it."""
     try:
         words = shlex.split(text.replace("\\\n", " "), comments=True)
     except ValueError as error:
@@ -110,11 +105,11 @@ def _client(found: Migrated, option: str, value: str) -> None:
     elif key == RESET:
         _reset(found, f"{option} {key}", given)
     else:
-        client_option(found, f"{option} {key}", key, given)
+        found.follow(CLIENT, f"{option} {key}", given, key)
 
 
 def _reset(found: Migrated, option: str, value: str) -> None:
-    """Begin as its first run would; a start that is told by offsets stands above that."""
+    """Begin as its first run would; a start by offsets has priority."""
     if not isinstance(found.spec["kafka"].get("start", ""), str):
         found.leave(option, "partitions that --seek_offsets does not name begin at the earliest")
     elif value == "earliest":
@@ -124,7 +119,7 @@ def _reset(found: Migrated, option: str, value: str) -> None:
 
 
 def _sought(found: Migrated, option: str, value: str) -> None:
-    """Begin behind the offsets that were sought: the first record was the one after each."""
+    """Begin after the offsets that were sought: the first record was the one after each."""
     (topic,) = found.spec["kafka"]["topics"]
     try:
         start = {int(number): int(last) + 1 for number, last in json.loads(value).items()}
@@ -135,7 +130,6 @@ def _sought(found: Migrated, option: str, value: str) -> None:
 
 
 def _transform(found: Migrated, option: str, text: str) -> None:
-    """Compute a column, where the expression and its place can be had here."""
     column, _, expression = (part.strip() for part in text.partition(":"))
     noted = f"{option} {column}"
     if expression in META and not _COLUMN.fullmatch(column):
@@ -147,7 +141,7 @@ def _transform(found: Migrated, option: str, text: str) -> None:
     elif not _COLUMN.fullmatch(column):
         found.ask(noted, expression, "computed columns are at the top level: transform.columns")
     elif column in {name.partition(".")[0] for name in sql.hints}:
-        why = "a computed column has another name than the fields it looks at: transform.columns"
+        why = "a computed column has another name than the fields it reads: transform.columns"
         found.ask(noted, expression, why)
     else:
         table = found.spec["tables"][0]

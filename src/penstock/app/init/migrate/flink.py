@@ -14,7 +14,8 @@ from typing import Any
 
 from penstock.app.init.migrate.account import Migrated, Options, Question, delta_table, unknown
 from penstock.app.init.migrate.catalog_options import catalog_of
-from penstock.app.init.migrate.flink_options import OTHERWISE, of_sink, of_source
+from penstock.app.init.migrate.flink_changes import changes
+from penstock.app.init.migrate.flink_options import OTHERWISE, SOURCE, of_sink
 from penstock.app.init.migrate.flink_script import (
     Declared,
     Insert,
@@ -25,12 +26,14 @@ from penstock.app.init.migrate.flink_script import (
 
 _COMPUTED = re.compile(
     r"(?P<watermark>WATERMARK\s+FOR\b)|(?P<key>(?:CONSTRAINT\s+\S+\s+)?PRIMARY\s+KEY\b)"
-    r"|(?P<column>`[^`]+`|\w+)\s+(?:(?P<computed>AS\b)|.*\b(?P<metadata>METADATA)\b)",
+    r"|(?P<column>`[^`]+`|\w+)\s+"
+    r"(?:(?P<computed>AS\b)|.*\b(?P<metadata>METADATA)\b|[^']*\b(?P<inline>PRIMARY\s+KEY)\b)",
     re.IGNORECASE | re.DOTALL,
 )
 _DECIDE = {
     "watermark": "rows land in no order of time; metrics show how far a table is valid",
-    "key": "rows are appended, none is replaced: tables[].identifier_fields",
+    "key": "rows are appended here without  tables[].mode: upsert  or cdc, and keys",
+    "inline": "rows are appended here without  tables[].mode: upsert  or cdc, and keys",
     "computed": "write it as SQL under transform.columns",
     "metadata": "write it as SQL under transform.columns, over _kafka_timestamp and others of"
     " source_columns",
@@ -45,11 +48,12 @@ def flink(text: str) -> Migrated:
     """Translate a script. Raises InvalidError (P165) when nothing goes from Kafka to a table."""
     found = Migrated("Flink SQL")
     script, rules = script_of(found, text), []
-    for insert in script.inserts or _only_pair(script):
+    script.inserts = script.inserts or _only_pair(script)
+    for insert in script.inserts:
         source = script.tables.get(insert.source, Declared({"connector": ""}))
         if "kafka" in source.options["connector"]:
             topic = _source(found, insert.source, source, insert.from_options)
-            rules.append(_sink(found, script, insert, topic))
+            rules.append(_sink(found, script, insert, topic, source))
         else:
             why = "it does not read from a table of connector kafka"
             found.ask(f"INSERT INTO {insert.sink}", insert.select, why)
@@ -67,17 +71,16 @@ def flink(text: str) -> Migrated:
 
 
 def _unused(found: Migrated, script: Script) -> None:
-    """Account for what is declared and takes no part: no INSERT leads from or to it."""
-    inserts = script.inserts or _only_pair(script)
-    used = {name for each in inserts for name in (each.sink, each.source)}
-    for name in script.tables.keys() - used:
+    used = {name for each in script.inserts for name in (each.sink, each.source)}
+    for name in (each for each in script.tables if each not in used):
         found.leave(f"CREATE TABLE {name}", "no INSERT leads from or to it")
-    for name in script.catalogs.keys() - {sink.partition(".")[0] for sink in used}:
+    catalogs = {name.partition(".")[0] for name in used}
+    for name in (each for each in script.catalogs if each not in catalogs):
         found.leave(f"CREATE CATALOG {name}", "no INSERT leads into it")
 
 
 def _only_pair(script: Script) -> list[Insert]:
-    """Take the one source and the one sink for each other's, where no INSERT tells."""
+    """Take the one source and the one sink for each other's, where no INSERT names them."""
     sources = [n for n, table in script.tables.items() if "kafka" in table.options["connector"]]
     sinks = [n for n in script.tables if n not in sources]
     if len(sources) == len(sinks) == 1:
@@ -97,18 +100,17 @@ def _source(found: Migrated, name: str, table: Declared, hints: Options) -> str:
     topics += entries
     found.mapped.append(("topic" if "topic" in options else "topic-pattern", "kafka.topics"))
     if options["connector"] != "kafka":
-        why = "the newest record of a key counts there; rows are appended here, none is replaced"
+        why = "a record without a value deletes the row of its key there: records.key_format"
         found.ask("connector", options["connector"], why)
     _start(found, topic, options)
     for key, value in options.items():
-        of_source(found, key, value)
+        found.follow(SOURCE, key, value, key.removeprefix("value."))
     for column in table.columns:
         _column(found, name, column)
     return topic
 
 
 def _column(found: Migrated, table: str, declaration: str) -> None:
-    """Ask about a column that is not simply a field of the record."""
     if each := _COMPUTED.match(declaration):
         kind = next(kind for kind in _DECIDE if each[kind])
         name = (each["column"] or kind).strip("`")
@@ -123,8 +125,9 @@ def _start(found: Migrated, topic: str, options: Options) -> None:
     mode = options.get("scan.startup.mode", "")
     startup = {key: value for key, value in options.items() if key.startswith("scan.startup.")}
     value = " ".join(startup.values()) or "group-offsets, the default"
-    for key in startup.keys() - {"scan.startup.mode"}:
-        found.leave(key, "with scan.startup.mode")
+    for key in startup:
+        if key != "scan.startup.mode":
+            found.leave(key, "with scan.startup.mode")
     before = found.spec["kafka"].get("start")
     start: Any = "latest" if mode == "latest-offset" else "earliest"
     if milliseconds := options.get("scan.startup.timestamp-millis"):
@@ -142,7 +145,7 @@ def _start(found: Migrated, topic: str, options: Options) -> None:
 
 
 def _time(milliseconds: str) -> str:
-    """Write a time as a spec has it, or nothing where the number tells none."""
+    """Write a time as a spec has it, or nothing where the number is none."""
     try:
         at = datetime.fromtimestamp(int(milliseconds) / 1000, UTC)
     except (ValueError, OverflowError, OSError):
@@ -150,14 +153,15 @@ def _time(milliseconds: str) -> str:
     return at.isoformat().replace("+00:00", "Z")
 
 
-def _sink(found: Migrated, script: Script, insert: Insert, topic: str) -> dict[str, object]:
+def _sink(
+    found: Migrated, script: Script, insert: Insert, topic: str, source: Declared
+) -> dict[str, Any]:
     name = insert.sink
     table = script.tables.get(name, Declared({"connector": ""}))
     options, parts = {**table.options, **insert.to_options}, name.split(".")
     rest = {key: value for key, value in options.items() if key != "connector"}
     if options["connector"] == "delta":
-        delta_table(found, "table-path", topic, options.get("table-path", name))
-        (rule,) = found.spec.pop("tables")
+        into = delta_table(found, "table-path", options.get("table-path", name))
         rest.pop("table-path", None)
     elif options["connector"] == "iceberg":
         listed = {k: v for k, v in table.options.items() if k not in _OF_SINKS}
@@ -166,25 +170,30 @@ def _sink(found: Migrated, script: Script, insert: Insert, topic: str) -> dict[s
         rest |= insert.to_options
         catalog = _catalog(found, options.get("catalog-name", "lake"), own)
         database = options.get("catalog-database", "default")
-        rule = {"into": f"{catalog}.{database}.{options.get('catalog-table', parts[-1])}"}
+        into = f"{catalog}.{database}.{options.get('catalog-table', parts[-1])}"
         named = sorted(_OF_SINKS & options.keys() - {"connector"})
         found.mapped += [(key, "tables[].into") for key in named]
     elif len(parts) == 3 and parts[0] in script.catalogs:  # noqa: PLR2004  with its catalog
-        rule = {
-            "into": f"{_catalog(found, parts[0], script.catalogs[parts[0]])}.{'.'.join(parts[1:])}"
-        }
+        into = f"{_catalog(found, parts[0], script.catalogs[parts[0]])}.{'.'.join(parts[1:])}"
     else:
         raise unknown(f"{name} is no table of Iceberg or Delta")
     found.mapped.append((f"INSERT INTO {name}", "tables[].into"))
+    pattern = "|".join(map(re.escape, topic.split(";"))) if ";" in topic else topic
+    rule: dict[str, Any] = {"from": pattern, "into": into}
     if table.partitions:
         rule["partition_by"] = list(table.partitions)
         found.mapped.append(("PARTITIONED BY", "tables[].partition_by"))
-    for key in sorted(rest):
+    said: list[str] = []
+    if options["connector"] != "delta":
+        given = {**source.options, **insert.from_options}
+        said = changes(found, rule, (name, table), given, rest)
+    for key in sorted(rest.keys() - {*said}):
         of_sink(found, rule, key, rest[key])
     for column in table.columns:
-        _column(found, name, column)
+        if column not in said:
+            _column(found, name, column)
     _selected(found, name, insert.select)
-    return {"from": "|".join(map(re.escape, topic.split(";"))) if ";" in topic else topic, **rule}
+    return rule
 
 
 def _catalog(found: Migrated, name: str, options: Options) -> str:
@@ -205,12 +214,11 @@ def _catalog(found: Migrated, name: str, options: Options) -> str:
 
 
 def _selected(found: Migrated, sink: str, select: str) -> None:
-    """Ask about what a SELECT does beyond taking records as they are."""
     plain = without_hints(select)
-    listed, _, behind = _FROM.sub("\0", plain, 1).partition("\0")
+    listed, _, rest = _FROM.sub("\0", plain, 1).partition("\0")
     if listed.split(None, 1)[-1] != "*":
         why = "records land with all of their fields: transform.columns, schema.columns: drop_value"
         found.ask(f"INSERT INTO {sink}: SELECT", listed, why)
-    if condition := behind.partition(" ")[2].strip():
+    if condition := rest.partition(" ")[2].strip():
         why = "which records land: tables[].where, in DuckDB's SQL"
         found.ask(f"INSERT INTO {sink}: FROM", condition, why)

@@ -21,25 +21,15 @@ from penstock.app.init.migrate.account import (
     to,
     with_setting,
 )
-from penstock.app.init.migrate.client_options import RESET, client_option
+from penstock.app.init.migrate.client_options import CLIENT, RESET
 from penstock.spec.secrets import is_secret_name
 
 OTHERWISE = "another source has another one, which holds for all: write a spec for each"
 _FORMATS = {"json": "json", "raw": "bytes", "avro-confluent": "avro"}
-_ENVELOPES = {"debezium-json": "debezium", "maxwell-json": "maxwell", "canal-json": "canal"}
-_STATEMENTS = re.compile(
-    r"(ADD|REMOVE|SHOW|DESCRIBE|DESC|EXPLAIN|RESET|LOAD|UNLOAD)\b|CREATE\s+DATABASE\b",
-    re.IGNORECASE,
-)
+ENVELOPES = {"debezium-json": "debezium", "maxwell-json": "maxwell", "canal-json": "canal"}
+UPSERTS = ("upsert-enabled", "upsert.enabled", "write.upsert-enabled", "write.upsert.enabled")
+"""Options that say whether rows are replaced; the first that is given counts."""
 _SIZES = re.compile(r"target-file-size-bytes|compression-.+|toBranch", re.IGNORECASE)
-
-
-def of_statement(found: Migrated, beginning: str) -> None:
-    """Account for a statement that is not read, by its beginning."""
-    if _STATEMENTS.match(beginning):
-        found.leave(beginning, "it changes no record")
-    else:
-        found.ask(beginning, decide="it is not read: does it change which records land, or how?")
 
 
 def of_sink(found: Migrated, rule: dict[str, Any], key: str, value: str) -> None:
@@ -62,21 +52,11 @@ def _shared(found: Migrated, key: str, setting: str, value: str) -> None:
         found.ask(key, value, OTHERWISE)
 
 
-def of_source(found: Migrated, key: str, value: str) -> None:
-    """Account for an option of a table of connector kafka."""
-    found.follow(_SOURCE, key, value, key.removeprefix("value."))
-
-
-def _brokers(found: Migrated, key: str, value: str) -> None:
-    _shared(found, key, "kafka.brokers", value)
-
-
 def _format(found: Migrated, key: str, value: str) -> None:
     if value in _FORMATS:
         _shared(found, key, "records.format", _FORMATS[value])
-    elif value in _ENVELOPES:
-        _shared(found, key, "records.envelope", _ENVELOPES[value])
-        found.ask(key, value, "changes are applied to rows there; here they are appended, as rows")
+    elif value in ENVELOPES:
+        _shared(found, key, "records.envelope", ENVELOPES[value])
     else:
         found.ask(key, value, "its records are not read: records.format")
 
@@ -89,20 +69,15 @@ def _group(found: Migrated, key: str, value: str) -> None:
     found.group = found.group or value
 
 
-def _client(found: Migrated, key: str, value: str) -> None:
-    client_option(found, key, key.removeprefix("properties."), value)
-
-
 def _registry_address(found: Migrated, key: str, value: str) -> None:
-    rule = _REGISTRY_ASKED if "@" in value else to("records.registry.url")
-    rule(found, key, value)
+    (_REGISTRY_ASKED if "@" in value else to("records.registry.url"))(found, key, value)
 
 
 _REGISTRY_ASKED = asked("how the registry is asked: records.registry")
 JOB: Rules = {
     "execution.checkpointing.* state.* execution.savepoint.*": NOT_NEEDED,
     "restart-strategy* execution.runtime-mode execution.target execution.attached"
-    " execution.shutdown*": "a run is started again by who runs it, and goes on where tables stand",
+    " execution.shutdown*": "a supervisor restarts a run, which goes on from the tables' positions",
     "jobmanager.* taskmanager.* parallelism.* pipeline.* rest.* yarn.* kubernetes.* metrics.*"
     " cluster.* table.exec.resource.* table.exec.mini-batch.* table.exec.async-lookup.*"
     " table.optimizer.* sql-client.* table.dml-sync classloader.* env.* slotmanager.*": (
@@ -110,14 +85,18 @@ JOB: Rules = {
     ),
     "*": asked(),
 }
-"""Options that SET tells."""
-_SOURCE: Rules = {
+"""Options that SET sets."""
+SOURCE: Rules = {
     "topic topic-pattern connector scan.startup.*": elsewhere,
-    "properties.bootstrap.servers": _brokers,
+    "properties.bootstrap.servers": lambda found, key, value: _shared(
+        found, key, "kafka.brokers", value
+    ),
     "format": _format,
     "properties.group.id group.id": _group,
     f"properties.{RESET} {RESET}": "with scan.startup.mode",
-    "properties.*": _client,
+    "properties.*": lambda found, key, value: found.follow(
+        CLIENT, key, value, key.removeprefix("properties.")
+    ),
     "avro-confluent.url avro-confluent.schema-registry.url": _registry_address,
     "avro-confluent.*": _REGISTRY_ASKED,
     "scan.topic-partition-discovery.interval": "new partitions are found by themselves",
@@ -136,13 +115,14 @@ _SOURCE: Rules = {
     "scan.watermark.*": asked("rows land in no order of time"),
     "*": asked(),
 }
+"""Options of a table of connector kafka, by their names without `value.`."""
 _SINK: Rules = {
     "write-parallelism distribution-mode range-distribution-* uid-suffix write-format=parquet"
-    " upsert-enabled=false write.upsert-enabled=false write.upsert.enabled=false"
-    " upsert.enabled=false overwrite-enabled=false shred-variants*": "as here, or how Flink runs",
-    "upsert-enabled upsert.enabled write.upsert-enabled write.upsert.enabled overwrite-enabled"
-    " write-format branch snapshot-property.*": asked(
-        "rows are appended to Parquet files; tables[].branch tells a branch"
+    " overwrite-enabled=false shred-variants*": "as here, or how Flink runs",
+    " ".join(f"{each}=false" for each in UPSERTS): "off, as here without  tables[].mode: upsert",
+    " ".join(UPSERTS): asked("by which columns a row is replaced: tables[].mode: upsert, keys"),
+    "overwrite-enabled write-format branch snapshot-property.*": asked(
+        "rows are put into Parquet files; tables[].branch names a branch"
     ),
     "write.* read.* history.* commit.* gc.* delta.* compatibility.* format-version": with_setting(
         "tables[].properties"

@@ -1,4 +1,4 @@
-"""Flink SQL as far as it tells what goes from where to where: a script becomes data.
+"""Flink SQL as far as it says what goes from where to where: a script becomes data.
 
 Read are SET, CREATE CATALOG, USE, CREATE TABLE and INSERT INTO … SELECT … FROM.
 
@@ -10,11 +10,10 @@ Source: Flink, "CREATE Statements", "INSERT Statement", "SQL Hints".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from penstock.app.init.migrate.account import Migrated, Options, partition_field
-from penstock.app.init.migrate.flink_options import JOB, of_statement
+from penstock.app.init.migrate.flink_options import JOB
 
 _COMMENTS = re.compile(r"('(?:[^']|'')*')|--[^\n]*|/\*(?!\+).*?\*/", re.DOTALL)
 _STATEMENT = re.compile(r"(?:'(?:[^']|'')*'|`[^`]*`|[^;'`])+")
@@ -28,6 +27,7 @@ _TABLE = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _PARTITIONED = re.compile(r"PARTITIONED\s+BY\s*\(((?:[^()]|\([^()]*\))*)\)", re.IGNORECASE)
+_COMMENT = re.compile(r"\)\s*COMMENT\s+'(?:[^']|'')*'\s*$", re.IGNORECASE)
 _LIKE = re.compile(r"(?:^|\))\s*(LIKE\s+\S+|AS\s+SELECT\b.*)", re.IGNORECASE | re.DOTALL)
 _PARTS = re.compile(
     r"(?:[^,()<>']|'(?:[^']|'')*'|\([^()]*(?:\([^()]*\)[^()]*)*\)|<[^<>]*(?:<[^<>]*>[^<>]*)*>)+"
@@ -40,6 +40,10 @@ _AROUND = re.compile(
     r"^(?:(?:EXECUTE|BEGIN)\s+)?STATEMENT\s+SET\s*(?:BEGIN\s+)?|^(?:BEGIN|END)\s*$", re.IGNORECASE
 )
 _PAIR = re.compile(r"'((?:[^']|'')*)'\s*=\s*'((?:[^']|'')*)'")
+_HARMLESS = re.compile(
+    r"(ADD|REMOVE|SHOW|DESCRIBE|DESC|EXPLAIN|RESET|LOAD|UNLOAD)\b|CREATE\s+DATABASE\b",
+    re.IGNORECASE,
+)
 _VALUES = re.compile(r"['\"(=]")
 """Where a statement that is not read may begin to hold values, secrets among them."""
 _INTERVAL = "execution.checkpointing.interval"
@@ -47,7 +51,7 @@ _INTERVAL = "execution.checkpointing.interval"
 
 @dataclass(slots=True)
 class Declared:
-    """A table as it was declared: its options, partitions and columns, as they are written."""
+    """The declaration of a table: its options, partitions and columns, as written."""
 
     options: Options
     partitions: tuple[str, ...] = ()
@@ -56,7 +60,7 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """What goes from where to where; and options told on the way, of the sink and of the source."""
+    """What goes from where to where; and options in hints, of the sink and of the source."""
 
     sink: str
     source: str
@@ -76,7 +80,7 @@ class Script:
     database: str = ""
 
     def named(self, text: str) -> str:
-        """Return a table's whole name, as far as a script tells it."""
+        """Return the most qualified name of a table that the script shows."""
         parts = [part.strip("`") for part in text.split(".")]
         if len(parts) == 1 and self.database:
             parts = [self.database, *parts]
@@ -86,24 +90,18 @@ class Script:
 
 
 def script_of(found: Migrated, text: str) -> Script:
-    """Read a script; what it tells of the job itself is accounted for."""
+    """Read a script; what it sets of the job itself is accounted for."""
     script = Script()
-    for statement in _statements(text):
-        _read(found, script, statement)
+    plain = _COMMENTS.sub(lambda each: each[1] or " ", text)
+    for part in _STATEMENT.findall(plain):
+        if statement := _AROUND.sub("", part.strip()).strip():
+            _read(found, script, statement)
     return script
 
 
 def without_hints(text: str) -> str:
     """Return a statement in one line, without its hints."""
     return " ".join(_HINTS.sub(" ", text).split())
-
-
-def _statements(text: str) -> Iterator[str]:
-    plain = _COMMENTS.sub(lambda each: each[1] or " ", text)
-    for part in _STATEMENT.findall(plain):
-        statement = _AROUND.sub("", part.strip()).strip()
-        if statement:
-            yield statement
 
 
 def _read(found: Migrated, script: Script, statement: str) -> None:
@@ -125,28 +123,35 @@ def _read(found: Migrated, script: Script, statement: str) -> None:
     elif each := _INSERT.match(statement):
         script.inserts.append(_insert(script, each))
     else:
-        of_statement(found, " ".join(_VALUES.split(statement, 1)[0].split())[:60])
+        beginning = " ".join(_VALUES.split(statement, 1)[0].split())[:60]
+        if _HARMLESS.match(beginning):
+            found.leave(beginning, "it changes no record")
+        else:
+            why = "it is not read: does it change which records land, or how?"
+            found.ask(beginning, decide=why)
 
 
 def _table(found: Migrated, name: str, declaration: str) -> Declared:
     partitioned = _PARTITIONED.search(declaration)
     fields = _PARTS.findall(partitioned[1]) if partitioned else []
-    head, *behind = re.split(r"\bWITH\s*\(", declaration, flags=re.IGNORECASE)
-    options = dict(_PAIR.findall(behind[-1])) if behind else {}
+    head, *rest = re.split(r"\bWITH\s*\(", declaration, flags=re.IGNORECASE)
+    options = dict(_PAIR.findall(rest[-1])) if rest else {}
     names = (partition_field(each.strip().strip("`")) for each in fields if each.strip())
-    if like := _LIKE.search(" ".join((behind or [head])[-1].split())):
+    if like := _LIKE.search(" ".join((rest or [head])[-1].split())):
         found.ask(f"CREATE TABLE {name}", like[1], "what it takes from there: columns and options")
-    columns = head[: partitioned.start()] if partitioned else head
+    columns, comments = _COMMENT.subn(")", head[: partitioned.start()] if partitioned else head)
+    if comments:
+        found.leave(f"CREATE TABLE {name}: COMMENT", "it changes no record")
     inside = columns.strip().removeprefix("(").rstrip().removesuffix(")")
-    told_columns = tuple(" ".join(each.split()) for each in _PARTS.findall(inside))
-    return Declared({"connector": "", **options}, tuple(names), tuple(filter(None, told_columns)))
+    declared = tuple(" ".join(each.split()) for each in _PARTS.findall(inside))
+    return Declared({"connector": "", **options}, tuple(names), tuple(filter(None, declared)))
 
 
 def _insert(script: Script, statement: re.Match[str]) -> Insert:
     at = statement.start(3) - statement.start(2)
-    before, behind = statement[2][:at], statement[2][at:]
+    before, after = statement[2][:at], statement[2][at:]
     to_options, from_options = (
-        dict(_PAIR.findall(" ".join(_HINTS.findall(text)))) for text in (before, behind)
+        dict(_PAIR.findall(" ".join(_HINTS.findall(text)))) for text in (before, after)
     )
     sink, source = script.named(statement[1]), script.named(statement[3])
     return Insert(sink, source, statement[2], to_options, from_options)

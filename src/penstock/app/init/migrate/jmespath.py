@@ -2,7 +2,7 @@
 
 Invariants:
 - what is translated means the same; what is not known is not translated (None), never guessed;
-- fields that an expression looks at get a type, which it asks for: `schema.hints` declares them.
+- fields that an expression reads get a type, which it asks for: `schema.hints` declares them.
 
 Source: JMESPath specification, "Identifiers", "Index expressions", "Functions"; kafka-delta-ingest,
 `src/transforms.rs`.
@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from penstock.spec.language.expressions import place, quoted
 
@@ -36,7 +37,7 @@ TEXT, LONG = "string", "long"
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """An expression in SQL, and the types of the fields it looks at, by dotted name."""
+    """An expression in SQL, and the types of the fields it reads, by dotted name."""
 
     sql: str
     hints: Mapping[str, str]
@@ -47,7 +48,7 @@ class _UnknownError(Exception):
 
 
 def translated(text: str) -> Translated | None:
-    """Translate one expression, or give None where it holds what is not known."""
+    """Translate one expression; return None where part of it is unknown."""
     meta = META.get(text.strip())
     if meta is not None:
         return Translated(meta, {})
@@ -75,7 +76,6 @@ class _Reading:
     at: int = 0
 
     def expression(self, wanted: str) -> str:
-        """Read a path, a call or a constant, of which a type is wanted."""
         kind, text = self._next()
         match kind:
             case "raw":
@@ -112,7 +112,7 @@ class _Reading:
     def _call(self, name: str) -> str:
         if name not in _FUNCTIONS:
             raise _UnknownError
-        wanted, write = _FUNCTIONS[name]
+        wanted, count, write = _FUNCTIONS[name]
         self._next()
         arguments: list[str] = []
         while self._peek() != ("sign", ")"):
@@ -120,7 +120,9 @@ class _Reading:
                 raise _UnknownError
             arguments.append(self.expression(wanted))
         self._next()
-        return write(arguments)
+        if not arguments or len(arguments) != (count or len(arguments)):
+            raise _UnknownError
+        return write(*arguments)
 
     def _peek(self) -> tuple[str, str]:
         return self.tokens[self.at] if self.at < len(self.tokens) else ("", "")
@@ -138,7 +140,6 @@ def _name(text: str) -> str:
 
 
 def _constant(text: str) -> str:
-    """Read a constant between backticks: JSON, or text where it is none."""
     try:
         value = json.loads(text.replace("\\`", "`"))
     except ValueError:
@@ -154,55 +155,37 @@ def _constant(text: str) -> str:
             raise _UnknownError
 
 
-def _of(count: int, text: str) -> Callable[[list[str]], str]:
-    def write(arguments: list[str]) -> str:
-        if len(arguments) != count:
-            raise _UnknownError
-        return text.format(*arguments)
-
-    return write
-
-
-def _substr(arguments: list[str]) -> str:
-    match arguments:
-        case [text, skipped, taken] if skipped.isdigit() and taken.isdigit():
-            return f"substr({text}, {int(skipped) + 1}, {taken})"
-        case _:
-            raise _UnknownError
-
-
-def _not_null(arguments: list[str]) -> str:
-    if not arguments:
+def _substr(text: str, skipped: str, taken: str) -> str:
+    if not (skipped.isdigit() and taken.isdigit()):
         raise _UnknownError
+    return f"substr({text}, {int(skipped) + 1}, {taken})"
+
+
+def _not_null(*arguments: str) -> str:
     return f"coalesce({', '.join(arguments)})"
 
 
-def _iso8601(per_second: int) -> Callable[[list[str]], str]:
+def _iso8601(count: str, per_second: int) -> str:
     """Write as chrono does: without a fraction where it is zero, else three or six digits."""
+    whole = f"cast(trunc({count}) as bigint)" if "(" in count else count
     factor = 1_000_000 // per_second
-
-    def write(arguments: list[str]) -> str:
-        if len(arguments) != 1:
-            raise _UnknownError
-        (count,) = arguments
-        whole = f"cast(trunc({count}) as bigint)" if "(" in count else count
-        micros = whole if factor == 1 else f"{whole} * {factor}"
-        text = f"strftime(make_timestamp({micros}), '%Y-%m-%dT%H:%M:%S{{}}Z')"
-        if per_second == 1:
-            return text.format("")
-        return f"replace(replace({text.format('.%f')}, '000Z', 'Z'), '.000Z', 'Z')"
-
-    return write
+    micros = whole if factor == 1 else f"{whole} * {factor}"
+    text = f"strftime(make_timestamp({micros}), '%Y-%m-%dT%H:%M:%S{{}}Z')"
+    if per_second == 1:
+        return text.format("")
+    return f"replace(replace({text.format('.%f')}, '000Z', 'Z'), '.000Z', 'Z')"
 
 
-_FUNCTIONS: Mapping[str, tuple[str, Callable[[list[str]], str]]] = {
-    "substr": (TEXT, _substr),
-    "epoch_seconds_to_iso8601": (LONG, _iso8601(1)),
-    "epoch_millis_to_iso8601": (LONG, _iso8601(1000)),
-    "epoch_micros_to_iso8601": (LONG, _iso8601(1_000_000)),
-    "to_number": (TEXT, _of(1, "try_cast({0} as double)")),
-    "not_null": (TEXT, _not_null),
-    "starts_with": (TEXT, _of(2, "starts_with({0}, {1})")),
-    "ends_with": (TEXT, _of(2, "ends_with({0}, {1})")),
+_FUNCTIONS: Mapping[str, tuple[str, int, Callable[..., str]]] = {
+    "substr": (TEXT, 3, _substr),
+    "epoch_seconds_to_iso8601": (LONG, 1, partial(_iso8601, per_second=1)),
+    "epoch_millis_to_iso8601": (LONG, 1, partial(_iso8601, per_second=1000)),
+    "epoch_micros_to_iso8601": (LONG, 1, partial(_iso8601, per_second=1_000_000)),
+    "to_number": (TEXT, 1, "try_cast({} as double)".format),
+    "not_null": (TEXT, 0, _not_null),
+    "starts_with": (TEXT, 2, "starts_with({}, {})".format),
+    "ends_with": (TEXT, 2, "ends_with({}, {})".format),
 }
-"""By name: the type that arguments are wanted in, and what writes the call."""
+"""By name: the type that arguments are wanted in, how many (0: one or more), and what writes the
+call.
+"""

@@ -4,22 +4,24 @@ Known are the Iceberg sink of Kafka Connect (properties, JSON, or Strimzi's Kafk
 command line of kafka-delta-ingest, and Flink SQL from Kafka into Iceberg or Delta.
 
 Invariants:
-- every option that was read is accounted for: mapped to a setting, left with a reason, or
-  undecided, and then an entry of the spec, which is refused until somebody has decided;
+- every option that was read is accounted for (account.py);
 - what a translation hands over, spec and account, is searched for passwords in addresses last, with
-  the patterns that hide them in errors: whatever setting it is, a reference stands in their place.
+  the patterns that hide them in errors: in any setting, a reference replaces them.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import asdict, astuple
+from functools import partial
 from typing import Any
 
-from penstock.app.init.migrate.account import Migrated, Question, in_place_of_secret
+from penstock.app.init.migrate.account import Migrated, Question
 from penstock.app.init.migrate.connect_sink import connect_sink
 from penstock.app.init.migrate.delta_ingest import delta_ingest
 from penstock.app.init.migrate.flink import flink
+from penstock.spec.paths import with_leaves
+from penstock.spec.problems import KeyPath
 from penstock.spec.secrets import escaped, referring, without_password
 
 _INGEST = re.compile(
@@ -36,10 +38,9 @@ def migrated(text: str) -> Migrated:
     else:
         found = connect_sink(text)
     spec = found.spec
-    spec.setdefault("name", "migrated")
-    spec["name"] = re.sub(r"[^a-z0-9_-]", "-", str(spec["name"]).lower()).strip("-")[:64]
-    kafka = spec.setdefault("kafka", {})
-    kafka.setdefault("brokers", "${env:BROKERS:-localhost:9092}")
+    name = str(spec.get("name", "migrated")).lower()
+    spec["name"] = re.sub(r"[^a-z0-9_-]", "-", name).strip("-")[:64]
+    spec.setdefault("kafka", {}).setdefault("brokers", "${env:BROKERS:-localhost:9092}")
     catalog = next(iter(spec["catalogs"]))
     spec.setdefault("quarantine", {"into": f"{catalog}.ops.quarantine"})
     order = ("name", "kafka", "records", "catalogs", "tables", "commit", "quarantine", "spark")
@@ -50,41 +51,23 @@ def migrated(text: str) -> Migrated:
 
 def incomplete(found: Migrated) -> dict[str, Any]:
     """Return the spec with an entry for each question that is left."""
-    entries = [
-        {"option": each.option, "value": each.value, "decide": each.decide}
+    undecided = [
+        {name: escaped(text) for name, text in asdict(each).items() if text}
         for each in found.questions()
     ]
-    undecided = [{k: escaped(v) for k, v in entry.items() if v} for entry in entries]
     name, *rest = found.spec.items()
     return dict([name, *([("undecided", undecided)] if undecided else []), *rest])
 
 
 def _take_passwords_out(found: Migrated) -> None:
-    """Put references where passwords stand in addresses, and hide those in the account."""
-    found.spec = _referring(found, found.spec, ())
+    found.spec = with_leaves(found.spec, partial(_referring, found))
     found.mapped = [(without_password(option), setting) for option, setting in found.mapped]
-    found.left = [(without_password(option), why) for option, why in found.left]
-    found.undecided = [_hidden(each) for each in found.undecided]
+    found.unmapped = [(without_password(option), why) for option, why in found.unmapped]
+    found.undecided = [Question(*map(without_password, astuple(each))) for each in found.undecided]
 
 
-def _hidden(question: Question) -> Question:
-    return replace(
-        question,
-        option=without_password(question.option),
-        value=without_password(question.value),
-        decide=without_password(question.decide),
-    )
-
-
-def _referring(found: Migrated, value: Any, path: tuple[str, ...]) -> Any:
-    match value:
-        case dict():
-            return {key: _referring(found, each, (*path, str(key))) for key, each in value.items()}
-        case list():
-            return [_referring(found, each, path) for each in value]
-        case str() if without_password(value) != value:
-            reference, why = in_place_of_secret(f"{path[-1]}_password")
-            found.leave(".".join(path), why)
-            return referring(value, reference)
-        case _:
-            return value
+def _referring(found: Migrated, value: Any, path: KeyPath) -> Any:
+    if not isinstance(value, str) or without_password(value) == value:
+        return value
+    names = [step for step in path if isinstance(step, str)]
+    return referring(value, found.secret(".".join(names), f"{names[-1]}_password"))

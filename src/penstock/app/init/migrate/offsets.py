@@ -5,15 +5,14 @@ of the application `<app_id>-<partition>`: exact. The Iceberg sink of Kafka Conn
 the next offset to their consumer group: what they had read, which is what had landed once nothing
 was in flight (docs/how-to/come-from-kafka-connect.md).
 
-Invariant: nothing is written, and no position is guessed: a partition that is not told begins as
+Invariant: nothing is written, and no position is guessed: a partition without one begins as
 the configuration says of new ones.
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from contextlib import closing
 
 from penstock.app.assembly import assembly
 from penstock.app.init.migrate.account import Migrated
@@ -23,38 +22,31 @@ from penstock.observe.fanout import UNHEARD
 from penstock.spec.model import Pipeline
 from penstock.spec.secrets import ProcessSecrets
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 Start = dict[str, dict[int, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """Where the other system ended: the next offset to land, by topic and partition; and how many
-    records lay behind that in Kafka.
+def where_it_ended(pipeline: Pipeline, found: Migrated) -> tuple[Start, int]:
+    """Ask the table or the cluster how far the other system came: the next offset to land, by
+    topic and partition, and how many records lie after that in Kafka.
+
+    Raises InvalidError (P167) when neither knows, or while it runs; UnavailableError.
     """
+    from penstock.connectors.kafka.log import group_offsets
 
-    start: Start
-    behind: int
-
-
-def where_it_ended(pipeline: Pipeline, found: Migrated) -> Ended:
-    """Ask the table or the cluster how far the other system came.
-
-    Raises InvalidError (P167) when nothing tells, or while it runs; UnavailableError.
-    """
-    with ExitStack() as stack:
-        log = assembly.open_log(pipeline)
-        stack.callback(log.close)
+    with closing(assembly.open_log(pipeline)) as log:
         listing = log.partitions()
         bounds = log.bounds(listing)
-        ended = _of_group(pipeline, found) if found.group else _of_table(pipeline, found, listing)
+        ended = (
+            group_offsets(assembly.log_settings(pipeline), ProcessSecrets(), found.group)
+            if found.group
+            else _of_table(pipeline, found, listing)
+        )
     places = {at: (at.topic, at.partition) for at in listing}
     known = {at: ended[place] for at, place in places.items() if place in ended}
     if not known:
+        asked = f"group {found.group}" if found.group else f"application {found.application}"
         raise InvalidError(
-            f"nothing tells where {found.system} ended: {_asked(found)} has nothing of its topics",
+            f"{asked} has no committed offsets for these topics",
             code="P167",
             hint="check the name; without --offsets it starts at kafka.start",
         )
@@ -63,14 +55,8 @@ def where_it_ended(pipeline: Pipeline, found: Migrated) -> Ended:
     start: Start = {}
     for at, offset in sorted({**new, **known}.items()):
         start.setdefault(at.topic, {})[at.partition] = offset
-    behind = sum(max(ends.get(at, 0) - offset, 0) for at, offset in known.items())
-    return Ended(start, behind)
-
-
-def _of_group(pipeline: Pipeline, found: Migrated) -> dict[tuple[str, int], int]:
-    from penstock.connectors.kafka.groups import group_offsets
-
-    return group_offsets(assembly.log_settings(pipeline), ProcessSecrets(), found.group)
+    remaining = sum(max(ends.get(at, 0) - offset, 0) for at, offset in known.items())
+    return start, remaining
 
 
 def _of_table(
@@ -80,16 +66,10 @@ def _of_table(
 
     place = assembly.place_of(pipeline, pipeline.tables[0].into)
     catalog = assembly.open_catalog(pipeline, place.catalog, UNHEARD, read_only=True)
-    try:
+    with closing(catalog):
         table = catalog.load(place.name)
         if not isinstance(table, DeltaTable):
             return {}
         name = found.application
         versions = {at: table.application_version(f"{name}-{at.partition}") for at in listing}
-    finally:
-        catalog.close()
     return {(at.topic, at.partition): last + 1 for at, last in versions.items() if last is not None}
-
-
-def _asked(found: Migrated) -> str:
-    return f"group {found.group}" if found.group else f"application {found.application}"

@@ -15,14 +15,14 @@ NOTHING, CHANGES, DESTRUCTIVE = 0, 10, 11
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
-    """Where one table begins in one partition, why there, and how much lies before it."""
+class StartRange:
+    """What one table reads of one partition, and why it starts there."""
 
     topic: str
     partition: int
     start: int
     stop: int
-    why: str
+    reason: str
 
     @property
     def records(self) -> int:
@@ -35,7 +35,7 @@ class RejectGroup:
     """Sampled records that do not fit for one reason, with one of them as an example.
 
     `field` is the path of the column, "" where the reason is not one field's. `topic`, `partition`
-    and `offset` say where the example stands, `value` is it, and `message` what is wrong with it.
+    and `offset` say where the example is, `value` is it, and `message` what is wrong with it.
     """
 
     code: str
@@ -49,40 +49,75 @@ class RejectGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class SampledChanges:
+    """What the sampled records of a keyed table come to: of each key one change stays.
+
+    `upserts` and `deletes` count keys, `superseded` the records that later ones of their key
+    replace, and `across` the keys that two partitions change.
+    """
+
+    upserts: int
+    deletes: int
+    superseded: int
+    across: int
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """A table that has appended and becomes keyed; `rows` is how many it has, where known."""
+
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Sampled:
     """What became of the sampled records of a table, when the workers' code was run on them.
 
-    `whole` when they are all that a run would read now; `trips` when so many do not fit that
-    `quarantine.stop_above` would park the table.
+    `rejects` are those that do not fit, by reason, and `changes` what those of a keyed table do.
+    `complete` when they are all that a run would
+    read now; `would_park` when so many do not fit that `quarantine.stop_above` parks the table.
     """
 
     records: int = 0
     landed: int = 0
     filtered: Mapping[str, int] = field(default_factory=dict)
     quarantined: Mapping[str, int] = field(default_factory=dict)
-    misfits: tuple[RejectGroup, ...] = ()
-    whole: bool = False
-    trips: bool = False
+    rejects: tuple[RejectGroup, ...] = ()
+    changes: SampledChanges | None = None
+    complete: bool = False
+    would_park: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
     """What a run would do with one table.
 
+    `mode` is what records do to it, by the word of the spec, and `keys` are the columns of its key,
+    `sequence_by` those by which the last change wins, `flag` that of deleted rows that stay, or "";
+    `adopts` says that it has appended until now, and becomes keyed.
     `columns` are those of a table to create; `missing` the fields of sampled records for which an
-    existing table has no column, and `fate` what becomes of them. `unmatched` are hints for which
-    no sampled record has a field, each with the field that looks most like it, or "". `destructive`
-    are steps that give something up, `problem` is what stands in the way. `pending` counts commits
-    to settle first.
+    existing table has no column, and `columns_policy` what becomes of them. `unmatched_hints` are
+    hints for which no sampled record has a field, each with the most similar field, or "";
+    `ignored_hints` are hints of columns that are there with another type, each with both types.
+    `creation_only` are settings that apply only when a table is created, and this one exists.
+    `destructive` are steps that give something up, `problem` is what prevents it. `pending` counts
+    commits to settle first.
     """
 
     table: str
+    mode: str = "append"
+    keys: tuple[str, ...] = ()
+    sequence_by: tuple[str, ...] = ()
+    flag: str = ""
+    adopts: Adoption | None = None
     create: bool = False
     columns: tuple[tuple[str, str], ...] = ()
     missing: tuple[tuple[str, str], ...] = ()
-    unmatched: tuple[tuple[str, str], ...] = ()
-    fate: str = ""
-    beginnings: tuple[Beginning, ...] = ()
+    unmatched_hints: tuple[tuple[str, str], ...] = ()
+    columns_policy: str = ""
+    ignored_hints: tuple[tuple[str, str, str], ...] = ()
+    creation_only: tuple[str, ...] = ()
+    ranges: tuple[StartRange, ...] = ()
     size_bytes: int | None = None
     sampled: Sampled = field(default_factory=Sampled)
     pending: int = 0
@@ -92,12 +127,7 @@ class TablePlan:
     @property
     def records(self) -> int:
         """Count the positions to read."""
-        return sum(each.records for each in self.beginnings)
-
-    @property
-    def adds_columns(self) -> bool:
-        """Return whether a run would add the missing columns."""
-        return bool(self.missing) and self.fate == "evolve"
+        return sum(each.records for each in self.ranges)
 
     @property
     def parked(self) -> PenstockError | None:
@@ -107,21 +137,22 @@ class TablePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan(NotebookTable):
-    """A whole plan. `rows_per_second` is the last run's pace, where there is one to tell of.
+    """A whole plan. `rows_per_second` is the last run's pace, where known.
 
-    `owner` is who runs the pipeline now; `former_rules` names tables that are first brought level
-    under the rules they were fed with; `unrouted` are topics that no table takes. `stops` are what
-    would end the whole run, first things first.
+    `owner` is the process that runs the pipeline now; `level_first` names tables that are first
+    brought level under the previous spec; `unrouted` are topics that no table takes.
+    `stops` are what would end the whole run, in order; `unmatched_patterns` match no topic.
     """
 
     pipeline: str
     tables: tuple[TablePlan, ...]
     creates_quarantine: str = ""
     owner: str = ""
-    former_rules: tuple[str, ...] = ()
+    level_first: tuple[str, ...] = ()
     unrouted: tuple[str, ...] = ()
     rows_per_second: float | None = None
     stops: tuple[PenstockError, ...] = ()
+    unmatched_patterns: tuple[str, ...] = ()
 
     def rows(self) -> Rows:
         """Return a row for each table."""
@@ -137,6 +168,8 @@ class Plan(NotebookTable):
                 "problem": ""
                 if each.problem is None
                 else f"{each.problem.code} {each.problem.message}",
+                "mode": each.mode,
+                "keys": ", ".join(each.keys),
             }
             for each in self.tables
         ]
@@ -147,7 +180,7 @@ class Plan(NotebookTable):
         if any(table.destructive for table in self.tables):
             return DESTRUCTIVE
         busy = any(each.create or each.records or each.pending for each in self.tables)
-        return CHANGES if busy or self.former_rules else NOTHING
+        return CHANGES if busy or self.level_first else NOTHING
 
     @property
     def reason(self) -> PenstockError | None:
@@ -165,7 +198,7 @@ class Plan(NotebookTable):
 
     @property
     def problem_code(self) -> int:
-        """Return the same, as if a human had consented to what is destructive."""
+        """Return the same, as if a person had consented to what is destructive."""
         problems = [each.problem for each in self.tables if each.problem is not None]
         return gravest(each.exit_code for each in self.stops[:1] or problems)
 

@@ -2,27 +2,28 @@
 
 Invariants:
 - nothing is written, not even a missing catalog or store (app/inspect/read_only_world.py);
-- what is told of records comes from running the workers' own code over a sample of the backlog;
+- what is shown of records comes from running the workers' own code over a sample of the backlog;
 - a step that gives something up for good is *destructive*, and a run takes it only with --accept;
 - the exit code is that of the run that is predicted (docs/design/0236).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from penstock.app.assembly import assembly
 from penstock.app.inspect.plan.forecast import Plan, TablePlan
-from penstock.app.inspect.plan.sample_outcome import SampleOutcome
+from penstock.app.inspect.plan.sample_outcome import SampleOutcome, sampled_for
 from penstock.app.inspect.plan.starts import TableStart
-from penstock.app.inspect.read_only_world import ReadOnlyWorld, open_view
+from penstock.app.inspect.read_only_world import ReadOnlyWorld, open_world
+from penstock.app.inspect.sample.trial import try_sample
 from penstock.app.inspect.status import status_file
 from penstock.core.errors import PenstockError
 from penstock.core.events import WaitBegan
 from penstock.landing.epoch.partition_discovery import no_leader, no_records_returned
 from penstock.landing.run import FormerSpec, former_rules
-from penstock.landing.settings import Consent
+from penstock.landing.settings import Consent, TableTarget
 from penstock.landing.tables import opening
 from penstock.landing.tables.progress import by_table
 from penstock.landing.tables.spec_change import CatchUp, catch_up_needed
@@ -31,6 +32,7 @@ from penstock.observe.fanout import UNHEARD
 from penstock.observe.status import read_status
 from penstock.ports.runtime import Observer
 from penstock.ports.tables import TableDefinition
+from penstock.spec.language.notation import compiled
 from penstock.spec.model import Pipeline
 
 
@@ -41,37 +43,38 @@ def plan(
     takeover: bool = False,
     observer: Observer = UNHEARD,
 ) -> Plan:
-    """Return what a run would do now, if it were given these consents.
+    """Return what a run with these consents would do now.
 
-    Raises what such a run raises before it knows its tables: InvalidError, UnavailableError (gone
+    Raises what such a run raises before it knows its tables: InvalidError, UnavailableError (no
     brokers or store), DecisionNeededError (P251 a topic that was made again).
     """
-    with ExitStack() as stack:
-        view = open_view(pipeline, stack, accept=accept, observer=observer)
-        try:
-            assembly.require_engine(pipeline)
-        except PenstockError as error:
-            stops = [error]
-        else:
-            stops = []
+    with open_world(pipeline, accept=accept, observer=observer) as world:
+        stops = _errors_of(lambda: assembly.require_engine(pipeline))
         former = assembly.former_of(pipeline, accept=accept)
-        return planned(view, former, takeover=takeover, pace=_pace(pipeline), stops=stops)
+        found = planned(world, former, takeover=takeover, pace=_pace(pipeline), stops=stops)
+        topics = {at.topic for at in world.listing}
+        unmatched_hints = tuple(
+            each
+            for each in pipeline.kafka.patterns
+            if not any(map(compiled(each).fullmatch, topics))
+        )
+        return replace(found, unmatched_patterns=unmatched_hints)
 
 
 def planned(
-    view: ReadOnlyWorld,
+    world: ReadOnlyWorld,
     former: FormerSpec,
     *,
     takeover: bool = False,
     pace: float | None = None,
     stops: Sequence[PenstockError] = (),
 ) -> Plan:
-    """Plan what was looked at; `stops` is what is known to keep a run from starting."""
-    settings, environment, table_set = view.settings, view.environment, view.table_set
-    _, _, unrouted = opening.route_topics(settings, view.listing)
+    """Plan what was read; `stops` is what is known to keep a run from starting."""
+    settings, environment, table_set = world.settings, world.environment, world.table_set
+    targets, _, unrouted = opening.route_topics(settings, world.listing)
     pending = by_table(settings.pipeline, environment.store.pending(settings.pipeline))
     starts = {
-        name: TableStart(progress, table_set.partitions_of(name), view, pending.get(name, ()))
+        name: TableStart(progress, table_set.partitions_of(name), world, pending.get(name, ()))
         for name, progress in table_set.active.items()
     }
     for start in starts.values():
@@ -80,10 +83,17 @@ def planned(
     leveling = catch_up_needed(list(table_set.progress.values()), settings, environment.store)
     waiting = _waiting(table_set)
     read = {n: each for n, each in starts.items() if not each.stops and n not in waiting}
-    outcome = SampleOutcome.of(view, read, leveling)
+    backlog, sample = sampled_for(world, read, leveling)
+    progress = {name: start.progress for name, start in read.items()}
+    outcome = SampleOutcome(world, backlog, sample, try_sample(world, sample, progress))
     tables = [outcome.planned(start) for start in starts.values()]
     tables += [
-        TablePlan(name, pending=len(pending.get(name, ())), problem=parked.error)
+        TablePlan(
+            name,
+            *_changed_by(targets.get(name)),
+            pending=len(pending.get(name, ())),
+            problem=parked.error,
+        )
         for name, parked in table_set.parked.items()
         if not parked.internal
     ]
@@ -93,17 +103,22 @@ def planned(
     return Plan(
         settings.pipeline,
         tuple(sorted(tables, key=lambda each: each.table)),
-        creates_quarantine=settings.quarantine.table if view.quarantine_missing else "",
+        creates_quarantine=settings.quarantine.table if world.quarantine_missing else "",
         owner=f"{held.owner.host}, pid {held.owner.pid}" if held and alive else "",
-        former_rules=tuple(sorted(leveling.ranges)) if leveling else (),
+        level_first=tuple(sorted(leveling.ranges)) if leveling else (),
         unrouted=tuple(unrouted),
         rows_per_second=pace,
         stops=(
             *stops,
-            *_refusals(view, leveling, former, takeover=takeover),
+            *_startup_errors(world, leveling, former, takeover=takeover),
             *_unreadable(starts.values(), outcome),
         ),
     )
+
+
+def _changed_by(target: TableTarget | None) -> tuple[str, tuple[str, ...]]:
+    """Return mode and keys of a rule; a table that no topic leads to now has none."""
+    return ("append", ()) if target is None else (target.options.mode, target.options.keys)
 
 
 def _waiting(table_set: TableSet) -> set[str]:
@@ -113,53 +128,54 @@ def _waiting(table_set: TableSet) -> set[str]:
     return {route.name for route in routes if route is not None}
 
 
-def _refusals(
-    view: ReadOnlyWorld, leveling: CatchUp | None, former: FormerSpec, *, takeover: bool
+def _startup_errors(
+    world: ReadOnlyWorld, leveling: CatchUp | None, former: FormerSpec, *, takeover: bool
 ) -> list[PenstockError]:
-    """Return what ends a run before it reads: a quarantine that cannot be created, another owner,
-    former rules that are not to be had.
-    """
-    settings, environment = view.settings, view.environment
-    found = []
-    try:
-        if view.quarantine_missing:
+    settings, environment = world.settings, world.environment
+
+    def quarantine() -> None:
+        if world.quarantine_missing:
             place, columns = settings.quarantine, settings.quarantine_schema
             catalog = environment.catalogs[place.catalog]
             catalog.preview(place.name, TableDefinition(columns))
-    except PenstockError as error:
-        found.append(error)
-    try:
+
+    def owner() -> None:
         if not takeover:
-            environment.store.require_free(
-                settings.pipeline, environment.owner, now_ms=environment.clock.now_ms()
-            )
-    except PenstockError as error:
-        found.append(error)
-    try:
+            now_ms = environment.clock.now_ms()
+            environment.store.require_free(settings.pipeline, environment.owner, now_ms=now_ms)
+
+    def rules() -> None:
         if leveling is not None:
             with former_rules(settings, environment, leveling, former):
                 pass
-    except PenstockError as error:
-        found.append(error)
+
+    return _errors_of(quarantine, owner, rules)
+
+
+def _errors_of(*acts: Callable[[], None]) -> list[PenstockError]:
+    found = []
+    for act in acts:
+        try:
+            act()
+        except PenstockError as error:
+            found.append(error)
     return found
 
 
 def _unreadable(starts: Iterable[TableStart], outcome: SampleOutcome) -> list[PenstockError]:
-    """Return what a run gives up waiting for, when all else has landed."""
     absent = {at for start in starts for at in start.absent}
-    mute = {
+    unresponsive = {
         at
         for at, tables in outcome.sample.silent.items()
         if any(outcome.trial.progress[name].position is not None for name in tables)
     }
     return [
         *([no_leader(absent)] if absent else []),
-        *([no_records_returned(mute)] if mute else []),
+        *([no_records_returned(unresponsive)] if unresponsive else []),
     ]
 
 
 def _pace(pipeline: Pipeline) -> float | None:
-    """Read from the last run's status how many rows a second it landed, over all tables."""
     reported = read_status(status_file(pipeline))
     if reported is None:
         return None

@@ -1,12 +1,13 @@
-"""Where a run would begin for each table, why there, and what stands in the way."""
+"""Where a run would begin for each table, why there, and what prevents it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.app.inspect.plan.forecast import Beginning
+from penstock.app.inspect.plan.forecast import StartRange
 from penstock.app.inspect.read_only_world import ReadOnlyWorld
+from penstock.commit.errors import keys_across_partitions
 from penstock.core.commits import Committable, Landed
 from penstock.core.errors import DecisionNeededError, PenstockError
 from penstock.core.offsets import Offset, Positions, TopicPartition, stops
@@ -14,6 +15,7 @@ from penstock.landing.repair.allowed_ranges import of_others
 from penstock.landing.tables import log_checks, opening, start_positions
 from penstock.landing.tables.parking import table_missing
 from penstock.landing.tables.progress import TableProgress
+from penstock.rows.keyed.touched import touched_from_bytes
 
 
 @dataclass(slots=True)
@@ -22,7 +24,7 @@ class TableStart:
 
     progress: TableProgress
     wanted: opening.Listing
-    view: ReadOnlyWorld
+    world: ReadOnlyWorld
     pending: Sequence[Committable] = ()
     positions: dict[TopicPartition, Offset] = field(default_factory=dict)
     whys: dict[TopicPartition, str] = field(default_factory=dict)
@@ -35,7 +37,7 @@ class TableStart:
         return self.problem is not None or bool(self.destructive)
 
     def reads_from(self, level: Positions) -> dict[TopicPartition, Offset]:
-        """Return where records are judged by the present rules: behind what is pending, and behind
+        """Return where records are treated by the present rules: after what is pending, and after
         `level`, up to where the table is brought by former ones.
         """
         own = [each.progress for each in self.pending if each.chain == self.progress.chain]
@@ -48,11 +50,11 @@ class TableStart:
     @property
     def absent(self) -> list[TopicPartition]:
         """List the partitions that a run would wait for: they have no leader."""
-        return [] if self.stops else [at for at in self.positions if at not in self.view.bounds]
+        return [] if self.stops else [at for at in self.positions if at not in self.world.bounds]
 
     def begin(self) -> None:
-        """Find where the table would begin in every partition; note what stands in the way."""
-        progress, settings, environment = self.progress, self.view.settings, self.view.environment
+        """Find where the table would begin in every partition; note what prevents it."""
+        progress, settings, environment = self.progress, self.world.settings, self.world.environment
         self.positions = {
             at: progress.examined[at] for at in self.wanted if at in progress.examined
         }
@@ -76,15 +78,40 @@ class TableStart:
         others = self._others()
         for at, offset in chosen.items():
             self.positions[at] = offset
-            self.whys[at] = _why_new(at, topics, settings.start) + _twice(at, offset, others)
+            self.whys[at] = _why_new(at, topics, settings.start) + _landed_by_others(
+                at, offset, others
+            )
         if progress.position is None and not all(each.chain.is_quarantine for each in self.pending):
             self.problem = table_missing(progress.target.location)
             return
-        self._mind_bounds()
+        try:
+            if across := self._across_in_pending():
+                self.problem = keys_across_partitions(progress.name, across)
+                return
+        except PenstockError as error:  # what was prepared cannot be read
+            self.problem = error
+            return
+        self._apply_retention()
+
+    def _across_in_pending(self) -> int:
+        """Count the keys for which a prepared commit waits, as it says itself: those that it
+        changes in two partitions. Raises InvalidError (P190, P191).
+        """
+        progress, stopping = self.progress, self.world.settings.stop_across_partitions
+        if progress.name not in stopping or progress.position is None:
+            return 0
+        landed = progress.position.expected
+        counts = (
+            touched_from_bytes(commit.touched).across
+            for commit in self.pending
+            if commit.touched is not None
+            and any(stop > landed.get(at, 0) for at, stop in stops(commit.progress).items())
+        )
+        return next(filter(None, counts), 0)
 
     def _others(self) -> list[Landed]:
-        """List the ledgers of other pipelines in the table; a run does not mind those that cannot
-        be read.
+        """List the ledgers of other pipelines in the table; a run ignores those that cannot be
+        read.
         """
         progress = self.progress
         if progress.position is None or progress.state is None:
@@ -95,39 +122,40 @@ class TableStart:
             return []
         return of_others(progress.position.chain, found)
 
-    def _mind_bounds(self) -> None:
-        """See whether the log still reaches back to where the table stands."""
-        overtaken = log_checks.check_truncated(self.progress, self.view.bounds)
+    def _apply_retention(self) -> None:
+        overtaken = log_checks.check_truncated(self.progress, self.world.bounds)
         if overtaken is None:
             return
         if overtaken.code != log_checks.RETENTION:
             self.problem = overtaken
-        elif "gap" not in self.view.settings.accept:
+        elif "gap" not in self.world.settings.accept:
             self.destructive.append(overtaken)
         else:
-            for at, bounds in self.view.bounds.items():
+            for at, bounds in self.world.bounds.items():
                 if at in self.positions and self.positions[at] < bounds.start:
                     self.positions[at] = bounds.start
-                    self.whys[at] = "behind records that retention took"
+                    self.whys[at] = "after records that retention deleted"
 
     @property
-    def beginnings(self) -> tuple[Beginning, ...]:
+    def ranges(self) -> tuple[StartRange, ...]:
         """Where it begins in every partition, sorted."""
-        return tuple(self._beginning(at) for at in sorted(self.positions))
-
-    def _beginning(self, at: TopicPartition) -> Beginning:
-        bounds = self.view.bounds.get(at)
-        start = self.positions[at]
-        stop = start if bounds is None else max(bounds.stop, start)
-        why = self.whys[at] if bounds is not None else "its partition has no leader now"
-        return Beginning(at.topic, at.partition, start, stop, why)
+        found = []
+        for at, start in sorted(self.positions.items()):
+            bounds = self.world.bounds.get(at)
+            stop = start if bounds is None else max(bounds.stop, start)
+            why = self.whys[at] if bounds is not None else "its partition has no leader now"
+            found.append(StartRange(at.topic, at.partition, start, stop, why))
+        return tuple(found)
 
     def _why_there(self, at: TopicPartition) -> str:
         if self.progress.position is None:
-            return "where its quarantine stands"
+            bounds = self.world.bounds.get(at)
+            if bounds is not None and self.progress.examined[at] <= bounds.start:
+                return "its first record: nothing of it has been read"
+            return "after the records already in quarantine; older rows are not landed again"
         if self.progress.examined[at] > self.progress.position.expected.get(at, Offset(0)):
-            return "where it was looked at last; nothing before is for this table"
-        return "where the table stands"
+            return "the end of the last read; nothing before is for this table"
+        return "the position of the table"
 
 
 def _why_new(at: TopicPartition, topics: set[str], start: object) -> str:
@@ -140,8 +168,7 @@ def _why_new(at: TopicPartition, topics: set[str], start: object) -> str:
     return "kafka.start: its offsets" if isinstance(start, Mapping) else "kafka.start: its time"
 
 
-def _twice(at: TopicPartition, begin: Offset, others: Sequence[Landed]) -> str:
-    """Return which pipelines have landed in the table what a run would land once more."""
+def _landed_by_others(at: TopicPartition, begin: Offset, others: Sequence[Landed]) -> str:
     beyond = {each.chain: each.offsets.get(at, Offset(0)) for each in others}
     return "".join(
         f"; pipeline {name} has landed it here up to {stop}: both have rows of it then"

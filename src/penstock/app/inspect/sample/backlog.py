@@ -1,10 +1,10 @@
 """The backlog of a run, and whether what was read of it would trip a table's breaker.
 
-The breaker judges whole epochs (docs/design/0010), and a sample says only so much of one: each
-piece of it stands for the positions that are nearest to it. Where the sample is the backlog, the
+The breaker decides on whole epochs (docs/design/0010), and a sample says only so much of one: each
+piece of it represents the positions that are nearest to it. Where the sample is the backlog, the
 estimate is exact.
 
-Invariant: what the first epoch of a run covers is told apart from what comes later: a table is
+Invariant: what the first epoch of a run covers is separate from what comes later: a table is
 created for its first epoch alone.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from penstock.core.accounting import Tally
 from penstock.core.commits import EpochNumber
@@ -29,7 +29,7 @@ Ranges = Mapping[TopicPartition, OffsetRange]
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What a run would read: where tables stand, the ends, and what its first epoch covers.
+    """What a run would read: the tables' positions, the ends, and what its first epoch covers.
 
     `epoch_records` is the most that an epoch holds.
     """
@@ -50,14 +50,15 @@ class Backlog:
         for part in plan_epoch(EpochNumber(0), positions, ends, budget).slices:
             for lane in part.lanes:
                 for table in lane.tables:
-                    known = first[table].get(lane.at, lane.covered)
-                    first[table][lane.at] = _spanning(known, lane.covered)
+                    own, known = lane.covered, first[table].get(lane.at, lane.covered)
+                    start, stop = min(known.start, own.start), max(known.stop, own.stop)
+                    first[table][lane.at] = OffsetRange(start, stop)
         return cls(positions, ends, first, budget.records_max)
 
     def records(self, table: str) -> int:
         """Count the positions that a table has yet to read."""
         offsets = self.positions.get(table, {})
-        return sum(max(self.ends.get(at, stands) - stands, 0) for at, stands in offsets.items())
+        return sum(max(self.ends.get(at, offset) - offset, 0) for at, offset in offsets.items())
 
     def covers_first(self, table: str, at: TopicPartition, covered: OffsetRange) -> bool:
         """Return whether a range is within a table's first epoch."""
@@ -67,7 +68,7 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch that was read, for some tables; `first` are those whose first epoch has it.
+    """A range that was read, for some tables; `first` are those that have it in their first epoch.
 
     `stands_for` are the positions that are nearest to it.
     """
@@ -88,28 +89,19 @@ def would_trip(
 ) -> bool:
     """Return whether the first epoch of a table, or a later one, would trip its breaker.
 
-    `source` is who reads the backlog for it: the table itself, or the route that is to create it.
+    `source` is what reads the backlog for it: the table itself, or the route that is to create it.
     """
     first, later = Tally(), Tally()
     for piece, tally in books.items():
-        count = _common(piece.stands_for, backlog.first.get(source, {}).get(piece.at))
+        meant, own = piece.stands_for, backlog.first.get(source, {}).get(piece.at)
+        count = max(min(meant.stop, own.stop) - max(meant.start, own.start), 0) if own else 0
         first += _scaled(tally, count, piece.covered.count)
         later += _scaled(tally, piece.stands_for.count - count, piece.covered.count)
     an_epoch = _scaled(later, backlog.epoch_records, max(later.examined, backlog.epoch_records))
     return any(too_many_rejects(each, share_max) for each in (first, an_epoch))
 
 
-def _spanning(first: OffsetRange, second: OffsetRange) -> OffsetRange:
-    return replace(first, start=min(first.start, second.start), stop=max(first.stop, second.stop))
-
-
-def _common(one: OffsetRange, other: OffsetRange | None) -> int:
-    """Count the positions that two ranges share."""
-    return 0 if other is None else max(min(one.stop, other.stop) - max(one.start, other.start), 0)
-
-
 def _scaled(books: Tally, positions: int, sampled: int) -> Tally:
-    """Take the shares of sampled positions for those of another number."""
     factor = positions / sampled if sampled else 0.0
     quarantined = {code: round(count * factor) for code, count in books.quarantined.items()}
     return Tally(round(books.examined * factor), quarantined=quarantined)

@@ -1,7 +1,7 @@
 """A sample of a backlog: of every partition the oldest and newest records, and some between.
 
 Invariants:
-- records are read once, and looked at as often as one likes;
+- records are read once, and used as often as needed;
 - a sample is bounded in partitions, records, bytes and time.
 """
 
@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from itertools import pairwise, zip_longest
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.app.inspect.sample.backlog import Backlog, Piece
 from penstock.core.errors import BugError, PenstockError
@@ -22,9 +24,6 @@ from penstock.landing.tables.progress import TableProgress
 from penstock.ports.log import RangeReader
 from penstock.ports.runtime import Clock
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 LANES_MAX = 256
 RECORDS_MAX = 1000
 RECORDS_OF_A_LANE_MIN = 10
@@ -33,7 +32,7 @@ SECONDS_MAX = 20.0
 WINDOWS_MAX = 8
 _WINDOW_RECORDS = 64
 _PROBE_RECORDS, _WIDER = 16, 8
-"""A window is read from a few positions on, more each time: records may be large, or far apart."""
+"""A window is read from a few positions on, more each time: records may be large, or sparse."""
 
 
 @dataclass(slots=True)
@@ -48,10 +47,14 @@ class Sample:
     failed: dict[str, PenstockError] = field(default_factory=dict)
 
     def add(self, piece: Piece, batch: pa.RecordBatch) -> None:
-        """Take the records of a piece among those of its partition that are held."""
+        """Take the records of a piece among those of its partition that are held, each once."""
         self.pieces.append(piece)
         held = self.batches.get(piece.at)
-        self.batches[piece.at] = batch if held is None else _merged(held, batch)
+        if held is not None:
+            fresh = pc.invert(pc.is_in(batch.column("offset"), held.column("offset")))
+            both = joined([held, batch.filter(fresh)])
+            batch = both.take(pc.sort_indices(both.column("offset")))
+        self.batches[piece.at] = batch
 
 
 def sampled(
@@ -81,7 +84,7 @@ def sampled(
             _take(found, backlog, lane, list(_spread(source, lane.covered, share)))
         except BugError:
             raise
-        except PenstockError as error:  # the log refused this lane: its tables go without it
+        except PenstockError as error:  # the log rejected this lane: its tables go without it
             for table in lane.tables:
                 found.failed.setdefault(table, error)
     return found
@@ -89,7 +92,7 @@ def sampled(
 
 def _take(found: Sample, backlog: Backlog, lane: Lane, reads: Sequence[Read]) -> None:
     """Keep what was read of a lane, also for tables that come to it later."""
-    offsets = {name: stands.get(lane.at) for name, stands in backlog.positions.items()}
+    offsets = {name: each.get(lane.at) for name, each in backlog.positions.items()}
     later = [name for name, at in offsets.items() if at is not None and at < lane.covered.start]
     tables = tuple(sorted({*lane.tables, *later}))
     if not reads:
@@ -121,7 +124,7 @@ def read_range(
     deadline: float,
     leader_epoch: int | None = None,
 ) -> Read | None:
-    """Read a range with headers, as far as it is given until the deadline; None when nothing is."""
+    """Read what a range returns until the deadline, with headers; None when that is nothing."""
     fetched = [
         *reader.read(at, covered, deadline=deadline, headers=True, leader_epoch=leader_epoch)
     ]
@@ -133,8 +136,6 @@ def read_range(
 
 def joined(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     """Return the records of one or more batches as one batch."""
-    import pyarrow as pa
-
     table = pa.Table.from_batches(batches).combine_chunks()
     if table.num_rows:
         return table.to_batches()[0]
@@ -153,14 +154,8 @@ class _Source:
     leader_epoch: int | None
     bytes_max: int
 
-    def read(self, covered: OffsetRange, leader_epoch: int | None = None) -> Read | None:
-        return read_range(self.reader, self.at, covered, self.deadline, leader_epoch)
-
 
 def _spread(source: _Source, covered: OffsetRange, share: int) -> Iterator[Read]:
-    """Read a range whole where it has few positions, else in windows from its beginning to its
-    end.
-    """
     if covered.count <= share:
         whole = _read(source, covered, share, source.leader_epoch)
         yield from () if whole is None else (whole,)
@@ -195,15 +190,19 @@ def _read(
     *,
     newest: bool = False,
 ) -> Read | None:
-    """Read the first or the newest records of a range, however many positions they lie apart."""
     reads: list[Read] = []
     edge, width = covered.stop if newest else covered.start, min(wanted, _PROBE_RECORDS)
-    while _asks(reads, wanted, source):
+    while (
+        sum(len(each.batch) for each in reads) < wanted
+        and sum(each.batch.nbytes for each in reads) < source.bytes_max
+    ):
         if newest:
             window = span(max(edge - width, covered.start), edge)
         else:
             window = span(edge, min(edge + width, covered.stop))
-        found = source.read(window, leader_epoch) if window.count else None
+        if not window.count:
+            break
+        found = read_range(source.reader, source.at, window, source.deadline, leader_epoch)
         if found is None or not found.covered.count:
             break
         if newest and found.covered.stop < edge:
@@ -221,26 +220,9 @@ def _read(
     return Read(span(edge, covered.stop) if newest else span(covered.start, edge), batch)
 
 
-def _asks(reads: Sequence[Read], wanted: int, source: _Source) -> bool:
-    records = sum(len(each.batch) for each in reads)
-    size = sum(each.batch.nbytes for each in reads)
-    return records < wanted and size < source.bytes_max
-
-
 def _by_turns(lanes: Iterable[Lane]) -> Iterator[Lane]:
-    """Return the first lane of every topic, then the second of each, and so on."""
     topics: dict[str, list[Lane]] = defaultdict(list)
     for lane in lanes:
         topics[lane.at.topic].append(lane)
-    most = max(map(len, topics.values()), default=0)
-    for turn in range(most):
-        yield from (own[turn] for own in topics.values() if turn < len(own))
-
-
-def _merged(held: pa.RecordBatch, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Join the records of two batches, each once, by their offsets."""
-    import pyarrow.compute as pc
-
-    fresh = pc.invert(pc.is_in(batch.column("offset"), held.column("offset")))
-    both = joined([held, batch.filter(fresh)])
-    return both.take(pc.sort_indices(both.column("offset")))
+    for turn in zip_longest(*topics.values()):
+        yield from (lane for lane in turn if lane is not None)

@@ -1,29 +1,28 @@
 """Column statistics of a data file, from its writer's own footer, in Delta's JSON form.
 
 Invariants:
-- a bound is never tighter than the values: what cannot be told is left out; strings are cut to 32
+- a bound is never tighter than the values: what is not known is left out; strings are cut to 32
   characters with an upper bound that is not below any value cut;
 - timestamps are milliseconds, the lower cut down and the upper cut up, but for the very last;
 - floats beyond all numbers are texts, `"Infinity"`, as Spark writes them; decimals are exact;
 - lists, maps and binary columns have no bounds; members of lists and maps have nothing, and each
   list and map counts as one column;
 - either all columns at the top that readers ask bounds of have them, or the file has none at all:
-  deltalake's data sets take a bound that is missing beside others for null, and leave out all rows
-  (docs/design/0232); so a struct whose members have no bounds has bounds without members.
+  deltalake's data sets take a bound that is missing next to others for null, and leave out all rows
+  (docs/design/0232); so a struct with members that have no bounds has bounds without members.
 
 Source: Delta transaction log protocol, "Per-file Statistics"; Parquet format, `Statistics` (NaN is
-not in min and max, so the writer tells which columns hold NaN).
+not in min and max, so the writer reports which columns hold NaN).
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal as Exact
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -39,6 +38,7 @@ INDEXED_COLUMNS = 32
 
 _LAST_CHARACTER = "\U0010ffff"
 _MILLISECOND = timedelta(milliseconds=1)
+_INFINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def statistics_json(
     with_nan: AbstractSet[str],
     texts: Beginnings,
 ) -> str:
-    """Describe a file whose columns are `schema`.
+    """Describe a file with the columns of `schema`.
 
     `with_nan` names float columns holding NaN by dotted path, `texts` are bounds of columns for
     which the footer has no room.
@@ -89,12 +89,11 @@ def statistics_json(
         missing = null_count(groups)
         if missing is not None:
             _put(nulls, leaf.path, missing)
-        told = _BOUNDS.get(leaf.type if isinstance(leaf.type, Kind) else type(leaf.type))
-        if told is None or missing == footer.num_rows:
+        if leaf.type is Kind.BINARY or missing == footer.num_rows:
             continue
-        beside = texts.get(leaf.path[0]) if is_top else None
-        found = None if ".".join(leaf.path) in with_nan else extremes(groups, beside)
-        low, high = (None, None) if found is None else told(*found)
+        text = texts.get(leaf.path[0]) if is_top else None
+        found = None if ".".join(leaf.path) in with_nan else extremes(groups, text)
+        low, high = (None, None) if found is None else _bounds(leaf.type, *found)
         for target, value in ((lowest, low), (highest, high)):
             if value is not None:
                 _put(target, leaf.path, value)
@@ -106,7 +105,6 @@ def statistics_json(
 
 
 def _leaves(type_: Type, path: tuple[str, ...], numbers: Iterator[int]) -> Iterator[_Leaf]:
-    """List the columns of a Parquet file in its order."""
     match type_:
         case Struct():
             for field in type_.fields:
@@ -118,24 +116,23 @@ def _leaves(type_: Type, path: tuple[str, ...], numbers: Iterator[int]) -> Itera
             yield _Leaf(path, type_, next(numbers))
 
 
-def _plain(low: Any, high: Any) -> tuple[Any, Any]:
-    return low, high
+def _bounds(type_: Type, low: Any, high: Any) -> tuple[Any, Any]:
+    match type_:
+        case Kind.FLOAT | Kind.DOUBLE:
+            return _INFINITE.get(low, low), _INFINITE.get(high, high)
+        case Kind.STRING:
+            return low[:STRING_CHARACTERS_MAX], _upper(high)
+        case Kind.DATE:
+            return low.isoformat(), high.isoformat()
+        case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
+            return _timestamps(low, high)
+        case Decimal():  # without an exponent, which deltalake reads wrongly
+            return msgspec.Raw(f"{low:f}".encode()), msgspec.Raw(f"{high:f}".encode())
+        case _:
+            return low, high
 
 
-def _decimals(low: Exact, high: Exact) -> tuple[Any, Any]:
-    # Without an exponent, which deltalake reads wrongly.
-    return msgspec.Raw(f"{low:f}".encode()), msgspec.Raw(f"{high:f}".encode())
-
-
-def _floats(low: float, high: float) -> tuple[Any, Any]:
-    return _INFINITE.get(low, low), _INFINITE.get(high, high)
-
-
-def _dates(low: date, high: date) -> tuple[Any, Any]:
-    return low.isoformat(), high.isoformat()
-
-
-def _timestamps(low: datetime, high: datetime) -> tuple[Any, Any]:
+def _timestamps(low: datetime, high: datetime) -> tuple[str, str]:
     rest = timedelta(microseconds=high.microsecond % 1000)
     if rest and high < datetime.max.replace(microsecond=999_000, tzinfo=high.tzinfo):
         high += _MILLISECOND - rest
@@ -147,10 +144,6 @@ def _moment(value: datetime, unit: str) -> str:
     if value.tzinfo is None:
         return value.isoformat(timespec=unit)
     return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=unit) + "Z"
-
-
-def _strings(low: str, high: str) -> tuple[Any, Any]:
-    return low[:STRING_CHARACTERS_MAX], _upper(high)
 
 
 def _upper(value: str) -> str | None:
@@ -170,18 +163,3 @@ def _put(target: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     for name in path[:-1]:
         target = target.setdefault(name, {})
     target[path[-1]] = value
-
-
-_INFINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
-_BOUNDS: Mapping[Any, Callable[[Any, Any], tuple[Any, Any]]] = {
-    Kind.BOOLEAN: _plain,
-    Kind.INT: _plain,
-    Kind.LONG: _plain,
-    Kind.FLOAT: _floats,
-    Kind.DOUBLE: _floats,
-    Kind.STRING: _strings,
-    Kind.DATE: _dates,
-    Kind.TIMESTAMP: _timestamps,
-    Kind.TIMESTAMPTZ: _timestamps,
-    Decimal: _decimals,
-}

@@ -1,3 +1,1 @@
-"""The transaction log of a Delta table: read, followed, written, with ledger and witnesses in
-it.
-"""
+"""The transaction log of a Delta table: read, followed, written, with ledger and witnesses."""

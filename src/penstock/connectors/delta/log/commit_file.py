@@ -4,9 +4,9 @@ The library can commit too, but reads the table's whole list of files again afte
 that commits get dearer with every file (docs/design/0012).
 
 Invariants:
-- an entry is there whole or not at all, and never takes another's place: the storage is asked to
-  create it, and says so when something is there already;
-- whoever puts an entry has examined exactly the version before it: nothing is rebased;
+- an entry exists whole or not at all, and never replaces another: the storage is asked to create
+  it, and reports an existing one;
+- an entry is put only after exactly the version before it was examined: nothing is rebased;
 - only what `features.py` lets pass is written to, so these few actions are all that is asked.
 
 Source: Delta transaction log protocol, "Actions", "Commit Provenance Information".
@@ -17,56 +17,88 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from penstock.connectors.delta.errors import refused
-from penstock.connectors.delta.files.file_metadata import Addition
 from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.log.ledger import commit_info
-from penstock.connectors.delta.log.reader import Fetch
+from penstock.connectors.delta.log.reader import Log
 from penstock.core import table_errors
 from penstock.core.version import __version__
 from penstock.files import objects
-from penstock.files.errors import told
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """A live file that a commit takes away, by the path that its `add` has.
-
-    `whole` tells that it has no partition values, so that all there is to say of it is said.
-    """
-
-    path: str
-    size_bytes: int
-    whole: bool
-
-
-@dataclass(frozen=True, slots=True)
-class CommitActions:
-    """What a commit says besides its files: `txn` actions, and our words on it (ledger.py)."""
-
-    transactions: Mapping[str, int]
-    mark: Mapping[str, Any]
+from penstock.files.errors import first_line
 
 
 def entry_of(
-    words: CommitActions, added: Sequence[Addition], removed: Sequence[Removal] = ()
+    transactions: Mapping[str, int],
+    mark: Mapping[str, Any],
+    added: Sequence[Mapping[str, Any]],
+    removed: Sequence[Mapping[str, Any]],
+    operation: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """Write the lines of an entry: what was done first, as readers expect, then its actions."""
-    now_ms = time.time_ns() // 1_000_000
+    """Write the lines of an entry: what was done first, as readers expect, then its actions.
+
+    `mark` are our words on the commit (ledger.py), `added` and `removed` its `add` and `remove`;
+    without an `operation` it is one of a stream that appends.
+    """
+    info = {
+        "timestamp": time.time_ns() // 1_000_000,
+        **(operation or streamed(mark, added, removed)),
+        "engineInfo": f"Penstock/{__version__}",
+        **commit_info([mark]),
+    }
     actions = [
-        {"commitInfo": _info(words.mark, added, removed, now_ms)},
-        *(
-            {"txn": {"appId": app_id, "version": version}}
-            for app_id, version in words.transactions.items()
-        ),
-        *({"remove": _remove(each, now_ms)} for each in removed),
-        *({"add": _add(each)} for each in added),
+        {"commitInfo": info},
+        *({"txn": {"appId": app_id, "version": each}} for app_id, each in transactions.items()),
+        *({"remove": each} for each in removed),
+        *({"add": each} for each in added),
     ]
     lines = [json.dumps(each, separators=(",", ":"), ensure_ascii=False) for each in actions]
     return ("\n".join(lines) + "\n").encode()
+
+
+def streamed(
+    mark: Mapping[str, Any],
+    added: Sequence[Mapping[str, Any]],
+    removed: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Describe an operation as Spark's streaming writer does."""
+    return {
+        "operation": "STREAMING UPDATE",
+        "operationParameters": {"outputMode": "Append", **_written_by(mark)},
+        "operationMetrics": {
+            "numAddedFiles": str(len(added)),
+            "numRemovedFiles": str(len(removed)),
+            "numOutputRows": str(mark["rows"]),
+            "numOutputBytes": str(sum(each["size"] for each in added)),
+        },
+        "isBlindAppend": not removed,
+    }
+
+
+def merged(
+    mark: Mapping[str, Any], *, inserted: int, deleted: int, files: tuple[int, int], vectors: int
+) -> dict[str, Any]:
+    """Describe an operation as Spark's MERGE does: rows, files added and removed, vectors added."""
+    metrics = {
+        "numOutputRows": inserted,
+        "numTargetRowsInserted": inserted,
+        "numTargetRowsUpdated": 0,
+        "numTargetRowsDeleted": deleted,
+        "numTargetFilesAdded": files[0],
+        "numTargetFilesRemoved": files[1],
+        "numTargetDeletionVectorsAdded": vectors,
+    }
+    return {
+        "operation": "MERGE",
+        "operationParameters": _written_by(mark),
+        "operationMetrics": {name: str(value) for name, value in metrics.items()},
+        "isBlindAppend": False,
+    }
+
+
+def _written_by(mark: Mapping[str, Any]) -> dict[str, str]:
+    return {"queryId": mark["chain"], "epochId": str(mark["epoch"])}
 
 
 def put_if_absent(root: StorageRoot, name: str, version: int, body: bytes) -> bool:
@@ -82,16 +114,14 @@ def put_if_absent(root: StorageRoot, name: str, version: int, body: bytes) -> bo
     except FileExistsError:
         return False
     except PermissionError as error:
-        raise refused(name, told(error)) from error
+        raise refused(name, first_line(error)) from error
     except OSError as error:
-        raise table_errors.in_doubt(name, told(error)) from error
+        raise table_errors.in_doubt(name, first_line(error)) from error
     return True
 
 
-def fetcher(root: StorageRoot, name: str) -> Fetch | None:
-    """Return a reader of a table's log files, a request each; None on a local disk."""
-    if root.is_local:
-        return None
+def log_of(root: StorageRoot, name: str) -> Log:
+    """Return a table's log; its files take a request each, but for those on a local disk."""
 
     def fetch(file: str) -> bytes | None:
         try:
@@ -99,47 +129,4 @@ def fetcher(root: StorageRoot, name: str) -> Fetch | None:
         except FileNotFoundError:
             return None
 
-    return fetch
-
-
-def _info(
-    mark: Mapping[str, Any], added: Sequence[Addition], removed: Sequence[Removal], now_ms: int
-) -> dict[str, Any]:
-    """Return the commit info that Spark's streaming writer adds, and our own."""
-    return {
-        "timestamp": now_ms,
-        "operation": "STREAMING UPDATE",
-        "operationParameters": {
-            "outputMode": "Append",
-            "queryId": mark["chain"],
-            "epochId": str(mark["epoch"]),
-        },
-        "operationMetrics": {
-            "numAddedFiles": str(len(added)),
-            "numRemovedFiles": str(len(removed)),
-            "numOutputRows": str(mark["rows"]),
-            "numOutputBytes": str(sum(each.size_bytes for each in added)),
-        },
-        "isBlindAppend": not removed,
-        "engineInfo": f"Penstock/{__version__}",
-        **commit_info([mark]),
-    }
-
-
-def _remove(removed: Removal, now_ms: int) -> dict[str, Any]:
-    told = {"path": removed.path, "deletionTimestamp": now_ms, "dataChange": True}
-    if not removed.whole:
-        return told
-    more = {"extendedFileMetadata": True, "partitionValues": {}, "size": removed.size_bytes}
-    return {**told, **more}
-
-
-def _add(added: Addition) -> dict[str, Any]:
-    return {
-        "path": added.path,
-        "partitionValues": dict(added.partition),
-        "size": added.size_bytes,
-        "modificationTime": added.modified_ms,
-        "dataChange": True,
-        "stats": added.statistics,
-    }
+    return Log(root.filesystem(), root.location(name), None if root.is_local else fetch)

@@ -1,21 +1,24 @@
 """The ledger's two forms in a Delta commit: `txn` actions, and words in the commit info.
 
-| app id (behind `penstock/<chain>/`) | version                                               |
+| app id (after `penstock/<chain>/`)  | version                                               |
 |-------------------------------------|-------------------------------------------------------|
 | `generation`                        | the generation                                        |
 | `sequence`                          | the version examined + 1: our newest commit or before |
 | `<segment>/<topic id>/<partition>`  | the next offset                                       |
 | `segment`, `valid-through`          | themselves                                            |
 | `cluster/<id>`, `rules/<hash>`      | the sequence at which it began to hold                |
-| `file`                              | 63 bits of a hash of the newest file landed           |
+| `file`                              | 63 bits of a hash: our newest voucher (entries.py)    |
 | `rolled-back`                       | the sequence of a fence that reports a rollback       |
+| `keyed/<keys and flags>`            | the sequence at which it began to change rows         |
+| `since/<topic id>/<partition>`      | the offset from which on records are changes          |
 
 Invariants:
 - `generation` is in every commit of a chain, so that of two racing ones the log refuses one;
 - `lastUpdated` is left out, so no retention setting forgets a transaction (protocol.md 3);
 - chain, topic and cluster are percent-encoded: no chain's id is the beginning of another's;
-- without the commit info, which log clean-up removes, the transactions alone give every offset,
-  generation, segment, cluster and rules; owner ("" then) and recent commit ids are lost.
+- without the commit info, which log clean-up removes, the transactions alone hold every offset,
+  generation, segment, cluster, rules and keys; owner ("" then) and recent commit ids are lost;
+- a ledger of a newer version is refused, not replaced by what the transactions say.
 """
 
 from __future__ import annotations
@@ -23,15 +26,24 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, unquote
 
-from penstock.connectors.delta.log.reader import MARK_KEY
+from penstock.connectors.delta.log.reader import MARK_KEY, Entry
 from penstock.core.claims import Generation
-from penstock.core.commits import Committable, Landed
+from penstock.core.commits import Chain, Committable, Keyed, Landed
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import Offset, TopicPartition
-from penstock.core.serialization import ledger_from_json, ledger_to_json, progress_to_json
+from penstock.core.serialization import (
+    keyed_from_text,
+    keyed_to_text,
+    ledger_from_json,
+    ledger_to_json,
+    progress_from_json,
+    progress_to_json,
+)
+from penstock.ports.tables import CommitRecord
 
 MARK_VERSION = 1
 OURS = "penstock/"
@@ -41,6 +53,9 @@ SEQUENCE = "sequence"
 FILE = "file"
 ROLLED_BACK = "rolled-back"
 CREATED = "created"
+KEYED = "keyed"
+SINCE = "since"
+NEWER = "P190"
 
 _BITS_63 = (1 << 63) - 1
 _OFFSET_PARTS = 3
@@ -55,25 +70,40 @@ def transactions_of(
     landed: Landed, before: Landed | None, sequence: int, paths: Iterable[str] = ()
 ) -> dict[str, int]:
     """Return the `txn` actions that move the ledger from `before` to `landed`."""
-    found = {GENERATION: landed.generation, SEQUENCE: sequence}
+    found: dict[tuple[str, ...], int] = {(GENERATION,): landed.generation, (SEQUENCE,): sequence}
     known: Mapping[TopicPartition, int] = {} if before is None else before.offsets
     if before is None or before.segment != landed.segment:
-        found["segment"] = landed.segment
+        found["segment",] = landed.segment
         known = {}
     if landed.valid_through_ms is not None:
-        found["valid-through"] = landed.valid_through_ms
-    named = {app_id(landed.chain, name): version for name, version in found.items()}
+        found["valid-through",] = landed.valid_through_ms
     if before is None or before.cluster_id != landed.cluster_id:
-        named[app_id(landed.chain, "cluster", landed.cluster_id)] = sequence
+        found["cluster", landed.cluster_id] = sequence
     if before is None or before.rules_hash != landed.rules_hash:
-        named[app_id(landed.chain, "rules", landed.rules_hash)] = sequence
+        found["rules", landed.rules_hash] = sequence
+    if landed.keyed is not None:
+        former = None if before is None else before.keyed
+        found |= _keyed_transactions(landed.keyed, former, sequence)
     for at, offset in landed.offsets.items():
         if known.get(at) != offset:
-            place = (str(landed.segment), at.topic_id, str(at.partition))
-            named[app_id(landed.chain, *place)] = offset
+            found[str(landed.segment), at.topic_id, str(at.partition)] = offset
     for path in list(paths)[-1:]:
-        named[app_id(landed.chain, FILE)] = file_hash(path)
-    return named
+        found[FILE,] = file_hash(path)
+    return {app_id(landed.chain, *parts): version for parts, version in found.items()}
+
+
+def _keyed_transactions(
+    keyed: Keyed, before: Keyed | None, sequence: int
+) -> dict[tuple[str, ...], int]:
+    text, known = keyed_to_text(keyed), {} if before is None else before.since
+    found: dict[tuple[str, ...], int] = {
+        (SINCE, at.topic_id, str(at.partition)): offset
+        for at, offset in keyed.since.items()
+        if known.get(at) != offset
+    }
+    if before is None or keyed_to_text(before) != text:
+        found[KEYED, text] = sequence
+    return found
 
 
 def fence_transactions(landed: Landed, sequence: int) -> dict[str, int]:
@@ -87,16 +117,14 @@ def fence_transactions(landed: Landed, sequence: int) -> dict[str, int]:
 
 
 def landed_from(chain: str, transactions: Mapping[str, int]) -> Landed | None:
-    """Read a ledger from transactions alone; None when there is none or it is torn."""
+    """Read a ledger from transactions alone; None when there is none or it is torn.
+
+    Raises InvalidError (P191) when it is of a keyed chain, and damaged.
+    """
     own = _own(chain, transactions)
     if ("segment",) not in own or (GENERATION,) not in own:
         return None
     segment = own["segment",]
-    offsets = {
-        TopicPartition(parts[1], int(parts[2]), parts[1]): Offset(version)
-        for parts, version in own.items()
-        if len(parts) == _OFFSET_PARTS and parts[0] == str(segment) and parts[2].isdecimal()
-    }
     return Landed(
         chain=chain,
         cluster_id=_newest(own, "cluster"),
@@ -104,8 +132,9 @@ def landed_from(chain: str, transactions: Mapping[str, int]) -> Landed | None:
         owner="",
         segment=segment,
         rules_hash=_newest(own, "rules"),
-        offsets=offsets,
+        offsets=_positions_in(own, str(segment)),
         valid_through_ms=own.get(("valid-through",)),
+        keyed=_keyed_in(own),
     )
 
 
@@ -146,15 +175,44 @@ def commit_info(marks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def landed_in(mark: Mapping[str, Any]) -> Landed | None:
-    """Read the ledger in our words; None when they were damaged by others."""
+    """Read the ledger in our words; None when they were damaged by others.
+
+    Raises InvalidError (P190) when it is of a newer version.
+    """
     try:
         return ledger_from_json(json.dumps(mark.get("ledger")))
-    except InvalidError:
+    except InvalidError as error:
+        if error.code == NEWER:
+            raise
         return None
 
 
+def began(entries: Iterable[Entry], chain: Chain) -> dict[TopicPartition, Offset]:
+    """Return first positions by everything recorded of a chain since the first version."""
+    began: dict[TopicPartition, Offset] = {}
+    for mark in (mark for entry in entries if (mark := entry.mark(chain.name))):
+        landed = landed_in(mark)
+        moved = progress_from_json(mark.get("progress", []))
+        known = {} if landed is None else landed.offsets
+        began = {**known, **{at: covered.start for at, covered in moved.items()}, **began}
+    return began
+
+
+def record_of(entry: Entry, mark: Mapping[str, Any]) -> CommitRecord:
+    """Return what the history says of a commit, by our words on it."""
+    return CommitRecord(
+        commit_id=str(mark.get("commit", "")),
+        snapshot=str(entry.version),
+        timestamp_ms=entry.timestamp_ms,
+        kind=str(mark["kind"]),
+        progress=list(mark.get("progress", [])),
+        rows=int(mark.get("rows", 0)),
+        files=int(mark.get("files", 0)),
+    )
+
+
 def file_hash(path: str) -> int:
-    """Return 63 bits that stand for a file's path."""
+    """Return a 63-bit hash of a file's path."""
     return int.from_bytes(hashlib.sha256(path.encode()).digest()[:8], "big") & _BITS_63
 
 
@@ -164,6 +222,19 @@ def _own(chain: str, transactions: Mapping[str, int]) -> dict[tuple[str, ...], i
         tuple(unquote(part) for part in name.removeprefix(prefix).split("/")): version
         for name, version in transactions.items()
         if name.startswith(prefix)
+    }
+
+
+def _keyed_in(own: Mapping[tuple[str, ...], int]) -> Keyed | None:
+    text = _newest(own, KEYED)
+    return replace(keyed_from_text(text), since=_positions_in(own, SINCE)) if text else None
+
+
+def _positions_in(own: Mapping[tuple[str, ...], int], under: str) -> dict[TopicPartition, Offset]:
+    return {
+        TopicPartition(parts[1], int(parts[2]), parts[1]): Offset(version)
+        for parts, version in own.items()
+        if len(parts) == _OFFSET_PARTS and parts[0] == under and parts[2].isdecimal()
     }
 
 

@@ -1,10 +1,10 @@
 """Reads a table's transaction log entry by entry: what each version did, and to whom.
 
-The library tells neither which `txn` ids exist nor what a RESTORE removed, so entries are read as
-they stand. Lines that add files are skipped: there may be thousands, and nothing here needs them.
+The library reports neither which `txn` ids exist nor what a RESTORE removed, so entries are read
+themselves. Lines that add files are skipped: there may be thousands, and nothing here needs them.
 
 Invariants:
-- an entry that is not there is None, never guessed: log clean-up removes old ones;
+- a missing entry is None, never guessed: log clean-up removes old ones;
 - everything foreign in an entry is read by key with a default: others' writers leave things out.
 
 Source: Delta transaction log protocol, "Delta Log Entries", "Checkpoints", "Commit Provenance".
@@ -40,17 +40,17 @@ _RESHAPING = {"metaData", "protocol"}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one version of a table did."""
+    """The changes of one version of a table."""
 
     version: int
     timestamp_ms: int
     operation: str
     parameters: Mapping[str, Any]
     removed: int
-    """How many files it removed together with their rows (`dataChange`)."""
+    """The number of files that it removed together with their rows (`dataChange`)."""
     transactions: Mapping[str, int]
     marks: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
-    """What we wrote into the commit info, one for each chain it is about."""
+    """Our records in the commit info, one for each chain it is about."""
     reshapes: bool = False
     """Whether it may change the table's id, columns, partitioning, properties or protocol."""
 
@@ -79,13 +79,13 @@ class Log:
 
     def path(self, version: int) -> str:
         """Name the file of an entry."""
-        return f"{self._directory}/{_name_of(version)}"
+        return f"{self._directory}/{version:020d}.json"
 
     def raw(self, version: int) -> bytes | None:
         """Read an entry's bytes; None when it is not there."""
-        return self._read(_name_of(version))
+        return self._read(f"{version:020d}.json")
 
-    def looks(self, *versions: int) -> tuple[list[bytes | None], int]:
+    def read_with_checkpoint(self, *versions: int) -> tuple[list[bytes | None], int]:
         """Read entries, and which version was checkpointed last: all at once, in no order."""
         if self._fetch is None:
             return [self.raw(version) for version in versions], self.checkpointed()
@@ -101,7 +101,7 @@ class Log:
     def entries(self, versions: range) -> Iterator[Entry | None]:
         """Read entries in their order, None for each that is not there.
 
-        Of many it is listed first which are there: one that log clean-up removed costs no request.
+        Of many it is listed first which exist: one that log clean-up removed costs no request.
         """
         there = versions if len(versions) <= _LISTED_FROM else frozenset(self.versions())
 
@@ -120,7 +120,7 @@ class Log:
         selector = fs.FileSelector(self._directory, allow_not_found=True)
         try:
             return [info.base_name for info in self._filesystem.get_file_info(selector)]
-        except FileNotFoundError:  # a creator that lost its race takes its folder away meanwhile
+        except FileNotFoundError:  # a creator that lost its race removes its folder meanwhile
             return []
 
     def is_there(self) -> bool:
@@ -128,7 +128,7 @@ class Log:
         return any(_ENTRY.fullmatch(name) or _CHECKPOINT.fullmatch(name) for name in self.names())
 
     def versions(self) -> list[int]:
-        """List the versions whose entries can be read, ascending."""
+        """List the versions with entries that can be read, ascending."""
         found = (_ENTRY.fullmatch(name) for name in self.names())
         return sorted(int(each[1]) for each in found if each)
 
@@ -146,16 +146,16 @@ class Log:
     def transactions(self, head: int) -> dict[str, int]:
         """Collect all `txn` versions at a version, from a checkpoint and the entries after it.
 
-        Raises OSError when one of them is gone: half of them would tell of a younger table.
+        Raises OSError when one of them is missing: half of them would show an older table.
         """
         base, parts = self.checkpoint(head)
         collected: dict[str, int] = {}
         for part in parts:
             collected |= self._transactions_in(part)
-        behind = range(base + 1, head + 1)
-        for version, entry in zip(behind, self.entries(behind), strict=True):
+        later = range(base + 1, head + 1)
+        for version, entry in zip(later, self.entries(later), strict=True):
             if entry is None:
-                raise OSError(f"version {version} of the log is gone")
+                raise OSError(f"version {version} of the log is missing")
             collected |= entry.transactions
         return collected
 
@@ -164,12 +164,11 @@ class Log:
 
         The version is -1 where there is none.
         """
-        by_version: dict[int, list[re.Match[str]]] = {}
+        by_version: dict[int, list[str]] = {}
         for each in self._checkpoints():
-            by_version.setdefault(int(each[1]), []).append(each)
+            by_version.setdefault(int(each[1]), []).append(each[0])
         for version in sorted(by_version, reverse=True):
-            parts = [each[0] for each in by_version[version]]
-            if version <= head and (whole := _whole(parts)):
+            if version <= head and (whole := _whole(by_version[version])):
                 return version, whole
         return -1, []
 
@@ -197,12 +196,8 @@ class Log:
         return {row["appId"]: row["version"] for row in rows}
 
 
-def _name_of(version: int) -> str:
-    return f"{version:020d}.json"
-
-
 def _whole(parts: Sequence[str]) -> list[str]:
-    """Return the files of a checkpoint: all its parts where it has parts; [] for a torn one."""
+    # A checkpoint has parts, or is one file; a torn one is none.
     numbered = [each for name in parts if (each := _PART.search(name))]
     for each in numbered:
         same = [other[0] for other in numbered if other[2] == each[2]]
@@ -226,6 +221,8 @@ def parsed(version: int, raw: bytes) -> Entry:
         removed += bool((action.get("remove") or {}).get("dataChange"))
         if transaction := action.get("txn"):
             transactions[transaction["appId"]] = transaction["version"]
+    ours = info.get(MARK_KEY)
+    chains = ours.get("chains") if isinstance(ours, dict) else None
     return Entry(
         version=version,
         timestamp_ms=int(info.get("timestamp") or 0),
@@ -233,12 +230,6 @@ def parsed(version: int, raw: bytes) -> Entry:
         parameters=info.get("operationParameters") or {},
         removed=removed,
         transactions=transactions,
-        marks=_marks(info),
+        marks=tuple(each for each in chains or () if isinstance(each, dict)),
         reshapes=reshapes,
     )
-
-
-def _marks(info: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-    ours = info.get(MARK_KEY)
-    chains = ours.get("chains") if isinstance(ours, dict) else None
-    return tuple(each for each in chains or () if isinstance(each, dict))

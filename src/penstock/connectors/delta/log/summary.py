@@ -1,11 +1,11 @@
-"""What a stretch of a log did to landed rows, and what was said in it of chains: small, and kept.
+"""Summarizes a range of log versions: changes to landed rows, and marks of chains. Small, cached.
 
-A chain that lands seldom in a table that others write to has all their versions behind its newest
+A chain that lands seldom in a table that others write to has all their versions after its newest
 commit, and the witnesses ask for each of them. An entry never changes, so it is read once and only
 what matters of it is kept, for all chains together.
 
 Invariants:
-- a past tells of every version of its stretch: of one that was read, or that it was not there;
+- a past covers every version of its stretch: those that were read, and those that were missing;
 - two pasts of one log that touch or overlap make one, in whatever order they were read;
 - what is kept is bounded by the number of chains: of acts, only the newest are named.
 """
@@ -28,9 +28,9 @@ Act = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class LogSummary:
-    """What the versions from `first` on, up to but not including `stop`, did.
+    """The changes of the versions from `first` on, up to but not including `stop`.
 
-    `gone` is the newest of them that is not there any more, or -1. `rollbacks` are acts of others
+    `missing` is the newest of them that no longer exists, or -1. `rollbacks` are acts of others
     that took landed rows away, `changes` the operations that removed files together with their
     rows, ours too: of each the newest, ascending. `newest` has, by chain, the last entry that bears
     our mark on it.
@@ -38,7 +38,7 @@ class LogSummary:
 
     first: int
     stop: int
-    gone: int = -1
+    missing: int = -1
     rollbacks: tuple[Act, ...] = ()
     changes: tuple[Act, ...] = ()
     newest: Mapping[str, Entry] = field(default_factory=dict, repr=False)
@@ -50,14 +50,14 @@ class LogSummary:
 
 
 def past_of(first: int, entries: Iterable[Entry | None]) -> LogSummary:
-    """Return what entries of consecutive versions did; None stands for a missing one."""
-    stop, gone = first, -1
+    """Return what entries of consecutive versions did; None is a missing one."""
+    stop, missing = first, -1
     rollbacks: list[Act] = []
     changes: list[Act] = []
     newest: dict[str, Entry] = {}
     for entry in entries:
         if entry is None:
-            gone = stop
+            missing = stop
         else:
             act = "" if entry.marks else rollback_in(entry)
             rollbacks += [(stop, act)] if act else []
@@ -66,7 +66,7 @@ def past_of(first: int, entries: Iterable[Entry | None]) -> LogSummary:
                 chain: entry for m in entry.marks if isinstance(chain := m.get("chain"), str)
             }
         stop += 1
-    return LogSummary(first, stop, gone, _kept(rollbacks), _kept(changes), newest)
+    return LogSummary(first, stop, missing, _kept(rollbacks), _kept(changes), newest)
 
 
 def joined(one: LogSummary, other: LogSummary) -> LogSummary:
@@ -75,18 +75,22 @@ def joined(one: LogSummary, other: LogSummary) -> LogSummary:
         return one
     earlier, later = sorted((one, other), key=lambda each: (each.stop, each.first))
     assert later.first <= earlier.stop, "what lies between two pasts is not known"
+    newest = dict(one.newest)
+    for chain, entry in other.newest.items():
+        if chain not in newest or newest[chain].version < entry.version:
+            newest[chain] = entry
     return LogSummary(
         first=min(earlier.first, later.first),
         stop=later.stop,
-        gone=max(earlier.gone, later.gone),
+        missing=max(earlier.missing, later.missing),
         rollbacks=_kept({*earlier.rollbacks, *later.rollbacks}),
         changes=_kept({*earlier.changes, *later.changes}),
-        newest=_newest(one.newest, other.newest),
+        newest=newest,
     )
 
 
 def rollback_in(entry: Entry) -> str:
-    """Name the act by which an entry takes landed rows away, or "" when it does not."""
+    """Name the act by which an entry removes landed rows, or "" when it does not."""
     operation = entry.operation
     if operation.startswith(_REPLACING):
         return f"a {operation}"
@@ -100,15 +104,6 @@ def rollback_in(entry: Entry) -> str:
     if operation == "DELETE" and str(entry.parameters.get("predicate") or "") in _EVERYTHING:
         return "a DELETE of all rows"
     return ""
-
-
-def _newest(one: Mapping[str, Entry], other: Mapping[str, Entry]) -> dict[str, Entry]:
-    newer = {
-        chain: entry
-        for chain, entry in other.items()
-        if chain not in one or one[chain].version < entry.version
-    }
-    return {**one, **newer}
 
 
 def _kept(acts: Iterable[Act]) -> tuple[Act, ...]:

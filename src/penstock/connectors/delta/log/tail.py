@@ -1,18 +1,18 @@
 """Follows a table's log: what is known of its newest version, reading only what is new.
 
 To open a log costs as much as the table has files, so it grows with every commit. What changes from
-one commit to the next stands in the new entries, and those are read for the witnesses anyway.
+one commit to the next is in the new entries, and those are read for the witnesses anyway.
 
 Invariants:
-- a view is of one version, and that was the log's newest when the view was given: no entry came
-  next, and no checkpoint told of one;
-- a view is carried on along the log it was opened on only: the entry it stood at is there, byte for
-  byte, after those behind it were read;
+- a view is of one version, the log's newest when the view was returned: no entry came next, and no
+  checkpoint named one;
+- a view is advanced along the log it was opened on only: its entry is still there, byte for byte,
+  after the later ones were read;
 - what is known of the past is of that same log: of a log opened afresh, it stays known when the
   entry it reached is still there, byte for byte;
-- whatever is odd opens the log afresh: that entry gone or another, a checkpoint ahead (entries
-  before it may be cleaned up), an entry that cannot be read or that changes metadata or protocol,
-  very many entries at once, a commit whose outcome is in doubt.
+- anything unexpected opens the log afresh: that entry missing or replaced, a checkpoint ahead
+  (entries before it may be cleaned up), an entry that cannot be read or that changes metadata or
+  protocol, very many entries at once, a commit with an unknown outcome.
 
 Threads share no lock: views are values.
 """
@@ -26,7 +26,7 @@ from deltalake import DeltaTable as Handle
 
 from penstock.connectors.delta.errors import reading
 from penstock.connectors.delta.locations import StorageRoot
-from penstock.connectors.delta.log.commit_file import fetcher
+from penstock.connectors.delta.log.commit_file import log_of
 from penstock.connectors.delta.log.ledger import OURS
 from penstock.connectors.delta.log.reader import Entry, Log, parsed
 from penstock.connectors.delta.log.summary import LogSummary, joined, past_of
@@ -39,7 +39,7 @@ _ENTRIES_AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogView:
-    """What is known of a table at one version.
+    """A table at one version.
 
     `transactions` are ours; `checkpointed` is the version of the checkpoint written last, or -1.
     `past` reaches up to this version, and as far down as was asked for. Views with the same
@@ -56,23 +56,22 @@ class LogView:
 
 
 class LogTail:
-    """Follows the log of one table. What it gives is read afresh, in effect, each time."""
+    """Follows the log of one table. Its results are as if read afresh each time."""
 
     def __init__(self, name: str, root: StorageRoot, options: ParquetOptions) -> None:
-        self._name, self._root, self._options = name, root, options
+        self.name, self.root, self._options = name, root, options
         self._view: LogView | None = None
         self._former: LogView | None = None
 
     @property
     def log(self) -> Log:
         """The table's log, read with the credentials of now."""
-        root = self._root
-        return Log(root.filesystem(), root.location(self._name), fetcher(root, self._name))
+        return log_of(self.root, self.name)
 
     def view(self) -> LogView:
         """Read the newest version. Raises UnavailableError, InvalidError (P435, P436, P438)."""
         before = self._view
-        with reading(self._name):
+        with reading(self.name):
             view = None if before is None else self._carried_on(before)
         return self._keep(self._open(before or self._former) if view is None else view)
 
@@ -81,37 +80,37 @@ class LogTail:
         return self._view or self.view()
 
     def landed(self, before: LogView, body: bytes, checkpointed: int) -> None:
-        """Take over a version put behind a view; it and the entry before it were read back."""
+        """Take over a version put after a view; it and the entry before it were read back."""
         entry = parsed(before.version + 1, body)
         self._keep(_moved_on(before, [entry], checkpointed, body))
 
     def reaching(self, view: LogView, version: int) -> LogView:
-        """Return a view whose past reaches down to a version, reading what is not known of it.
+        """Return a view with a past that reaches down to a version; read what is not known of it.
 
         Raises UnavailableError, InvalidError (P438).
         """
         if view.past.first <= version:
             return view
-        with reading(self._name):
+        with reading(self.name):
             entries = self.log.entries(range(version, view.past.first))
             view = replace(view, past=joined(past_of(version, entries), view.past))
             same = view.head_entry is not None and self.log.raw(view.version) == view.head_entry
         return self._keep(view) if same else view
 
     def handle(self, view: LogView) -> Handle:
-        """Open the library's handle at the view's version: dear, it reads the list of files.
+        """Open the library's handle at the view's version: expensive, for it reads the file list.
 
         Raises UnavailableError, InvalidError (P438) when the version cannot be opened any more.
         """
-        with reading(self._name):
+        with reading(self.name):
             handle = self._handle(view.version)
             uuid = str(handle.metadata().id)
         if uuid != view.form.uuid:
-            raise table_errors.missing(self._name)
+            raise table_errors.missing(self.name)
         return handle
 
     def forget(self) -> None:
-        """Open the log afresh next time, after an act whose outcome is in doubt."""
+        """Open the log afresh next time, after an act with an unknown outcome."""
         self._former, self._view = self._view or self._former, None
 
     def _keep(self, view: LogView) -> LogView:
@@ -134,7 +133,7 @@ class LogTail:
             found.append(raw)
             if len(found) > _ENTRIES_AT_ONCE:
                 return None
-        (head_entry,), checkpointed = self.log.looks(before.version)
+        (head_entry,), checkpointed = self.log.read_with_checkpoint(before.version)
         if head_entry != before.head_entry:
             return None
         try:
@@ -148,13 +147,13 @@ class LogTail:
         return _moved_on(before, entries, checkpointed, [before.head_entry, *found][-1])
 
     def _open(self, former: LogView | None) -> LogView:
-        with reading(self._name):
+        with reading(self.name):
             handle = self._handle(None)
             version = int(handle.version())
             head_entry = self.log.raw(version)
             checkpointed = self.log.checkpointed()
-        form = form_of(self._name, self._root, self._options, handle)
-        with reading(self._name):
+        form = form_of(self.name, self.root, self._options, handle)
+        with reading(self.name):
             transactions = _ours(self.log.transactions(version))
             known = None if former is None else self._past_after(former, form, version)
         past, opened = known or (LogSummary(version + 1, version + 1), object())
@@ -176,8 +175,8 @@ class LogTail:
         return joined(former.past, since), former.opened
 
     def _handle(self, version: int | None) -> Handle:
-        location = self._root.location(self._name)
-        return Handle(location, version=version, storage_options=dict(self._root.options))
+        location = self.root.location(self.name)
+        return Handle(location, version=version, storage_options=dict(self.root.options))
 
 
 def _moved_on(
@@ -187,14 +186,14 @@ def _moved_on(
     for entry in entries:
         transactions |= _ours(entry.transactions)
     version = before.version + len(entries)
-    return LogView(
-        form=before.form,
+    past = joined(before.past, past_of(before.version + 1, entries))
+    return replace(
+        before,
         version=version,
         checkpointed=checkpointed,
         head_entry=head_entry,
         transactions=transactions,
-        past=joined(before.past, past_of(before.version + 1, entries)),
-        opened=before.opened,
+        past=past,
     )
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.connectors.delta.log.ledger import landed_from, landed_in
 from penstock.connectors.delta.log.reader import Entry
@@ -27,11 +28,11 @@ from penstock.ports.tables import Verdict
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What was read of a chain at one version of its table.
+    """The facts read of a chain at one version of its table.
 
-    `past` tells of the versions from `sequence` on, or from further down, up to the head.
+    `past` covers the versions from `sequence` on, or from further down, up to the head.
     `transactions` collects all `txn` actions and `file_is_live` asks the third witness: both are
-    dear, and called only where entries are gone.
+    expensive, and called only where entries are missing.
     """
 
     chain: str
@@ -44,70 +45,64 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """What the witnesses say together."""
+class Finding:
+    """The verdict of all witnesses, with its evidence."""
 
     verdict: Verdict
     evidence: str
     landed: Landed | None
 
 
-def judge(facts: Facts) -> Judgement:
-    """Judge the witnesses of a chain that has a generation in the table."""
+def check_witnesses(facts: Facts) -> Finding:
+    """Check the witnesses of a chain that has a generation in the table."""
     own = facts.past.own(facts.chain, facts.sequence)
-    landed = _landed(facts, own)
-    if landed is None:
-        return Judgement(Verdict.UNCERTAIN, "the ledger's transactions are torn", None)
-    for version, act in facts.past.rollbacks:
-        if version >= facts.sequence:
-            return Judgement(Verdict.ROLLED_BACK, f"version {version} is {act}", landed)
-    if own is None:
-        return _without_own(facts, landed)
-    return _with_own(facts, own, landed)
-
-
-def _landed(facts: Facts, own: Entry | None) -> Landed | None:
     mark = own.mark(facts.chain) if own else None
     landed = landed_in(mark) if mark else None
-    return landed or landed_from(facts.chain, facts.transactions())
+    landed = landed or landed_from(facts.chain, facts.transactions())
+    if landed is None:
+        return Finding(Verdict.UNCERTAIN, "the ledger's transactions are torn", None)
+    for version, act in facts.past.rollbacks:
+        if version >= facts.sequence:
+            return Finding(Verdict.ROLLED_BACK, f"version {version} is {act}", landed)
+    if own is None or mark is None:
+        return _without_own(facts, landed)
+    return _with_own(facts, own, mark, landed)
 
 
-def _with_own(facts: Facts, own: Entry, landed: Landed) -> Judgement:
-    mark = own.mark(facts.chain)
-    assert mark is not None, "own is the entry that bears our mark"
+def _with_own(facts: Facts, own: Entry, mark: Mapping[str, Any], landed: Landed) -> Finding:
     if reported := mark.get("rolled_back"):
-        return Judgement(Verdict.ROLLED_BACK, str(reported), landed)
+        return Finding(Verdict.ROLLED_BACK, str(reported), landed)
     if (mark.get("sequence"), landed.generation) != (facts.sequence, facts.generation):
-        evidence = f"version {own.version} and the transactions tell different commits"
-        return Judgement(Verdict.UNCERTAIN, evidence, landed)
-    if facts.past.gone > own.version:
-        return _third_witness(facts, landed, f"entries after version {own.version} are gone")
+        evidence = f"version {own.version} and the transactions name different commits"
+        return Finding(Verdict.UNCERTAIN, evidence, landed)
+    if facts.past.missing > own.version:
+        return _third_witness(facts, landed, f"entries after version {own.version} are missing")
     changed = [each for each in facts.past.changes if each[0] > own.version]
     noted = "".join(f"; version {version} changed rows by {act}" for version, act in changed)
     evidence = f"version {own.version} and the transactions agree{noted}"
-    return Judgement(Verdict.AGREED, evidence, landed)
+    return Finding(Verdict.AGREED, evidence, landed)
 
 
-def _without_own(facts: Facts, landed: Landed) -> Judgement:
+def _without_own(facts: Facts, landed: Landed) -> Finding:
     if facts.rolled_back == facts.sequence:
         evidence = f"a fence after version {facts.sequence} reported a rollback"
-        return Judgement(Verdict.ROLLED_BACK, evidence, landed)
-    if facts.past.gone < facts.sequence:
+        return Finding(Verdict.ROLLED_BACK, evidence, landed)
+    if facts.past.missing < facts.sequence:
         evidence = f"no entry from version {facts.sequence} on bears our mark"
-        return Judgement(Verdict.UNCERTAIN, evidence, landed)
-    # Our newest commit was at `sequence` or later: when only that entry is gone, it was ours.
-    if facts.past.gone == facts.sequence:
+        return Finding(Verdict.UNCERTAIN, evidence, landed)
+    # Our newest commit was at `sequence` or later: when only that entry is missing, it was ours.
+    if facts.past.missing == facts.sequence:
         evidence = f"the transactions; nothing was rolled back after version {facts.sequence}"
-        return Judgement(Verdict.AGREED, evidence, landed)
-    return _third_witness(facts, landed, f"entries after version {facts.sequence} are gone")
+        return Finding(Verdict.AGREED, evidence, landed)
+    return _third_witness(facts, landed, f"entries after version {facts.sequence} are missing")
 
 
-def _third_witness(facts: Facts, landed: Landed, gone: str) -> Judgement:
+def _third_witness(facts: Facts, landed: Landed, missing: str) -> Finding:
     match facts.file_is_live():
         case None:
-            return Judgement(Verdict.AGREED, f"{gone}, and no file was ever landed", landed)
+            return Finding(Verdict.AGREED, f"{missing}, and no file was ever landed", landed)
         case True:
-            return Judgement(Verdict.AGREED, f"{gone}; the newest file landed is live", landed)
+            return Finding(Verdict.AGREED, f"{missing}; the newest file landed is live", landed)
         case _:
-            evidence = f"{gone}, and so is the newest file landed"
-            return Judgement(Verdict.UNCERTAIN, evidence, landed)
+            evidence = f"{missing}, and so is the newest file landed"
+            return Finding(Verdict.UNCERTAIN, evidence, landed)

@@ -1,13 +1,20 @@
-"""Reads which files of a table are live, with all that the log says of each, as it stands there.
+"""Reads which files of a table are live, with all that the log says of each.
 
-The library tells statistics only as far as it takes them itself (bounds of large decimals it leaves
-out), and other readers take more.
+The library returns only the statistics that it uses itself (it leaves out bounds of large
+decimals), and other readers use more; it returns nothing of deletion vectors.
 
 Invariants:
-- a version is what its checkpoint says and what the entries behind it did, none left out;
-- within a version, removals come before additions: a file that is given deletion vectors is both.
+- a version is what its checkpoint says and what the later entries did, none left out;
+- a file is known by its path and its deletion vector: with another vector it is another one, and a
+  removal takes away no file but its own;
+- within a version, removals come before additions;
+- whatever a writer put into an `add` is kept, fields that we do not know as well;
+- a checkpoint may hold statistics and partition values as texts, as values of columns, or as both.
+  The latter are returned as numbers and bytes (`core.statistics.Value`), since Python cannot
+  hold them all: times after the year 9999.
 
-Source: Delta transaction log protocol, "Action Reconciliation", "Checkpoints", "Sidecar Files".
+Source: Delta transaction log protocol, "Action Reconciliation", "Checkpoints", "Checkpoint Schema",
+"Sidecar Files", "Per-file Statistics".
 """
 
 from __future__ import annotations
@@ -16,32 +23,53 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from penstock.connectors.delta.log.checkpoints import rows_of
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.connectors.delta.log.actions import PARSED, PARTITION_PARSED
 from penstock.connectors.delta.log.reader import Log
+from penstock.connectors.delta.vectors.descriptor import id_of
+from penstock.files.contents import comparable
 
 Add = Mapping[str, Any]
+"""The `add` action of a live file, with maps as dictionaries."""
+Live = Mapping[tuple[str, str], Add]
+"""The live files of a version, by path and id of the deletion vector ("": it has none)."""
+_IN_COLUMNS = (PARSED, PARTITION_PARSED)
+_MAPS = ("partitionValues", "tags")
 _SIDECARS = "_sidecars"
 
 
 def live_adds(log: Log, head: int) -> list[Add]:
     """Return the `add` actions of the files that are live at a version.
 
-    Raises OSError when an entry or a checkpoint of it is gone, ValueError for a damaged one.
+    Raises OSError when an entry or a checkpoint of it is missing, ValueError for a damaged one.
     """
+    return list(live_at(log, head).values())
+
+
+def live_at(log: Log, head: int) -> Live:
+    """Read the live files of a version. Raises OSError, ValueError, KeyError as `live_adds`."""
     base, parts = log.checkpoint(head)
-    live = {add["path"]: add for part in parts for add in _of_checkpoint(log, part)}
-    for version in range(base + 1, head + 1):
-        raw = log.raw(version)
+    adds = (add for part in parts for add in _of_checkpoint(log, part))
+    return carried_on(log, {(add["path"], id_of(add)): add for add in adds}, base, head)
+
+
+def carried_on(log: Log, live: Live, version: int, head: int) -> Live:
+    """Carry the live files of a version on to a later one. Raises as `live_at`."""
+    found = dict(live)
+    for each in range(version + 1, head + 1):
+        raw = log.raw(each)
         if raw is None:
-            raise OSError(f"version {version} of the log is gone")
+            raise OSError(f"version {each} of the log is missing")
         actions = [json.loads(line) for line in raw.splitlines() if line]
         for action in actions:
             if (remove := action.get("remove")) is not None:
-                live.pop(remove["path"], None)
+                found.pop((remove["path"], id_of(remove)), None)
         for action in actions:
             if (add := action.get("add")) is not None:
-                live[add["path"]] = add
-    return list(live.values())
+                found[add["path"], id_of(add)] = add
+    return found
 
 
 def _of_checkpoint(log: Log, name: str) -> Iterator[Add]:
@@ -57,4 +85,45 @@ def _actions(log: Log, name: str) -> Iterable[Mapping[str, Any]]:
     with log.opened(name) as file:
         if name.endswith(".json"):
             return [json.loads(line) for line in file.read().splitlines() if line]
-        return rows_of(file)
+        return _rows_of(file)
+
+
+def _rows_of(file: pa.NativeFile) -> list[dict[str, Any]]:
+    checkpoint = pq.ParquetFile(file)
+    schema = checkpoint.schema_arrow
+    stored = [each.name for each in schema.field("add").type] if "add" in schema.names else []
+    plain = [f"add.{name}" for name in stored if name not in _IN_COLUMNS]
+    rows: list[dict[str, Any]] = checkpoint.read(columns=[*plain, "sidecar.path"]).to_pylist()
+    for row in rows:
+        if row.get("add"):
+            row["add"] = _as_in_an_entry(row["add"])
+    parsed = checkpoint.read(columns=[f"add.{name}" for name in _IN_COLUMNS])
+    if "add" in parsed.column_names:
+        held = (each for chunk in parsed["add"].chunks for each in _values(chunk))
+        for row, more in zip(rows, held, strict=True):
+            if row.get("add") and more:
+                row["add"] |= more
+    return rows
+
+
+def _as_in_an_entry(add: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what a checkpoint has no value for, and make maps of its pairs."""
+    known = {name: value for name, value in add.items() if value is not None}
+    return {**known, **{name: dict(known[name]) for name in _MAPS if name in known}}
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """Return values of a column, of a struct as dictionaries; lists and maps have no statistics."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        members = [_values(column.field(at)) for at in range(kind.num_fields)]
+        names = [field.name for field in kind]
+        rows = zip(*members, strict=True) if members else [()] * len(column)
+        known = column.is_valid().to_pylist()
+        return [
+            dict(zip(names, row, strict=True)) if there else None
+            for row, there in zip(rows, known, strict=True)
+        ]
+    if pa.types.is_nested(kind):
+        return [None] * len(column)
+    return [int(v) if isinstance(v, bool) else v for v in comparable(column).to_pylist()]

@@ -1,10 +1,10 @@
-"""Tells what the log says of live data files, for comparing it with what the files hold.
+"""Reads what the log says of live data files, to compare it with what the files hold.
 
 Invariants:
 - columns are those of the table's schema, known in files by the names that these have them under;
-- a bound is what a reader makes of its text: a time whose text ends at milliseconds was cut there,
-  and readers add one to the upper (specification, "Per-file Statistics");
-- a checkpoint may say things twice, as texts and as values of columns: both are told;
+- a bound is what a reader makes of its text: a time with a text that ends at milliseconds was cut
+  there, and readers add one to the upper (specification, "Per-file Statistics");
+- a checkpoint may say things twice, as texts and as values of columns: both are read;
 - what a table asks of its writers does not matter: nothing is written;
 - of a column that the table is partitioned by, files hold nothing; where a file of another writer
   has it after all, its rows are compared.
@@ -18,19 +18,19 @@ import json
 import math
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal as Exact
 from decimal import InvalidOperation
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from deltalake import DeltaTable as Handle
 
 from penstock.connectors.delta.errors import unreadable_log
 from penstock.connectors.delta.locations import StorageRoot, storage_path
-from penstock.connectors.delta.log.checkpoints import PARSED, PARTITION_PARSED
+from penstock.connectors.delta.log.actions import PARSED, PARTITION_PARSED
 from penstock.connectors.delta.log.reader import Log
 from penstock.connectors.delta.read.live_files import Add, live_adds
 from penstock.connectors.delta.schema.column_mapping import stored_as
@@ -40,19 +40,12 @@ from penstock.core.schema import Decimal, Kind, Struct, Type
 from penstock.files.contents import comparable
 from penstock.ports.tables import StatedFile
 
-
-class _Read(Protocol):
-    """Reads a bound. Raises ValueError, TypeError, OverflowError, InvalidOperation."""
-
-    def __call__(self, told: Any, kind: Type, *, is_upper: bool) -> statistics.Value | None: ...
-
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _CUT_MICROSECONDS = 999
+_TIMES = {Kind.TIMESTAMP, Kind.TIMESTAMPTZ}
 _TRUTHS = {"true": 1, "false": 0}
 _FAR = re.compile(r"[+-]|\d{5}")
-_MAPPED = "delta.columnMapping."
 
 
 def stated_files(name: str, handle: Handle, log: Log, root: StorageRoot) -> Iterator[StatedFile]:
@@ -60,8 +53,8 @@ def stated_files(name: str, handle: Handle, log: Log, root: StorageRoot) -> Iter
 
     Raises OSError, InvalidError (P435 a type that we do not know, P438 a damaged log).
     """
-    text, metadata = _undemanding(handle.schema().to_json()), handle.metadata()
-    schema = schema_of(text, name)
+    text, metadata = handle.schema().to_json(), handle.metadata()
+    schema = schema_of(text, name, {})
     stored = stored_as(text, schema, metadata.configuration).schema
     leaves = [*_leaves(schema, stored)]
     columns = [each for each in leaves if each[0].name not in metadata.partition_columns]
@@ -75,23 +68,9 @@ def stated_files(name: str, handle: Handle, log: Log, root: StorageRoot) -> Iter
         path = unquote(add["path"])
         elsewhere = bool(urlsplit(path).scheme) or path.startswith("/")
         place = path if elsewhere else f"{location}/{path}"
-        untold: tuple[str, ...] = ()
-        if elsewhere:
-            untold = (f"{path}: it lies outside of the table's directory",)
+        not_compared = (f"{path}: it lies outside of the table's directory",) if elsewhere else ()
         opened = partial(storage.open_input_file, place)
-        yield StatedFile(_statistics(add, place, columns, parts, untold), opened)
-
-
-def _undemanding(text: str) -> str:
-    """Take from a schema string what columns ask of writers, but for their names in files."""
-
-    def kept(data: dict[str, Any]) -> dict[str, Any]:
-        if "metadata" not in data:
-            return data
-        told = {key: data["metadata"][key] for key in data["metadata"] if key.startswith(_MAPPED)}
-        return {**data, "metadata": told}
-
-    return json.dumps(json.loads(text, object_hook=kept))
+        yield StatedFile(_statistics(add, place, columns, parts, not_compared), opened)
 
 
 def _statistics(
@@ -99,26 +78,25 @@ def _statistics(
     place: str,
     columns: list[tuple[statistics.Leaf, Type]],
     parts: list[tuple[statistics.Leaf, Type]],
-    untold: tuple[str, ...],
+    not_compared: tuple[str, ...],
 ) -> statistics.FileStatistics:
     unreadable: list[str] = []
-    text = add.get("stats") or ""
-    stats: Any = {}
-    if text:
-        try:
-            stats = json.loads(text, parse_float=Exact)
-        except ValueError:
-            unreadable.append(f"its statistics are no JSON: {text[:40]!r}")
+    text = add.get("stats") or "{}"
+    try:
+        stats: Any = json.loads(text, parse_float=Exact)
+    except ValueError:
+        stats = {}
+        unreadable.append(f"its statistics are no JSON: {text[:40]!r}")
     if not isinstance(stats, Mapping):
         unreadable.append(f"its statistics are no object: {text[:40]!r}")
         stats = {}
     parsed = add.get(PARSED) or {}
     found = [
-        _column(told, leaf, kind, read, unreadable)
-        for told, read in ((stats, _value), (parsed, _held))
+        _column(source, leaf, kind, read, unreadable)
+        for source, read in ((stats, _value), (parsed, _held))
         for leaf, kind in columns
     ]
-    told = [_partition(add, leaf, kind, unreadable) for leaf, kind in parts]
+    partition = [_partition(add, leaf, kind, unreadable) for leaf, kind in parts]
     records, held = stats.get("numRecords"), parsed.get("numRecords")
     if None not in (records, held) and records != held:
         unreadable.append(f"numRecords is {records!r}, and {held} parsed")
@@ -128,26 +106,35 @@ def _statistics(
         records if isinstance(records, int) else None,
         add.get("size"),
         tuple(dict.fromkeys(each for each in found if each is not None)),
-        tuple(each for each in told if each is not None),
+        tuple(each for each in partition if each is not None),
         tuple(unreadable),
-        untold,
+        not_compared,
     )
 
 
 def _column(
-    stats: Mapping[str, Any], leaf: statistics.Leaf, kind: Type, read: _Read, unreadable: list[str]
+    stats: Mapping[str, Any],
+    leaf: statistics.Leaf,
+    kind: Type,
+    read: Callable[[Any, Type], statistics.Value | None],
+    unreadable: list[str],
 ) -> statistics.ColumnStatistics | None:
-    told = {key: _at(stats.get(key), leaf.path) for key in ("nullCount", "minValues", "maxValues")}
-    if all(each is None for each in told.values()):
+    stated = {
+        key: _at(stats.get(key), leaf.path) for key in ("nullCount", "minValues", "maxValues")
+    }
+    if all(each is None for each in stated.values()):
         return None
     bounds: list[statistics.Value | None] = []
     for key in ("minValues", "maxValues"):
         try:
-            bounds.append(read(told[key], kind, is_upper=key == "maxValues"))
+            bound = read(stated[key], kind)
         except (ValueError, TypeError, OverflowError, InvalidOperation):
-            unreadable.append(f"{leaf.name}: {key} has {told[key]!r}, which is no {kind}")
-            bounds.append(None)
-    nulls = told["nullCount"] if isinstance(told["nullCount"], int) else None
+            unreadable.append(f"{leaf.name}: {key} has {stated[key]!r}, which is no {kind}")
+            bound = None
+        if key == "maxValues" and kind in _TIMES and isinstance(bound, int) and bound % 1000 == 0:
+            bound += _CUT_MICROSECONDS
+        bounds.append(bound)
+    nulls = stated["nullCount"] if isinstance(stated["nullCount"], int) else None
     return statistics.ColumnStatistics(leaf, None, nulls, None, *bounds)
 
 
@@ -158,7 +145,7 @@ def _partition(
 
     The library reads them all when it opens a table, and refuses one that is no value. A checkpoint
     may have the value once more, parsed; of bytes and of a time without its zone the text does not
-    tell what that is.
+    determine it.
     """
     values = dict(add.get("partitionValues") or {})  # a checkpoint has them as pairs
     text = values.get(leaf.path[0])
@@ -167,8 +154,8 @@ def _partition(
     except (ValueError, KeyError, InvalidOperation):
         return None
     parsed = add.get(PARTITION_PARSED)
-    is_told = kind is not Kind.BINARY and (kind is not Kind.TIMESTAMPTZ or str(text).endswith("Z"))
-    if parsed is not None and leaf.path[0] in parsed and is_told:
+    is_exact = kind is not Kind.BINARY and (kind is not Kind.TIMESTAMPTZ or str(text).endswith("Z"))
+    if parsed is not None and leaf.path[0] in parsed and is_exact:
         held = parsed[leaf.path[0]]
         of_text = value.encode() if isinstance(value, str) else value
         if not statistics.is_same_value(of_text, held):
@@ -181,66 +168,50 @@ def _parted(text: str, kind: Type) -> statistics.Value | None:
     match kind:
         case Kind.BOOLEAN:
             return _TRUTHS[text.lower()]
-        case Kind.INT | Kind.LONG:
-            return int(text)
         case Kind.FLOAT | Kind.DOUBLE:
             return float(text)
         case Kind.BINARY:
             return text.encode()
-        case Decimal():
-            return Exact(text)
         case _:
-            return _value(text, kind, is_upper=False)
+            return _value(text, kind)
 
 
-def _value(told: Any, kind: Type, *, is_upper: bool) -> statistics.Value | None:
-    """Read a bound. Raises ValueError, TypeError, OverflowError, InvalidOperation."""
-    if told is None:
+def _value(bound: Any, kind: Type) -> statistics.Value | None:
+    if bound is None:
         return None
     match kind:
         case Kind.INT | Kind.LONG:
-            return int(told)
+            return int(bound)
         case Kind.DOUBLE | Kind.FLOAT:
-            number = float(told)
+            number = float(bound)
             if number != number:  # noqa: PLR0124 - NaN, the greatest of all: it bounds nothing
                 return None
-            return _slim(number) if kind is Kind.FLOAT else number
+            if kind is Kind.FLOAT:  # a text of few digits is the nearest float of 32 bits
+                (number,) = struct.unpack("<f", struct.pack("<f", number))
+            return number
         case Decimal():
-            return Exact(told)
+            return Exact(bound)
         case Kind.STRING:
-            return str(told).encode(errors="surrogatepass")
+            return str(bound).encode(errors="surrogatepass")
         case Kind.BOOLEAN:
-            return int(bool(told))
-        case Kind.DATE | Kind.TIMESTAMP | Kind.TIMESTAMPTZ if _FAR.match(told):
+            return int(bool(bound))
+        case Kind.DATE | Kind.TIMESTAMP | Kind.TIMESTAMPTZ if _FAR.match(bound):
             return None  # a year that Python has no dates for
         case Kind.DATE:
-            return (date.fromisoformat(told) - _EPOCH.date()).days
+            return (date.fromisoformat(bound) - _EPOCH.date()).days
         case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
-            moment = datetime.fromisoformat(told)
+            moment = datetime.fromisoformat(bound)
             moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            micros = (moment - _EPOCH) // _MICROSECOND
-            return _uncut(micros, is_upper=is_upper)
+            return (moment - _EPOCH) // _MICROSECOND
         case _:
             return None
 
 
-def _held(told: Any, kind: Type, *, is_upper: bool) -> statistics.Value | None:
-    """Return a bound that stands in a column: it is of the column's type already."""
-    if isinstance(told, float) and math.isnan(told):
+def _held(bound: Any, kind: Type) -> statistics.Value | None:
+    """Return a bound that is held in a column: it has the column's type already."""
+    if isinstance(bound, float) and math.isnan(bound):
         return None  # the greatest of all: it bounds nothing
-    if kind in (Kind.TIMESTAMP, Kind.TIMESTAMPTZ) and told is not None:
-        return _uncut(told, is_upper=is_upper)
-    return None if kind is Kind.BINARY else told
-
-
-def _uncut(micros: int, *, is_upper: bool) -> int:
-    return micros + _CUT_MICROSECONDS if is_upper and micros % 1000 == 0 else micros
-
-
-def _slim(number: float) -> float:
-    """Return the nearest of 32 bits: a text of few digits stands for it."""
-    (found,) = struct.unpack("<f", struct.pack("<f", number))
-    return float(found)
+    return None if kind is Kind.BINARY else bound
 
 
 def _at(tree: Any, path: tuple[str, ...]) -> Any:

@@ -20,14 +20,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.connectors.delta.schema.types import arrow_schema
-from penstock.core.schema import Field, List, Map, Schema, Struct, Type
+from penstock.connectors.delta.schema.types import schema_of
+from penstock.core.schema import Schema, Struct
 
 MODE = "delta.columnMapping.mode"
 LARGEST_ID = "delta.columnMapping.maxColumnId"
 _ID = "delta.columnMapping.id"
 _NAME = "delta.columnMapping.physicalName"
-_FIELD_ID = b"PARQUET:field_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,31 +53,20 @@ def stored_as(text: str, schema: Schema, configuration: Mapping[str, str]) -> St
     """Return the columns of a schema string as files hold them."""
     if not is_mapped(configuration):
         return Stored(schema)
-    fields = json.loads(text)["fields"]
-    return Stored(_renamed(fields, schema), tuple(_ids(fields)))
-
-
-def stored_schema(stored: Stored) -> pa.Schema:
-    """Return the Arrow schema of data files, with ids where columns are mapped."""
-    plain = arrow_schema(stored.schema)
-    if not stored.ids:
-        return plain
-    ids = iter(stored.ids)
-    return pa.schema([_with_ids(field, ids) for field in plain])
+    renamed = json.dumps(json.loads(text, object_hook=_physical))
+    return Stored(schema_of(renamed, "the table", {}), tuple(_ids(json.loads(text))))
 
 
 def as_stored(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return rows with the names of a schema of the same shape; values are not copied."""
-    columns = [
-        _named(column, field.type) for column, field in zip(batch.columns, schema, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    columns = zip(batch.columns, schema.types, strict=True)
+    return pa.RecordBatch.from_arrays([each.view(type_) for each, type_ in columns], schema=schema)
 
 
 def mapped_anew(schema: Mapping[str, Any], largest: int) -> tuple[dict[str, Any], int]:
     """Return a schema's JSON with ids above `largest`, and names, for columns without.
 
-    Also gives the largest id then.
+    Return the largest id as well then.
     """
     ids = itertools.count(largest + 1)
     mapped = _mapped(schema, ids)
@@ -86,7 +74,7 @@ def mapped_anew(schema: Mapping[str, Any], largest: int) -> tuple[dict[str, Any]
 
 
 def _path_in(stored: Struct, schema: Struct, column: str) -> str:
-    """Find a column, whose name may hold dots itself; "" when there is none."""
+    """Find a column, with a name that may hold dots itself; "" when there is none."""
     for own, field in zip(stored.fields, schema.fields, strict=True):
         if field.name == column:
             return own.name
@@ -117,71 +105,18 @@ def _mapped_field(field: Mapping[str, Any], ids: Iterator[int]) -> dict[str, Any
     return {**field, "type": _mapped(field["type"], ids), "metadata": metadata}
 
 
-def _renamed(fields: list[Mapping[str, Any]], struct: Struct) -> Struct:
-    return Struct(
-        tuple(
-            Field(field["metadata"][_NAME], _renamed_type(field["type"], own.type), own.required)
-            for field, own in zip(fields, struct.fields, strict=True)
-        )
-    )
+def _physical(data: dict[str, Any]) -> dict[str, Any]:
+    return {**data, "name": data["metadata"][_NAME]} if "nullable" in data else data
 
 
-def _renamed_type(data: Any, type_: Type) -> Type:
-    match type_:
-        case Struct():
-            return _renamed(data["fields"], type_)
-        case List():
-            return List(_renamed_type(data["elementType"], type_.element), type_.element_required)
-        case Map():
-            key = _renamed_type(data["keyType"], type_.key)
-            return Map(key, _renamed_type(data["valueType"], type_.value), type_.value_required)
-        case _:
-            return type_
-
-
-def _ids(fields: list[Mapping[str, Any]]) -> Iterator[int]:
-    for field in fields:
-        yield int(field["metadata"][_ID])
-        yield from _ids_in(field["type"])
-
-
-def _ids_in(data: Any) -> Iterator[int]:
+def _ids(data: Any) -> Iterator[int]:
     match data:
         case {"type": "struct"}:
-            yield from _ids(data["fields"])
+            for field in data["fields"]:
+                yield int(field["metadata"][_ID])
+                yield from _ids(field["type"])
         case {"type": "array"}:
-            yield from _ids_in(data["elementType"])
+            yield from _ids(data["elementType"])
         case {"type": "map"}:
-            yield from _ids_in(data["keyType"])
-            yield from _ids_in(data["valueType"])
-
-
-def _with_ids(field: pa.Field, ids: Iterator[int]) -> pa.Field:
-    number = str(next(ids)).encode()
-    return field.with_type(_type_with_ids(field.type, ids)).with_metadata({_FIELD_ID: number})
-
-
-def _type_with_ids(type_: pa.DataType, ids: Iterator[int]) -> pa.DataType:
-    if pa.types.is_struct(type_):
-        return pa.struct([_with_ids(field, ids) for field in type_])
-    if pa.types.is_map(type_):
-        key = _type_with_ids(type_.key_type, ids)
-        return pa.map_(key, type_.item_field.with_type(_type_with_ids(type_.item_type, ids)))
-    if pa.types.is_list(type_):
-        return pa.list_(type_.value_field.with_type(_type_with_ids(type_.value_type, ids)))
-    return type_
-
-
-def _named(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    if array.type == type_ and not type_.num_fields:
-        return array
-    mask = array.is_null()
-    if pa.types.is_struct(type_):
-        members = [_named(array.field(n), field.type) for n, field in enumerate(type_)]
-        return pa.StructArray.from_arrays(members, fields=list(type_), mask=mask)
-    offsets = pa.array(array.offsets.to_numpy())  # a slice's own, from its first element on
-    if pa.types.is_map(type_):
-        keys, items = _named(array.keys, type_.key_type), _named(array.items, type_.item_type)
-        return pa.MapArray.from_arrays(offsets, keys, items, type=type_, mask=mask)
-    values = _named(array.values, type_.value_type)
-    return pa.ListArray.from_arrays(offsets, values, type=type_, mask=mask)
+            yield from _ids(data["keyType"])
+            yield from _ids(data["valueType"])

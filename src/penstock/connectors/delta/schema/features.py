@@ -12,17 +12,23 @@ Source: Delta transaction log protocol, "Valid Feature Names in Table Features".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from deltalake import DeltaTable
 
 from penstock.connectors.delta.schema.column_mapping import MODE
-from penstock.connectors.delta.schema.types import has_required, holds
+from penstock.connectors.delta.schema.types import has_required
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Kind, Schema
+from penstock.core.schema_walk import leaves
 from penstock.core.table_errors import unsupported
+from penstock.ports.tables import TableDefinition
 
-# Appending plain files honours these, or columns and properties tell whether they are in use.
+DELETION_VECTORS = "deletionVectors"
+ENABLED = "delta.enableDeletionVectors"
+"""The table property by which writers may make deletion vectors."""
+_RETENTION = "delta.deletedFileRetentionDuration"
+
+# Appending plain files honours these, or columns and properties show whether they are in use.
 _HONOURED = {
     "appendOnly",
     "changeDataFeed",
@@ -49,18 +55,6 @@ _WRITER_VERSION_MAX = 7
 _LISTING = ("delta.enable", "delta.feature.", "delta.checkpointPolicy")
 
 
-@dataclass(frozen=True, slots=True)
-class Demands:
-    """What a table's protocol and metadata ask of a writer.
-
-    `features` are those of writers and of readers, which versions below 7 do not list.
-    """
-
-    writer_version: int
-    features: Sequence[str]
-    configuration: Mapping[str, str]
-
-
 def demanded_by(handle: DeltaTable) -> tuple[int, list[str]]:
     """Return the writer version and the features of a table's protocol."""
     protocol = handle.protocol()
@@ -68,22 +62,31 @@ def demanded_by(handle: DeltaTable) -> tuple[int, list[str]]:
     return protocol.min_writer_version, sorted(features)
 
 
-def require_honourable(table: str, demands: Demands) -> None:
-    """Raise InvalidError (P436) that names the first feature we cannot honour."""
-    if demands.writer_version > _WRITER_VERSION_MAX:
-        raise unsupported(table, f"writer version {demands.writer_version}")
-    for key, value in sorted(demands.configuration.items()):
+def require_honourable(
+    table: str,
+    configuration: Mapping[str, str],
+    writer_version: int = 0,
+    features: Sequence[str] = (),
+) -> None:
+    """Raise InvalidError (P436) that names the first feature we cannot honour.
+
+    `features` are those of writers and of readers, which versions below 7 do not list.
+    """
+    if writer_version > _WRITER_VERSION_MAX:
+        raise unsupported(table, f"writer version {writer_version}")
+    for key, value in sorted(configuration.items()):
         if key.startswith("delta.constraints."):
             raise unsupported(
                 table, f"the check constraint {key.removeprefix('delta.constraints.')}"
             )
         if key == MODE and value not in _MAPPINGS:
             raise unsupported(table, f"column mapping by {value[:20]}")
-        if key == MODE and value != "none" and not _supports(demands, "columnMapping"):
+        lists = writer_version == _WRITER_VERSION_MAX
+        if key == MODE and value != "none" and lists and "columnMapping" not in features:
             raise unsupported(table, "column mapping without the table feature columnMapping")
         if key in _SWITCHES and value.lower() == "true":
             raise unsupported(table, _SWITCHES[key])
-    for feature in sorted(demands.features):
+    for feature in sorted(features):
         if feature not in _HONOURED:
             raise unsupported(table, f"the table feature {feature}")
 
@@ -91,12 +94,12 @@ def require_honourable(table: str, demands: Demands) -> None:
 def require_creatable(table: str, schema: Schema, properties: Mapping[str, str]) -> None:
     """Raise InvalidError (P436) for a property by which a new table would ask for too much.
 
-    Where deltalake lists the features of a new table, it forgets some: Spark opens no table whose
-    columns are required, and readers disagree on one whose columns are mapped.
+    Where deltalake lists the features of a new table, it forgets some: then Spark opens no table
+    with required columns, and readers disagree on one with mapped columns.
     """
-    require_honourable(table, Demands(0, (), properties))
+    require_honourable(table, properties)
     listing = [key for key in sorted(properties) if key.startswith(_LISTING)]
-    listing += ["a time stamp without zone"] if holds(schema, Kind.TIMESTAMP) else []
+    listing += ["a time stamp without zone"] if Kind.TIMESTAMP in leaves(schema) else []
     mapped = properties.get(MODE, "none") != "none"
     if listing and (mapped or has_required(schema)):
         forgotten = "column mapping" if mapped else "required columns"
@@ -110,12 +113,42 @@ def require_creatable(table: str, schema: Schema, properties: Mapping[str, str])
             raise unsupported(table, key)
 
 
-def _supports(demands: Demands, feature: str) -> bool:
-    return demands.writer_version < _WRITER_VERSION_MAX or feature in demands.features
+def configuration_of(definition: TableDefinition) -> dict[str, str]:
+    """Return the properties of a new table: with keys its rows are deleted by vectors, and the
+    files that these replace are kept for a day after.
+    """
+    own = {ENABLED: "true", _RETENTION: "interval 1 days"} if definition.keys else {}
+    return {**own, **definition.properties}
+
+
+def require_row_deletes(
+    table: str, configuration: Mapping[str, str], features: Sequence[str]
+) -> None:
+    """Raise InvalidError (P436) for a table of which no row may be deleted by a vector.
+
+    Vectors are never enabled on an existing table: readers without them would be locked out.
+    Source: Delta transaction log protocol, "Deletion Vectors", "Append-only Tables", "Change Data
+    Files".
+    """
+    if _is_on(configuration, "delta.appendOnly"):
+        raise unsupported(table, "delta.appendOnly", "rows of it are never replaced or deleted")
+    if _is_on(configuration, "delta.enableChangeDataFeed"):
+        raise unsupported(table, "a change data feed", "row deletes write no change files")
+    if DELETION_VECTORS not in features or not _is_on(configuration, ENABLED):
+        raise InvalidError(
+            f"{table} has no deletion vectors, by which its rows are replaced and deleted",
+            code="P436",
+            hint=f"see that its readers know them, then set {ENABLED} = true on it with Spark, "
+            "or let a new table be created",
+        )
+
+
+def _is_on(configuration: Mapping[str, str], key: str) -> bool:
+    return configuration.get(key, "").lower() == "true"
 
 
 def require_exact_partitions(table: str, schema: Schema, partition_by: Sequence[str]) -> None:
-    """Raise InvalidError (P436) for a partition column whose values have no exact text."""
+    """Raise InvalidError (P436) for a partition column with values that have no exact text."""
     for name in partition_by:
         field = schema.field(name)
         if field is not None and field.type is Kind.BINARY:

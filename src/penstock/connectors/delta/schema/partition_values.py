@@ -3,7 +3,7 @@
 Invariants:
 - the text reads back to the value; what has no such text is refused, never made null: for Delta an
   empty string is null, in columns of any type;
-- no partition value becomes part of a path: they stand in the log only.
+- no partition value becomes part of a path: they are in the log only.
 
 Source: Delta transaction log protocol, "Partition Value Serialization".
 """
@@ -67,10 +67,10 @@ def require_partitionable(schema: Schema, partition_by: Sequence[str], table: st
 
 
 def split(
-    batch: pa.RecordBatch, partition_by: tuple[str, ...], kept: Sequence[str]
+    batch: pa.RecordBatch, partition_by: tuple[str, ...]
 ) -> Iterator[tuple[Texts, pa.RecordBatch]]:
-    """Split rows by partition in order of first appearance of their code; columns are `kept`."""
-    rest = batch.select(list(kept))
+    """Split rows by partition in order of first appearance of their code, without its columns."""
+    rest = batch.drop_columns(list(partition_by))
     if not partition_by:
         yield (), rest
         return
@@ -97,20 +97,16 @@ def _text(value: Any, column: str) -> str | None:
         case bool():
             return "true" if value else "false"
         case datetime():
-            return _moment(value)
+            if value.tzinfo is None:
+                return value.isoformat(sep=" ", timespec="microseconds")
+            zoneless = value.astimezone(UTC).replace(tzinfo=None)
+            return zoneless.isoformat(timespec="microseconds") + "Z"
         case date():
             return value.isoformat()
         case Exact():
             return f"{value:f}"
         case _:
             return str(value)
-
-
-def _moment(value: datetime) -> str:
-    if value.tzinfo is None:
-        return value.isoformat(sep=" ", timespec="microseconds")
-    zoneless = value.astimezone(UTC).replace(tzinfo=None)
-    return zoneless.isoformat(timespec="microseconds") + "Z"
 
 
 def _unusable(table: str, text: str, why: str, hint: str = _BY_COLUMNS) -> InvalidError:

@@ -1,7 +1,7 @@
 """Writes the log entry that adds columns to a table.
 
 Invariants:
-- columns that are there keep their place, type and metadata: the schema's own JSON is added to;
+- existing columns keep their place, type and metadata: the schema's own JSON is added to;
 - what readers or the protocol would have to learn first is refused by name: wider types, columns
   made optional, a first time stamp without zone.
 
@@ -17,22 +17,21 @@ from typing import Any
 from deltalake import DeltaTable as Handle
 
 from penstock.connectors.delta.schema.column_mapping import LARGEST_ID, is_mapped, mapped_anew
-from penstock.connectors.delta.schema.types import delta_json, holds, mapped_json
+from penstock.connectors.delta.schema.types import delta_json, mapped_json
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Kind, Schema
+from penstock.core.schema_walk import leaves
 from penstock.core.version import __version__
 
 _ZONELESS = "timestampNtz"
 
 
 def schema_entry(name: str, handle: Handle, before: Schema, wide: Schema) -> bytes:
-    """Write an entry that gives a table the columns of a wider schema. Raises InvalidError."""
-    protocol = handle.protocol()
-    features = {*(protocol.writer_features or ())}
+    """Write an entry that adds the columns of a wider schema to a table. Raises InvalidError."""
     if (
-        _ZONELESS not in features
-        and holds(wide, Kind.TIMESTAMP)
-        and not holds(before, Kind.TIMESTAMP)
+        _ZONELESS not in (handle.protocol().writer_features or ())
+        and Kind.TIMESTAMP in leaves(wide)
+        and Kind.TIMESTAMP not in leaves(before)
     ):
         raise _not_made(name, "a time stamp without zone", "make it a timestamptz by a hint")
     metadata = handle.metadata()
@@ -65,7 +64,6 @@ def schema_entry(name: str, handle: Handle, before: Schema, wide: Schema) -> byt
 
 
 def _added(name: str, old: Any, wide: Any) -> Any:
-    """Add what a wider type has and the old one has not."""
     match old, wide:
         case {"type": "struct", "fields": list(fields)}, {"type": "struct", "fields": list(more)}:
             asked = {field["name"]: field for field in more}
@@ -76,13 +74,11 @@ def _added(name: str, old: Any, wide: Any) -> Any:
             loosened = [f["name"] for f in fields if asked[f["name"]]["nullable"] != f["nullable"]]
             if loosened:
                 raise _not_made(name, f"{loosened[0]} made optional", "make it so by ALTER TABLE")
-            names = {field["name"] for field in fields}
-            return {**old, "fields": [*kept, *(f for f in more if f["name"] not in names)]}
+            for field in fields:
+                del asked[field["name"]]
+            return {**old, "fields": [*kept, *asked.values()]}
         case {"type": "array"}, {"type": "array"}:
-            return {
-                **old,
-                "elementType": _added(name, old["elementType"], wide["elementType"]),
-            }
+            return {**old, "elementType": _added(name, old["elementType"], wide["elementType"])}
         case {"type": "map"}, {"type": "map"}:
             return {**old, "valueType": _added(name, old["valueType"], wide["valueType"])}
         case _ if old == wide:

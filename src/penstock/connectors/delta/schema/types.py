@@ -1,9 +1,9 @@
 """Maps our type tree to Delta's schema JSON, and to the Arrow schema of data files.
 
 Invariants:
-- what is mapped comes back equal; what Delta cannot hold exactly is refused by column and type;
-- columns whose metadata ask a writer for more than storing values (generated, identity, defaults,
-  checked lengths) are refused by name; mapped names are `column_mapping.py`'s.
+- what is mapped comes back equal; what Delta cannot hold exactly is rejected by column and type;
+- columns with metadata that ask a writer for more than storing values (generated, identity,
+  defaults, checked lengths) are rejected by name; mapped names are `column_mapping.py`'s.
 
 Source: Delta transaction log protocol, "Schema Serialization Format".
 """
@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Decimal, Field, Kind, List, Map, Schema, Struct, Type
-from penstock.core.schema_walk import leaves, within
+from penstock.core.schema_walk import member, within
 from penstock.core.table_errors import unsupported
 
 _TYPES = {
@@ -34,10 +34,11 @@ _TYPES = {
     Kind.TIMESTAMP: ("timestamp_ntz", pa.timestamp("us")),
     Kind.TIMESTAMPTZ: ("timestamp", pa.timestamp("us", tz="UTC")),
 }
-"""How Delta names each type, and what data files hold."""
+"""Delta's name of each type, and the type in data files."""
 _KINDS_BY_NAME = {name: kind for kind, (name, _) in _TYPES.items()}
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 _FORBIDDEN = re.compile(r"[ ,;{}()\n\t=]")
+_FIELD_ID = b"PARQUET:field_id"
 _NOTHING = re.compile(r"(?!)")
 _DEMANDING = {
     "delta.generationExpression": "a generated column",
@@ -57,31 +58,28 @@ _ALTERNATIVES = {
 def delta_json(schema: Schema) -> str:
     """Write a schema as Delta's schema string. Raises InvalidError (P435) naming the column."""
     _require_distinct(schema, _FORBIDDEN)
-    return json.dumps(_struct_json(schema, ""))
+    return json.dumps(_type_json(schema, ""))
 
 
 def mapped_json(schema: Schema) -> str:
-    """Write a schema whose columns are mapped, so that they may have any name but an empty one."""
+    """Write a schema with mapped columns, so that they may have any name but an empty one."""
     _require_distinct(schema, _NOTHING)
-    return json.dumps(_struct_json(schema, ""))
+    return json.dumps(_type_json(schema, ""))
 
 
-def schema_of(text: str, table: str) -> Schema:
-    """Read Delta's schema string.
+def schema_of(text: str, table: str, demanding: Mapping[str, str] = _DEMANDING) -> Schema:
+    """Read Delta's schema string; `demanding` is metadata that no column may have.
 
     Raises InvalidError: P435 for a type we cannot write, P436 for a column that asks for more.
     """
-    return _struct_of(json.loads(text), "", table)
+    schema = _type_of(json.loads(text), "", table, demanding)
+    assert isinstance(schema, Struct), "the root of a schema is a struct"
+    return schema
 
 
-def arrow_schema(schema: Schema) -> pa.Schema:
-    """Return the Arrow schema of data files with these columns."""
-    return pa.schema([_arrow_field(field) for field in schema.fields])
-
-
-def holds(type_: Type, kind: Kind) -> bool:
-    """Return whether a type is, or has at some depth, a kind."""
-    return any(leaf is kind for leaf in leaves(type_))
+def arrow_schema(schema: Schema, ids: Iterable[int] = ()) -> pa.Schema:
+    """Return the Arrow schema of data files; `ids` of all struct members from the top down."""
+    return pa.schema(list(_arrow_type(schema, iter(ids))))
 
 
 def has_required(type_: Type) -> bool:
@@ -98,25 +96,19 @@ def without(schema: Schema, names: tuple[str, ...]) -> Schema:
     return Struct(tuple(field for field in schema.fields if field.name not in names))
 
 
-def _struct_json(struct: Struct, path: str) -> dict[str, Any]:
-    return {
-        "type": "struct",
-        "fields": [
-            {
-                "name": field.name,
-                "type": _type_json(field.type, f"{path}{field.name}"),
-                "nullable": not field.required,
-                "metadata": {},
-            }
-            for field in struct.fields
-        ],
-    }
-
-
 def _type_json(type_: Type, path: str) -> Any:
     match type_:
         case Struct():
-            return _struct_json(type_, f"{path}.")
+            fields = [
+                {
+                    "name": field.name,
+                    "type": _type_json(field.type, member(path, field.name)),
+                    "nullable": not field.required,
+                    "metadata": {},
+                }
+                for field in type_.fields
+            ]
+            return {"type": "struct", "fields": fields}
         case List():
             return {
                 "type": "array",
@@ -142,56 +134,47 @@ def _type_json(type_: Type, path: str) -> Any:
     )
 
 
-def _require_distinct(schema: Schema, forbidden: re.Pattern[str]) -> None:
-    """Refuse names that Delta, blind to case and parsed by Parquet's rules, cannot keep apart."""
-    seen: set[str] = set()
-    for field in schema.fields:
-        name = field.name
-        if not name or forbidden.search(name) or name.lower() in seen:
-            why = "stands twice" if name.lower() in seen else "has a character Delta forbids"
-            raise InvalidError(
-                f"the column {name[:80]!r} {why}",
-                code="P435",
-                hint="rename or leave out the column in the spec's schema; case does not count",
-            )
-        seen.add(name.lower())
-        for struct in _structs_in(field.type):
-            _require_distinct(struct, forbidden)
-
-
-def _structs_in(type_: Type) -> list[Struct]:
-    """List the structs that a type is, or has in lists and maps; not those within them."""
+def _require_distinct(type_: Type, forbidden: re.Pattern[str]) -> None:
+    """Reject names that Delta, blind to case and parsed by Parquet's rules, cannot distinguish."""
     match type_:
-        case Struct():
-            return [type_]
+        case Struct(fields):
+            seen: set[str] = set()
+            for field in fields:
+                if field.name.lower() in seen:
+                    raise _unnameable(field.name, "occurs twice")
+                if not field.name or forbidden.search(field.name):
+                    raise _unnameable(field.name, "has a character Delta forbids")
+                seen.add(field.name.lower())
+                _require_distinct(field.type, forbidden)
         case List(element):
-            return _structs_in(element)
+            _require_distinct(element, forbidden)
         case Map(key, value):
-            return _structs_in(key) + _structs_in(value)
-        case _:
-            return []
+            _require_distinct(key, forbidden)
+            _require_distinct(value, forbidden)
 
 
-def _struct_of(data: Mapping[str, Any], path: str, table: str) -> Struct:
-    fields = []
-    for field in data["fields"]:
-        where = f"{path}{field['name']}"
-        _require_plain(field.get("metadata") or {}, where, table)
-        type_ = _type_of(field["type"], where, table)
-        fields.append(Field(field["name"], type_, not field["nullable"]))
-    return Struct(tuple(fields))
+def _field_of(
+    data: Mapping[str, Any], path: str, table: str, demanding: Mapping[str, str]
+) -> Field:
+    where = member(path, data["name"])
+    for key in data.get("metadata") or {}:
+        for prefix, feature in demanding.items():
+            if key.startswith(prefix):
+                raise unsupported(table, f"{feature} ({where})")
+    type_ = _type_of(data["type"], where, table, demanding)
+    return Field(data["name"], type_, not data["nullable"])
 
 
-def _type_of(data: Any, path: str, table: str) -> Type:
+def _type_of(data: Any, path: str, table: str, demanding: Mapping[str, str]) -> Type:
     match data:
         case {"type": "struct"}:
-            return _struct_of(data, f"{path}.", table)
+            return Struct(tuple(_field_of(each, path, table, demanding) for each in data["fields"]))
         case {"type": "array"}:
-            element = _type_of(data["elementType"], f"{path}[]", table)
+            element = _type_of(data["elementType"], f"{path}[]", table, demanding)
             return List(element, not data["containsNull"])
         case {"type": "map"}:
-            key = _type_of(data["keyType"], f"{path}{{key}}", table)
-            value = _type_of(data["valueType"], f"{path}{{value}}", table)
+            key = _type_of(data["keyType"], f"{path}{{key}}", table, demanding)
+            value = _type_of(data["valueType"], f"{path}{{value}}", table, demanding)
             return Map(key, value, not data["valueContainsNull"])
         case str() if data in _KINDS_BY_NAME:
             return _KINDS_BY_NAME[data]
@@ -204,30 +187,33 @@ def _type_of(data: Any, path: str, table: str) -> Type:
     )
 
 
-def _require_plain(metadata: Mapping[str, Any], path: str, table: str) -> None:
-    for key in metadata:
-        for prefix, feature in _DEMANDING.items():
-            if key.startswith(prefix):
-                raise unsupported(table, f"{feature} ({path})")
+def _unnameable(column: str, why: str) -> InvalidError:
+    return InvalidError(
+        f"the column {column[:80]!r} {why}",
+        code="P435",
+        hint="rename or leave out the column in the spec's schema; case does not count",
+    )
 
 
-def _arrow_field(field: Field) -> pa.Field:
-    return pa.field(field.name, arrow_type(field.type), nullable=not field.required)
-
-
-def arrow_type(type_: Type) -> pa.DataType:
-    """Return the Arrow type of a column; the type is one that Delta can hold."""
+def _arrow_type(type_: Type, ids: Iterator[int]) -> pa.DataType:
     match type_:
         case Struct():
-            return pa.struct([_arrow_field(field) for field in type_.fields])
+            return pa.struct([_arrow_field(field, ids) for field in type_.fields])
         case List():
-            element = arrow_type(type_.element)
+            element = _arrow_type(type_.element, ids)
             return pa.list_(pa.field("element", element, nullable=not type_.element_required))
         case Map():
-            value = pa.field("value", arrow_type(type_.value), nullable=not type_.value_required)
-            return pa.map_(arrow_type(type_.key), value)
+            key, value = _arrow_type(type_.key, ids), _arrow_type(type_.value, ids)
+            return pa.map_(key, pa.field("value", value, nullable=not type_.value_required))
         case Decimal():
             return pa.decimal128(type_.precision, type_.scale)
         case Kind() if type_ in _TYPES:
             return _TYPES[type_][1]
     raise AssertionError(f"{type_} is not a type of Delta")
+
+
+def _arrow_field(field: Field, ids: Iterator[int]) -> pa.Field:
+    number = next(ids, None)
+    metadata = None if number is None else {_FIELD_ID: str(number).encode()}
+    type_ = _arrow_type(field.type, ids)
+    return pa.field(field.name, type_, nullable=not field.required, metadata=metadata)

@@ -1,1 +1,1 @@
-"""Catalogs of PyIceberg opened with timeouts, or to be looked at only."""
+"""Catalogs of PyIceberg opened with timeouts, or read-only."""

@@ -1,7 +1,6 @@
 """Asks AWS Glue with a timeout and a few retries; imported only where boto3 is installed.
 
-Invariant: all else is as PyIceberg does it, whose own waits are those of botocore: 60 seconds, ten
-times over.
+Invariant: all else is as PyIceberg does it, with the waits of botocore: 60 seconds, ten times over.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Invariants:
 - each `with` has a connection of its own: PyIceberg keeps one for a whole catalog, and threads that
-  commit beside each other would close each other's;
+  commit at the same time would close each other's;
 - all else but the timeout is as PyIceberg does it.
 """
 

@@ -1,3 +1,1 @@
-"""One Iceberg commit, and what goes with it: snapshots and metadata files that are not needed any
-more.
-"""
+"""One Iceberg commit, and what goes with it: snapshots and metadata files needed no more."""

@@ -1,39 +1,55 @@
-"""Builds one commit by hand: snapshot, head, ledger and tag in one list of updates.
+"""Builds one commit as one list of updates: snapshot, head, ledger and tag.
 
 Invariants (protocol.md 5):
 - the requirements name exactly the examined state: table, head, schema and partition spec;
 - a branch that is not there yet begins at the head of main, as other writers' branches do; a table
   without any snapshot is given an empty one on main first, for no branch begins at nothing;
-- files, ledger, tag and trimming are one request, so they become visible together or not at all;
+- files, row deletes, ledger, tag and trimming are one request, so they become visible together or
+  not at all;
 - the files written here are named by nothing until the request lands, and never deleted.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from pyiceberg.manifest import DataFile, ManifestEntry
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry
 from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table, snapshots, update
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 
 from penstock.connectors.iceberg.commit.snapshot_retention import trimmed
 from penstock.connectors.iceberg.files.file_metadata import data_file
-from penstock.connectors.iceberg.files.manifests import ManifestStack, live_entries
+from penstock.connectors.iceberg.files.manifests import ManifestStack, live_entries, schema_of
 from penstock.connectors.iceberg.ledger import properties as records
-from penstock.connectors.iceberg.ledger.witnesses import judge, vouching
+from penstock.connectors.iceberg.ledger.witnesses import check_chain, vouching
 from penstock.connectors.iceberg.read.scan import LiveData
-from penstock.core.commits import Committable, Landed, landed_after
+from penstock.connectors.iceberg.row_deletes.changes import RowChanges, row_changes
+from penstock.connectors.iceberg.row_deletes.delete_files import DeleteFileWriter
+from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
+from penstock.core.commits import (
+    Chain,
+    CommitKind,
+    Committable,
+    Landed,
+    first_ledger,
+    landed_after,
+)
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import InvalidError
 from penstock.core.serialization import ledger_to_json
 from penstock.core.table_errors import not_live
+from penstock.files import ParquetOptions
+from penstock.ports.row_deletes import RowDeletes
+from penstock.ports.runtime import Observer
 from penstock.ports.tables import Verdict
 
 _UNKNOWN_SNAPSHOT = -1
+_KEPT_OF_REFERENCES = {"max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,39 +63,39 @@ class CommitRequest:
 
 @dataclass(frozen=True, slots=True)
 class CommitBase:
-    """What a commit is built on: the table as it was examined, its name, and the branch."""
+    """The base of a commit: the table as it was examined, its name, and the branch.
+
+    `rows` is what the table keeps of its live rows, `options` how files of it are written;
+    `observer` passes crash points.
+    """
 
     table: Table
     name: str
     branch: str
+    rows: KeptRows = field(repr=False)
+    options: ParquetOptions
+    observer: Observer
 
     @property
     def metadata(self) -> TableMetadata:
         """Return the metadata that was examined."""
         return self.table.metadata
 
-    @property
-    def parent(self) -> int | None:
-        """Return the snapshot that the next one of the branch follows."""
-        return records.parent_of(self.metadata, self.branch)
-
 
 def commit_request(
-    base: CommitBase, commit: Committable, landed: Landed | None, *, retain: int
+    base: CommitBase,
+    commit: Committable,
+    landed: Landed | None,
+    *,
+    retain: int,
+    row_deletes: Sequence[RowDeletes] = (),
 ) -> CommitRequest:
-    """Write a snapshot's files and give the request that lands `commit` on `landed`.
+    """Write a snapshot's files and return the request that lands `commit` on `landed`.
 
-    Raises InvalidError (P439) for files that no longer fit the table.
+    Raises InvalidError (P439) for files that no longer fit the table; BugError (P707) for row
+    deletes that are not of live rows.
     """
-    before = landed or Landed(
-        commit.chain.name,
-        commit.cluster_id,
-        commit.generation,
-        commit.owner,
-        commit.segment,
-        commit.rules_hash,
-        dict(commit.origins),
-    )
+    before = landed or _ledger_before(commit)
     metadata, branch = base.metadata, base.branch
     snapshot_id = metadata.new_snapshot_id()
     newest = _newest_after(base, commit, before, snapshot_id)
@@ -91,21 +107,24 @@ def commit_request(
     keys = records.summary_of(
         commit, branch, number=newest.number, ledgers=vouched, keeps_ledger=False
     )
-    snapshot = _snapshot(base, commit, snapshot_id, keys)
+    snapshot = _snapshot(base, snapshot_id, keys, commit, row_deletes)
     tag = records.tag_of(commit.chain.name, branch)
-    tagged = _reference(metadata, tag, SnapshotRefType.TAG, snapshot_id)
-    updates = [*_moved_head(base, snapshot), tagged]
+    updates: list[update.TableUpdate] = [
+        _reference(metadata, tag, SnapshotRefType.TAG, snapshot_id)
+    ]
     if vouched:  # else a trimmed snapshot might be another chain's only way to be found
-        gone = trimmed(
-            metadata,
-            (records.pipeline_of(commit.chain.name), branch),
-            retain=retain,
-            released=tag,
-            now_ms=snapshot.timestamp_ms,
-        )
-        updates += [update.RemoveSnapshotsUpdate(snapshot_ids=gone)] if gone else []
-    updates.append(update.SetPropertiesUpdate(updates=properties))
-    return CommitRequest(snapshot_id, _requirements(base), tuple(updates))
+        line = (commit.chain.name.partition("/")[0], branch)
+        expired = trimmed(metadata, line, retain=retain, released=tag, now_ms=snapshot.timestamp_ms)
+        updates += [update.RemoveSnapshotsUpdate(snapshot_ids=expired)] if expired else []
+    return _request(base, snapshot, *updates, update.SetPropertiesUpdate(updates=properties))
+
+
+def _ledger_before(commit: Committable) -> Landed:
+    """Return the ledger that a table without one is taken to have."""
+    ledger = first_ledger(
+        commit.chain, commit.claim, commit.cluster_id, commit.rules_hash, commit.origins
+    )
+    return replace(ledger, segment=commit.segment)
 
 
 def fence_request(base: CommitBase, commit: Committable) -> CommitRequest:
@@ -116,24 +135,24 @@ def fence_request(base: CommitBase, commit: Committable) -> CommitRequest:
     assert not commit.files, "a fence brings no files"
     snapshot_id = base.metadata.new_snapshot_id()
     keys = records.summary_of(commit, base.branch, number=0, ledgers="", keeps_ledger=True)
-    snapshot = _snapshot(base, commit, snapshot_id, keys)
-    return CommitRequest(snapshot_id, _requirements(base), tuple(_moved_head(base, snapshot)))
+    return _request(base, _snapshot(base, snapshot_id, keys, commit))
 
 
 def initial_snapshot(base: CommitBase) -> CommitRequest | None:
     """Return the request for the empty snapshot that a branch begins at, where one is needed."""
     if base.branch == MAIN_BRANCH or base.metadata.snapshots:
         return None
-    on_main = CommitBase(base.table, base.name, MAIN_BRANCH)
-    snapshot_id = base.metadata.new_snapshot_id()
-    snapshot = _made(on_main, _Change(), snapshot_id, {records.BEGINNING: "true"})
-    return CommitRequest(snapshot_id, _requirements(on_main), tuple(_moved_head(on_main, snapshot)))
+    on_main = replace(base, branch=MAIN_BRANCH)
+    keys = {records.BEGINNING: "true"}
+    return _request(on_main, _snapshot(on_main, base.metadata.new_snapshot_id(), keys))
 
 
-def _requirements(base: CommitBase) -> tuple[update.TableRequirement, ...]:
+def _request(
+    base: CommitBase, snapshot: snapshots.Snapshot, *updates: update.TableUpdate
+) -> CommitRequest:
     metadata, branch = base.metadata, base.branch
     heads = (branch,) if records.head_of(metadata, branch) is not None else (branch, MAIN_BRANCH)
-    return (
+    requirements: tuple[update.TableRequirement, ...] = (
         update.AssertTableUUID(uuid=metadata.table_uuid),
         *(
             update.AssertRefSnapshotId(ref=each, snapshot_id=records.head_of(metadata, each))
@@ -142,43 +161,65 @@ def _requirements(base: CommitBase) -> tuple[update.TableRequirement, ...]:
         update.AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
         update.AssertDefaultSpecId(default_spec_id=metadata.default_spec_id),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """Which files a snapshot adds, and which it takes away."""
-
-    files: Sequence[DataFile] = ()
-    gone: Sequence[ManifestEntry] = ()
+    head = _reference(metadata, branch, SnapshotRefType.BRANCH, snapshot.snapshot_id)
+    added = update.AddSnapshotUpdate(snapshot=snapshot)
+    return CommitRequest(snapshot.snapshot_id, requirements, (added, head, *updates))
 
 
 def _snapshot(
-    base: CommitBase, commit: Committable, snapshot_id: int, keys: dict[str, str]
+    base: CommitBase,
+    snapshot_id: int,
+    keys: dict[str, str],
+    commit: Committable | None = None,
+    row_deletes: Sequence[RowDeletes] = (),
 ) -> snapshots.Snapshot:
-    files = [data_file(file, base.metadata, base.name) for file in commit.files]
-    return _made(base, _Change(files, _gone(base, commit)), snapshot_id, keys)
-
-
-def _made(
-    base: CommitBase, change: _Change, snapshot_id: int, keys: dict[str, str]
-) -> snapshots.Snapshot:
-    metadata, head = base.metadata, base.parent
-    files, gone = change.files, change.gone
-    stack = ManifestStack(base.table, snapshot_id)
+    """Write the files of a snapshot, an empty one where there is no commit."""
+    metadata, head = base.metadata, records.parent_of(base.metadata, base.branch)
+    changes = _changes(base, commit, row_deletes) if commit else RowChanges(())
+    stack = ManifestStack(base.table, snapshot_id, base.rows.entries)
+    previous = None if head is None else metadata.snapshot_by_id(head)
+    totals: Mapping[str, str] | None = previous.summary if previous is not None else None
+    if row_deletes:
+        totals = base.rows.of(base.table).totals()
+        listed = stack.changed(changes.files, changes.removed, head)
+    elif changes.removed:
+        listed = stack.replaced(changes.files, changes.removed, head)
+    else:
+        listed = stack.appended(changes.files, head)
     return snapshots.Snapshot(
         snapshot_id=snapshot_id,
         parent_snapshot_id=head,
         sequence_number=metadata.next_sequence_number(),
-        # Never before the last change: catalogs refuse a clock that runs behind another writer's.
+        # Never before the last change, by another writer's clock perhaps: catalogs reject that.
         timestamp_ms=max(time.time_ns() // 1_000_000, metadata.last_updated_ms),
-        manifest_list=stack.replaced(files, gone, head) if gone else stack.appended(files, head),
-        summary=_summary(base, change, keys),
+        manifest_list=listed,
+        summary=_summary(base, changes, keys, totals),
         schema_id=metadata.current_schema_id,
     )
 
 
-def _gone(base: CommitBase, commit: Committable) -> list[ManifestEntry]:
-    """Find the files to take away. Raises InvalidError (P439) when one is not live any more."""
+def _changes(
+    base: CommitBase, commit: Committable, row_deletes: Sequence[RowDeletes]
+) -> RowChanges:
+    """Return what a commit adds and removes; files of row deletes are written.
+
+    Raises what `commit_request` raises.
+    """
+    files = [data_file(file, base.metadata, base.name) for file in commit.files]
+    if not row_deletes:
+        return RowChanges(tuple(files), tuple(_removed_entries(base, commit)))
+    assert commit.kind is CommitKind.ROW_DELTA, f"a {commit.kind} deletes no rows"
+    live = base.rows.of(base.table)
+    prefix = f"{commit.chain.name}-{commit.commit_id}-{commit.attempt}"
+    places = base.table.location_provider()
+    writer = DeleteFileWriter(base.table.io, places, prefix, base.options)
+    changes = row_changes(files, live, row_deletes, base.name, writer.write)
+    base.observer.passed(CrashPoint.ROW_DELETES_WRITTEN)
+    return changes
+
+
+def _removed_entries(base: CommitBase, commit: Committable) -> list[ManifestEntry]:
+    """Find the files to remove. Raises InvalidError (P439) when one is no longer live."""
     if not commit.removes:
         return []
     live = {entry.data_file.file_path: entry for entry in live_entries(base.table, base.branch)}
@@ -188,30 +229,37 @@ def _gone(base: CommitBase, commit: Committable) -> list[ManifestEntry]:
     return [live[path] for path in commit.removes]
 
 
-def _summary(base: CommitBase, change: _Change, keys: dict[str, str]) -> snapshots.Summary:
-    metadata, head = base.metadata, base.parent
+def _summary(
+    base: CommitBase,
+    changes: RowChanges,
+    keys: dict[str, str],
+    previous: Mapping[str, str] | None,
+) -> snapshots.Summary:
+    """Return what changed, and the totals of a former summary carried on."""
+    metadata = base.metadata
     text = metadata.properties.get("write.summary.partition-limit", "0")
     collector = snapshots.SnapshotSummaryCollector(int(text) if text.isdecimal() else 0)
-    specs: dict[int, PartitionSpec] = metadata.specs()
-    for file in change.files:
-        collector.add_file(file, metadata.schema(), specs[file.spec_id])
-    for entry in change.gone:
-        removed = entry.data_file
-        collector.remove_file(removed, metadata.schema(), specs[removed.spec_id])
-    previous = None if head is None else metadata.snapshot_by_id(head)
-    operation = snapshots.Operation.OVERWRITE if change.gone else snapshots.Operation.APPEND
+    for file in changes.files:
+        collector.add_file(file, *_partitioning(metadata, file))
+    for entry in changes.removed:
+        collector.remove_file(entry.data_file, *_partitioning(metadata, entry.data_file))
     return snapshots.update_snapshot_summaries(
-        snapshots.Summary(operation=operation, **collector.build(), **keys),
-        previous.summary if previous is not None else None,
+        snapshots.Summary(operation=_operation(changes), **collector.build(), **keys), previous
     )
 
 
-def _moved_head(base: CommitBase, snapshot: snapshots.Snapshot) -> list[update.TableUpdate]:
-    kind = SnapshotRefType.BRANCH
-    return [
-        update.AddSnapshotUpdate(snapshot=snapshot),
-        _reference(base.metadata, base.branch, kind, snapshot.snapshot_id),
-    ]
+def _partitioning(metadata: TableMetadata, file: DataFile) -> tuple[Schema, PartitionSpec]:
+    """Return a file's spec, and a schema with its columns: those of an old spec may be dropped."""
+    schema = schema_of(metadata, file.spec_id) or metadata.schema()
+    return schema, metadata.specs()[file.spec_id]
+
+
+def _operation(changes: RowChanges) -> snapshots.Operation:
+    """Name what a snapshot does; readers of streams go over appends, and stop at the others."""
+    adds_rows = [each.content == DataFileContent.DATA for each in changes.files]
+    if all(adds_rows) and not changes.removed:
+        return snapshots.Operation.APPEND
+    return snapshots.Operation.OVERWRITE if any(adds_rows) else snapshots.Operation.DELETE
 
 
 def _reference(
@@ -219,12 +267,9 @@ def _reference(
 ) -> update.SetSnapshotRefUpdate:
     """Move a reference and keep what was set on it."""
     now = metadata.refs.get(name)
-    kept: dict[str, Any] = {}
+    kept: dict[str, int | None] = {}
     if now is not None and now.snapshot_ref_type == kind:
-        kept = {"max_ref_age_ms": now.max_ref_age_ms}
-        if kind is SnapshotRefType.BRANCH:
-            kept["min_snapshots_to_keep"] = now.min_snapshots_to_keep
-            kept["max_snapshot_age_ms"] = now.max_snapshot_age_ms
+        kept = now.model_dump(include=_KEPT_OF_REFERENCES)
     return update.SetSnapshotRefUpdate(ref_name=name, type=kind, snapshot_id=snapshot_id, **kept)
 
 
@@ -234,12 +279,9 @@ def _newest_after(
     """Return the snapshot that the ledger is written with; one that was lost stays unknown."""
     metadata = base.metadata
     last = records.mark_in(metadata.properties, commit.chain.name, base.branch)
-    if not before.recent:
-        last = records.LedgerMark("", snapshot=0, sequence=0, number=0, files_snapshot=0)
-    elif last is None or last.commit_id != before.recent[-1][0]:
-        last = records.LedgerMark(
-            "", 0, 0, number=len(before.recent), files_snapshot=_UNKNOWN_SNAPSHOT
-        )
+    if last is None or not before.recent or last.commit_id != before.recent[-1][0]:
+        files_snapshot = _UNKNOWN_SNAPSHOT if before.recent else 0
+        last = records.LedgerMark("", 0, 0, len(before.recent), files_snapshot)
     newest = replace(
         last,
         commit_id=commit.commit_id,
@@ -247,6 +289,10 @@ def _newest_after(
         sequence=metadata.next_sequence_number(),
         number=last.number + 1,
     )
+    if commit.kind is CommitKind.ROW_DELTA:
+        # Rows in files are no longer those that live, and a commit that found none to delete must
+        # vouch all the same: what it knew to be deleted may come back (docs/design/0243).
+        return replace(newest, files_snapshot=snapshot_id, rows=0, ranges={})
     if not (commit.files or commit.removes):
         return newest
     rows, ranges = commit.rows, records.bounded_ranges(commit.progress)
@@ -266,8 +312,9 @@ def _ledgers_digest(base: CommitBase, commit: Committable, properties: dict[str,
 
 def _agrees(base: CommitBase, key: str) -> bool:
     live = LiveData(base.table, base.branch, rows_are_read=False)
+    chain = Chain(key.removeprefix(records.LEDGER).removesuffix(f".{base.branch}"), "")
     try:
-        finding = judge(base.metadata, records.chain_of_key(key, base.branch), base.branch, live)
+        finding = check_chain(base.metadata, chain, base.branch, live)
     except InvalidError:
         return False  # a ledger nobody can read vouches for nothing
     return finding.verdict is Verdict.AGREED

@@ -8,7 +8,7 @@ the current file's name draws it, one in ten: so a tenth of many short runs list
 and a long run at most once a day.
 
 Invariants: a file goes only if all of this holds:
-- its name is one that catalogs give (`00042-<uuid>.metadata.json`) in the table's own directory;
+- its name has the form that catalogs use (`00042-<uuid>.metadata.json`), in the table's directory;
 - it is neither current nor in the metadata log, and its version is below all in the log, so no
   writer can be about to make it current;
 - it is older than the horizon: its time on storage is, or the last time we saw it named;
@@ -70,54 +70,46 @@ class MetadataCleanup:
                 del self._named_at[location]
 
     def remove_old_metadata(self, table: Table) -> int:
-        """Remove old metadata files of a table just loaded; give their number. Raises OSError."""
+        """Remove old metadata files of a table just loaded; return their number. Raises OSError."""
         self.note(table)
         place = _place_of(table)
         if place is None:
             return 0
         removed = 0
-        for location in self._unnamed():
+        seen = self._monotonic() - self._horizon_seconds
+        with self._lock:
+            unnamed = [each for each, named_at in self._named_at.items() if named_at <= seen]
+        for location in unnamed:
             path = PyArrowFileIO.parse_location(location)[2]
             if place.is_old(path):
                 removed += place.remove(path)
                 with self._lock:
                     self._named_at.pop(location, None)
-        if self._listing_is_due(table.metadata_location):
+        drawn = zlib.crc32(table.metadata_location.rpartition("/")[2].encode()) % _LISTING_ONE_IN
+        now = self._monotonic()
+        is_due = self._listed_at is None or now - self._listed_at >= _LISTING_SECONDS
+        if drawn == 0 and is_due:
             for path in place.listed(time.time() - self._horizon_seconds):
                 if place.uuid_in(path) == str(table.metadata.table_uuid):
                     removed += place.remove(path)
             self._listed_at = self._monotonic()
         return removed
 
-    def _unnamed(self) -> list[str]:
-        """Return what was not seen named since the horizon."""
-        seen = self._monotonic() - self._horizon_seconds
-        with self._lock:
-            return [each for each, named_at in self._named_at.items() if named_at <= seen]
-
-    def _listing_is_due(self, location: str) -> bool:
-        if not _draws(location):
-            return False
-        now = self._monotonic()
-        return self._listed_at is None or now - self._listed_at >= _LISTING_SECONDS
-
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a table's metadata files are; `oldest` is the first version that it still names."""
+    """The directory of a table's metadata files; `oldest` is the first version it still names."""
 
     files: fs.FileSystem
     directory: str
     oldest: int
 
     def is_old(self, path: str) -> bool:
-        """Return whether a path is one of the table's versions before all that it names."""
         version = _version(path)
         inside = path.rpartition("/")[0] == self.directory
         return inside and version is not None and version < self.oldest
 
     def listed(self, written_until: float) -> Iterator[str]:
-        """List the old files that were written until a time."""
         for info in self.files.get_file_info(fs.FileSelector(self.directory, recursive=False)):
             if self.is_old(info.path) and info.mtime_ns and info.mtime_ns / 1e9 <= written_until:
                 yield info.path
@@ -132,7 +124,7 @@ class _Place:
         return ""
 
     def remove(self, path: str) -> int:
-        """Remove a file, which others may have done meanwhile; give how many went."""
+        """Remove a file, which others may have done meanwhile; return how many were removed."""
         with suppress(FileNotFoundError):
             self.files.delete_file(path)
             return 1
@@ -140,30 +132,24 @@ class _Place:
 
 
 def _place_of(table: Table) -> _Place | None:
-    """Return where to look; None where nothing may be removed."""
+    """Return the directory to search; None where nothing may be removed."""
     if not (_wanted(table.metadata.properties) and isinstance(table.io, PyArrowFileIO)):
         return None
-    place = table.location_provider().new_metadata_location("")
-    scheme, netloc, directory = PyArrowFileIO.parse_location(place.rstrip("/"))
     versions = [version for path in _named(table) if (version := _version(path)) is not None]
     if not versions:
         return None
+    place = table.location_provider().new_metadata_location("")
+    scheme, netloc, directory = PyArrowFileIO.parse_location(place.rstrip("/"))
     return _Place(table.io.fs_by_scheme(scheme, netloc), directory, min(versions))
 
 
 def _named(table: Table) -> list[str]:
-    """Return the locations a table names, the oldest first."""
     return [*(each.metadata_file for each in table.metadata.metadata_log), table.metadata_location]
 
 
 def _wanted(properties: Mapping[str, str]) -> bool:
     asked_for = properties.get(_WANTED_KEY, "false").lower() == "true"
     return asked_for and properties.get(_GC_KEY, "true").lower() != "false"
-
-
-def _draws(location: str) -> bool:
-    """Return whether a metadata file triggers a listing, by the random part of its name."""
-    return zlib.crc32(location.rsplit("/", 1)[-1].encode()) % _LISTING_ONE_IN == 0
 
 
 def _version(path: str) -> int | None:

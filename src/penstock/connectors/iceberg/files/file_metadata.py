@@ -1,6 +1,6 @@
 """File descriptions: statistics from a Parquet footer to versioned JSON, and back to Iceberg's.
 
-Theory of operation: on the worker the footer of a finished file gives sizes, counts and bounds by
+Theory of operation: on the worker the footer of a finished file has sizes, counts and bounds by
 field id (`described`); on the driver, perhaps after a crash, `data_file` rebuilds what goes into a
 manifest without opening the file.
 
@@ -50,9 +50,8 @@ from pyiceberg.utils.truncate import (
     truncate_upper_bound_text_string,
 )
 
-from penstock.connectors.iceberg.schema.types import field_ids
 from penstock.core.commits import DataFile
-from penstock.core.table_errors import unfit
+from penstock.core.table_errors import file_rejected
 from penstock.files import Written
 from penstock.files.footers import extremes, null_count, statistics_of
 
@@ -130,15 +129,19 @@ def data_file(file: DataFile, metadata: TableMetadata, table: str) -> ManifestFi
     try:
         detail = json.loads(file.detail)
         if detail["v"] > DESCRIPTION_VERSION:
-            raise unfit(file.path, table, f"its description has version {detail['v']}")
+            raise file_rejected(file.path, table, f"its description has version {detail['v']}")
         spec = metadata.specs()[detail["spec"]]
         schema = metadata.schema()
-        gone = {column[0] for column in detail["columns"]} - field_ids(schema)
-        if gone:
-            raise unfit(file.path, table, f"the table lost its columns with ids {sorted(gone)[:9]}")
+        lost = {column[0] for column in detail["columns"]}.difference(schema.field_ids)
+        if lost:
+            raise file_rejected(
+                file.path, table, f"the table lost its columns with ids {sorted(lost)[:9]}"
+            )
         return _rebuilt(file, detail, spec, schema)
     except (ValueError, KeyError, TypeError, IndexError, pydantic.ValidationError) as error:
-        raise unfit(file.path, table, f"{type(error).__name__}: {str(error)[:120]}") from error
+        raise file_rejected(
+            file.path, table, f"{type(error).__name__}: {str(error)[:120]}"
+        ) from error
 
 
 def _rebuilt(
@@ -147,7 +150,12 @@ def _rebuilt(
     columns: list[list[Any]] = detail["columns"]
     values = {column[0]: column[2] for column in columns if column[2] is not None}
     nans = {number: count for number, count in detail.get("nans", ()) if count < values[number]}
-    bounded = [each for each in columns if not _is_float(schema, each[0]) or nans.get(each[0]) == 0]
+    bounded = [
+        each
+        for each in columns
+        if nans.get(each[0]) == 0
+        or not isinstance(schema.find_type(each[0]), FloatType | DoubleType)
+    ]
     kinds = _kinds(spec, schema)
     partition = [
         None if text is None else internal(from_bytes(kind, _bytes(text)))
@@ -175,12 +183,7 @@ def _rebuilt(
     return rebuilt
 
 
-def _is_float(schema: IcebergSchema, number: int) -> bool:
-    return isinstance(schema.find_type(number), FloatType | DoubleType)
-
-
 def _kinds(spec: PartitionSpec, schema: IcebergSchema) -> list[PrimitiveType]:
-    """Return the types of partition values."""
     found = [field.field_type for field in spec.partition_type(schema).fields]
     return [kind for kind in found if isinstance(kind, PrimitiveType)]
 
@@ -203,7 +206,6 @@ def _plan(schema: IcebergSchema, properties: dict[str, str]) -> dict[int, Statis
 
 
 def _column(footer: pq.FileMetaData, position: int, plan: StatisticsCollector) -> list[Any]:
-    """Describe a leaf column: id, bytes, values, nulls, lower bound, upper bound."""
     groups = range(footer.num_row_groups)
     chunks = [footer.row_group(group).column(position) for group in groups]
     size = sum(each.total_compressed_size for each in chunks)
@@ -219,7 +221,6 @@ def _column(footer: pq.FileMetaData, position: int, plan: StatisticsCollector) -
 def _bounds(
     plan: StatisticsCollector, least: Any, greatest: Any
 ) -> tuple[bytes | None, bytes | None]:
-    """Return both bounds as Iceberg's single values, cut to the length that the plan names."""
     kind, length = plan.iceberg_type, plan.mode.length
     if isinstance(kind, StringType):
         least, greatest = least[:length], truncate_upper_bound_text_string(greatest, length)
@@ -237,7 +238,6 @@ def _kept(bound: bytes | None) -> str | None:
 
 
 def _splits(footer: pq.FileMetaData) -> list[int]:
-    """Return where the row groups of a file begin."""
     firsts = [footer.row_group(group).column(0) for group in range(footer.num_row_groups)]
     return sorted(
         min(each.dictionary_page_offset, each.data_page_offset)

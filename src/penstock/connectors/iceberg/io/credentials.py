@@ -1,15 +1,18 @@
-"""Which storage settings reach workers, and how their credentials do.
+"""Selects the storage settings that reach workers, and how their credentials travel.
 
 Invariants:
 - a setting that is not listed here does not travel;
-- a credential of the spec travels as the reference that stands there and is resolved in the worker;
-  one that is written out is refused, for it would have to travel itself;
-- what a catalog lends for a table travels as it is, in the task's own job and nowhere else.
+- a credential of the spec travels as its reference and is resolved in the worker; one that is
+  written out is rejected, since it would have to travel itself;
+- what a catalog lends for a table travels as it is, in the task's own job and nowhere else;
+- it is renewed in time, whichever of two clocks fails: a wall clock that is set back delays
+  nothing, since the seconds of this process go on, and where these stopped because the machine
+  slept, the wall clock went on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.files.storage_settings import S3_SETTINGS, references, resolved
@@ -56,7 +59,7 @@ _CREDENTIALS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """One of the spec's: the reference as it stands there, and what it gave here."""
+    """One of the spec's: the reference as written there, and the value that it resolved to here."""
 
     reference: str
     value: str = field(repr=False)
@@ -87,3 +90,11 @@ def shared(
 def opened(storage: Mapping[str, str], lent: Mapping[str, str], secrets: Secrets) -> dict[str, str]:
     """Return the settings with credentials. Raises InvalidError when a reference is not there."""
     return {**resolved(storage, _CREDENTIALS, secrets), **lent}
+
+
+def expiry(
+    wait_ms: int, now_ms: Callable[[], int], monotonic: Callable[[], float]
+) -> Callable[[], bool]:
+    """Begin to wait; return a function that returns whether so many milliseconds have passed."""
+    until_ms, until = now_ms() + wait_ms, monotonic() + wait_ms / 1000
+    return lambda: now_ms() >= until_ms or monotonic() >= until

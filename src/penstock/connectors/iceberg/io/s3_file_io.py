@@ -5,7 +5,7 @@ the store as it makes requests: `python -m benchmarks far` (docs/design/0013-one
 
 Invariants:
 - data files, other storages, and settings that are not known here go PyIceberg's own way;
-- a file is there whole or not at all; whether one is there already is asked only where the name
+- a file exists whole or not at all; whether one exists already is asked only where the name
   bears no random UUID, by which nobody else's file can have it;
 - what is kept of a metadata file was read from the store, under a name that is used once.
 """
@@ -80,7 +80,8 @@ class WholeObject(PyArrowFile):
     def open(self, seekable: bool = True) -> InputStream:  # noqa: FBT001, FBT002 - PyIceberg's
         """Read all of it."""
         del seekable
-        body = _fetched(self._settings, self.location)
+        is_kept = self.location.endswith(".metadata.json") and _NAMED_ONCE.search(self.location)
+        body = (_kept if is_kept else _fetch)(self._settings, self.location)
         self._length = len(body)
         return io.BytesIO(body)
 
@@ -133,7 +134,7 @@ class _Upload:
 def settings_of(properties: Mapping[str, Any], environment: Mapping[str, str]) -> Settings | None:
     """Translate PyIceberg's settings of S3 to deltalake's; None when they are not all known here.
 
-    Without keys, both look into the environment and ask the machine; PyArrow alone reads the files
+    Without keys, both read the environment and ask the machine; PyArrow alone reads the files
     of the AWS command line, and finds a bucket's region by itself.
     """
     given = {
@@ -147,20 +148,11 @@ def settings_of(properties: Mapping[str, Any], environment: Mapping[str, str]) -
     settings = {_NAMES[key]: given[key] for key in sorted(given)}
     if "region" not in settings and "AWS_REGION" not in environment:
         return None
-    if "access_key_id" not in settings and _has_profile(environment):
+    profile = {"AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE"} & environment.keys()
+    default = Path(environment.get("HOME", "/"), ".aws", "credentials")
+    if "access_key_id" not in settings and (profile or default.exists()):
         return None
     return tuple(sorted({**settings, "allow_http": str(endpoint.startswith("http://"))}.items()))
-
-
-def _has_profile(environment: Mapping[str, str]) -> bool:
-    default = Path(environment.get("HOME", "/"), ".aws", "credentials")
-    named = {"AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE"} & environment.keys()
-    return bool(named) or default.exists()
-
-
-def _fetched(settings: Settings, location: str) -> bytes:
-    named_once = location.endswith(".metadata.json") and _NAMED_ONCE.search(location)
-    return (_kept if named_once else _fetch)(settings, location)
 
 
 def _fetch(settings: Settings, location: str) -> bytes:
@@ -172,6 +164,5 @@ _kept = functools.lru_cache(maxsize=_KEPT_FILES)(_fetch)
 
 
 def _place(location: str) -> tuple[str, str]:
-    """Split the location of an object into its bucket's, and its key."""
     bucket, _, key = location.partition("://")[2].partition("/")
     return S3 + bucket, key

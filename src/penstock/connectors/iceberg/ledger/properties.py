@@ -1,41 +1,41 @@
-"""Where the protocol's records stand in a table: names of properties, tag and summary keys.
+"""Where the protocol's records are kept in a table: names of properties, tag and summary keys.
 
 Theory of operation (protocol.md 3, plus two keys that make shared tables and trimming sound):
 - the ledger is a table property, the newest own commit a snapshot with a summary and a tag;
 - `penstock.newest.<chain>.<ref>` repeats which snapshot the ledger was written with, the last one
-  that brought files, how many rows and of which ranges, so that a lost tag, an expired history or a
-  compaction loses no witness;
+  that brought files or deleted rows, how many rows and of which ranges, so that a lost tag, an
+  expired history or a compaction loses no witness;
 - `penstock.ledgers` in a summary is a digest of all ledgers of its branch as that commit left them:
-  while the nearest own snapshot on the ancestry carries the digest of the ledgers that stand now,
+  while the nearest own snapshot on the ancestry carries the digest of the current ledgers,
   none of them can have been rolled back, whatever was trimmed or expired below it;
-- each branch has ledgers, tag and summaries of its own: what was landed on one is a stranger's on
-  another, though the one begins with the other's history (docs/design/0080).
+- each branch has ledgers, tag and summaries of its own: what landed on one is foreign to another,
+  though the one begins with the other's history (docs/design/0080).
 
-Invariants: reading gives what was written; foreign or damaged values are never half understood.
+Invariants: reading returns what was written; foreign or damaged values are never half understood.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Snapshot, Summary
 
-from penstock.core.claims import Generation
-from penstock.core.commits import Chain, CommitId, CommitKind, Committable, Landed
-from penstock.core.offsets import Progress, stops
+from penstock.core.commits import CommitKind, Committable
+from penstock.core.offsets import Progress
 from penstock.core.serialization import progress_from_json, progress_to_json
 
 RANGES_BYTES_MAX = 16_384
 BEGINNING = "penstock.beginning"
 """The summary key of an empty snapshot that was made on main for branches to begin at."""
 
-_LEDGER = "penstock.ledger."
+LEDGER = "penstock.ledger."
+"""The prefix of the property of each chain's ledger, on any branch."""
 _NEWEST = "penstock.newest."
 _NEWEST_VERSION = 2
 _NEWEST_VERSION_WITHOUT_ROWS = 1
@@ -45,11 +45,11 @@ _UNCOUNTED = -1
 
 def ledger_key(chain: str, branch: str = MAIN_BRANCH) -> str:
     """Name the property that holds a chain's ledger."""
-    return f"{_LEDGER}{chain}.{branch}"
+    return f"{LEDGER}{chain}.{branch}"
 
 
 def newest_key(chain: str, branch: str = MAIN_BRANCH) -> str:
-    """Name the property that tells with which snapshot the ledger was written."""
+    """Name the property that records which snapshot the ledger was written with."""
     return f"{_NEWEST}{chain}.{branch}"
 
 
@@ -58,27 +58,17 @@ def tag_of(chain: str, branch: str = MAIN_BRANCH) -> str:
     return f"penstock-{chain}" if branch == MAIN_BRANCH else f"penstock-{chain}.{branch}"
 
 
-def pipeline_of(chain: str) -> str:
-    """Return the pipeline a chain belongs to: quarantine chains are `<pipeline>/<table>`."""
-    return chain.partition("/")[0]
-
-
-def is_ledger(key: str) -> bool:
-    """Return whether a property holds the ledger of some chain, on whatever branch."""
-    return key.startswith(_LEDGER)
-
-
 def ledgers_in(properties: Mapping[str, str], branch: str) -> dict[str, str]:
     """Return the texts of all ledgers of a branch by property."""
     return {
         key: text
         for key, text in properties.items()
-        if is_ledger(key) and key.endswith(f".{branch}")
+        if key.startswith(LEDGER) and key.endswith(f".{branch}")
     }
 
 
 def digest_of_ledgers(ledgers: Mapping[str, str]) -> str:
-    """Identify the ledgers as they stand."""
+    """Return a digest of the current ledgers."""
     text = json.dumps(sorted(ledgers.items()))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -88,8 +78,9 @@ class LedgerMark:
     """The snapshot that a ledger was written with.
 
     `number` counts a chain's commits from 1; `files_snapshot` is the last own one that brought
-    files, 0 when none has; it landed so many `rows` of the `ranges`, which are none where they are
-    too many to be told; `sequence` is the snapshot's sequence number.
+    files or was a row delta, 0 when none has; it landed so many `rows` of the `ranges`, which are
+    empty where they are too many to be recorded, and for a row delta; `sequence` is the snapshot's
+    sequence number.
     """
 
     commit_id: str
@@ -101,7 +92,7 @@ class LedgerMark:
     ranges: Progress = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Write it as it stands in the property."""
+        """Return it as the property holds it."""
         return json.dumps(
             [
                 _NEWEST_VERSION,
@@ -118,14 +109,14 @@ class LedgerMark:
 
 
 def mark_in(properties: Mapping[str, str], chain: str, branch: str) -> LedgerMark | None:
-    """Read which snapshot a ledger was written with; None when it is not told."""
+    """Read which snapshot a ledger was written with; None when that is not recorded."""
     try:
-        version, *told = json.loads(properties.get(newest_key(chain, branch), ""))
+        version, *values = json.loads(properties.get(newest_key(chain, branch), ""))
         if version == _NEWEST_VERSION_WITHOUT_ROWS:
-            told += [0, []]
+            values += [0, []]
         elif version != _NEWEST_VERSION:
             return None
-        commit_id, snapshot, sequence, number, files, rows, ranges = told
+        commit_id, snapshot, sequence, number, files, rows, ranges = values
         return LedgerMark(
             str(commit_id),
             int(snapshot),
@@ -140,21 +131,19 @@ def mark_in(properties: Mapping[str, str], chain: str, branch: str) -> LedgerMar
 
 
 def bounded_ranges(progress: Progress) -> Progress:
-    """Return the ranges by which a commit's rows are looked for, or none where they are many."""
+    """Return the ranges by which a commit's rows are searched for, or none where they are many."""
     return progress if len(progress) <= NEWEST_RANGES_MAX else {}
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryRecord:
-    """What an own snapshot's summary tells.
+    """The record in the summary of an own snapshot.
 
     `progress` is None when the ranges were too many to be written. `keeps_ledger` marks a fence
     that was laid on a rolled-back table: it moved the head and nothing else. `ledgers` is the
     digest of all ledgers after the commit, "" when it could not vouch for them.
     """
 
-    chain: str
-    branch: str
     commit_id: str
     kind: str
     number: int
@@ -207,15 +196,18 @@ def writer_of(snapshot: Snapshot) -> tuple[str, str] | None:
     return str(chain), str(summary.get("penstock.branch") or MAIN_BRANCH)
 
 
-def record_of(snapshot: Snapshot) -> SummaryRecord | None:
-    """Read an own snapshot's summary; None for a stranger's."""
-    line, summary = writer_of(snapshot), snapshot.summary
-    if line is None or summary is None:
-        return None
-    chain, branch = line
+def own_snapshots(
+    snapshots: Iterable[Snapshot], branch: str, chain: str = ""
+) -> Iterator[tuple[Snapshot, SummaryRecord]]:
+    """Yield those that a chain made on a branch, or any chain of ours where none is named."""
+    for snapshot in snapshots:
+        line, summary = writer_of(snapshot), snapshot.summary
+        if line and summary is not None and line[1] == branch and chain in ("", line[0]):
+            yield snapshot, _record(summary)
+
+
+def _record(summary: Summary) -> SummaryRecord:
     return SummaryRecord(
-        chain=chain,
-        branch=branch,
         commit_id=str(summary.get("penstock.commit-id") or ""),
         kind=str(summary.get("penstock.kind") or CommitKind.APPEND.value),
         number=_number(summary.get("penstock.number"), _UNCOUNTED),
@@ -226,20 +218,6 @@ def record_of(snapshot: Snapshot) -> SummaryRecord | None:
         files=_number(summary.get("penstock.files"), 0),
         keeps_ledger=summary.get("penstock.keeps-ledger") == "true",
         ledgers=str(summary.get("penstock.ledgers") or ""),
-    )
-
-
-def landed_from(told: SummaryRecord) -> Landed:
-    """Return what a summary alone tells of a lost ledger: to be read, not continued from."""
-    return Landed(
-        chain=told.chain,
-        cluster_id=told.cluster_id,
-        generation=Generation(told.generation),
-        owner="",
-        segment=0,
-        rules_hash="",
-        offsets=stops(progress_from_json(told.progress or [])),
-        recent=((CommitId(told.commit_id), ""),),
     )
 
 
@@ -255,18 +233,6 @@ class Ancestry:
     branch: str
     snapshots: tuple[Snapshot, ...]
     complete: bool
-
-    @property
-    def sequence_min(self) -> int:
-        """Return the lowest sequence number reached, or 0 when there is no snapshot."""
-        return min((each.sequence_number or 0 for each in self.snapshots), default=0)
-
-    def own(self) -> Iterator[tuple[Snapshot, SummaryRecord]]:
-        """Walk the snapshots that a pipeline of ours made on the branch, whatever its name."""
-        for snapshot in self.snapshots:
-            told = record_of(snapshot)
-            if told is not None and told.branch == self.branch:
-                yield snapshot, told
 
 
 def ancestry_of(metadata: TableMetadata, branch: str) -> Ancestry:
@@ -293,18 +259,11 @@ def parent_of(metadata: TableMetadata, branch: str) -> int | None:
     return head_of(metadata, MAIN_BRANCH) if head is None else head
 
 
-def chain_of_key(key: str, branch: str) -> Chain:
-    """Return the chain whose ledger a property holds."""
-    return Chain(key.removeprefix(_LEDGER).removesuffix(f".{branch}"), "")
-
-
 def _number(text: Any, otherwise: int) -> int:
     return int(text) if isinstance(text, str) and text.isdecimal() else otherwise
 
 
 def _progress(text: Any) -> list[list[Any]] | None:
-    if not isinstance(text, str):
-        return None
     try:
         rows: list[list[Any]] = json.loads(text)
         progress_from_json(rows)

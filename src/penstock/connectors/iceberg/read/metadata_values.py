@@ -1,10 +1,10 @@
-"""Tells what manifests say of live data files, for comparing it with what the files hold.
+"""Reads what manifests say of live data files, to compare it with what the files hold.
 
 Invariants:
 - columns are those of the table's schema, known in files by id; within lists and maps nothing is
-  told, for no reader filters by what is said of them;
-- what the manifest list sums up of a manifest's partition values is told with each of its files;
-  how many entries it counts in a manifest is compared here, for no file can tell that;
+  read, since no reader filters by their statistics;
+- the manifest list's summary of a manifest's partition values is returned with each of its files;
+  its entry counts of a manifest are compared here, since no file holds them;
 - bounds are decoded by the type of now, or by the narrower one that a column was widened from.
 
 Source: Apache Iceberg table specification, "Data File Fields", "Appendix D: Single-value
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -30,10 +30,14 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import VoidTransform
 
 from penstock.connectors.iceberg.files.file_metadata import internal
-from penstock.connectors.iceberg.files.manifest_entries import is_live, written_in
+from penstock.connectors.iceberg.files.manifest_entries import (
+    COUNTED,
+    counts_of,
+    is_live,
+    written_in,
+)
 from penstock.connectors.iceberg.schema.partition_values import KNOWN_TRANSFORMS, transform_of
-from penstock.connectors.iceberg.schema.types import file_schema
-from penstock.core.schema import Kind
+from penstock.connectors.iceberg.schema.types import KINDS, file_schema
 from penstock.core.statistics import (
     ColumnStatistics,
     Fault,
@@ -46,32 +50,14 @@ from penstock.core.statistics import (
 )
 from penstock.ports.tables import StatedFile
 
-_KINDS: Mapping[type[iceberg.PrimitiveType], Kind] = {
-    iceberg.BooleanType: Kind.BOOLEAN,
-    iceberg.DateType: Kind.DATE,
-    iceberg.StringType: Kind.STRING,
-    iceberg.TimestampType: Kind.TIMESTAMP,
-    iceberg.TimestamptzType: Kind.TIMESTAMPTZ,
-}
 _BYTES = (iceberg.StringType, iceberg.BinaryType, iceberg.FixedType, iceberg.UUIDType)
-_BOUNDED = (
-    *_BYTES,
-    iceberg.BooleanType,
-    iceberg.IntegerType,
-    iceberg.LongType,
-    iceberg.FloatType,
-    iceberg.DoubleType,
-    iceberg.DateType,
-    iceberg.TimeType,
-    iceberg.TimestampType,
-    iceberg.TimestamptzType,
-    iceberg.DecimalType,
-)
+_BOUNDED: tuple[type[iceberg.IcebergType], ...] = (*KINDS, iceberg.FixedType, iceberg.DecimalType)
 _WIDENED: Mapping[type[iceberg.PrimitiveType], iceberg.PrimitiveType] = {
     iceberg.LongType: iceberg.IntegerType(),
     iceberg.DoubleType: iceberg.FloatType(),
 }
 _HALF_BYTES = 4
+_Leaves = Mapping[int, tuple[Leaf, iceberg.PrimitiveType]]
 
 
 def stated_files(table: Table, branch: str) -> Iterator[StatedFile | Mismatch]:
@@ -79,132 +65,99 @@ def stated_files(table: Table, branch: str) -> Iterator[StatedFile | Mismatch]:
 
     Where the manifest list counts other entries than a manifest has, a mismatch is yielded first.
     """
-    reader = _Reader(table)
+    schema = table.schema()
+    leaves = {number: (leaf, kind) for number, leaf, kind in _leaves(schema)}
+    specs = {
+        spec_id: [
+            _Field(at, each, leaves[each.source_id], schema)
+            for at, each in enumerate(spec.fields)
+            if isinstance(each.transform, KNOWN_TRANSFORMS)
+            and not isinstance(each.transform, VoidTransform)
+            and each.source_id in leaves
+        ]
+        for spec_id, spec in table.metadata.specs().items()
+    }
     head = table.metadata.snapshot_by_name(branch)
     for manifest in [] if head is None else head.manifests(table.io):
         entries = written_in(manifest, table.io)
-        yield from _miscounted(manifest, entries)
+        # The list of a table of the first format may leave the counts out.
+        for (status, what), held in counts_of(entries).items():
+            if (listed := manifest[COUNTED[status, what]]) not in (None, held):
+                kind = f"{status.name.lower()} {what}"
+                texts = (f"{listed:,} {kind}", f"{held:,} {kind}")
+                yield Mismatch(manifest.manifest_path, "", Fault.COUNTS, *texts)
         if manifest.content != manifests.ManifestContent.DATA:
             continue
         for entry in filter(is_live, entries):
-            stated = reader.statistics(entry.data_file, manifest.partitions or ())
-            yield StatedFile(stated, partial(_opened, table.io, entry.data_file.file_path))
-
-
-def _miscounted(
-    manifest: manifests.ManifestFile, entries: Sequence[manifests.ManifestEntry]
-) -> Iterator[Mismatch]:
-    """Compare the counts of the manifest list, which tables of the first format may leave out."""
-    status = manifests.ManifestEntryStatus
-    for kind, name, files, rows in (
-        (status.ADDED, "added", manifest.added_files_count, manifest.added_rows_count),
-        (status.EXISTING, "existing", manifest.existing_files_count, manifest.existing_rows_count),
-        (status.DELETED, "deleted", manifest.deleted_files_count, manifest.deleted_rows_count),
-    ):
-        there = [each.data_file.record_count for each in entries if each.status == kind]
-        for what, told, held in (("files", files, len(there)), ("rows", rows, sum(there))):
-            if told not in (None, held):
-                texts = (f"{told:,} {name} {what}", f"{held:,} {name} {what}")
-                yield Mismatch(manifest.manifest_path, "", Fault.COUNTS, *texts)
+            file, summaries = entry.data_file, manifest.partitions or ()
+            parts = tuple(each.value(file, summaries) for each in specs[file.spec_id])
+            yield StatedFile(
+                _statistics(file, leaves, parts), partial(_opened, table.io, file.file_path)
+            )
 
 
 def _opened(io: FileIO, path: str) -> Any:
     return io.new_input(path).open()
 
 
-class _Reader:
-    """Reads the data files of one table's manifests."""
-
-    def __init__(self, table: Table) -> None:
-        self._metadata = table.metadata
-        schema = table.schema()
-        self._leaves = {number: (leaf, kind) for number, leaf, kind in _leaves(schema)}
-        self._specs = {
-            spec_id: [_Field(at, each, self._leaves, schema) for at, each in enumerate(spec.fields)]
-            for spec_id, spec in self._metadata.specs().items()
-        }
-
-    def statistics(
-        self, file: manifests.DataFile, summaries: Sequence[manifests.PartitionFieldSummary]
-    ) -> FileStatistics:
-        """Translate what a manifest says of a file, and the manifest list of the manifest."""
-        columns, unreadable = [], []
-        for number, (leaf, kind) in self._leaves.items():
-            bounds: list[Value | None] = []
-            for told in (file.lower_bounds, file.upper_bounds):
-                raw = (told or {}).get(number)
-                try:
-                    bounds.append(_decoded(kind, raw))
-                except (ValueError, struct.error):
-                    unreadable.append(f"{leaf.name}: the bound {raw!r} is no {kind}")
-                    bounds.append(None)
-            counts = (file.value_counts, file.null_value_counts, file.nan_value_counts)
-            stated = [(each or {}).get(number) for each in counts]
-            if any(each is not None for each in (*stated, *bounds)):
-                columns.append(ColumnStatistics(leaf, *stated, *bounds))
-        parquet = file.file_format is manifests.FileFormat.PARQUET
-        untold = () if parquet else (f"{file.file_path}: its format is {file.file_format}",)
-        parts = (each.value(file, summaries) for each in self._specs[file.spec_id])
-        return FileStatistics(
-            file.file_path,
-            file.record_count,
-            file.file_size_in_bytes,
-            tuple(columns),
-            tuple(each for each in parts if each is not None),
-            tuple(unreadable),
-            untold,
-        )
+def _statistics(
+    file: manifests.DataFile, leaves: _Leaves, parts: tuple[PartitionValue, ...]
+) -> FileStatistics:
+    columns, unreadable = [], []
+    for number, (leaf, kind) in leaves.items():
+        raws = [(each or {}).get(number) for each in (file.lower_bounds, file.upper_bounds)]
+        bounds, wrong = _bounds(kind, raws)
+        unreadable += [f"{leaf.name}: the bound {raw!r} is no {kind}" for raw in wrong]
+        counts = (file.value_counts, file.null_value_counts, file.nan_value_counts)
+        stated = [(each or {}).get(number) for each in counts]
+        if any(each is not None for each in (*stated, *bounds)):
+            columns.append(ColumnStatistics(leaf, *stated, *bounds))
+    parquet = file.file_format is manifests.FileFormat.PARQUET
+    not_compared = () if parquet else (f"{file.file_path}: its format is {file.file_format}",)
+    return FileStatistics(
+        file.file_path,
+        file.record_count,
+        file.file_size_in_bytes,
+        tuple(columns),
+        parts,
+        tuple(unreadable),
+        not_compared,
+    )
 
 
 class _Field:
-    """One field of a partition spec: its values are derived again where its column is there."""
+    """One field of a partition spec, with its values derived again from its column."""
 
     def __init__(
         self,
         at: int,
         field: PartitionField,
-        leaves: Mapping[int, tuple[Leaf, iceberg.PrimitiveType]],
+        column: tuple[Leaf, iceberg.PrimitiveType],
         schema: Schema,
     ) -> None:
         self._at, self._name = at, field.name
-        self._leaf: Leaf | None = None
-        known = isinstance(field.transform, KNOWN_TRANSFORMS)
-        if known and not isinstance(field.transform, VoidTransform) and field.source_id in leaves:
-            self._leaf, kind = leaves[field.source_id]
-            self._type: Any = field.transform.result_type(kind)
-            as_written = file_schema(Schema(iceberg.NestedField(1, "it", kind))).field("it").type
-            self._derived = _deriving(transform_of(field, schema), as_written)
+        self._leaf, kind = column
+        self._type: Any = field.transform.result_type(kind)
+        self._transform = transform_of(field, schema)
+        found = file_schema(Schema(iceberg.NestedField(1, "it", kind))).field("it").type
+        self._written = found.storage_type if isinstance(found, pa.ExtensionType) else found
 
     def value(
         self, file: manifests.DataFile, summaries: Sequence[manifests.PartitionFieldSummary]
-    ) -> PartitionValue | None:
-        """Return what is said of the field; None where it cannot be derived again."""
-        if self._leaf is None:
-            return None
+    ) -> PartitionValue:
         value = internal(file.partition[self._at])
-        summary = _summary(self._type, summaries[self._at]) if summaries else None
+        summary = None
+        if summaries:
+            listed = summaries[self._at]
+            raws = [listed.lower_bound, listed.upper_bound]
+            bounds, _ = _bounds(self._type, raws)
+            nulls, nans = listed.contains_null, listed.contains_nan
+            summary = PartitionSummary(nulls, nans, None not in raws, *bounds)
         return PartitionValue(self._name, self._leaf, value, self._derived, summary)
 
-
-def _summary(
-    kind: iceberg.PrimitiveType, told: manifests.PartitionFieldSummary
-) -> PartitionSummary:
-    bounds: list[Value | None] = []
-    for raw in (told.lower_bound, told.upper_bound):
-        try:
-            bounds.append(_decoded(kind, raw))
-        except (ValueError, struct.error):
-            bounds.append(None)
-    is_bounded = None not in (told.lower_bound, told.upper_bound)
-    return PartitionSummary(told.contains_null, told.contains_nan, is_bounded, *bounds)
-
-
-def _deriving(
-    transform: Callable[[pa.Array], pa.Array], as_written: pa.DataType
-) -> Callable[[pa.Array], pa.Array]:
-    """Apply a transform to columns of other writers, whose types may be narrower or larger."""
-    kind = as_written.storage_type if isinstance(as_written, pa.ExtensionType) else as_written
-    return lambda column: transform(column.cast(kind, safe=False))
+    def _derived(self, column: pa.Array) -> pa.Array:
+        # Columns of other writers may be narrower or larger.
+        return self._transform(column.cast(self._written, safe=False))
 
 
 def _leaves(
@@ -222,8 +175,23 @@ def _leaves(
         if isinstance(kind, iceberg.StructType):
             yield from _leaves(kind, path)
         elif isinstance(kind, iceberg.PrimitiveType):
-            shown = _KINDS.get(type(kind))
+            shown = KINDS.get(type(kind))
             yield each.field_id, Leaf(".".join(path), path, each.field_id, shown), kind
+
+
+def _bounds(
+    kind: iceberg.PrimitiveType, raws: Sequence[bytes | None]
+) -> tuple[list[Value | None], list[bytes | None]]:
+    """Decode bounds, None for one that cannot be decoded; return those in addition."""
+    bounds: list[Value | None] = []
+    wrong = []
+    for raw in raws:
+        try:
+            bounds.append(_decoded(kind, raw))
+        except (ValueError, struct.error):
+            bounds.append(None)
+            wrong.append(raw)
+    return bounds, wrong
 
 
 def _decoded(kind: iceberg.PrimitiveType, raw: bytes | None) -> Value | None:
@@ -236,6 +204,6 @@ def _decoded(kind: iceberg.PrimitiveType, raw: bytes | None) -> Value | None:
         kind = _WIDENED[type(kind)]
     found: Any = from_bytes(kind, raw)
     if isinstance(found, float) and math.isnan(found):
-        return None  # of a writer before NaN were counted; it tells nothing
+        return None  # of a writer before NaN were counted; it means nothing
     value: Value = int(found) if isinstance(found, bool) else found
     return value

@@ -1,12 +1,16 @@
-"""Reads rows back: source coordinates for the audit and the fourth witness, what is in quarantine.
+"""Reads rows back: source coordinates for the audit and the fourth witness, where the rows of each
+live file came from, what is in quarantine.
 
 Invariants:
 - only the columns asked for are read;
-- duplicates are kept: this is what finds them.
+- duplicates are kept: this is what finds them;
+- a file's sources are left out only when its statistics prove that it holds no row asked for, and
+  are those of all its rows, whatever delete files take away: they are in the file.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,23 +20,27 @@ import pyarrow.compute as pc
 from pyiceberg import expressions as where
 from pyiceberg.expressions.literals import literal
 from pyiceberg.io.pyarrow import ArrowScan
-from pyiceberg.table import DataScan, Table
+from pyiceberg.table import DataScan, FileScanTask, Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.types import IntegerType, LongType, StringType
 
-from penstock.connectors.iceberg.files.manifests import live_entries
+from penstock.connectors.iceberg.files.manifests import all_live_entries
 from penstock.connectors.iceberg.ledger.properties import head_of, parent_of
 from penstock.core.commits import Chain
 from penstock.core.offsets import Progress
 from penstock.core.schema import SOURCE_PREFIX
 from penstock.core.serialization import progress_to_json
 from penstock.core.table_errors import no_column
+from penstock.files.sources import PLACE, source_of
+from penstock.ports.tables import FileSource
 
-COORDINATES = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
+_COORDINATES = pa.schema(
+    [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())]
+)
 _PLACE = ("topic_id", "partition", "offset")
 READ_ROWS_MAX = 100_000_000
-"""Where files that may have the rows asked for hold more, they are not read."""
-_SOURCES = tuple(f"{SOURCE_PREFIX}{name}" for name in COORDINATES.names)
+"""The limit of rows in files that may match; above it they are not read."""
+_SOURCES = tuple(f"{SOURCE_PREFIX}{name}" for name in _COORDINATES.names)
 
 
 def scan_of(table: Table, branch: str) -> DataScan | None:
@@ -56,16 +64,12 @@ class LiveData:
     """Whether the fourth witness is asked: it may read much."""
 
     def files_of(self, snapshot_id: int) -> int:
-        """Count the live files that a snapshot has added. Raises OSError."""
-        return sum(
-            entry.snapshot_id == snapshot_id for entry in live_entries(self.table, self.branch)
-        )
+        """Count the live files that a snapshot has added, also delete files. Raises OSError."""
+        live = all_live_entries(self.table, self.branch)
+        return sum(entry.snapshot_id == snapshot_id for entry in live)
 
     def rows_of(self, chain: Chain, ranges: Progress, most: int) -> int | None:
-        """Count the live rows of source ranges, no further once they are more than `most`.
-
-        None where rows do not tell: PyIceberg cannot read them, say. Raises OSError.
-        """
+        """Count the live rows of source ranges. Raises OSError."""
         scan = scan_of(self.table, self.branch) if self.rows_are_read else None
         if scan is None or (columns := _places_in(scan, chain)) is None:
             return None
@@ -94,16 +98,16 @@ def _reader(scan: DataScan, row_filter: where.BooleanExpression) -> ArrowScan:
 
 
 def _places_in(scan: DataScan, chain: Chain) -> tuple[str, ...] | None:
-    """Name the columns of topic, partition and offset, if a table has them in types that tell."""
+    """Name the columns of topic, partition and offset, if their types can identify rows."""
     columns = _PLACE if chain.is_quarantine else _SOURCES
     types = {field.name: field.field_type for field in scan.projection().fields}
     topic, partition, offset = (types.get(each) for each in columns)
-    tells = (
+    are_usable = (
         isinstance(topic, StringType)
         and isinstance(partition, IntegerType | LongType)
         and isinstance(offset, IntegerType | LongType)
     )
-    return columns if tells else None
+    return columns if are_usable else None
 
 
 def _exactly(
@@ -111,21 +115,20 @@ def _exactly(
 ) -> where.BooleanExpression:
     """Return a filter for just the rows of a few ranges.
 
-    Topics are known by what stands at `label` in a range: 0 for their ids, 2 for their names.
+    `label` is the element of a range that identifies topics: 0 for their ids, 2 for their names.
     """
     topic, partition, offset = map(where.Reference, columns)
-    found: where.BooleanExpression = where.AlwaysFalse()
-    for each in ranges:
-        found = where.Or(
-            found,
-            where.And(
-                where.EqualTo(term=topic, value=literal(each[label])),
-                where.EqualTo(term=partition, value=literal(each[1])),
-                where.GreaterThanOrEqual(term=offset, value=literal(each[3])),
-                where.LessThan(term=offset, value=literal(each[4])),
-            ),
+    within = (
+        where.And(
+            where.EqualTo(term=topic, value=literal(each[label])),
+            where.EqualTo(term=partition, value=literal(each[1])),
+            where.GreaterThanOrEqual(term=offset, value=literal(each[3])),
+            where.LessThan(term=offset, value=literal(each[4])),
         )
-    return found
+        for each in ranges
+    )
+    nothing: where.BooleanExpression = where.AlwaysFalse()
+    return functools.reduce(where.Or, within, nothing)
 
 
 def coordinates_of(
@@ -136,13 +139,13 @@ def coordinates_of(
     Raises InvalidError (P435).
     """
     if scan is None:
-        return COORDINATES.empty_table()
-    names = [columns[each] for each in COORDINATES.names]
-    require_columns(scan, name, names)
+        return _COORDINATES.empty_table()
+    names = [columns[each] for each in _COORDINATES.names]
+    _require_columns(scan, name, names)
     found = scan.select(*dict.fromkeys(names))
     if offsets is None:
         return _as_coordinates(found.to_arrow(), names)
-    rows, reader = [COORDINATES.empty_table()], _reader(found, where.AlwaysTrue())
+    rows, reader = [_COORDINATES.empty_table()], _reader(found, where.AlwaysTrue())
     for task in found.filter(_about(names[-1], offsets)).plan_files():
         each = _as_coordinates(reader.to_table([task]), names)
         rows.append(each.filter(pc.is_in(each["offset"], value_set=offsets)))
@@ -150,18 +153,63 @@ def coordinates_of(
 
 
 def _as_coordinates(read: pa.Table, names: Sequence[str]) -> pa.Table:
-    return read.select(names).rename_columns(COORDINATES.names).cast(COORDINATES)
+    return read.select(names).rename_columns(_COORDINATES.names).cast(_COORDINATES)
 
 
 def _about(column: str, offsets: pa.Array) -> where.BooleanExpression:
     """Return a filter that files without such offsets do not pass, by their bounds."""
-    bounds = pc.min_max(offsets).as_py()
-    if bounds["min"] is None:
+    least, greatest = pc.min_max(offsets).as_py().values()
+    if least is None:
         return where.AlwaysFalse()
+    term = where.Reference(column)
     return where.And(
-        where.GreaterThanOrEqual(term=where.Reference(column), value=literal(bounds["min"])),
-        where.LessThanOrEqual(term=where.Reference(column), value=literal(bounds["max"])),
+        where.GreaterThanOrEqual(term=term, value=literal(least)),
+        where.LessThanOrEqual(term=term, value=literal(greatest)),
     )
+
+
+def sources_of(
+    table: Table,
+    scan: DataScan | None,
+    name: str,
+    columns: Mapping[str, str],
+    ends: Mapping[tuple[str, int], int],
+) -> list[FileSource]:
+    """Read the source columns of files that a scan sees; none where nothing was ever landed.
+
+    Raises InvalidError (P435), OSError, ValueError.
+    """
+    if scan is None:
+        return []
+    names = [columns[each] for each in PLACE]
+    _require_columns(scan, name, names)
+    found = scan.filter(_from_offsets(names, ends)).select(*names)
+    return [
+        source_of(
+            task.file.file_path, _rows_in(table, task, names), altered=bool(task.delete_files)
+        )
+        for task in found.plan_files()
+    ]
+
+
+def _rows_in(table: Table, task: FileScanTask, names: list[str]) -> pa.Table:
+    whole = FileScanTask(task.file)
+    projected = table.schema().select(*names)
+    read = ArrowScan(table.metadata, table.io, projected, where.AlwaysTrue()).to_table([whole])
+    return _as_coordinates(read, names)
+
+
+def _from_offsets(names: list[str], ends: Mapping[tuple[str, int], int]) -> where.BooleanExpression:
+    """Return one flat filter for any number of partitions: nested ones raise RecursionError."""
+    topic, partition, offset = map(where.Reference, names)
+    if not ends:
+        return where.IsNull(term=offset)
+    wanted = where.And(
+        where.In(term=topic, literals={literal(each) for each, _ in ends}),
+        where.In(term=partition, literals={literal(number) for _, number in ends}),
+        where.GreaterThanOrEqual(term=offset, value=literal(min(ends.values()))),
+    )
+    return where.Or(wanted, where.IsNull(term=offset))
 
 
 def quarantined_in(
@@ -171,17 +219,14 @@ def quarantined_in(
 
     Raises InvalidError (P435) when the table has not the columns of a quarantine.
     """
-    if not ranges or scan is None:
-        return []
-    require_columns(scan, name, ("pipeline", "table", *_PLACE))
-    rows = scan.filter(_row_filter(chain, ranges)).select(*_PLACE).to_arrow()
     covered: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for topic_id, partition, _, start, stop in ranges:
         covered.setdefault((topic_id, partition), []).append((start, stop))
     return [
         (topic_id, partition, offset)
+        for batch in refused_in(scan, name, chain, _PLACE, ranges)
         for topic_id, partition, offset in zip(
-            *(rows.column(each).to_pylist() for each in _PLACE), strict=True
+            *(column.to_pylist() for column in batch.columns), strict=True
         )
         if any(start <= offset < stop for start, stop in covered.get((topic_id, partition), ()))
     ]
@@ -200,7 +245,7 @@ def refused_in(
     """
     if scan is None or (ranges is not None and not ranges):
         return
-    require_columns(scan, name, ("pipeline", "table", *columns))
+    _require_columns(scan, name, ("pipeline", "table", *columns))
     wanted = _of_chain(chain) if ranges is None else _row_filter(chain, ranges)
     for batch in scan.filter(wanted).select(*columns).to_arrow_batch_reader():
         yield batch.select(columns)
@@ -226,8 +271,7 @@ def _row_filter(chain: str, ranges: Sequence[Sequence[Any]]) -> where.BooleanExp
     )
 
 
-def require_columns(scan: DataScan, name: str, columns: Sequence[str]) -> None:
-    """Raise InvalidError (P435) when a table lacks a column."""
+def _require_columns(scan: DataScan, name: str, columns: Sequence[str]) -> None:
     there = set(scan.projection().column_names)
     for column in columns:
         if column not in there:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 
@@ -17,7 +16,6 @@ from penstock.connectors.iceberg.schema.partition_values import KNOWN_TRANSFORMS
 from penstock.core.table_errors import unsupported
 
 _CODECS = {"zstd", "gzip", "snappy", "lz4", "lz4_raw", "brotli", "uncompressed"}
-_CODECS_KNOWN = ", ".join(sorted(_CODECS))
 _LEVEL = "write.parquet.compression-level"
 _NUMBERS = {
     _LEVEL: (-(1 << 31), (1 << 31) - 1),  # zstd and brotli take the nearest that they know
@@ -34,7 +32,9 @@ def require_honourable(metadata: TableMetadata, name: str, branch: str) -> None:
     if str(metadata.format_version) not in _VERSIONS:
         raise unsupported(name, f"format-version {metadata.format_version}", _WHY_VERSION)
     require_properties(metadata.properties, name)
-    _require_spec(metadata.spec(), name)
+    for field in metadata.spec().fields:
+        if not isinstance(field.transform, KNOWN_TRANSFORMS):
+            raise unsupported(name, f"the partition transform {field.transform}", "it is not known")
     reference = metadata.refs.get(branch)
     if reference is not None and reference.snapshot_ref_type is not SnapshotRefType.BRANCH:
         raise unsupported(name, f"a tag named {branch}", "rows land on branches")
@@ -53,14 +53,15 @@ def require_properties(properties: Mapping[str, str], name: str) -> None:
         if key == "write.format.default" and value.lower() != "parquet":
             raise unsupported(name, f"{key}={value[:20]}", "only Parquet is written")
         if key == "write.parquet.compression-codec" and value.lower() not in _CODECS:
-            raise unsupported(name, f"{key}={value[:20]}", f"known are {_CODECS_KNOWN}")
+            raise unsupported(
+                name, f"{key}={value[:20]}", f"known are {', '.join(sorted(_CODECS))}"
+            )
         if key.startswith("write.parquet.bloom-filter-enabled.") and value.lower() == "true":
             raise unsupported(name, key, "no bloom filters are written")
     _require_numbers(properties, name)
 
 
 def _require_numbers(properties: Mapping[str, str], name: str) -> None:
-    """Raise InvalidError (P436) for a size or level that is no number, or that no writer takes."""
     gzip = properties.get("write.parquet.compression-codec", "").lower() == "gzip"
     for key in sorted(_NUMBERS.keys() & properties.keys()):
         least, most = _GZIP_LEVELS if gzip and key == _LEVEL else _NUMBERS[key]
@@ -71,9 +72,3 @@ def _require_numbers(properties: Mapping[str, str], name: str) -> None:
             raise unsupported(name, f"{key}={text[:20]}", "it is not a whole number") from error
         if not least <= number <= most:
             raise unsupported(name, f"{key}={text[:20]}", f"it must lie between {least} and {most}")
-
-
-def _require_spec(spec: PartitionSpec, name: str) -> None:
-    for field in spec.fields:
-        if not isinstance(field.transform, KNOWN_TRANSFORMS):
-            raise unsupported(name, f"the partition transform {field.transform}", "it is not known")

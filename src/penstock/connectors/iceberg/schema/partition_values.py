@@ -4,8 +4,8 @@ Invariants:
 - values are those of the Iceberg specification, in its internal form: days and microseconds as
   integers, bytes for binary, fixed and uuid, None for null;
 - a value that is rounded down to none of its type raises ValueError: Iceberg's Java library wraps
-  such numbers around, into a partition in which no filter looks for them. Records that hold one are
-  refused before (`least_values`);
+  such numbers around, into a partition that no filter searches for them. Records that hold one are
+  rejected before (`least_values`);
 - the partition of -0.0 is that of 0.0, for a filter at zero means both, and readers order the two;
   NaN have one partition, and are one object, so that a dictionary knows it again.
 
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from decimal import MAX_PREC, Context, Decimal
 from typing import Any
 
@@ -67,31 +66,27 @@ _EXACT = Context(prec=MAX_PREC)
 _Numbers = npt.NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Splitter:
-    """Splits batches of a table's rows by partition."""
+def splitter(
+    spec: PartitionSpec, schema: IcebergSchema
+) -> Callable[[pa.RecordBatch], Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]]:
+    """Return what yields the values and the rows of each partition in a batch."""
+    parts = [_part(field, schema) for field in spec.fields]
 
-    parts: tuple[tuple[tuple[int, ...], Callable[[pa.Array], pa.Array]], ...]
-
-    def __call__(self, batch: pa.RecordBatch) -> Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]:
-        """Yield the partition's values and its rows, for each partition in the batch."""
-        if not self.parts or not batch.num_rows:
-            yield (None,) * len(self.parts), batch
+    def split(batch: pa.RecordBatch) -> Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]:
+        if not parts or not batch.num_rows:
+            yield (None,) * len(parts), batch
             return
         encoded = [
             _encoded(transform(_column(batch, path))).dictionary_encode("encode")
-            for path, transform in self.parts
+            for path, transform in parts
         ]
         yield from split_rows(batch, encoded, [_known(each.dictionary) for each in encoded])
 
-
-def splitter(spec: PartitionSpec, schema: IcebergSchema) -> Splitter:
-    """Return the splitter of a partition spec."""
-    return Splitter(tuple(_part(field, schema) for field in spec.fields))
+    return split
 
 
 def least_values(spec: PartitionSpec, schema: IcebergSchema) -> dict[ColumnPath, Decimal]:
-    """Give, by path through structs, the least values of columns that truncation keeps in its type.
+    """Return, by path through structs, the least values that truncation keeps in a column's type.
 
     What is lower wraps around in Iceberg's own implementation, so that no filter finds it, or is
     more than a manifest's decimal holds. Source: `TruncateUtil`, `DecimalUtil` of Apache Iceberg.
@@ -107,13 +102,12 @@ def least_values(spec: PartitionSpec, schema: IcebergSchema) -> dict[ColumnPath,
         width = field.transform.width
         scale = kind.scale if isinstance(kind, iceberg.DecimalType) else 0
         least = Decimal(-(-lowest // width * width)).scaleb(-scale, _EXACT)
-        path = _names(schema.fields, field.source_id)
+        path = tuple(name for _, name in path_of(schema.fields, field.source_id))
         found[path] = max(least, found.get(path, least))
     return found
 
 
 def _lowest(kind: iceberg.IcebergType) -> int | None:
-    """Return the lowest number of a type, unscaled, None for types without one."""
     match kind:
         case iceberg.IntegerType():
             return -(1 << 31)
@@ -125,33 +119,25 @@ def _lowest(kind: iceberg.IcebergType) -> int | None:
             return None
 
 
-def _names(fields: Sequence[iceberg.NestedField], source: int) -> ColumnPath:
-    """Return the names of a column and of the structs that it is in, outermost first."""
-    names, below = [], fields
-    for number in _path(fields, source):
-        kind = below[number].field_type
-        names.append(below[number].name)
-        below = kind.fields if isinstance(kind, iceberg.StructType) else ()
-    return tuple(names)
-
-
 def _part(
     field: PartitionField, schema: IcebergSchema
 ) -> tuple[tuple[int, ...], Callable[[pa.Array], pa.Array]]:
-    if isinstance(field.transform, VoidTransform):
-        return (0,), _void  # its column may be dropped
-    return _path(schema.fields, field.source_id), transform_of(field, schema)
+    if isinstance(field.transform, VoidTransform):  # its column may be dropped
+        return (0,), lambda values: pa.nulls(len(values), pa.int32())
+    path = path_of(schema.fields, field.source_id)
+    return tuple(number for number, _ in path), transform_of(field, schema)
 
 
-def _path(fields: Sequence[iceberg.NestedField], source: int) -> tuple[int, ...]:
-    """Find a column by id through structs: the index at each level."""
+def path_of(fields: Sequence[iceberg.NestedField], source: int) -> tuple[tuple[int, str], ...]:
+    """Find a column by id through structs: index and name at each level; none within lists."""
     for number, field in enumerate(fields):
+        here = (number, field.name)
         if field.field_id == source:
-            return (number,)
+            return (here,)
         if isinstance(field.field_type, iceberg.StructType):
-            below = _path(field.field_type.fields, source)
+            below = path_of(field.field_type.fields, source)
             if below:
-                return (number, *below)
+                return (here, *below)
     return ()
 
 
@@ -161,7 +147,7 @@ def _column(batch: pa.RecordBatch, path: tuple[int, ...]) -> pa.Array:
 
 
 def transform_of(field: PartitionField, schema: IcebergSchema) -> Callable[[pa.Array], pa.Array]:
-    """Return what gives a column's partition values, in Iceberg's internal form."""
+    """Return the function that computes a column's partition values, in Iceberg's internal form."""
     transform, source = field.transform, schema.find_field(field.source_id).field_type
     match transform:
         case IdentityTransform():
@@ -180,10 +166,6 @@ def transform_of(field: PartitionField, schema: IcebergSchema) -> Callable[[pa.A
         case _:
             one = transform.transform(source)
             return lambda values: _one_by_one(values, one)
-
-
-def _void(values: pa.Array) -> pa.Array:
-    return pa.nulls(len(values), pa.int32())
 
 
 def _internal(values: pa.Array) -> pa.Array:
@@ -209,14 +191,9 @@ def _known(distinct: pa.Array) -> list[Any]:
 
 
 def _longs(values: pa.Array) -> tuple[_Numbers, _Numbers]:
-    """Return values as 64-bit integers, and where they are null."""
     numbers = _internal(values).cast(pa.int64())
-    return pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False), _nulls(values)
-
-
-def _nulls(values: pa.Array) -> _Numbers:
-    nulls: _Numbers = values.is_null().to_numpy(zero_copy_only=False)
-    return nulls
+    nulls = values.is_null().to_numpy(zero_copy_only=False)
+    return pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False), nulls
 
 
 def _of_time(transform: Transform[Any, Any], values: pa.Array) -> pa.Array:
@@ -268,7 +245,6 @@ def _rotated(words: _Numbers, bits: int) -> _Numbers:
 def _one_by_one(
     values: pa.Array, transform: Callable[[Any], Any], kind: pa.DataType | None = None
 ) -> pa.Array:
-    """Apply a transform to each distinct value once."""
     encoded = _encoded(_internal(values)).dictionary_encode("encode")
     distinct = pa.array([transform(each) for each in encoded.dictionary.to_pylist()], kind)
     return distinct.take(encoded.indices)

@@ -5,7 +5,8 @@ Invariants:
 - what has no equal on the other side is refused by name, never replaced;
 - the Arrow schema of files carries field ids, so a rename later does not lose a column.
 
-Source: Apache Iceberg table specification, "Schemas and Data Types" and "Parquet".
+Source: Apache Iceberg table specification, "Schemas and Data Types", "Schema Evolution" and
+"Parquet".
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema as IcebergSchema
+from pyiceberg.table.metadata import TableMetadata
 
 from penstock.connectors.iceberg.schema.reserved_names import RESERVED
 from penstock.core.errors import InvalidError
@@ -48,6 +50,10 @@ _TYPES: dict[Kind, tuple[iceberg.PrimitiveType, pa.DataType]] = {
     Kind.TIMESTAMPTZ: (iceberg.TimestamptzType(), pa.timestamp("us", tz="UTC")),
 }
 _ARROW = dict(_TYPES.values())
+KINDS: dict[type[iceberg.PrimitiveType], Kind] = {
+    type(each): kind for kind, (each, _) in _TYPES.items()
+}
+"""Our kinds by Iceberg's types, but for those that have parameters."""
 
 
 def to_iceberg(schema: Schema) -> IcebergSchema:
@@ -75,21 +81,20 @@ def file_schema(schema: IcebergSchema) -> pa.Schema:
     return pa.schema([_arrow_field(field) for field in schema.fields])
 
 
-def widened(schema: IcebergSchema, wide: Schema, last_id: int) -> tuple[IcebergSchema, int]:
-    """Return a schema with the columns of a wider one, and the last id it gave to a new column.
+def widened(metadata: TableMetadata, wide: Schema) -> IcebergSchema:
+    """Return the next schema of a table, with the columns of a wider one.
 
-    Columns that are there keep their ids, documentation and defaults.
+    Existing columns keep their ids, documentation and defaults.
     Raises InvalidError (P435) for types and names that Iceberg cannot hold.
     """
     _check_names(wide, "")
-    ids = itertools.count(last_id + 1)
-    fields = _widened_fields(schema.as_struct(), wide, "", ids)
-    found = IcebergSchema(
-        *fields,
-        schema_id=schema.schema_id + 1,
+    schema = metadata.schema()
+    ids = itertools.count(metadata.last_column_id + 1)
+    return IcebergSchema(
+        *_widened_fields(schema.as_struct(), wide, "", ids),
+        schema_id=max(each.schema_id for each in metadata.schemas) + 1,
         identifier_field_ids=schema.identifier_field_ids,
     )
-    return found, max(found.highest_field_id, last_id)
 
 
 def _widened_fields(
@@ -123,11 +128,6 @@ def _widened_type(
             return old.model_copy(update={"value_type": made, "value_required": required})
         case _:
             return _iceberg_type(wide, path, ids)
-
-
-def field_ids(schema: IcebergSchema) -> frozenset[int]:
-    """List the ids of all columns, nested ones too."""
-    return frozenset(schema.field_ids)
 
 
 def _check_names(struct: Struct, path: str) -> None:
@@ -176,11 +176,8 @@ def _iceberg_type(type_: Type, path: str, ids: Iterator[int]) -> iceberg.Iceberg
             return iceberg.FixedType(type_.length)
         case Kind() if type_ in _TYPES:
             return _TYPES[type_][0]
-    raise InvalidError(
-        f"the column {path} has the type {type_}, which Iceberg cannot hold",
-        code="P435",
-        hint="give the column a type under schema.hints",
-    )
+    fact = f"the column {path} has the type {type_}, which Iceberg cannot hold"
+    raise InvalidError(fact, code="P435", hint="give the column a type under schema.hints")
 
 
 def _core_field(field: iceberg.NestedField, table: str, path: str) -> Field:
@@ -201,11 +198,9 @@ def _core_type(type_: iceberg.IcebergType, table: str, path: str) -> Type:
         case _:
             found = scalar_type(str(type_))  # both write types as the specification does
     if found is None:
-        raise InvalidError(
-            f"the column {path} of {table} has the type {type_}, which Penstock cannot write",
-            code="P435",
-            hint="leave the column out of the table, or land into another one",
-        )
+        fact = f"the column {path} of {table} has the type {type_}, which Penstock cannot write"
+        hint = "leave the column out of the table, or land into another one"
+        raise InvalidError(fact, code="P435", hint=hint)
     return found
 
 

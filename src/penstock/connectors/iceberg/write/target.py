@@ -1,9 +1,9 @@
-"""What a worker has to know of a table, as versioned JSON: no catalog, no secret of ours.
+"""The part of a table that a worker needs, as versioned JSON: no catalog, no secret of ours.
 
 Invariants:
-- reading back what was written gives an equal value; a newer version is refused;
-- storage settings are those of `storage`: in the place of a credential stands the reference that
-  the spec has, or what the catalog lent for this table, which ends soon (protocol.md 8).
+- reading back what was written returns an equal value; a newer version is rejected;
+- storage settings are those of `storage`: a credential is replaced by the reference that the spec
+  has, or by what the catalog lent for this table, which ends soon (protocol.md 8).
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table import TableProperties
 
-from penstock.connectors.iceberg.io.credentials import Credential, opened, shared
+from penstock.connectors.iceberg.io.credentials import Credential, shared
 from penstock.core.table_errors import no_target, require_target_version
 from penstock.files import ParquetOptions
-from penstock.ports.runtime import Secrets
 
 TARGET_VERSION = 2
 
@@ -51,10 +50,6 @@ class Target:
     lent: Mapping[str, str] = field(repr=False)
     of_catalog: ParquetOptions
 
-    def opened(self, secrets: Secrets) -> dict[str, str]:
-        """Return the storage settings with credentials. Raises InvalidError."""
-        return opened(self.storage, self.lent, secrets)
-
     def options(self) -> ParquetOptions:
         """Return the Parquet settings: the table's properties first, then the catalog's sizes.
 
@@ -64,10 +59,12 @@ class Target:
         level = self._number(TableProperties.PARQUET_COMPRESSION_LEVEL)
         group = self._number(TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES)
         size = self._number(TableProperties.WRITE_TARGET_FILE_SIZE_BYTES)
+        if level is None and codec == "zstd":
+            level = 1
         return replace(
             self.of_catalog,
             compression=_CODECS.get(codec, codec),
-            compression_level=level if level is not None else _level(codec),
+            compression_level=level,
             row_group_bytes=group or self.of_catalog.row_group_bytes,
             target_file_bytes=size or self.of_catalog.target_file_bytes,
         )
@@ -80,7 +77,7 @@ class Target:
 def target_of(
     name: str, table: IcebergTable, own: Mapping[str, Credential], options: ParquetOptions
 ) -> str:
-    """Write the target of a table as it stands now."""
+    """Write the target of a table as it is now."""
     metadata = table.metadata
     storage, lent = shared(table.io.properties, own)
     data = {
@@ -133,7 +130,3 @@ def target_from_json(text: str) -> Target:
         )
     except (ValueError, KeyError, TypeError, pydantic.ValidationError) as error:
         raise no_target("Iceberg", error) from error
-
-
-def _level(codec: str) -> int | None:
-    return 1 if codec == "zstd" else None

@@ -12,19 +12,23 @@ from __future__ import annotations
 import functools
 import secrets
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table.locations import load_location_provider
 
 from penstock.connectors.iceberg.files.file_metadata import Describer
+from penstock.connectors.iceberg.io.credentials import opened
 from penstock.connectors.iceberg.schema.partition_values import splitter
 from penstock.connectors.iceberg.schema.types import file_schema
 from penstock.connectors.iceberg.write.target import target_from_json
 from penstock.core.commits import DataFile
 from penstock.files import PartitionedParquetWriter
 from penstock.ports.runtime import Observer, Secrets
+
+if TYPE_CHECKING:
+    from penstock.ports.writers import Places
 
 _RANDOM_BYTES = 8
 
@@ -35,13 +39,15 @@ class IcebergWriter:
     Raises InvalidError when the target asks for what cannot be honoured.
     """
 
-    def __init__(self, target: str, *, prefix: str, observer: Observer, secrets: Secrets) -> None:
+    def __init__(
+        self, target: str, *, prefix: str, observer: Observer, secrets: Secrets, places: bool
+    ) -> None:
         assert "/" not in prefix, f"a file's name cannot begin with {prefix!r}"
         self._text = target
         self._target = target_from_json(target)
         self._prefix = prefix.rstrip("-")
         self._schema = file_schema(self._target.schema)
-        self._io = PyArrowFileIO(self._target.opened(secrets))
+        self._io = PyArrowFileIO(opened(self._target.storage, self._target.lent, secrets))
         self._places = load_location_provider(self._target.location, dict(self._target.properties))
         self._uris: dict[str, str] = {}
         scheme, netloc, _ = PyArrowFileIO.parse_location(self._places.new_data_location("x"))
@@ -52,10 +58,11 @@ class IcebergWriter:
             partition_of=splitter(self._target.spec, self._target.schema),
             options=self._target.options(),
             observer=observer,
+            places=places,
         )
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Take rows whose columns are the schema's, in its order. Raises UnavailableError."""
+        """Take rows with the columns of the schema, in its order. Raises UnavailableError."""
         assert rows.schema.names == self._schema.names, (
             f"columns {rows.schema.names} are not the table's {self._schema.names}"
         )
@@ -65,6 +72,10 @@ class IcebergWriter:
         """Finish all files and describe them. Raises UnavailableError."""
         known = _describer(self._text)
         return [known.described(self._uris[each.path], each) for each in self._writer.close()]
+
+    def places(self) -> Places:
+        """Return, once closed, where each row went, if that was asked for."""
+        return self._writer.places()
 
     def abandon(self) -> None:
         """Let go of open files without finishing them; deletes nothing."""
@@ -81,6 +92,5 @@ class IcebergWriter:
 
 @functools.lru_cache(maxsize=64)
 def _describer(target: str) -> Describer:
-    """Prepare statistics for a table, kept for the targets seen last."""
     read = target_from_json(target)
     return Describer(read.schema, read.spec, read.properties)

@@ -2,11 +2,14 @@
 
 Invariants:
 - a range ends by position: transaction markers, aborted records and compacted offsets move the
-  position without giving a record;
-- no position is ever reset by the client: out of range is an error, told with the exact range;
+  position without a record;
+- no position is ever reset by the client: out of range is an error, reported with the exact range;
 - one consumer a reader, made when first needed, in the process that uses it, kept over tasks; it is
   in no group and stores no offsets;
-- memory is bounded by the size of a batch and the client's queue, whatever the range.
+- memory is bounded by the size of a batch and the client's queue, whatever the range;
+- per message only its own accessors are called, each mapped over the whole list in C: this is the
+  hottest loop of a worker outside the decoder;
+- the client cannot return headers with names that are not UTF-8: the list is null.
 """
 
 from __future__ import annotations
@@ -15,14 +18,24 @@ import os
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from penstock.connectors.kafka import errors
-from penstock.connectors.kafka.columns import Gathered
+from penstock.connectors.kafka.columns import (
+    BATCH_BYTES,
+    BATCH_RECORDS,
+    HEADERS,
+    PLAIN,
+    WITH_HEADERS,
+    times_of,
+)
 from penstock.connectors.kafka.settings import KafkaSettings
 from penstock.core.errors import PenstockError
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
@@ -51,8 +64,50 @@ CLIENT: dict[str, str | int | bool] = {
     "topic.metadata.propagation.max.ms": 5_000,
     "max.poll.interval.ms": 86_400_000,
 }
-# The client looks for the coordinator of the group that it is never going to join.
+# The client asks for the coordinator of the group that it is never going to join.
 PASSED_OVER = {"GROUP_AUTHORIZATION_FAILED", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"}
+
+
+@dataclass(slots=True)
+class Gathered:
+    """Messages gathered for one batch, in order."""
+
+    messages: list[Any] = field(default_factory=list)
+    size_bytes: int = 0
+
+    def add(self, messages: Sequence[Any]) -> None:
+        """Take messages that follow the ones gathered."""
+        self.messages += messages
+        self.size_bytes += sum(map(len, messages))
+
+    def full(self) -> bool:
+        """Return whether this is enough for one batch."""
+        return len(self.messages) >= BATCH_RECORDS or self.size_bytes >= BATCH_BYTES
+
+    def leader_epoch(self, reached: Offset) -> int | None:
+        """Return the leader epoch of the message just before a position, or None.
+
+        Between the last message and the position lies what the client does not show: markers, maybe
+        of a later leader.
+        """
+        if not self.messages or self.messages[-1].offset() + 1 != reached:
+            return None
+        epoch = self.messages[-1].leader_epoch()
+        return None if epoch is None or epoch < 0 else epoch
+
+    def batch(self, *, headers: bool) -> pa.RecordBatch:
+        """Return what was gathered as one batch."""
+        messages = self.messages
+        times = chain.from_iterable(map(Message.timestamp, messages))  # a type and a time for each
+        columns = [
+            pa.array(map(Message.offset, messages), pa.int64(), size=len(messages)),
+            times_of(np.fromiter(times, np.int64, count=2 * len(messages))[1::2]),
+            pa.array(list(map(Message.key, messages)), pa.binary()),
+            pa.array(list(map(Message.value, messages)), pa.binary()),
+        ]
+        if headers:
+            columns.append(pa.array([_headers_of(message) for message in messages], HEADERS))
+        return pa.RecordBatch.from_arrays(columns, schema=WITH_HEADERS if headers else PLAIN)
 
 
 class KafkaReader:
@@ -92,9 +147,8 @@ class KafkaReader:
                 while reading.goes_on() and not gathered.full():
                     self._consume(consumer, reading, gathered)
                 if reading.position > before:
-                    batch = gathered.batch(headers=headers)
                     epoch = gathered.leader_epoch(reading.position)
-                    yield Fetched(batch, reading.position, epoch)
+                    yield Fetched(gathered.batch(headers=headers), reading.position, epoch)
                     assert mine == self._readings, "a reader reads one range at a time"
         finally:
             if mine == self._readings:
@@ -120,9 +174,10 @@ class KafkaReader:
         return self._consumer
 
     def _consume(self, consumer: Consumer, reading: _Reading, gathered: Gathered) -> None:
-        """Take what is there; wait, but not long, when nothing is."""
+        """Take the messages that have arrived; wait briefly when there are none."""
         wanted = min(CONSUME_RECORDS, reading.stop - reading.position)
-        messages = consumer.consume(wanted, 0) or consumer.consume(1, reading.patience())
+        patience = max(0.0, min(LOOK_UP_SECONDS, reading.deadline - time.monotonic()))
+        messages = consumer.consume(wanted, 0) or consumer.consume(1, patience)
         if not messages:
             self._bear_silence(reading)
             return
@@ -130,14 +185,12 @@ class KafkaReader:
         failed = [message for message in messages if message.error() is not None]
         if failed:
             messages = [message for message in messages if message.error() is None]
-        inside = reading.within(messages)
-        if inside:
-            gathered.add(inside)
+        gathered.add(reading.within(messages))
         for message in failed:
             self._suffer(consumer, reading, message)
 
     def _suffer(self, consumer: Consumer, reading: _Reading, message: Message) -> None:
-        """Move to the end of the partition, pass over what is no trouble of ours, or raise."""
+        """Move to the end of the partition, pass over harmless errors, or raise."""
         error = message.error()
         name = error.name()
         if name == "_PARTITION_EOF":
@@ -149,14 +202,15 @@ class KafkaReader:
 
     def _bear_silence(self, reading: _Reading) -> None:
         """Raise when the silence has a reason that will not pass, or has lasted too long."""
-        reason = self._heard.first(errors.NO_TOPIC | errors.AUTHORIZATION, about=reading.place)
+        place = f"{reading.at.topic} [{reading.at.partition}]:"  # as the client names it
+        reason = self._heard.first(errors.NO_TOPIC | errors.AUTHORIZATION, about=place)
         if reason is None:
             reason = self._heard.reason(time.monotonic() - reading.heard_at)
         if reason is not None:
             raise self._translated(reason, reading)
 
     def _out_of_range(self, consumer: Consumer, reading: _Reading, error: Any) -> PenstockError:
-        """Find out why a position cannot be read: deleted before it, or cut off behind it."""
+        """Find out why a position cannot be read: deleted before it, or truncated after it."""
         at, position = reading.at, reading.position
         place = ClientPartition(at.topic, at.partition)
         try:
@@ -175,7 +229,7 @@ class KafkaReader:
 
 @dataclass(slots=True)
 class _Reading:
-    """How far one range has been read."""
+    """The progress of one range."""
 
     at: TopicPartition
     stop: Offset
@@ -183,25 +237,14 @@ class _Reading:
     position: Offset
     heard_at: float
 
-    @property
-    def place(self) -> str:
-        """Name the partition as the client does in what it has to say about it."""
-        return f"{self.at.topic} [{self.at.partition}]:"
-
     def goes_on(self) -> bool:
-        """Return whether there is more of the range, and time for it."""
         return self.position < self.stop and time.monotonic() < self.deadline
 
-    def patience(self) -> float:
-        """Return the seconds to wait for a message."""
-        return max(0.0, min(LOOK_UP_SECONDS, self.deadline - time.monotonic()))
-
     def move_to(self, offset: int) -> None:
-        """Move forward to a position, at most to the end of the range."""
         self.position = max(self.position, Offset(min(offset, self.stop)))
 
     def within(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Return the messages that belong to the range, and move behind them."""
+        """Return the messages that belong to the range, and move after them."""
         if not messages:
             return messages
         first, last = messages[0], messages[-1]
@@ -211,3 +254,10 @@ class _Reading:
         if last.offset() < self.stop:
             return messages
         return messages[: bisect_left(messages, self.stop, key=Message.offset)]
+
+
+def _headers_of(message: Any) -> list[tuple[str, bytes | None]] | None:
+    try:
+        return message.headers() or []
+    except (SystemError, UnicodeDecodeError):  # the former is how the client's C code says it
+        return None

@@ -1,3 +1,1 @@
-"""Ranges of partitions read over Kafka's own protocol, split into columns without an object per
-record.
-"""
+"""Ranges of partitions read over Kafka's own protocol, in columns, with no object per record."""

@@ -1,10 +1,7 @@
 """One connection with one broker: a request, its answer, and nothing in between.
 
-kafka-python gives the messages of Kafka's protocol and the exchanges of SASL, Python's `ssl` the
-encryption; this file moves the bytes. Reading is blocking, into one buffer that is used again.
-
 Invariants:
-- whatever fails is an UnfitError, and then the connection is closed: it is never used again;
+- whatever fails is an FallbackError, and then the connection is closed: it is never used again;
 - a connection has at most one request under way, and its answer is read or the connection closed;
 - secrets are in no error.
 
@@ -16,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import math
 import socket
 import ssl
 import struct
@@ -36,27 +34,18 @@ KEPT_BYTES_MAX = 16 << 20
 HEADER_BYTES_MAX = 1024
 VERSIONS_REQUEST = 3  # brokers since 2.4; an older one answers otherwise and is left to librdkafka
 SESSION_SHARE = 0.8
-"""Of a SASL session's life, after which the connection is made anew (KIP-368)."""
+"""The share of a SASL session's life after which the connection is replaced (KIP-368)."""
 
 logging.getLogger("kafka").addHandler(logging.NullHandler())
 
-
-_NOT_UNDERSTOOD = (
-    OSError,
-    KafkaError,
-    ValueError,
-    TypeError,
-    KeyError,
-    IndexError,
-    struct.error,
-)
+_NOT_UNDERSTOOD = (OSError, KafkaError, ValueError, TypeError, LookupError, struct.error)
 
 
-class UnfitError(Exception):
-    """What the columnar reader does not do: it is left to the librdkafka reader.
+class FallbackError(Exception):
+    """Something that the columnar reader does not support: the librdkafka reader takes over.
 
-    `lasting` tells that trying again soon would be in vain, `lost` that a connection that had been
-    made was lost, and another may do.
+    `lasting`: trying again soon would be in vain; `lost`: a connection that had been made was lost,
+    and another may do.
     """
 
     def __init__(self, reason: str, *, lasting: bool = False, lost: bool = False) -> None:
@@ -66,7 +55,10 @@ class UnfitError(Exception):
 
 
 class Wire:
-    """A connection, ready for requests once made. Raises UnfitError from every method."""
+    """A connection, ready for requests once made. Raises FallbackError from every method.
+
+    `features` are the levels that the cluster has finalized, by name (KIP-584).
+    """
 
     def __init__(
         self,
@@ -76,37 +68,37 @@ class Wire:
         sasl: Mapping[str, str],
         patience_seconds: float = ANSWER_SECONDS_MAX,
     ) -> None:
-        self.broken = False
         self._patience_seconds = patience_seconds
         self.pending: Any = None
         self._number = 0
         self._buffer = bytearray()
         self._versions: dict[int, tuple[int, int]] = {}
-        self._stale_at: float | None = None
+        self.features: dict[str, int] = {}
+        self._fresh_until = math.inf
         with self._failing(f"no connection with {address[0]}:{address[1]}", lasting=True):
             self._socket = _connected(address, tls)
         try:
             self._introduce(address[0], sasl)
-        except UnfitError as error:
-            raise UnfitError(str(error), lasting=True) from error
+        except FallbackError as error:
+            raise FallbackError(str(error), lasting=True) from error
 
     @property
     def fresh(self) -> bool:
         """Return whether it can be used for a new request."""
-        return not self.broken and (self._stale_at is None or time.monotonic() < self._stale_at)
+        return time.monotonic() < self._fresh_until
 
     def version(self, request: Any, wanted_max: int) -> int:
         """Return the version of a request that both sides know, at most the one wanted."""
         low, high = self._versions.get(request.API_KEY, (0, -1))
         version = min(high, wanted_max)
         if version < max(low, request.valid_versions[0]):
-            raise UnfitError(
+            raise FallbackError(
                 f"the broker has no version of {request.name} that we know", lasting=True
             )
         return version
 
     def ask(self, request: Any, version: int) -> Any:
-        """Send a request and give its answer."""
+        """Send a request and return its response."""
         self.send(request, version)
         return self.answer(time.monotonic() + self._patience_seconds)
 
@@ -134,8 +126,8 @@ class Wire:
             return kind.decode(frame[head.tell() :])
 
     def close(self) -> None:
-        """Close it; it is broken from then on."""
-        self.broken = True
+        """Close it; it is not fresh from then on."""
+        self._fresh_until = 0.0
         with contextlib.suppress(OSError, AttributeError):
             self._socket.close()
 
@@ -161,12 +153,17 @@ class Wire:
 
     def _introduce(self, host: str, sasl: Mapping[str, str]) -> None:
         request = ApiVersionsRequest(client_software_name="penstock", client_software_version="0")
-        told = self.ask(request, VERSIONS_REQUEST)
-        if told.error_code:
+        answer = self.ask(request, VERSIONS_REQUEST)
+        if answer.error_code:
             self.close()
-            raise UnfitError(f"the broker does not report its versions (error {told.error_code})")
+            raise FallbackError(
+                f"the broker does not report its versions (error {answer.error_code})"
+            )
         self._versions = {
-            each.api_key: (each.min_version, each.max_version) for each in told.api_keys
+            each.api_key: (each.min_version, each.max_version) for each in answer.api_keys
+        }
+        self.features = {
+            each.name: each.max_version_level for each in answer.finalized_features or ()
         }
         if sasl:
             self._authenticate(host, sasl)
@@ -187,7 +184,7 @@ class Wire:
                 raise ValueError("the exchange did not end well")
             if answer.session_lifetime_ms > 0:
                 life = answer.session_lifetime_ms / 1000 * SESSION_SHARE
-                self._stale_at = time.monotonic() + life
+                self._fresh_until = time.monotonic() + life
 
     @contextlib.contextmanager
     def _failing(self, what: str, *, lasting: bool = False) -> Iterator[None]:
@@ -197,7 +194,7 @@ class Wire:
         except _NOT_UNDERSTOOD as error:
             self.close()
             kind = type(error).__name__
-            raise UnfitError(f"{what}: {kind}", lasting=lasting, lost=not lasting) from error
+            raise FallbackError(f"{what}: {kind}", lasting=lasting, lost=not lasting) from error
         except BaseException:  # half an answer may have been read
             self.close()
             raise

@@ -1,11 +1,11 @@
-"""Which security protocol a broker's port speaks: asked when a connection did not come about.
+"""Detects the security protocol of a broker's port, after a connection has failed.
 
-With the wrong one nobody says what is wrong: brokers close the connection or wait for more, and
-librdkafka tells of a broker that is down, or of a refused user.
+With the wrong one no side reports the cause: brokers close the connection or wait for more, and
+librdkafka reports a broker that is down, or a refused user.
 
 Invariants:
 - it is asked without our user, password or certificate: none goes to a port of another protocol;
-- what is not clear is not told.
+- what is not clear is not reported.
 
 Source: KIP-35 (ApiVersions is answered before authentication); Kafka, "Security Overview".
 """
@@ -18,7 +18,7 @@ import ssl
 from kafka.protocol.metadata import MetadataRequest
 
 from penstock.connectors.kafka.native.brokers import METADATA_VERSION, addresses
-from penstock.connectors.kafka.native.connection import UnfitError, Wire
+from penstock.connectors.kafka.native.connection import FallbackError, Wire
 from penstock.connectors.kafka.settings import KafkaSettings
 from penstock.core.errors import InvalidError
 
@@ -32,51 +32,44 @@ _MEANS = {
 
 
 def mismatch(settings: KafkaSettings) -> InvalidError | None:
-    """Return the error of a spec whose protocol is not the brokers', where that can be told."""
+    """Return the error of a spec with another protocol than the brokers', if that is clear."""
     asked = settings.client["security.protocol"].lower()
-    with contextlib.suppress(UnfitError):
+    with contextlib.suppress(FallbackError):
         for address in addresses(settings.brokers, asked):
             spoken = protocol_of(address)
-            if spoken is None:
-                continue
-            return None if spoken == asked else _other_protocol(address, spoken, asked)
+            if spoken == asked:
+                return None
+            if spoken is not None:
+                host, port = address
+                return InvalidError(
+                    f"the broker at {host}:{port} speaks {spoken} ({_MEANS[spoken]}), and"
+                    f" kafka.security says {asked} ({_MEANS[asked]})",
+                    code="P193",
+                    hint=f"write  protocol: {spoken}  under kafka.security, or name in"
+                    f" kafka.brokers the port that speaks {asked}",
+                )
     return None
 
 
 def protocol_of(address: tuple[str, int]) -> str | None:
     """Return the protocol that a port speaks, or None where none of the four is seen."""
-    for tls, name in ((None, "plaintext"), (_any_certificate(), "ssl")):
-        with contextlib.suppress(UnfitError):
+    any_certificate = ssl.create_default_context()
+    any_certificate.check_hostname = False
+    any_certificate.verify_mode = ssl.CERT_NONE  # no secret is sent to it, nothing of it is trusted
+    for tls, name in ((None, "plaintext"), (any_certificate, "ssl")):
+        with contextlib.suppress(FallbackError):
             wire = Wire(address, tls=tls, sasl={}, patience_seconds=PATIENCE_SECONDS)
             return _with_or_without_sasl(wire, name)
     return None
 
 
 def _with_or_without_sasl(wire: Wire, name: str) -> str | None:
-    """Ask for more than versions: a port that wants to know first who asks closes."""
+    """Ask for more than versions: a port that wants a login first closes the connection."""
     request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
     try:
         wire.ask(request, wire.version(request, METADATA_VERSION))
-    except UnfitError as error:
+    except FallbackError as error:
         return f"sasl_{name}" if isinstance(error.__cause__, ConnectionError) else None
     finally:
         wire.close()
     return name
-
-
-def _any_certificate() -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # nothing is told to it, and nothing of it is believed
-    return context
-
-
-def _other_protocol(address: tuple[str, int], spoken: str, asked: str) -> InvalidError:
-    host, port = address
-    return InvalidError(
-        f"the broker at {host}:{port} speaks {spoken} ({_MEANS[spoken]}), and kafka.security says"
-        f" {asked} ({_MEANS[asked]})",
-        code="P193",
-        hint=f"write  protocol: {spoken}  under kafka.security, or name in kafka.brokers the port"
-        f" that speaks {asked}",
-    )

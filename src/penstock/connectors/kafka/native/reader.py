@@ -1,16 +1,14 @@
-"""Read ranges of partitions on a worker, in columns: Kafka's answers are split, not taken apart.
-
-What is plain is read here. Whatever is not (an older message format, an error of a broker, a log
-that was cut, brokers that do not answer, settings that only librdkafka knows) is left to the
-librdkafka reader from the position that was reached: it reads it, or tells what is wrong.
+"""Read ranges of partitions on a worker, in columns: Kafka's answers are split, not decoded singly.
 
 Invariants:
+- whatever is not plain is left to the librdkafka reader from the position that was reached: it
+  reads it, or reports what is wrong;
 - a range ends by position, as with the other reader, and both pass the same contract suite;
 - before a partition is read, and whenever its leader changed, the broker is asked whether its log
   is still the one that was read (KIP-320);
 - where brokers fetch by topic id (3.1 and newer), nothing is read here of a topic that was created
   anew under the old name;
-- an answer counts only for the very request that this range sent, and only behind what was read;
+- an answer counts only for the very request that this range sent, and only after what was read;
 - memory is bounded by one answer of a broker, at most `FETCH_BYTES` or one batch of the log as it
   is compressed, and by one gathered batch.
 
@@ -24,7 +22,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.consumer import FetchRequest, OffsetForLeaderEpochRequest
@@ -32,8 +30,8 @@ from kafka.protocol.consumer import FetchRequest, OffsetForLeaderEpochRequest
 from penstock.connectors.kafka.errors import replaced, used_after_fork
 from penstock.connectors.kafka.librdkafka.reader import KafkaReader
 from penstock.connectors.kafka.native.batch_builder import GatheredBatches
-from penstock.connectors.kafka.native.brokers import NO_ID, Brokers, Leader, only, topic_id_of
-from penstock.connectors.kafka.native.connection import ANSWER_SECONDS_MAX, UnfitError, Wire
+from penstock.connectors.kafka.native.brokers import NO_ID, Brokers, Leader, only
+from penstock.connectors.kafka.native.connection import ANSWER_SECONDS_MAX, FallbackError, Wire
 from penstock.connectors.kafka.native.record_batches import RecordBatch, committed, headers_of
 from penstock.connectors.kafka.settings import KafkaSettings
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
@@ -49,7 +47,7 @@ WAIT_SECONDS = 0.25
 GRACE_SECONDS = 0.25
 """An answer that is due at the deadline may still come, so that the connection can be kept."""
 PROPAGATION_SECONDS = 5.0
-"""How long brokers may still tell of a topic's former life."""
+"""How long brokers may still report a topic's former incarnation."""
 REST_SECONDS = 60.0
 """How long librdkafka reads alone after brokers could not be reached, or refused us."""
 AGAIN_SECONDS = 0.1
@@ -59,7 +57,7 @@ CONSUMER = -1
 NONE = 0
 CONNECTION_LOST = -1
 MOVED = {CONNECTION_LOST, 3, 5, 6, 9, 56, 74, 75, 76, 78, 100, 103}
-"""Errors after which the leader is looked up anew: a lost connection; unknown topic, partition or
+"""Errors after which the leader is looked up again: a lost connection; unknown topic, partition or
 id; not the leader; no replica; storage; epochs fenced or unknown; offsets not available yet."""
 LEFT_MAX = 100
 
@@ -93,20 +91,26 @@ class ColumnarReader:
     ) -> Iterator[Fetched]:
         """Yield a range's committed records. Raises InvalidError (P205): another topic."""
         if not covered.count:
-            yield from GatheredBatches().taken(covered, covered.stop, epoch=None, headers=headers)
+            gathered = GatheredBatches(headers=headers)
+            yield from gathered.taken(covered, covered.stop, epoch=None)
             return
-        self._check_process()
+        if self._process is None:
+            self._process = os.getpid()
+        if self._process != os.getpid():
+            raise used_after_fork()
         self._readings += 1
         mine, given, epoch = self._readings, covered.start, leader_epoch
+        reading = _Reading(
+            self._brokers, self._settings, at, covered, deadline, self._sizes, given, epoch
+        )
         try:
             self._check_rest()
-            reading = _Reading(self._brokers, self._settings, at, covered, deadline, epoch)
-            for fetched in reading.fetches(self._sizes, headers=headers):
+            for fetched in reading.fetches(headers=headers):
                 given = fetched.reached
                 epoch = fetched.leader_epoch
                 yield fetched
                 assert mine == self._readings, "a reader reads one range at a time"
-        except UnfitError as error:
+        except FallbackError as error:
             self._leave(at, error)
         else:
             return
@@ -121,18 +125,12 @@ class ColumnarReader:
             self._brokers.forget()
         self._other.close()
 
-    def _check_process(self) -> None:
-        if self._process is None:
-            self._process = os.getpid()
-        if self._process != os.getpid():
-            raise used_after_fork()
-
     def _check_rest(self) -> None:
         if time.monotonic() < self._rest_until:
-            raise UnfitError("the brokers were out of reach a moment ago")
+            raise FallbackError("the brokers were out of reach a moment ago")
 
-    def _leave(self, at: TopicPartition, error: UnfitError) -> None:
-        """Note why the rest of a range is left to librdkafka; a reason is told once."""
+    def _leave(self, at: TopicPartition, error: FallbackError) -> None:
+        """Note why the rest of a range is left to librdkafka; a reason is reported once."""
         self._brokers.forget()
         if error.lasting:
             self._rest_until = time.monotonic() + REST_SECONDS
@@ -144,30 +142,30 @@ class ColumnarReader:
 
 @dataclass(slots=True)
 class _Reading:
-    """One range being read; `position` and `epoch` are those behind the newest answer."""
+    """One range being read; `position` and `epoch` are those after the newest answer.
+
+    `sizes` are bytes by offset, as they were found before.
+    """
 
     brokers: Brokers
     settings: KafkaSettings
     at: TopicPartition
     covered: OffsetRange
     deadline: float
+    sizes: dict[TopicPartition, float]
+    position: Offset
     epoch: int | None
-    position: Offset = field(init=False)
     leader: Leader | None = None
     sent: Any = None
 
-    def __post_init__(self) -> None:
-        self.position = self.covered.start
-
-    def fetches(self, sizes: dict[TopicPartition, float], *, headers: bool) -> Iterator[Fetched]:
-        """Yield the records of the range. Raises UnfitError, and InvalidError (P205).
-
-        `sizes` are bytes by offset, as they were found before.
-        """
-        gathered, given, stop = GatheredBatches(), self.position, self.covered.stop
-        passed = self.epoch
-        for fetched, batches, aborted in self._answers(sizes):
-            before = _epochs_before(batches, passed)
+    def fetches(self, *, headers: bool) -> Iterator[Fetched]:
+        """Yield the records of the range. Raises FallbackError, and InvalidError (P205)."""
+        gathered, passed = GatheredBatches(headers=headers), self.epoch
+        given, stop = self.position, self.covered.stop
+        for fetched, batches, aborted in self._answers():
+            before: list[int | None] = [passed]
+            for batch in batches:
+                before.append(batch.epoch if batch.epoch >= 0 else before[-1])
             passed = before.pop()
             for batch in committed(fetched, batches, aborted):
                 if batch.last < given or batch.base >= stop:
@@ -175,107 +173,97 @@ class _Reading:
                 epoch, rest = before[batches.index(batch)], OffsetRange(given, stop)
                 if gathered.full_with(batch):
                     given = Offset(batch.base)
-                    yield from gathered.taken(rest, given, epoch=epoch, headers=headers)
+                    yield from gathered.taken(rest, given, epoch=epoch)
                     rest = OffsetRange(given, stop)
                 if not gathered.add(batch, fetched):
-                    for each in gathered.unrolled(batch, fetched, rest, epoch, headers=headers):
+                    for each in gathered.unrolled(batch, fetched, rest, epoch):
                         given = each.reached
                         yield each
         if self.position > given:
             rest = OffsetRange(given, stop)
-            yield from gathered.taken(rest, self.position, epoch=self.epoch, headers=headers)
+            yield from gathered.taken(rest, self.position, epoch=self.epoch)
 
-    def _answers(
-        self, sizes: dict[TopicPartition, float]
-    ) -> Iterator[tuple[bytes, list[RecordBatch], list[tuple[int, int]]]]:
+    def _answers(self) -> Iterator[tuple[bytes, list[RecordBatch], list[tuple[int, int]]]]:
         """Yield what was fetched, while the next is already on its way."""
-        wire, failures = self._connected_in_time(), 0
-        begun = False
+        wire, failures, begun = self._connected(), 0, False
         while wire is not None and self._goes_on():
-            told = self._exchanged(wire, sizes)
-            if told is None:
+            error, answer = self._exchanged(wire)
+            if error is None:
                 return
-            if told.error_code != NONE:
+            if error != NONE:
                 failures += 1
-                if told.error_code not in MOVED or failures > AGAIN_MAX:
-                    raise UnfitError(f"a fetch failed (error {told.error_code})")
+                if error not in MOVED or failures > AGAIN_MAX:
+                    raise FallbackError(f"a fetch failed (error {error})")
                 time.sleep(AGAIN_SECONDS)
-                wire = self._connected_in_time()
+                wire = self._connected()
                 continue
             failures = 0
-            fetched = told.records or b""
+            fetched = answer.records or b""
             batches = list(headers_of(fetched))
             if fetched and not batches:
-                raise UnfitError("an answer without a whole batch")
+                raise FallbackError("an answer without a whole batch")
             if batches:
                 if begun and batches[0].base < self.position:
-                    raise UnfitError("an answer that lies before what was asked for")
+                    raise FallbackError("an answer that lies before what was asked for")
                 begun = True
-                self._move(batches, len(fetched), sizes)
+                self._move(batches, len(fetched))
                 if self._goes_on():
-                    self._ask(wire, sizes)
-                aborted = told.aborted_transactions or ()
+                    self._ask(wire)
+                aborted = answer.aborted_transactions or ()
                 yield fetched, batches, [(e.producer_id, e.first_offset) for e in aborted]
 
     def _goes_on(self) -> bool:
-        """Return whether there is more of the range, and time for it."""
         return self.position < self.covered.stop and time.monotonic() < self.deadline
 
-    def _move(
-        self, batches: list[RecordBatch], size: int, sizes: dict[TopicPartition, float]
-    ) -> None:
+    def _move(self, batches: list[RecordBatch], size: int) -> None:
         last = batches[-1]
-        sizes[self.at] = size / max(1, last.last + 1 - batches[0].base)
-        behind = min(last.last + 1, self.covered.stop)
-        if batches[0].last < self.position or behind <= self.position:
-            raise UnfitError("an answer that lies before what was asked for")
-        self.position = Offset(behind)
-        known = [each.epoch for each in batches if each.base < behind and each.epoch >= 0]
+        self.sizes[self.at] = size / max(1, last.last + 1 - batches[0].base)
+        reached = min(last.last + 1, self.covered.stop)
+        if batches[0].last < self.position or reached <= self.position:
+            raise FallbackError("an answer that lies before what was asked for")
+        self.position = Offset(reached)
+        known = [each.epoch for each in batches if each.base < reached and each.epoch >= 0]
         self.epoch = known[-1] if known else self.epoch
 
-    def _connected_in_time(self) -> Wire | None:
-        """Return the leader's connection, or None when there is no more to read, or no time."""
-        try:
-            return self._connected() if self._goes_on() else None
-        except _LateError:
+    def _connected(self) -> Wire | None:
+        """Connect with the leader, sure that its log is the one we read; None: there is no time."""
+        if not self._goes_on():
             return None
-
-    def _connected(self) -> Wire:
-        """Return a connection with the leader, once it is sure that its log is the one we read."""
         for left in range(AGAIN_MAX, -1, -1):
             try:
                 self.leader = self._leader()
+                if self.leader is None:
+                    return None
                 wire = self.brokers.wire(self.leader.node)
                 error = self._verified(wire, self.leader)
-            except UnfitError as failed:
+            except FallbackError as failed:
                 if not failed.lost or not left:
                     raise
                 error = CONNECTION_LOST
-            else:
-                if error == NONE:
-                    return wire
+            if error == NONE:
+                return wire
             if error not in MOVED:
                 break
             time.sleep(AGAIN_SECONDS)
-        raise UnfitError("the leader does not report its epochs")
+        raise FallbackError("the leader does not report its epochs")
 
-    def _leader(self) -> Leader:
-        """Find the leader, under the id that was planned."""
-        wanted, known = topic_id_of(self.at), self.leader
+    def _leader(self) -> Leader | None:
+        """Find the leader, under the id that was planned; None when there is no time for it."""
+        known = self.leader
         until = time.monotonic() + PROPAGATION_SECONDS
         while True:
             found = self.brokers.leader(self.at, known=known)
-            if wanted is None or found.topic_id in (wanted, NO_ID):
+            if found.is_of(self.at):
                 return found
             now = time.monotonic()
             if now > until:
                 raise replaced(self.at, self.settings)
             if now > self.deadline:  # which topic it is will be known another time
-                raise _LateError
+                return None
             time.sleep(AGAIN_SECONDS)
 
     def _verified(self, wire: Wire, leader: Leader) -> int:
-        """Ask whether the log still holds what was read (KIP-320); give the broker's error."""
+        """Ask whether the log still holds what was read (KIP-320); return the broker's error."""
         if self.epoch is None:
             return NONE
         topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
@@ -288,88 +276,64 @@ class _Reading:
             replica_id=CONSUMER, topics=[topic(topic=self.at.topic, partitions=[partition])]
         )
         answer = wire.ask(request, wire.version(request, EPOCH_VERSION))
-        told = only(answer.topics, self.at, leader.topic_id)
-        held = told.leader_epoch == self.epoch and self.position <= told.end_offset
-        if told.error_code == NONE and not held:
-            raise UnfitError("the log may have been cut")
-        return int(told.error_code)
+        ended = only(answer.topics, self.at, leader.topic_id)
+        held = ended.leader_epoch == self.epoch and self.position <= ended.end_offset
+        if ended.error_code == NONE and not held:
+            raise FallbackError("the log may have been cut")
+        return int(ended.error_code)
 
-    def _exchanged(self, wire: Wire, sizes: dict[TopicPartition, float]) -> Any | None:
-        """Ask, unless it was done before, and give what the broker tells of the partition.
+    def _exchanged(self, wire: Wire) -> tuple[int | None, Any]:
+        """Ask, unless it was done before; return an error, and the partition's answer.
 
-        None when the time was up. A connection may have been closed since it was last used.
+        No error when the time was up. A connection may have been closed since it was last used.
         """
         try:
             if wire.pending is None:
-                self._ask(wire, sizes)
+                self._ask(wire)
             self._check_sent(wire)
             now = time.monotonic()
             until = min(now + ANSWER_SECONDS_MAX, max(now, self.deadline) + GRACE_SECONDS)
             answer = wire.answer(until)
-        except UnfitError as failed:
+        except FallbackError as failed:
             if time.monotonic() >= self.deadline:
-                return None
+                return None, None
             if not failed.lost:
                 raise
-            return _Lost()
+            return CONNECTION_LOST, None
         if answer.error_code != NONE:
-            return answer
+            return answer.error_code, None
         assert self.leader is not None, "connected before"
-        return only(answer.responses, self.at, self.leader.topic_id)
+        of_partition = only(answer.responses, self.at, self.leader.topic_id)
+        return of_partition.error_code, of_partition
 
     def _check_sent(self, wire: Wire) -> None:
         if wire.pending is not self.sent:
-            raise UnfitError("the connection was used for another range")
+            raise FallbackError("the connection was used for another range")
 
-    def _ask(self, wire: Wire, sizes: dict[TopicPartition, float]) -> None:
+    def _ask(self, wire: Wire) -> None:
         """Send a fetch from the position on, of about what is left of the range."""
         leader = self.leader
         assert leader is not None, "connected before"
-        size = (self.covered.stop - self.position) * sizes.get(self.at, FETCH_BYTES) * FETCH_SPARE
+        by_offset = self.sizes.get(self.at, FETCH_BYTES)
+        size = (self.covered.stop - self.position) * by_offset * FETCH_SPARE
         seconds = max(0.0, min(WAIT_SECONDS, self.deadline - time.monotonic()))
         partition = FetchRequest.FetchTopic.FetchPartition(
             partition=self.at.partition,
             current_leader_epoch=leader.epoch,
             fetch_offset=self.position,
-            last_fetched_epoch=-1,
-            log_start_offset=-1,
             partition_max_bytes=int(min(max(size, FETCH_BYTES_MIN), FETCH_BYTES)),
         )
         topic = FetchRequest.FetchTopic(
             topic=self.at.topic, topic_id=leader.topic_id, partitions=[partition]
         )
-        request = FetchRequest(
-            replica_id=CONSUMER,
+        request = FetchRequest(  # of a consumer, without a session, as the defaults are
             max_wait_ms=int(seconds * 1000),
             min_bytes=1,
             max_bytes=FETCH_BYTES,
             isolation_level=READ_COMMITTED,
-            session_id=0,
-            session_epoch=-1,
             topics=[topic],
-            forgotten_topics_data=[],
-            rack_id="",
         )
         by_name = leader.topic_id == NO_ID
         wanted = FETCH_VERSION_BY_NAME if by_name else FETCH_VERSION_BY_ID
         wire.send(request, wire.version(request, wanted))
         self.sent = request
-
-
-def _epochs_before(batches: list[RecordBatch], passed: int | None) -> list[int | None]:
-    """Return the epoch of the log before each batch, and behind the last; -1 is unknown."""
-    known = [passed]
-    for batch in batches:
-        known.append(batch.epoch if batch.epoch >= 0 else known[-1])
-    return known
-
-
-class _LateError(Exception):
-    """The time was up before it was known whether the topic is the one that was planned."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Lost:
-    """Stands for the answer of a connection that was lost."""
-
-    error_code: int = CONNECTION_LOST

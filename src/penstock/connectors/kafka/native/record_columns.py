@@ -1,16 +1,13 @@
 """Records of the wire become Arrow columns, without a Python object for any of them.
 
-Where a record starts depends on the length of the one before, so that records would have to be
-walked one by one. Instead starts are guessed, all at once, by what most of them look like; they are
-believed only when each guessed record ends where the next one starts, from the first byte to the
-last: then they are those of the walk. Otherwise it is walked. Every field is then read for all
-records at once. A varint is read as eight bytes and masked.
+Starts of records are guessed all at once, and believed where each record ends at the start of the
+next, from the first byte to the last; else they are walked one by one (docs/design/0185).
 
 Invariants:
-- the fields of a record fill it exactly, to the last byte, or it is an UnfitError: nothing is
-  read beside a record, whatever its bytes say;
+- the fields of a record fill it exactly, to the last byte, or it is a FallbackError: nothing is
+  read outside of a record, whatever its bytes say;
 - a key or value of length -1 is null, an empty one is empty; time -1 is null;
-- headers whose names are not UTF-8 are a null list.
+- headers with names that are not UTF-8 are a null list.
 
 Source: Kafka documentation, "Record"; varints are those of Protocol Buffers, zigzag.
 """
@@ -18,20 +15,21 @@ Source: Kafka documentation, "Record"; varints are those of Protocol Buffers, zi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.connectors.kafka.columns import HEADERS, NO_TIMESTAMP, TIMESTAMP
-from penstock.connectors.kafka.native.connection import UnfitError
+from penstock.connectors.kafka.columns import HEADERS
+from penstock.connectors.kafka.native.connection import FallbackError
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 Halves = npt.NDArray[np.uint32]
 
 PAD = 16
-"""So many bytes stand behind all records, so that eight bytes can be read at any of them."""
+"""So many bytes follow all records, so that eight bytes can be read at any of them."""
 HEADERS_MAX = 1000
 RECORD_BYTES_MIN = 6
 VARINT_BYTES_MAX = 10
@@ -39,7 +37,7 @@ LENGTH_MAX = 1 << 31
 GUESSED_BYTES_MAX = 8192
 """Longer records have lengths of three bytes, which are not guessed."""
 SCANNED_BYTES = 1 << 20
-"""So much is looked through at once: what is found is looked at while it is in the cache."""
+"""So much is searched at once: what is found is read while it is in the cache."""
 GUESSES_MAX = 4
 """With more guesses than so many for a record, it is quicker to walk."""
 ROUNDS_MAX = 8
@@ -47,27 +45,28 @@ _BITS, _MORE = 127, 128
 """The bits of a number in a byte of a varint, and the mark that more bytes follow."""
 _LOW = [2 + ((byte & _BITS) >> 1) for byte in range(256)]
 """What the first of two bytes of a length adds to the way to the next record."""
-_HIGH = np.uint64(0x8080808080808080)
-_ONE = np.uint64(1)
 _FOLDS = [
-    (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), _ONE),
+    (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), np.uint64(1)),
     (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), np.uint64(2)),
     (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
 ]
 _TWO_MASK, _TWO = np.uint32(0xFF8080FF), np.uint32(0x00008000)
 _ONE_MASK, _LENGTH_MASK = np.uint32(0x00FF80FF), np.uint32(0xFF00)
 _LENGTH_MIN = np.uint32(2 * RECORD_BYTES_MIN << 8)
-_HIGH_SHORT = np.uint32(0x80808080)
-_ONE_SHORT = np.uint32(1)
 _FOLDS_SHORT = [
-    (np.uint32(0x007F007F), np.uint32(0x7F007F00), _ONE_SHORT),
+    (np.uint32(0x007F007F), np.uint32(0x7F007F00), np.uint32(1)),
     (np.uint32(0x00003FFF), np.uint32(0x3FFF0000), np.uint32(2)),
 ]
+_SHORT: tuple[Any, Any, list[Any]] = np.uint32(0x80808080), np.uint32(1), _FOLDS_SHORT
+_LONG: tuple[Any, Any, list[Any]] = np.uint64(0x8080808080808080), np.uint64(1), _FOLDS
+"""How varints of at most four and eight bytes are read: the marks that more bytes follow, a one,
+and how the bits of two, four and eight bytes are moved together.
+"""
 
 
 def _likely_starts(data: Bytes, halves: Halves, size: int) -> Iterator[Ints]:
-    """Guess where records start: at the first byte, and where behind a zero, the count of headers,
-    stand a length of one or two bytes and another zero, the attributes.
+    """Guess where records start: at the first byte, and where a zero, the count of headers, is
+    followed by a length of one or two bytes and another zero, the attributes.
     """
     yield np.zeros(1, np.int64)
     whole = -(-size // 8) * 8
@@ -99,24 +98,24 @@ def _walk_by_two_bytes(records: bytes, count: int) -> list[int] | None:
 
 
 def _walk(records: bytes, count: int) -> list[int]:
-    """Return where each record starts; together they fill the bytes exactly. Raises UnfitError."""
+    """Return where each record starts; they fill the bytes exactly. Raises FallbackError."""
     starts, at = [], 0
     try:
         for _ in range(count):
             starts.append(at)
             size, at = varint(records, at)
             if size < RECORD_BYTES_MIN:
-                raise UnfitError(f"a record of {size} bytes")
+                raise FallbackError(f"a record of {size} bytes")
             at += size
     except IndexError as error:
-        raise UnfitError("records run over their batch") from error
+        raise FallbackError("records run over their batch") from error
     if at != len(records):
-        raise UnfitError("records do not fill their batch")
+        raise FallbackError("records do not fill their batch")
     return starts
 
 
 def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Read one varint; give it and the position behind it. Raises IndexError."""
+    """Read one varint; return it and the position after it. Raises IndexError."""
     size = shift = 0
     while True:
         byte = data[at]
@@ -126,17 +125,17 @@ def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
             return (size >> 1) ^ -(size & 1), at
         shift += 7
         if shift >= 7 * VARINT_BYTES_MAX:
-            raise UnfitError("a number of more than ten bytes")
+            raise FallbackError("a number of more than ten bytes")
 
 
 def whole_records(data: memoryview, count_max: int) -> tuple[int, int]:
-    """Count the records that stand whole in front of some bytes, and tell where the last ends."""
+    """Count the complete records at the start of some bytes; return also where the last ends."""
     count = stop = 0
     try:
         while count < count_max:
             size, at = varint(data, stop)
             if size < RECORD_BYTES_MIN:
-                raise UnfitError(f"a record of {size} bytes")
+                raise FallbackError(f"a record of {size} bytes")
             if at + size > len(data):
                 break
             count, stop = count + 1, at + size
@@ -148,14 +147,14 @@ def whole_records(data: memoryview, count_max: int) -> tuple[int, int]:
 class Records:
     """Records of several batches in one buffer, and the fields of all of them.
 
-    `data` holds the batches, one behind the other, and PAD bytes more; each batch ends at one of
-    `stops` and holds the records that `counts` tells. What is given is copied from it.
+    `data` holds the batches, one after the other, and PAD bytes more; each batch ends at one of
+    `stops` and holds as many records as `counts` says. What is returned is copied from it.
     """
 
     def __init__(self, data: Bytes, stops: Sequence[int], counts: Sequence[int]) -> None:
         size = len(data) - PAD
         if size >= 1 << 31:
-            raise UnfitError("records of more than 2 GiB")
+            raise FallbackError("records of more than 2 GiB")
         self._bytes = data
         self._words = np.ndarray((size + PAD - 7,), np.dtype("<u8"), data, strides=(1,))
         self._halves = np.ndarray((size + PAD - 3,), np.dtype("<u4"), data, strides=(1,))
@@ -163,18 +162,21 @@ class Records:
         self.time_delta, at = self._inside(at + 1)
         self.offset_delta, at = self._inside(at)
         self._key_length, self._key = self._inside(at)
-        self._value_length, self._value = self._inside(_behind(self._key, self._key_length))
-        self._header_count, self._headers = self._inside(_behind(self._value, self._value_length))
-        self._judge()
+        self._value_length, self._value = self._inside(_after(self._key, self._key_length))
+        self._header_count, self._headers = self._inside(_after(self._value, self._value_length))
+        if (self._key_length < -1).any() or (self._value_length < -1).any():
+            raise FallbackError("a length below -1")
+        bare = self._header_count == 0
+        if (self._header_count < 0).any() or (self._headers[bare] != self._end[bare]).any():
+            raise FallbackError("fields do not fill their record")
 
     def _found(self, stops: Sequence[int], counts: Sequence[int]) -> Ints:
-        """Find where records end, and give where they begin behind their lengths."""
         guessed = self._guessed(stops[-1], sum(counts))
         if guessed is not None and (at := self._chained(guessed, stops, counts)) is not None:
             return at
         at = self._chained(self._walked(stops, counts), stops, counts)
         if at is None:
-            raise UnfitError("a record is not as long as it says")
+            raise FallbackError("a record is not as long as it says")
         return at
 
     def _guessed(self, size: int, total: int) -> Ints | None:
@@ -195,7 +197,6 @@ class Records:
         return starts if len(starts) == total else None
 
     def _walked(self, stops: Sequence[int], counts: Sequence[int]) -> Ints:
-        """Find where records start, batch by batch and one by one. Raises UnfitError."""
         found: list[Ints] = []
         for first, stop, count in zip([0, *stops[:-1]], stops, counts, strict=True):
             records = self._bytes[first:stop].tobytes()
@@ -236,26 +237,26 @@ class Records:
     def headers(self) -> pa.ListArray:
         """Return the headers; a null list where a name is not UTF-8."""
         if self._header_count.max(initial=0) > HEADERS_MAX:
-            raise UnfitError(f"a record of more than {HEADERS_MAX} headers")
+            raise FallbackError(f"a record of more than {HEADERS_MAX} headers")
         found: list[tuple[Ints, ...]] = []
         which = np.flatnonzero(self._header_count)
         at = self._headers[which]
         turn = 0
         while len(which):
             name_length, name = self._varints(at, self._end[which])
-            value_length, value = self._varints(_behind(name, name_length), self._end[which])
-            at = _behind(value, value_length)
+            value_length, value = self._varints(_after(name, name_length), self._end[which])
+            at = _after(value, value_length)
             if (
                 (name_length < 0).any()
                 or (value_length < -1).any()
                 or (at > self._end[which]).any()
             ):
-                raise UnfitError("a header is not understood")
+                raise FallbackError("a header is not understood")
             found.append((which, name, name_length, value, value_length))
             turn += 1
             on = self._header_count[which] > turn
             if (at[~on] != self._end[which][~on]).any():
-                raise UnfitError("headers do not fill their record")
+                raise FallbackError("headers do not fill their record")
             which, at = which[on], at[on]
         return self._listed(found)
 
@@ -280,60 +281,45 @@ class Records:
         pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADERS.value_type))
         return pa.ListArray.from_arrays(pa.array(bounds), pairs, mask=mask)
 
-    def _judge(self) -> None:
-        """Refuse lengths that no writer writes, and records that are not filled by their fields."""
-        if (self._key_length < -1).any() or (self._value_length < -1).any():
-            raise UnfitError("a length below -1")
-        bare = self._header_count == 0
-        if (self._header_count < 0).any() or (self._headers[bare] != self._end[bare]).any():
-            raise UnfitError("fields do not fill their record")
-
     def _inside(self, at: Ints) -> tuple[Ints, Ints]:
         return self._varints(at, self._end)
 
     def _varints(self, at: Ints, end: Ints | None = None) -> tuple[Ints, Ints]:
-        """Read varints, which lie before `end`; give them and the positions behind them."""
+        """Read varints, which lie before `end`; return them and the positions after them."""
         if end is not None and (at >= end).any():
-            raise UnfitError("a field lies outside of its record")
+            raise FallbackError("a field lies outside of its record")
         single = self._bytes[at]
         if (single < _MORE).all():
             number = single.astype(np.int64)
             return (number >> 1) ^ -(number & 1), at + 1
-        found, behind = self._of_four_bytes(at) or self._of_eight_bytes(at)
-        if end is not None and (behind > end).any():
-            raise UnfitError("a number runs over its record")
-        return found, behind
+        found, after = self._of_one_word(at)
+        if end is not None and (after > end).any():
+            raise FallbackError("a number runs over its record")
+        return found, after
 
-    def _of_four_bytes(self, at: Ints) -> tuple[Ints, Ints] | None:
-        """Read varints of at most four bytes; None when there are longer ones."""
-        word = self._halves[at]
-        stops = ~word & _HIGH_SHORT
+    def _of_one_word(self, at: Ints) -> tuple[Ints, Ints]:
+        """Read varints as words of four bytes, else of eight; longer ones each for itself."""
+        word: npt.NDArray[Any] = self._halves[at]
+        high, one, folds = _SHORT
+        stops = ~word & high
+        longer: list[int] = []
         if not stops.all():
-            return None
-        below = (stops & (~stops + _ONE_SHORT)) - _ONE_SHORT
+            word, (high, one, folds) = self._words[at], _LONG
+            stops = ~word & high
+            longer = np.flatnonzero(stops == 0).tolist()
+        below = (stops & (~stops + one)) - one  # all bits below the last byte's highest
+        after = at + 1 + (np.bitwise_count(below) >> 3)
         word &= below
-        for kept, moved, by in _FOLDS_SHORT:
+        for kept, moved, by in folds:
             word = (word & kept) | ((word & moved) >> by)
         number = word.astype(np.int64)
-        return (number >> 1) ^ -(number & 1), at + 1 + (np.bitwise_count(below) >> 3)
-
-    def _of_eight_bytes(self, at: Ints) -> tuple[Ints, Ints]:
-        """Read varints of at most eight bytes at once, longer ones each for itself."""
-        word = self._words[at]
-        stops = ~word & _HIGH
-        below = (stops & (~stops + _ONE)) - _ONE  # all bits below the last byte's highest
-        behind = at + 1 + (np.bitwise_count(below) >> 3)
-        word &= below
-        for kept, moved, by in _FOLDS:
-            word = (word & kept) | ((word & moved) >> by)
-        number = word.view(np.int64)
         number = (number >> 1) ^ -(number & 1)
-        for index in np.flatnonzero(stops == 0).tolist():
+        for index in longer:
             try:
-                number[index], behind[index] = varint(self._bytes.data, int(at[index]))
+                number[index], after[index] = varint(self._bytes.data, int(at[index]))
             except (IndexError, OverflowError) as error:
-                raise UnfitError("a number of more than 64 bits") from error
-        return number, behind
+                raise FallbackError("a number of more than 64 bits") from error
+        return number, after
 
     def _binary(self, at: Ints, length: Ints) -> pa.BinaryArray:
         """Take stretches of the buffer as an array; those of length -1 are null.
@@ -354,15 +340,7 @@ class Records:
         return pieces.take(taken)
 
 
-def times_of(first_ms: Ints, delta: Ints) -> pa.Array:
-    """Return times as the port has them: null where a record has none."""
-    stamps = first_ms + delta
-    missing = stamps == NO_TIMESTAMP
-    return pa.array(stamps, pa.int64(), mask=missing if missing.any() else None).cast(TIMESTAMP)
-
-
 def _readable(names: pa.BinaryArray) -> tuple[pa.StringArray, Ints]:
-    """Return names as text, and where they are none."""
     texts: list[str] = []
     bad: list[int] = []
     for index, name in enumerate(names.to_pylist()):
@@ -374,12 +352,7 @@ def _readable(names: pa.BinaryArray) -> tuple[pa.StringArray, Ints]:
     return pa.array(texts, pa.string()), np.array(bad, np.int64)
 
 
-def _behind(at: Ints, length: Ints) -> Ints:
-    """Return the positions behind fields, whatever their lengths say: no sum overflows."""
-    behind: Ints = at + length.clip(0, LENGTH_MAX)
-    return behind
-
-
-def is_ascending(offsets: Ints) -> bool:
-    """Return whether each offset lies behind the one before."""
-    return bool((np.diff(offsets) > 0).all())
+def _after(at: Ints, length: Ints) -> Ints:
+    """Return the positions after fields, whatever their lengths say: no sum overflows."""
+    after: Ints = at + length.clip(0, LENGTH_MAX)
+    return after

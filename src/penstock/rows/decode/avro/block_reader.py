@@ -2,11 +2,12 @@
 
 Each record has a cursor. Each field is read for all records by a few numpy steps, which move the
 cursors. So a damaged datum spoils no other, unlike in a container, where bytes too many or too few
-move the ones behind it.
+move the ones after it.
 
 Invariants:
-- a record that is not marked holds what `read_datum` gives for it, and took exactly its own bytes;
-- a cursor never leaves its record: a record in which it would is marked, and stands at its end;
+- a record that is not marked holds what `read_datum` returns for it, and took exactly its bytes;
+- a cursor never leaves its record: a record in which it would is marked, and its cursor is set to
+  the end;
 - marked are damaged records, and those with what has no one Arrow type (unions of several types).
 
 Source: Apache Avro specification 1.12, "Binary Encoding"; docs/design/0030.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,8 +27,16 @@ import pyarrow.compute as pc
 
 from penstock.core.schema import Kind
 from penstock.rows.arrow_arrays import Mask, bounds_of, list_array, offsets_of, spread, struct_array
-from penstock.rows.decode.avro.datum_reader import CERTAIN, VARINT_BYTES_MAX, DatumError, trailing
-from penstock.rows.decode.format_reader import DecodedBlock
+from penstock.rows.decode.avro.datum_reader import (
+    CERTAIN,
+    VARINT_BYTES_MAX,
+    DatumError,
+    datum_error,
+    read_datum,
+    trailing,
+)
+from penstock.rows.decode.format_reader import DecodedBlock, FormatReader, or_none
+from penstock.rows.decode.json.parser import utf8_text
 from penstock.rows.decode.logical_types import (
     ARROW_TYPES,
     EpochCount,
@@ -57,11 +67,16 @@ _MORE = 0x80
 _ASCII_MAX = 0x7F
 
 
+def avro_reader(node: Record) -> FormatReader:
+    """Return the reader of datums of a schema, each the whole of its value."""
+    return FormatReader(node.type, partial(read_block, node), partial(read_datum, node))
+
+
 def read_block(node: Record, values: pa.BinaryArray) -> DecodedBlock:
     """Read non-null values, each one datum of a schema."""
     block = _Block.of(values)
     array = block.value(node, np.arange(len(values)))
-    return DecodedBlock(array, block.uncertain | (block.at != block.end), dict(block.told()))
+    return DecodedBlock(array, block.uncertain | (block.at != block.end), dict(block.rejects()))
 
 
 @dataclass(slots=True)
@@ -87,15 +102,14 @@ class _Block:
         uncertain, faults = np.zeros(len(values), np.bool_), np.zeros(len(values), np.uint8)
         return cls(taken, places[:-1].copy(), places[1:], uncertain, faults)
 
-    def told(self) -> Iterator[tuple[int, RejectError]]:
-        """Yield the fault of each record that has one which is certain."""
+    def rejects(self) -> Iterator[tuple[int, RejectError]]:
         left = self.end - self.at
-        for fault, error in CERTAIN.items():
+        for fault in CERTAIN:
+            error = datum_error(fault)
             for row in np.flatnonzero(self.first == fault).tolist():
                 yield row, error
-        for row in np.flatnonzero(
-            (self.first == DatumError.NONE) & (left != 0) & ~self.uncertain
-        ).tolist():
+        more = (self.first == DatumError.NONE) & (left != 0) & ~self.uncertain
+        for row in np.flatnonzero(more).tolist():
             yield row, trailing(int(left[row]))
 
     def give_up(self, rows: Rows, fault: DatumError) -> None:
@@ -186,7 +200,7 @@ class _Block:
             case Kind.DOUBLE:
                 return pa.array(self._taken(rows, 8).view("<f8").reshape(-1))
             case Kind.BINARY:
-                return self._bytes(rows)
+                return self._gathered(*self._lengths(rows))
             case _:
                 return self._text(rows)
 
@@ -199,14 +213,13 @@ class _Block:
             self.give_up(rows[~right], fault)
 
     def _taken(self, rows: Rows, length: int) -> npt.NDArray[np.uint8]:
-        """Take as many bytes of each record, as a matrix."""
         at = self.at[rows]
         self.move(rows, at + length)
         index = np.minimum(at, len(self.data) - length)[:, None] + np.arange(length)
         return self.data[index]
 
     def _lengths(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Read a length that the record has room for: give the positions behind, and lengths."""
+        """Read a length that fits into the record: return the positions after it, and lengths."""
         lengths = self.long(rows)
         at = self.at[rows]
         negative = lengths < 0
@@ -217,25 +230,20 @@ class _Block:
         self._require(rows, right, DatumError.CUT_OFF)
         return at, lengths
 
-    def _bytes(self, rows: Rows) -> pa.BinaryArray:
-        return self._gathered(*self._lengths(rows))
-
     def _gathered(self, at: Rows, lengths: Rows) -> pa.BinaryArray:
-        offsets = np.zeros(len(at) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
+        offsets = offsets_of(lengths)
         taken = self.data[np.arange(offsets[-1]) + np.repeat(at - offsets[:-1], lengths)]
-        buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(taken)]
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(taken)]
         return pa.Array.from_buffers(pa.binary(), len(at), buffers)
 
     def _text(self, rows: Rows) -> pa.StringArray:
-        data = self._bytes(rows)
+        data = self._gathered(*self._lengths(rows))
         try:
             return data.cast(pa.string())
         except pa.ArrowInvalid:
-            texts = [_utf8(each.as_py()) for each in data]
-            self._require(
-                rows, np.array([text is not None for text in texts], np.bool_), DatumError.NOT_UTF8
-            )
+            texts = [or_none(utf8_text, each.as_py()) for each in data]
+            right = np.array([text is not None for text in texts], np.bool_)
+            self._require(rows, right, DatumError.NOT_UTF8)
             return pa.array([text or "" for text in texts], pa.string())
 
     def _decimal(self, rows: Rows, scale: int, at: Rows, lengths: Rows) -> pa.Array:
@@ -296,17 +304,15 @@ class _Block:
         return struct_array([name for name, _ in fields], members, len(rows))
 
     def _array(self, items: Node, rows: Rows) -> pa.Array:
-        def entries(those: Rows) -> tuple[pa.Array, ...]:
-            return (self.value(items, those),)
-
-        counts, (elements,) = self._items(rows, entries, filled=_takes_bytes(items))
+        counts, (elements,) = self._items(
+            rows, lambda those: (self.value(items, those),), filled=_takes_bytes(items)
+        )
         return list_array(counts, elements)
 
     def _map(self, values: Node, rows: Rows) -> pa.Array:
-        def entries(those: Rows) -> tuple[pa.Array, ...]:
-            return self._text(those), self.value(values, those)
-
-        counts, (keys, members) = self._items(rows, entries, filled=True)
+        counts, (keys, members) = self._items(
+            rows, lambda those: (self._text(those), self.value(values, those)), filled=True
+        )
         self._refuse_twins(rows, counts, keys)
         return pa.MapArray.from_arrays(pa.array(offsets_of(counts)), keys, members)
 
@@ -369,10 +375,3 @@ def _takes_bytes(node: Node) -> bool:
             return any(_takes_bytes(member) for _, member in fields)
         case _:
             return True
-
-
-def _utf8(data: bytes) -> str | None:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return None

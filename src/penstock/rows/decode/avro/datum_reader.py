@@ -3,7 +3,7 @@
 Invariants:
 - a datum takes all of its bytes, or the record is rejected;
 - no bytes, however hostile, make many more items than they have bytes (items may be empty);
-- values are as they stood: numbers in the schema's unit (logical_types.py), nothing is rounded.
+- values are as written: numbers in the schema's unit (logical_types.py), nothing is rounded.
 
 Source: Apache Avro specification 1.12, "Binary Encoding".
 """
@@ -36,7 +36,6 @@ from penstock.rows.decode.schema_tree import (
 )
 from penstock.rows.reject_codes import RejectCode, RejectError
 
-NO_UTF8 = "a string is not UTF-8"
 VARINT_BYTES_MAX = 10
 EMPTY_ITEMS_MAX = 1000
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
@@ -62,16 +61,15 @@ class _Cursor:
 
     def take(self, count: int) -> bytes:
         if not 0 <= count <= len(self.data) - self.at:
-            raise cut_off() if count >= 0 else malformed("a length is negative")
+            raise datum_error(DatumError.CUT_OFF if count >= 0 else DatumError.NEGATIVE)
         start, self.at = self.at, self.at + count
         return self.data[start : self.at]
 
     def long(self) -> int:
-        """Read a zigzag varint of at most 64 bits. Raises RejectError."""
         number = 0
         for place in range(VARINT_BYTES_MAX):
             if self.at >= len(self.data):
-                raise cut_off()
+                raise datum_error(DatumError.CUT_OFF)
             byte = self.data[self.at]
             self.at += 1
             number |= (byte & 0x7F) << (7 * place)
@@ -79,12 +77,12 @@ class _Cursor:
                 if number >> _LONG_BITS:
                     break
                 return (number >> 1) ^ -(number & 1)
-        raise malformed("an integer of more than 64 bits")
+        raise _malformed("an integer of more than 64 bits")
 
     def int(self) -> int:
         number = self.long()
         if not _INT_MIN <= number <= _INT_MAX:
-            raise malformed("an int of more than 32 bits")
+            raise datum_error(DatumError.WIDE)
         return number
 
     def text(self) -> str:
@@ -92,7 +90,7 @@ class _Cursor:
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise RejectError(RejectCode.NOT_UTF8, NO_UTF8) from error
+            raise datum_error(DatumError.NOT_UTF8) from error
 
 
 def _value(node: Node, cursor: _Cursor) -> Any:
@@ -147,7 +145,7 @@ def _plain(kind: Kind, cursor: _Cursor) -> Any:
 def _index(cursor: _Cursor, count: int, what: str, *, wide: bool = True) -> int:
     index = cursor.long() if wide else cursor.take(1)[0]
     if not 0 <= index < count:
-        raise malformed(f"number {index} stands for {what}, there are {count}")
+        raise _malformed(f"index {index} for {what} is out of range: there are {count}")
     return index
 
 
@@ -157,10 +155,10 @@ def _items(cursor: _Cursor) -> Any:
         if count < 0:
             count = -count
             if cursor.long() < 0:
-                raise malformed("a length is negative")
+                raise datum_error(DatumError.NEGATIVE)
         cursor.items += count
         if cursor.items > len(cursor.data) + EMPTY_ITEMS_MAX:
-            raise malformed("more items than bytes")
+            raise _malformed("more items than bytes")
         yield from range(count)
 
 
@@ -174,14 +172,13 @@ def _mapped(values: Node, cursor: _Cursor) -> dict[str, Any]:
     return entries
 
 
-def malformed(reason: str) -> RejectError:
-    """Build the error for bytes that are no datum of their schema."""
+def _malformed(reason: str) -> RejectError:
     return RejectError(RejectCode.MALFORMED, reason)
 
 
-def cut_off() -> RejectError:
-    """Build the error for a value that ends before its datum does."""
-    return malformed("the value is cut off")
+def datum_error(fault: DatumError) -> RejectError:
+    """Build the error for a fault that is certain."""
+    return RejectError(*CERTAIN[fault])
 
 
 def trailing(count: int) -> RejectError:
@@ -200,12 +197,12 @@ class DatumError(IntEnum):
     NOT_UTF8 = 5
 
 
-CERTAIN: Mapping[DatumError, RejectError] = MappingProxyType(
+CERTAIN: Mapping[DatumError, tuple[RejectCode, str]] = MappingProxyType(
     {
-        DatumError.CUT_OFF: cut_off(),
-        DatumError.NEGATIVE: malformed("a length is negative"),
-        DatumError.WIDE: malformed("an int of more than 32 bits"),
-        DatumError.NOT_UTF8: RejectError(RejectCode.NOT_UTF8, NO_UTF8),
+        DatumError.CUT_OFF: (RejectCode.MALFORMED, "the value is cut off"),
+        DatumError.NEGATIVE: (RejectCode.MALFORMED, "a length is negative"),
+        DatumError.WIDE: (RejectCode.MALFORMED, "an int of more than 32 bits"),
+        DatumError.NOT_UTF8: (RejectCode.NOT_UTF8, "a string is not UTF-8"),
     }
 )
-"""What `read_datum` raises for a fault."""
+"""The rejects that `read_datum` raises, by fault."""

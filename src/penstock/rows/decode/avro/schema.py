@@ -8,15 +8,15 @@ Source: Apache Avro specification 1.12, "Schema Declaration", "Names", "Logical 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.core.schema import Kind
+from penstock.core.schema import PRECISION_MAX, Kind
 from penstock.rows.decode.format_reader import VALUE_COLUMN
 from penstock.rows.decode.logical_types import (
     CONNECT_DECIMAL,
-    CONNECT_PRECISION,
+    CONNECT_DIGITS,
     MS,
     NAMED,
     NS,
@@ -42,7 +42,6 @@ from penstock.rows.decode.schema_tree import (
 )
 
 UUID_BYTES = 16
-_CONNECT_DIGITS = "connect.decimal.precision"
 
 _KINDS: Mapping[str, Kind] = {
     "null": Kind.UNKNOWN,
@@ -78,32 +77,29 @@ _BASES: Mapping[type[LogicalType], tuple[str, ...]] = {
 def parse_schema(text: str, references: Sequence[str] = ()) -> Record:
     """Read a schema; a schema that is no record becomes one with the single member `value`.
 
-    `references` are the texts of schemas whose names it uses, those used by others first. Raises
+    `references` are the texts of the schemas that it names, those used by others first. Raises
     RejectError (P312).
     """
-    names = _Names({})
+    names = _Names()
     try:
         for reference in references:
             names.node(json.loads(reference), "")
         node = names.node(json.loads(text), "")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise unusable(f"it is no Avro schema: {type(error).__name__}") from error
-    return (
-        node
-        if isinstance(node, Record) and node.logical_type is None
-        else Record(((VALUE_COLUMN, node),))
-    )
+    if isinstance(node, Record) and node.logical_type is None:
+        return node
+    return Record(((VALUE_COLUMN, node),))
 
 
 @dataclass(slots=True)
 class _Names:
     """Resolve names while a schema is read; `known` holds each named type by its full name."""
 
-    known: dict[str, tuple[Node, int]]
+    known: dict[str, tuple[Node, int]] = field(default_factory=dict)
     count: NodeCount = field(default_factory=NodeCount)
 
     def node(self, data: Any, space: str) -> Node:
-        """Read a schema within a namespace, and count its types."""
         self.count.add()
         match data:
             case list():
@@ -133,27 +129,20 @@ class _Names:
     def _record(self, data: Mapping[str, Any], space: str) -> Node:
         name, space = _full_name(data, space)
         before = self.count.nodes
-        fields = tuple(self._fields(data["fields"], space))
+        fields = tuple(
+            (str(each["name"]), self.node(each["type"], space)) for each in data["fields"]
+        )
         if len({field for field, _ in fields}) != len(fields):
             raise unusable("a record has two fields of one name")
         record = Record(fields, _logical_type("record", data))
         if isinstance(record.logical_type, VariableScaleDecimal) and dict(fields) != _OWN_SCALE:
             record = Record(fields)
-        self._keep(name, record, self.count.nodes - before)
+        self.known[name] = (record, self.count.nodes - before)
         return record
 
-    def _fields(
-        self, fields: Sequence[Mapping[str, Any]], space: str
-    ) -> Iterator[tuple[str, Node]]:
-        for each in fields:
-            yield str(each["name"]), self.node(each["type"], space)
-
     def _kept(self, node: Node, data: Mapping[str, Any], space: str) -> Node:
-        self._keep(_full_name(data, space)[0], node, 1)
+        self.known[_full_name(data, space)[0]] = (node, 1)
         return node
-
-    def _keep(self, name: str, node: Node, nodes: int) -> None:
-        self.known[name] = (node, nodes)
 
     def _named(self, name: str, space: str) -> Node:
         for full in (f"{space}.{name}" if space and "." not in name else name, name):
@@ -198,13 +187,13 @@ def _logical_type(
 
 
 def _connect_decimal(data: Mapping[str, Any]) -> LogicalType | None:
-    """Read what Connect's converter writes: 64 digits stand for a precision that is not known."""
+    """Read what Connect's converter writes: 64 digits mean a precision that is not known."""
     given = data.get("connect.parameters")
     parameters = given if isinstance(given, dict) else {}
     scale = whole_number(parameters.get("scale", data.get("scale", 0)))
-    precision = whole_number(parameters.get(_CONNECT_DIGITS, data.get("precision")))
+    precision = whole_number(parameters.get(CONNECT_DIGITS, data.get("precision")))
     if scale is None:
         return None
-    if precision is None or (precision > CONNECT_PRECISION and _CONNECT_DIGITS not in parameters):
-        precision = CONNECT_PRECISION
+    if precision is None or (precision > PRECISION_MAX and CONNECT_DIGITS not in parameters):
+        precision = PRECISION_MAX
     return UnscaledDecimal(precision, scale)

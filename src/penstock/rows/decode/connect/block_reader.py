@@ -4,7 +4,7 @@ Payloads are parsed as what JSON can hold: counts as integers, bytes as text. Th
 the meaning of their schema.
 
 Invariants:
-- a row that is not uncertain holds what `read_payload` gives for its record;
+- a row that is not uncertain holds what `read_payload` returns for its record;
 - a payload that does not parse costs the others a further parse, never a verdict.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import decimal
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,50 +23,61 @@ import pyarrow.compute as pc
 from penstock.core.schema import Field, Kind, List, Map, Struct, Type
 from penstock.rows.arrow_arrays import list_array, mask_of, struct_array
 from penstock.rows.arrow_types import arrow_type
-from penstock.rows.decode.format_reader import DecodedBlock
-from penstock.rows.decode.json.block_parser import ParseFailure, can_parse, parse_block, parsed_type
+from penstock.rows.decode.connect.payload_reader import read_payload
+from penstock.rows.decode.connect.schema import node_of
+from penstock.rows.decode.format_reader import (
+    DecodedBlock,
+    FormatReader,
+    as_member,
+    or_none,
+    unread,
+)
+from penstock.rows.decode.json.block_parser import can_parse, parse_block, parsed_type
 from penstock.rows.decode.json.exact_text import base64_bytes
+from penstock.rows.decode.json.parser import parse_object
 from penstock.rows.decode.logical_types import ARROW_TYPES, EpochCount, UnscaledDecimal
 from penstock.rows.decode.schema_tree import Listed, Mapped, Node, Record, Scalar
-from penstock.rows.reject_codes import RejectError
 
 _PARTS, _PART_ROWS_MIN = 8, 64
 _INEXACT = {Kind.FLOAT: float(1 << 24), Kind.DOUBLE: float(1 << 53)}
 _DIGITS = 38
 
 
-@dataclass(frozen=True, slots=True)
-class BlockReader:
-    """Reads blocks of payloads of one schema."""
+def connect_reader(schema: Any, depth_max: int) -> FormatReader:
+    """Return the reader of the payloads of a parsed schema. Raises RejectError (P312)."""
+    node, is_bare = node_of(schema)
 
-    node: Record
-    depth_max: int
+    def record(value: bytes) -> dict[str, Any]:
+        text = as_member(value) if is_bare else value
+        return read_payload(node, parse_object(text, depth_max=depth_max))
 
-    def read(self, values: pa.BinaryArray) -> DecodedBlock:
-        """Read payloads; what is not plain is uncertain."""
-        physical = _physical(self.node)
+    def block(values: pa.BinaryArray) -> DecodedBlock:
+        if is_bare:
+            values = pa.array(map(as_member, values.to_pylist()), pa.binary())
+        physical = _physical(node)
         assert isinstance(physical, Struct), "records are parsed as structs"
-        if physical.fields and can_parse(physical, self.depth_max):
-            return self._parts(values, physical)
-        unread = pa.struct([pa.field(name, pa.null()) for name, _ in self.node.fields])
-        return DecodedBlock(pa.nulls(len(values), unread), np.ones(len(values), np.bool_))
+        if physical.fields and can_parse(physical, depth_max):
+            return _parts(node, values, physical)
+        return unread(len(values), pa.struct([(name, pa.null()) for name, _ in node.fields]))
 
-    def _parts(self, values: pa.BinaryArray, physical: Struct) -> DecodedBlock:
-        parsed = parse_block(values, physical)
-        if not isinstance(parsed, ParseFailure):
-            lifting = _LogicalValues(np.array(mask_of(parsed.is_null())))
-            return DecodedBlock(
-                lifting.value(self.node, parsed, np.arange(len(values))), lifting.uncertain
-            )
-        if len(values) <= _PART_ROWS_MIN:
-            nothing = pa.array([], parsed_type(physical))
-            lifting = _LogicalValues(np.zeros(0, np.bool_))
-            type_ = lifting.value(self.node, nothing, np.arange(0)).type
-            return DecodedBlock(pa.nulls(len(values), type_), np.ones(len(values), np.bool_))
-        bounds = np.linspace(0, len(values), _PARTS + 1).astype(int).tolist()
-        parts = [self._parts(values.slice(a, b - a), physical) for a, b in pairwise(bounds)]
-        array = pa.concat_arrays([part.array for part in parts])
-        return DecodedBlock(array, np.concatenate([part.uncertain for part in parts]))
+    return FormatReader(node.type, block, record)
+
+
+def _parts(node: Record, values: pa.BinaryArray, physical: Struct) -> DecodedBlock:
+    """Read payloads in one parse, or in several where one of them does not parse."""
+    parsed = parse_block(values, physical)
+    if parsed is not None:
+        lifting = _LogicalValues(np.array(mask_of(parsed.is_null())))
+        array = lifting.value(node, parsed, np.arange(len(values)))
+        return DecodedBlock(array, lifting.uncertain)
+    if len(values) <= _PART_ROWS_MIN:
+        nothing = pa.array([], parsed_type(physical))
+        lifting = _LogicalValues(np.zeros(0, np.bool_))
+        return unread(len(values), lifting.value(node, nothing, np.arange(0)).type)
+    bounds = np.linspace(0, len(values), _PARTS + 1).astype(int).tolist()
+    parts = [_parts(node, values.slice(a, b - a), physical) for a, b in pairwise(bounds)]
+    array = pa.concat_arrays([part.array for part in parts])
+    return DecodedBlock(array, np.concatenate([part.uncertain for part in parts]))
 
 
 @dataclass(slots=True)
@@ -75,7 +87,7 @@ class _LogicalValues:
     uncertain: npt.NDArray[np.bool_]
 
     def value(self, node: Node, array: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
-        """Bring an array to the form of its schema; `rows` tells whose record each item is."""
+        """Bring an array to the form of its schema; `rows` has the record of each item."""
         match node:
             case Scalar():
                 return self._scalar(node, array, rows)
@@ -130,7 +142,8 @@ class _LogicalValues:
         return array.view(target)
 
     def _bytes(self, node: Scalar, array: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
-        decoded = [_decoded(each) for each in array.to_pylist()]
+        texts = array.to_pylist()
+        decoded = [None if text is None else or_none(base64_bytes, text) for text in texts]
         meaning = node.logical_type
         if not isinstance(meaning, UnscaledDecimal):
             found = pa.array(decoded, pa.binary())
@@ -152,13 +165,6 @@ class _LogicalValues:
         return pc.if_else(sure, array, pa.scalar(None, array.type))
 
 
-def _decoded(text: str | None) -> bytes | None:
-    try:
-        return None if text is None else base64_bytes(text)
-    except RejectError:
-        return None
-
-
 def _number(data: bytes | None, meaning: UnscaledDecimal) -> decimal.Decimal | None:
     if data is None or len(data) > pa.decimal128(1).byte_width:
         return None
@@ -167,7 +173,6 @@ def _number(data: bytes | None, meaning: UnscaledDecimal) -> decimal.Decimal | N
 
 
 def _physical(node: Node) -> Type:
-    """Return the type that JSON can be parsed as."""
     match node:
         case Scalar(Kind.INT | Kind.LONG):
             return Kind.LONG

@@ -10,14 +10,14 @@ Source: Kafka Connect, `JsonSchema` and `JsonConverter`; Debezium, "Temporal typ
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from penstock.core.schema import Kind
+from penstock.core.schema import PRECISION_MAX, Kind
 from penstock.rows.decode.format_reader import VALUE_COLUMN
 from penstock.rows.decode.logical_types import (
     CONNECT_DECIMAL,
-    CONNECT_PRECISION,
+    CONNECT_DIGITS,
     NAMED,
     EpochCount,
     IsoText,
@@ -36,7 +36,6 @@ from penstock.rows.decode.schema_tree import (
     whole_number,
 )
 
-_DIGITS = "connect.decimal.precision"
 _PLAIN: Mapping[str, Scalar] = {
     "int8": Scalar(Kind.INT, bits=8),
     "int16": Scalar(Kind.INT, bits=16),
@@ -58,49 +57,44 @@ _BASES: Mapping[type[LogicalType], tuple[Kind, ...]] = {
 
 
 def node_of(schema: Any) -> tuple[Record, bool]:
-    """Read a schema; one of no struct becomes a record with the single member `value`, which is
-    told. Raises RejectError (P312).
+    """Read a schema; one of no struct becomes a record with the single member `value`, and the
+    second result is then set. Raises RejectError (P312).
     """
-    node = _Reading().node(schema)
+    node = _node(schema, NodeCount())
     if isinstance(node, Record) and node.logical_type is None:
         return node, False
     return Record(((VALUE_COLUMN, node),)), True
 
 
-@dataclass(slots=True)
-class _Reading:
-    count: NodeCount = field(default_factory=NodeCount)
+def _node(schema: Any, count: NodeCount) -> Node:
+    count.add()
+    match schema:
+        case {"type": "struct", "fields": list(fields)}:
+            return _record(fields, schema, count)
+        case {"type": "array", "items": items}:
+            return Listed(_node(items, count))
+        case {"type": "map", "keys": keys, "values": values}:
+            return Mapped(_node(keys, count), _node(values, count))
+        case {"type": str(name)} if name in _PLAIN:
+            plain = _PLAIN[name]
+            return replace(plain, logical_type=_logical_type(plain.kind, schema))
+        case _:
+            raise unusable("it is no schema of Connect")
 
-    def node(self, schema: Any) -> Node:
-        """Read a schema, and count its types."""
-        self.count.add()
-        match schema:
-            case {"type": "struct", "fields": list(fields)}:
-                return self._record(fields, schema)
-            case {"type": "array", "items": items}:
-                return Listed(self.node(items))
-            case {"type": "map", "keys": keys, "values": values}:
-                return Mapped(self.node(keys), self.node(values))
-            case {"type": str(name)} if name in _PLAIN:
-                plain = _PLAIN[name]
-                return replace(plain, logical_type=_logical_type(plain.kind, schema))
-            case _:
-                raise unusable("it is no schema of Connect")
 
-    def _record(self, fields: list[Any], schema: Mapping[str, Any]) -> Record:
-        members: list[tuple[str, Node]] = []
-        for each in fields:
-            name = each.get("field") if isinstance(each, dict) else None
-            if not isinstance(name, str):
-                raise unusable("a field has no name")
-            members.append((name, self.node(each)))
-        if len({name for name, _ in members}) != len(members):
-            raise unusable("a struct has two fields of one name")
-        own_scale = (
-            NAMED.get(str(schema.get("name"))) == VariableScaleDecimal()
-            and dict(members) == _OWN_SCALE
-        )
-        return Record(tuple(members), VariableScaleDecimal() if own_scale else None)
+def _record(fields: list[Any], schema: Mapping[str, Any], count: NodeCount) -> Record:
+    members: list[tuple[str, Node]] = []
+    for each in fields:
+        name = each.get("field") if isinstance(each, dict) else None
+        if not isinstance(name, str):
+            raise unusable("a field has no name")
+        members.append((name, _node(each, count)))
+    if len({name for name, _ in members}) != len(members):
+        raise unusable("a struct has two fields of one name")
+    own_scale = (
+        NAMED.get(str(schema.get("name"))) == VariableScaleDecimal() and dict(members) == _OWN_SCALE
+    )
+    return Record(tuple(members), VariableScaleDecimal() if own_scale else None)
 
 
 _OWN_SCALE = {"scale": _PLAIN["int32"], "value": _PLAIN["bytes"]}
@@ -112,7 +106,7 @@ def _logical_type(kind: Kind, schema: Mapping[str, Any]) -> LogicalType | None:
         given = schema.get("parameters")
         parameters = given if isinstance(given, dict) else {}
         scale = whole_number(parameters.get("scale", "0"))
-        precision = whole_number(parameters.get(_DIGITS, str(CONNECT_PRECISION)))
+        precision = whole_number(parameters.get(CONNECT_DIGITS, str(PRECISION_MAX)))
         return None if scale is None or precision is None else UnscaledDecimal(precision, scale)
     found = NAMED.get(name)
     return found if found is not None and kind in _BASES.get(type(found), ()) else None

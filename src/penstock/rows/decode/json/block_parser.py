@@ -4,7 +4,7 @@ Each value is wrapped as `{"v":<value>}` on a line of its own and the whole is r
 with an explicit schema and `unexpected_field_behavior="error"`. A wrap cannot be forged:
 
 - the text between two values, `}`, newline, `{"v":`, is never inside a string (a raw newline in a
-  string is an error), and behind a `}` a `{` only begins a new document: so each value lies in
+  string is an error), and after a `}` a `{` only begins a new document: so each value lies in
   documents of its own, at least one; as many rows as values means exactly one each;
 - that document begins with `{"v":` and ends with our `}`; a second member is an unexpected field,
   a second `v` a duplicate, both errors;
@@ -13,14 +13,11 @@ with an explicit schema and `unexpected_field_behavior="error"`. A wrap cannot b
 
 What pyarrow.json takes and we do not is either not asked of it (dates, timestamps, decimals in
 128 bits: `parsed_type`) or found afterwards: NaN and infinity, inexact integers (json_columns.py),
-UTF-8 and decimals that are too small to be told from 0 (here). `ParseFailure` is the answer to
-anything else: the block must be taken apart.
+UTF-8 and decimals that are too small to be distinguished from 0 (here). For
+anything else the result is None: the block must be split.
 """
 
 from __future__ import annotations
-
-import re
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +37,6 @@ _ASCII_MAX = 0x7F
 _PRECISION_MAX = 38
 _SMALL = r'[:\[,]\s*"?-?[0-9.]+[eE]-[0-9]{2,}"?\s*[,\]}]'
 """A number with a negative exponent of two digits or more: a word of JSON of its own, or a text."""
-_ROW = re.compile(r" in row ([0-9]{1,9})$")
 
 _PARSED = {
     Kind.UNKNOWN: pa.null(),
@@ -50,13 +46,6 @@ _PARSED = {
     Kind.FLOAT: pa.float32(),
     Kind.DOUBLE: pa.float64(),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ParseFailure:
-    """A block that does not parse; `row` is a guess at the first record to blame."""
-
-    row: int | None = None
 
 
 def parsed_type(type_: Type) -> pa.DataType:
@@ -88,10 +77,12 @@ def can_parse(type_: Type, depth_max: int) -> bool:
     return not isinstance(type_, Map) and all(inside)
 
 
-def parse_block(values: pa.BinaryArray, schema: Schema) -> pa.StructArray | ParseFailure:
-    """Parse non-null, non-empty values into a struct of `parsed_type`s, one row each, or reject."""
+def parse_block(values: pa.BinaryArray, schema: Schema) -> pa.StructArray | None:
+    """Parse non-null, non-empty values into a struct of `parsed_type`s, one row each; None where
+    they do not parse as a whole.
+    """
     if not _is_utf8(values):
-        return ParseFailure()
+        return None
     lines = pc.binary_join_element_wise(_HEAD, values, _TAIL, _NO_SEPARATOR).buffers()[2]
     try:
         table = arrow_json.read_json(
@@ -104,26 +95,22 @@ def parse_block(values: pa.BinaryArray, schema: Schema) -> pa.StructArray | Pars
                 unexpected_field_behavior="error",
             ),
         )
-    except pa.ArrowInvalid as error:
-        found = _ROW.search(str(error))
-        return ParseFailure(None if found is None else int(found[1]))
+    except pa.ArrowInvalid:
+        return None
     if table.num_rows != len(values):
-        return ParseFailure()
+        return None
     column = table.column("v")
     parsed = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return _vanished(values, parsed) or parsed
+    return None if _has_vanished(values, parsed) else parsed
 
 
-def _vanished(values: pa.BinaryArray, parsed: pa.Array) -> ParseFailure | None:
-    """Find a number that is not 0 and was read as the decimal 0, such as 1e-194.
+def _has_vanished(values: pa.BinaryArray, parsed: pa.Array) -> bool:
+    """Look for a number that is not 0 and was read as the decimal 0, such as 1e-194.
 
-    For more digits behind the point than its table of powers has, pyarrow 26 reads on behind the
+    For more digits after the point than its table of powers has, pyarrow 26 reads past the
     table, and says 0 where it finds zeros there.
     """
-    if not _has_zero(parsed):
-        return None
-    places = np.flatnonzero(pc.match_substring_regex(values, _SMALL).to_numpy(zero_copy_only=False))
-    return ParseFailure(int(places[0])) if len(places) else None
+    return _has_zero(parsed) and bool(pc.any(pc.match_substring_regex(values, _SMALL)).as_py())
 
 
 def _has_zero(array: pa.Array) -> bool:

@@ -1,4 +1,4 @@
-"""Numbers and bytes that stand in a text, read exactly.
+"""Reads numbers and bytes exactly from their text.
 
 Invariants: an integer is never rounded, a fraction once, to the nearest; base64 is taken only in
 its one standard form.
@@ -50,15 +50,15 @@ def require_exact(text: str, number: float) -> float:
     return number
 
 
-def stands_for_integer(text: str) -> bool:
-    """Return whether a number or text is an integer in any notation but the plain one."""
+def is_unusual_integer(text: str) -> bool:
+    """Return whether a number or text is an integer in any notation other than the plain one."""
     if isinstance(text, JsonNumber) and _INTEGER.fullmatch(text):
         return False
     return NUMERIC.fullmatch(text) is not None and number_parts(text)[2] >= 0
 
 
 def digits_of(text: str) -> tuple[int, int]:
-    """Count the digits of a number before and behind its point, without outer zeros."""
+    """Count the digits of a number before and after its point, without outer zeros."""
     _, digits, exponent = number_parts(text)
     return max(len(digits) + exponent, 0) if digits != "0" else 0, max(-exponent, 0)
 

@@ -1,7 +1,7 @@
 """One record's bytes become one JSON object whose numbers are still text.
 
 Invariants:
-- accepted is exactly RFC 8259 in UTF-8 with an object on top, and nothing before or behind it;
+- accepted is exactly RFC 8259 in UTF-8 with an object on top, and nothing before or after it;
 - rejected beyond the RFC: duplicate keys, lone surrogates, nesting deeper than the limit;
 - the verdict depends on the bytes and the limit only, never on the interpreter's stack;
 - numbers keep their text (`JsonNumber`), so that no conversion rounds twice.
@@ -9,6 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
+import json
 import re
 from codecs import BOM_UTF8
 from json import JSONDecodeError, JSONDecoder
@@ -42,7 +43,7 @@ def parse_object(value: bytes, *, depth_max: int) -> dict[str, Any]:
     if value.startswith(BOM_UTF8):
         raise RejectError(RejectCode.BYTE_ORDER_MARK, "the value begins with a byte order mark")
     check_depth(value, depth_max)
-    text = _text(value)
+    text = utf8_text(value)
     _check_syntax(value)
     tree = _parse(text)
     if not isinstance(tree, dict):
@@ -52,7 +53,7 @@ def parse_object(value: bytes, *, depth_max: int) -> dict[str, Any]:
 
 def parse_value(text: bytes) -> Any:
     """Read any JSON value, as `parse_object` reads the members of a record. Raises RejectError."""
-    return _parse(_text(text))
+    return _parse(utf8_text(text))
 
 
 def kind_of(value: Any) -> str:
@@ -91,7 +92,8 @@ def is_empty(value: Any) -> bool:
             return False
 
 
-def _text(value: bytes) -> str:
+def utf8_text(value: bytes) -> str:
+    """Read text. Raises RejectError."""
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -113,7 +115,7 @@ def _check_syntax(value: bytes) -> None:
         if said.startswith("trailing characters"):
             raise RejectError(RejectCode.TRAILING_DATA, "something follows the JSON text") from None
         if said == _CUT_OFF:
-            said = f"the text is cut off behind byte {len(value)}"
+            said = f"the text is cut off after byte {len(value)}"
         raise RejectError(RejectCode.MALFORMED, said) from None
     except RecursionError:
         return
@@ -128,7 +130,11 @@ def _parse(text: str) -> Any:
             code, f"{error.msg.lower().removesuffix(' at')} at character {error.pos}"
         ) from error
     if _SURROGATE.search(text):
-        _check_surrogates(tree)
+        try:
+            json.dumps(tree, ensure_ascii=False).encode("utf-8")
+        except UnicodeEncodeError as error:
+            reason = "a string escapes half a surrogate pair"
+            raise RejectError(RejectCode.LONE_SURROGATE, reason) from error
     return tree
 
 
@@ -137,7 +143,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise RejectError(RejectCode.DUPLICATE_KEY, f"the key {twice!r} stands twice in one object")
+        raise RejectError(RejectCode.DUPLICATE_KEY, f"the key {twice!r} occurs twice in one object")
     return members
 
 
@@ -165,22 +171,3 @@ def check_depth(value: bytes, depth_max: int) -> None:
         depth += 1 if bracket in b"{[" else -1
         if depth > depth_max:
             raise RejectError(RejectCode.TOO_DEEP, f"nested deeper than {depth_max}")
-
-
-def _check_surrogates(tree: Any) -> None:
-    match tree:
-        case dict():
-            for key, value in tree.items():
-                _check_surrogates(key)
-                _check_surrogates(value)
-        case list():
-            for value in tree:
-                _check_surrogates(value)
-        case str():
-            try:
-                tree.encode("utf-8")
-            except UnicodeEncodeError as error:
-                reason = "a string escapes half a surrogate pair"
-                raise RejectError(RejectCode.LONE_SURROGATE, reason) from error
-        case _:
-            return

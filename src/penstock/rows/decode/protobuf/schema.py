@@ -3,7 +3,8 @@
 Invariants:
 - recursive messages are rejected, but for `google.protobuf.Struct`;
 - messages are nested at most `DEPTH_MAX` deep;
-- a field that was not set is null where the schema can tell it (`Nullable`), else its zero value;
+- a field that was not set is null where the schema tracks presence (`Nullable`), else its zero
+  value;
 - a well-known type is one of the runtime's own files: another of its name is a message as any;
 - indexes count the messages that the text declares, not the entries of its maps;
 - extensions are not known, so that a record with one is found to hold what has no column.
@@ -15,7 +16,6 @@ Source: Protocol Buffers, "Language Guide (proto 3)", "Application Note: Field P
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from penstock.core.schema import Kind
@@ -52,22 +52,20 @@ _WRAPPERS = frozenset(
         *("BoolValue", "StringValue", "BytesValue"),
     }
 )
-_DECIMALS = frozenset({"confluent.type.Decimal"})
+_DECIMAL = "confluent.type.Decimal"
 
-_DOUBLE, _FLOAT, _ENUM, _GROUP, _MESSAGE, _INT32, _BYTES = 1, 2, 14, 10, 11, 5, 12
-_PLAIN: Mapping[int, Scalar] = MappingProxyType(
-    {
-        _DOUBLE: Scalar(Kind.DOUBLE),
-        _FLOAT: Scalar(Kind.FLOAT),
-        **dict.fromkeys((3, 16, 18), Scalar(Kind.LONG)),
-        **dict.fromkeys((4, 6), Scalar(Kind.LONG, unsigned=True)),
-        **dict.fromkeys((5, 15, 17), Scalar(Kind.INT)),
-        **dict.fromkeys((7, 13), Scalar(Kind.LONG)),
-        8: Scalar(Kind.BOOLEAN),
-        9: Scalar(Kind.STRING),
-        12: Scalar(Kind.BINARY),
-    }
-)
+_INT32, _GROUP, _MESSAGE, _BYTES, _ENUM = 5, 10, 11, 12, 14
+_PLAIN: Mapping[int, Scalar] = {
+    1: Scalar(Kind.DOUBLE),
+    2: Scalar(Kind.FLOAT),
+    **dict.fromkeys((3, 16, 18), Scalar(Kind.LONG)),
+    **dict.fromkeys((4, 6), Scalar(Kind.LONG, unsigned=True)),
+    **dict.fromkeys((_INT32, 15, 17), Scalar(Kind.INT)),
+    **dict.fromkeys((7, 13), Scalar(Kind.LONG)),
+    8: Scalar(Kind.BOOLEAN),
+    9: Scalar(Kind.STRING),
+    _BYTES: Scalar(Kind.BINARY),
+}
 """By `FieldDescriptorProto.Type`: 64 bits with a sign; without; 32 bits with a sign; without."""
 
 
@@ -106,7 +104,6 @@ def node_of(descriptor: Any) -> Record:
 
 
 def _message(descriptor: Any, within: tuple[str, ...], count: NodeCount) -> Record:
-    """Read a message that stands within others, and count its fields."""
     name = descriptor.full_name
     if name in within:
         raise unusable("it is recursive")
@@ -135,7 +132,7 @@ def _value(field: Any, within: tuple[str, ...], count: NodeCount) -> Node:
     if field.type not in (_GROUP, _MESSAGE):
         return _PLAIN[field.type]
     name = field.message_type.full_name
-    if name in _DECIMALS and _is_decimal(field.message_type):
+    if name == _DECIMAL and _is_decimal(field.message_type):
         return Record((), VariableScaleDecimal())
     is_own = field.message_type.file.name.startswith(_FILES)
     known = name.removeprefix(_PREFIX) if is_own else ""

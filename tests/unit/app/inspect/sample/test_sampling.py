@@ -67,7 +67,7 @@ def test_a_long_one_is_read_at_both_ends_and_between() -> None:
     assert 20_000 == sum(piece.stands_for.count for piece in sample.pieces)
 
 
-def test_a_compacted_topic_gives_records_however_far_they_lie_apart() -> None:
+def test_a_compacted_topic_gives_records_however_large_its_gaps_are() -> None:
     cluster = filled(20_000)
     cluster.compact("orders", 0, (n for n in range(20_000) if n % 100))
     sample = sample_of(cluster, "orders")
@@ -76,7 +76,7 @@ def test_a_compacted_topic_gives_records_however_far_they_lie_apart() -> None:
     assert 200 == len(offsets(sample))
 
 
-def test_the_newest_is_found_behind_a_stretch_that_compaction_left_empty() -> None:
+def test_the_newest_is_found_after_a_stretch_that_compaction_left_empty() -> None:
     cluster = filled(20_000)
     cluster.compact("orders", 0, range(10_000, 20_000))
 
@@ -102,7 +102,7 @@ def test_every_topic_has_its_turn_before_one_has_two(monkeypatch: pytest.MonkeyP
     assert ["clicks", "items", "orders"] == sorted(at.topic for at in sample.batches)
 
 
-def test_a_partition_that_gives_nothing_is_told() -> None:
+def test_a_partition_that_gives_nothing_is_reported() -> None:
     class Mute(MemoryReader):
         def read(self, *_: object, **__: object):  # type: ignore[no-untyped-def]
             yield from ()

@@ -15,7 +15,7 @@ from penstock.core.schema import Decimal, Field, Kind, List, Map, Struct
 from penstock.files.texts import beginnings, texts_in
 
 
-def told(schema, rows, *, indexed=None, with_nan=(), group=1000):
+def statistics_of(schema, rows, *, indexed=None, with_nan=(), group=1000):
     table = pa.Table.from_pylist(rows, schema=arrow_schema(schema))
     footer = footer_of(table, group)
     texts = beginnings(texts_in(table.schema), table)
@@ -30,7 +30,7 @@ def footer_of(table, group=1000):
 
 def column(kind, values, **given_):
     schema = Struct((Field("c", kind),))
-    found = told(schema, [{"c": value} for value in values], **given_)
+    found = statistics_of(schema, [{"c": value} for value in values], **given_)
     names = ("minValues", "maxValues", "nullCount")
     low, high, nulls = (found.get(name, {}).get("c") for name in names)
     return low, high, nulls
@@ -69,7 +69,7 @@ def test_all_that_readers_ask_bounds_of_has_them():
     assert (f"{cut}Z", f"{whole}Z", 0) == column(Kind.TIMESTAMPTZ, [last.replace(tzinfo=UTC)])
 
 
-def test_decimals_are_told_with_all_their_digits():
+def test_decimals_are_written_with_all_their_digits():
     most = Exact("9999999999999999999999999999.9999999999")
     schema = Struct((Field("c", Decimal(38, 10)),))
     least = Exact(f"-{most}")
@@ -92,11 +92,11 @@ def test_an_upper_bound_is_cut_where_a_character_can_be_followed():
     assert ("a" + LAST * 31, "a" + LAST * 41, 0) == column(Kind.STRING, [text])
 
 
-def test_a_file_that_cannot_tell_all_bounds_tells_none():
+def test_a_file_without_all_bounds_reports_none():
     """deltalake's data sets take one that is missing for null, and leave all rows out."""
     schema = Struct((Field("id", Kind.LONG), Field("c", Kind.DOUBLE), Field("s", Kind.STRING)))
-    nan = told(schema, [{"id": 1, "c": float("nan"), "s": "a"}], with_nan=["c"])
-    last = told(schema, [{"id": 1, "c": 1.0, "s": LAST * 40}])
+    nan = statistics_of(schema, [{"id": 1, "c": float("nan"), "s": "a"}], with_nan=["c"])
+    last = statistics_of(schema, [{"id": 1, "c": 1.0, "s": LAST * 40}])
 
     assert {"numRecords": 1, "nullCount": {"id": 0, "c": 0, "s": 0}} == nan == last
 
@@ -107,7 +107,7 @@ def test_what_no_reader_asks_bounds_of_may_lack_them():
     schema = Struct((*fields, Field("in", inner)))
     row = {"id": 1, "b": b"a", "n": None, "in": {"x": float("nan")}}
 
-    found = told(schema, [row], with_nan=["in.x"])
+    found = statistics_of(schema, [row], with_nan=["in.x"])
     assert {"id": 1, "in": {}} == found["minValues"] == found["maxValues"]
 
 
@@ -145,7 +145,7 @@ def test_members_of_structs_have_statistics_and_of_lists_and_maps_none():
         "minValues": {"inner": {"a": 4, "b": 5.0}, "last": 6},
         "maxValues": {"inner": {"a": 4, "b": 5.0}, "last": 6},
         "nullCount": {"inner": {"a": 0, "b": 0}, "last": 0},
-    } == told(schema, [row])
+    } == statistics_of(schema, [row])
 
 
 def test_a_list_and_a_map_count_as_one_column_each():
@@ -153,13 +153,13 @@ def test_a_list_and_a_map_count_as_one_column_each():
     schema = Struct((*fields, *(Field(f"c{n}", Kind.LONG) for n in range(31))))
     row = {"many": [1], "pairs": [("k", 1)], **{f"c{n}": n for n in range(31)}}
 
-    assert [f"c{n}" for n in range(30)] == list(told(schema, [row])["minValues"])
+    assert [f"c{n}" for n in range(30)] == list(statistics_of(schema, [row])["minValues"])
 
 
 def test_only_indexed_columns_have_statistics():
     schema = Struct(tuple(Field(f"c{n}", Kind.LONG) for n in range(40)))
     row = dict.fromkeys(schema.names, 1)
 
-    assert 32 == len(told(schema, [row])["minValues"])
-    assert 40 == len(told(schema, [row], indexed=Indexed(-1))["minValues"])
-    assert ["c39"] == list(told(schema, [row], indexed=Indexed(32, ("c39",)))["minValues"])
+    assert 32 == len(statistics_of(schema, [row])["minValues"])
+    assert 40 == len(statistics_of(schema, [row], indexed=Indexed(-1))["minValues"])
+    assert ["c39"] == list(statistics_of(schema, [row], indexed=Indexed(32, ("c39",)))["minValues"])

@@ -1,4 +1,4 @@
-"""What is read of a log is whole, or an error: half of it would tell of a younger table."""
+"""What is read of a log is whole, or an error: half of it would be an earlier table."""
 
 import json
 from pathlib import Path
@@ -39,11 +39,11 @@ def test_a_checkpoint_of_which_parts_are_missing_is_passed_over(log):
     assert {"a": 2, "b": 7} == log.transactions(1)
 
 
-def test_an_entry_that_is_gone_behind_the_checkpoint_is_an_error(log):
+def test_an_entry_missing_after_the_checkpoint_is_an_error(log):
     entry(log, 0, a=1)
     checkpoint(log, f"{0:020d}.checkpoint.parquet", a=1)
     entry(log, 2, a=3)
-    with pytest.raises(OSError, match="version 1 of the log is gone"):
+    with pytest.raises(OSError, match="version 1 of the log is missing"):
         log.transactions(2)
 
 

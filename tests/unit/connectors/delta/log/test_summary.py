@@ -1,4 +1,4 @@
-"""A past tells what its entries, one by one, would tell: in whatever parts they were read."""
+"""A summary gives what its entries would give one by one, in whatever parts they were read."""
 
 from itertools import combinations
 
@@ -35,7 +35,7 @@ def read(first, stop):
 def test_a_past_has_what_the_witnesses_ask_for():
     whole = read(5, 14)
 
-    assert (5, 14, 6) == (whole.first, whole.stop, whole.gone)
+    assert (5, 14, 6) == (whole.first, whole.stop, whole.missing)
     assert ((8, "a RESTORE"), (11, "an overwrite (WRITE)")) == whole.rollbacks
     assert ((8, "RESTORE"), (10, "DELETE"), (12, "WRITE"), (13, "MERGE")) == whole.changes
     assert {"a": ENTRIES[4], "b": ENTRIES[0], "c": ENTRIES[7]} == whole.newest
@@ -43,7 +43,7 @@ def test_a_past_has_what_the_witnesses_ask_for():
     assert None is whole.own("d", 0)
 
 
-def test_parts_that_touch_or_overlap_tell_what_the_whole_tells():
+def test_parts_that_touch_or_overlap_report_what_the_whole_reports():
     edges = range(5, 15)
     for start, meet, reach, stop in (
         (a, b, c, d)
@@ -72,7 +72,7 @@ def test_of_acts_the_newest_are_kept():
     assert list(range(68, 100)) == [version for version, _ in parts.rollbacks]
 
 
-def test_entries_that_are_gone_are_not_asked_for_one_by_one(tmp_path):
+def test_missing_entries_are_not_requested_one_by_one(tmp_path):
     asked = []
     (tmp_path / "_delta_log").mkdir()
 

@@ -14,8 +14,9 @@ from penstock.connectors.delta.log.ledger import (
 )
 from penstock.connectors.delta.log.reader import Entry, parsed
 from penstock.connectors.delta.log.summary import past_of, rollback_in
-from penstock.connectors.delta.log.witnesses import Facts, judge
-from penstock.core.commits import Chain, landed_after
+from penstock.connectors.delta.log.witnesses import Facts, check_witnesses
+from penstock.core.commits import Chain, CommitKind, Keyed, landed_after
+from penstock.core.errors import InvalidError
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.ports.tables import Verdict
 from penstock.testing.prepared import claim, origin, prepared
@@ -50,11 +51,11 @@ def entry(operation, removed=0, **parameters):
 
 
 def verdict(*entries, **given):
-    return judge(facts(*entries, **given)).verdict
+    return check_witnesses(facts(*entries, **given)).verdict
 
 
 def test_both_witnesses_agree():
-    found = judge(facts(OWN, APPEND))
+    found = check_witnesses(facts(OWN, APPEND))
 
     assert (Verdict.AGREED, LANDED) == (found.verdict, found.landed)
     assert "version 3 and the transactions agree" == found.evidence
@@ -67,13 +68,13 @@ def test_commit_info_and_transactions_that_differ_are_uncertain():
 
 
 def test_torn_transactions_are_uncertain_without_a_ledger():
-    found = judge(facts(None, transactions=dict))
+    found = check_witnesses(facts(None, transactions=dict))
 
     assert (Verdict.UNCERTAIN, None) == (found.verdict, found.landed)
 
 
-def test_only_our_entry_gone_leaves_the_transactions_to_speak():
-    found = judge(facts(None, APPEND))
+def test_only_our_entry_missing_leaves_the_transactions_to_decide():
+    found = check_witnesses(facts(None, APPEND))
 
     assert Verdict.AGREED == found.verdict
     assert replace(LANDED, owner="", recent=()) == found.landed
@@ -83,7 +84,7 @@ def test_only_our_entry_gone_leaves_the_transactions_to_speak():
     ("live", "expected"),
     [(True, Verdict.AGREED), (False, Verdict.UNCERTAIN), (None, Verdict.AGREED)],
 )
-def test_where_more_is_gone_the_newest_file_decides(live, expected):
+def test_where_more_is_missing_the_newest_file_decides(live, expected):
     assert expected == verdict(None, None, APPEND, file_is_live=lambda: live)
     assert expected == verdict(OWN, None, APPEND, file_is_live=lambda: live)
 
@@ -130,7 +131,7 @@ def test_a_reported_rollback_stays():
         (entry("CREATE TABLE", mode="Overwrite"), ""),
     ],
 )
-def test_acts_of_others_are_told_apart(found, act):
+def test_acts_of_others_are_distinguished(found, act):
     assert act == rollback_in(found)
 
 
@@ -167,7 +168,7 @@ def test_ids_of_chains_never_begin_each_other():
 
 
 @pytest.mark.parametrize("action", ["protocol", "metaData"])
-def test_an_entry_tells_whether_it_may_change_the_table(action):
+def test_an_entry_says_whether_it_may_change_the_table(action):
     added = b'{"add":{"path":"x"}}\n'
 
     assert not parsed(1, added).reshapes
@@ -183,8 +184,65 @@ def test_entries_of_others_may_leave_everything_out():
     assert () == parsed(1, b'{"commitInfo":{"penstock":{"chains":[1]}}}').marks
 
 
-def test_a_creation_tells_each_ledger():
+def test_a_creation_reports_each_ledger():
     info = commit_info([mark_of_creation(FIRST)])["penstock"]
 
     assert "created" == info["chains"][0]["kind"]
     assert 1 == info["v"]
+
+
+KEYED = replace(FIRST, keyed=Keyed(("id", "a/b é"), compares_offsets=False))
+
+
+def test_the_transactions_alone_say_by_which_keys_rows_are_changed():
+    created = transactions_of(KEYED, None, 0)
+    moved = landed_after(KEYED, COMMIT)
+    later = transactions_of(moved, KEYED, 3)
+
+    assert replace(KEYED, owner="") == by_ids(landed_from(CHAIN.name, created))
+    assert not [name for name in later if "keyed" in name]
+    assert KEYED.keyed == landed_from(CHAIN.name, created | later).keyed
+    assert landed_from(CHAIN.name, transactions()).keyed is None
+
+
+def test_a_chain_that_becomes_keyed_says_so_with_its_first_row_delta():
+    delta = replace(COMMIT, kind=CommitKind.ROW_DELTA, keys=("id",), compares_offsets=True)
+    keyed = landed_after(FIRST, delta)
+    found = transactions_of(FIRST, None, 0) | transactions_of(keyed, FIRST, 3)
+
+    since = {at: offset for at, offset in FIRST.offsets.items() if offset}
+    assert since
+    restored = landed_from(CHAIN.name, found).keyed
+    assert Keyed(("id",), compares_offsets=True, since=since) == restored
+    assert not [name for name in transactions_of(keyed, keyed, 4) if "since" in name]
+
+    origins = dict.fromkeys(since, 0)
+    seek = replace(COMMIT, kind=CommitKind.SEEK, progress={}, segment=1, origins=origins)
+    back = landed_after(keyed, seek)
+    found |= transactions_of(back, keyed, 5)
+    assert replace(back.keyed, since=origins) == landed_from(CHAIN.name, found).keyed
+
+
+def test_keys_that_were_damaged_in_the_transactions_are_refused():
+    """Without its keys the chain would pass for one that appends."""
+    damaged = transactions() | {app_id(CHAIN.name, "keyed", "{}"): 3}
+    with pytest.raises(InvalidError) as refused:
+        check_witnesses(facts(None, transactions=lambda: damaged))
+
+    assert "P191" == refused.value.code
+
+
+def test_a_ledger_of_a_newer_release_is_refused_and_not_taken_from_the_transactions():
+    mark = mark_of_commit(COMMIT, LANDED, 3, "")
+    newer = {**mark, "ledger": {**mark["ledger"], "v": 99}}
+    with pytest.raises(InvalidError, match="version 99") as refused:
+        check_witnesses(facts(replace(OWN, marks=(newer,))))
+
+    assert "P190" == refused.value.code
+
+
+def by_ids(landed):
+    """Return a ledger whose topics go by their names again, as transactions have ids alone."""
+    names = {(at.topic_id, at.partition): at for at in KEYED.offsets}
+    offsets = {names[at.topic_id, at.partition]: n for at, n in landed.offsets.items()}
+    return replace(landed, offsets=offsets)

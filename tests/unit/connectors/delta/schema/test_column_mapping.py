@@ -12,7 +12,6 @@ from penstock.connectors.delta.schema.column_mapping import (
     as_stored,
     mapped_anew,
     stored_as,
-    stored_schema,
 )
 from penstock.connectors.delta.schema.types import arrow_schema, mapped_json, schema_of
 from penstock.core.schema import Field, Kind, List, Map, Struct
@@ -62,9 +61,9 @@ def test_values_stay_what_they_are_in_slices_too(cut):
     batch = pa.RecordBatch.from_pylist(ROWS, schema=arrow_schema(SCHEMA))
     start, stop = cut
 
-    renamed = as_stored(batch.slice(start, stop - start), stored_schema(stored))
+    renamed = as_stored(batch.slice(start, stop - start), arrow_schema(stored.schema, stored.ids))
 
-    assert stored_schema(stored) == renamed.schema
+    assert arrow_schema(stored.schema, stored.ids) == renamed.schema
     renamed.validate(full=True)
     assert [bare(row) for row in batch.slice(start, stop - start).to_pylist()] == [
         bare(row) for row in renamed.to_pylist()
@@ -98,4 +97,4 @@ def test_without_mapping_names_are_the_columns_own():
     stored = stored_as(mapped_json(SCHEMA), SCHEMA, {})
 
     assert (SCHEMA, ()) == (stored.schema, stored.ids)
-    assert arrow_schema(SCHEMA) == stored_schema(stored)
+    assert arrow_schema(SCHEMA) == arrow_schema(stored.schema, stored.ids)

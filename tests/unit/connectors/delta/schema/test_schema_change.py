@@ -16,7 +16,7 @@ def struct(**fields: object) -> dict:
     }
 
 
-def test_columns_are_added_behind_those_that_are_there() -> None:
+def test_columns_are_added_after_the_existing_ones() -> None:
     old, wide = (
         struct(b="long", s=struct(x="long")),
         struct(s=struct(y="string", x="long"), a="date"),
@@ -28,6 +28,6 @@ def test_columns_are_added_behind_those_that_are_there() -> None:
 
 
 def test_a_wider_type_is_refused() -> None:
-    with pytest.raises(InvalidError) as told:
+    with pytest.raises(InvalidError) as raised:
         _added("delta.t", struct(n="integer"), struct(n="long"))
-    assert "P468" == told.value.code
+    assert "P468" == raised.value.code

@@ -92,7 +92,7 @@ SPACED = Struct((Field("my id", Kind.LONG),))
         lambda inner: Struct((Field("deeper", List(inner)),)),
     ],
 )
-def test_names_that_delta_cannot_keep_apart_are_refused_at_every_depth(within):
+def test_names_that_delta_cannot_distinguish_are_refused_at_every_depth(within):
     twice, spaced = (Struct((Field("items", within(inner)),)) for inner in (TWICE, SPACED))
     for write, schema in ((delta_json, twice), (mapped_json, twice), (delta_json, spaced)):
         with pytest.raises(InvalidError) as caught:

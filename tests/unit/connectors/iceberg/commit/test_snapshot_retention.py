@@ -43,7 +43,7 @@ def history(
 
 
 def left(metadata: TableMetadata, retain: int = 25) -> list[int]:
-    """Return which snapshots stand after a commit: the one it adds is not among them."""
+    """Return which snapshots stay after a commit: the one it adds is not among them."""
     gone = trimmed(metadata, ("shop", "main"), retain=retain, released="t", now_ms=NOW_MS)
     return [each.snapshot_id for each in metadata.snapshots if each.snapshot_id not in gone]
 

@@ -163,7 +163,7 @@ def test_floats_in_lists_have_no_bounds_for_their_nan_are_not_counted() -> None:
 
 
 def test_a_description_that_counts_no_nan_gives_floats_no_bounds() -> None:
-    """Such stand in the pending stores of earlier versions."""
+    """Such are in the pending stores of earlier versions."""
     file = described([{"id": 7, "amount": 1.0}])
     detail = json.loads(file.detail)
     del detail["nans"]
@@ -174,7 +174,7 @@ def test_a_description_that_counts_no_nan_gives_floats_no_bounds() -> None:
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("none", {}), ("counts", {2: 1, 5: 0, 15: 0})])
-def test_nan_are_told_where_the_table_wants_counts(mode: str, expected: dict[int, int]) -> None:
+def test_nan_are_counted_where_the_table_wants_counts(mode: str, expected: dict[int, int]) -> None:
     file = listed(described(MIXED, {"write.metadata.metrics.default": mode}))
 
     assert expected == file.nan_value_counts
@@ -215,7 +215,7 @@ def test_a_row_group_of_nulls_leaves_the_bounds_of_the_others() -> None:
     assert (3, 1) == (file.value_counts[3], file.null_value_counts[3])
 
 
-def test_a_row_group_of_nan_alone_tells_nothing_of_the_numbers_beside_it() -> None:
+def test_a_row_group_of_nan_alone_gives_no_bounds_for_the_other_numbers() -> None:
     file = listed(described([{"amount": 1.0}, {"amount": nan}], group_rows=1))
 
     assert 2 not in file.lower_bounds

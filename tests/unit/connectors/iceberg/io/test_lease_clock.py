@@ -2,7 +2,7 @@
 
 from tests.story.clock import START_MS, ManualClock
 
-from penstock.connectors.iceberg.io.lease_clock import expiry
+from penstock.connectors.iceberg.io.credentials import expiry
 
 
 def test_a_wait_has_passed_at_its_end_and_not_before():

@@ -1,4 +1,4 @@
-"""What stands in the property beside a ledger, as it was and as it is written."""
+"""The property next to a ledger, as it was and as it is written."""
 
 import pytest
 
@@ -17,12 +17,12 @@ def newest(text):
 
 
 def test_what_is_written_is_read():
-    told = LedgerMark("c1", 7, 3, 2, 6, 4, progress({0: (2, 5), 1: (0, 1)}))
+    mark = LedgerMark("c1", 7, 3, 2, 6, 4, progress({0: (2, 5), 1: (0, 1)}))
 
-    assert told == newest(told.to_json())
+    assert mark == newest(mark.to_json())
 
 
-def test_a_property_of_before_rows_were_told_is_read_without():
+def test_an_older_property_without_rows_is_read():
     assert LedgerMark("c1", 7, 3, 2, 6) == newest('[1,"c1","7",3,2,"6"]')
 
 
@@ -39,11 +39,11 @@ def test_a_property_of_before_rows_were_told_is_read_without():
         '[2,"c1","7",3,2,"6",4,7]',
     ],
 )
-def test_a_damaged_or_newer_property_tells_nothing(text):
+def test_a_damaged_or_newer_property_is_ignored(text):
     assert newest(text) is None
 
 
-def test_ranges_are_told_unless_they_are_many():
+def test_ranges_are_recorded_unless_they_are_many():
     few_ranges = progress(dict.fromkeys(range(NEWEST_RANGES_MAX), (0, 10)))
 
     assert few_ranges == bounded_ranges(few_ranges)

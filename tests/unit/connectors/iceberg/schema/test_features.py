@@ -25,9 +25,9 @@ GROUP, FILE = "write.parquet.row-group-size-bytes", "write.target-file-size-byte
 def test_a_number_that_no_writer_takes_is_refused_before_anything_is_read(
     properties: dict[str, str], said: str
 ) -> None:
-    with pytest.raises(InvalidError, match=said) as told:
+    with pytest.raises(InvalidError, match=said) as raised:
         require_properties(properties, "lake.b.orders")
-    assert "P436" == told.value.code
+    assert "P436" == raised.value.code
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-from penstock.connectors.iceberg.schema.types import field_ids, file_schema, to_core, to_iceberg
+from penstock.connectors.iceberg.schema.types import file_schema, to_core, to_iceberg
 from penstock.core.schema import Decimal, Field, Fixed, Kind, List, Map, Struct
 
 scalars = st.one_of(
@@ -41,7 +41,7 @@ def test_a_schema_comes_back_as_it_went(schema):
     there = to_iceberg(schema)
 
     assert schema == to_core(there, "t")
-    assert len(field_ids(there)) == there.highest_field_id
+    assert len(there.field_ids) == there.highest_field_id
 
 
 @given(structs(trees))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.connectors.kafka.columns import BATCH_RECORDS, PLAIN
 from penstock.connectors.kafka.native.batch_builder import GatheredBatches
-from penstock.connectors.kafka.native.connection import UnfitError
+from penstock.connectors.kafka.native.connection import FallbackError
 from penstock.connectors.kafka.native.record_batches import HEADER, RecordBatch
 from penstock.core.offsets import Offset, span
 from penstock.ports.log import Fetched
@@ -55,7 +55,7 @@ def test_a_huge_batch_is_given_out_in_bounded_ones() -> None:
     add(gathered, batch(100, 99 + count, count), records(*range(count)))
     add(gathered, batch(100 + count, 100 + count, 0, epoch=2), b"")
     covered = span(103, 100 + count)
-    given = list(gathered.taken(covered, covered.stop, epoch=9, headers=False))
+    given = list(gathered.taken(covered, covered.stop, epoch=9))
 
     assert [BATCH_RECORDS, BATCH_RECORDS, 4] == [len(each.batch) for each in given]
     assert [103 + BATCH_RECORDS, 103 + 2 * BATCH_RECORDS, 100 + count] == [e.reached for e in given]
@@ -67,7 +67,7 @@ def test_a_huge_batch_is_given_out_in_bounded_ones() -> None:
 def test_the_position_moves_without_records() -> None:
     gathered = GatheredBatches()
     add(gathered, batch(5, 9, 0), b"")
-    (given,) = gathered.taken(span(5, 20), Offset(10), epoch=9, headers=False)
+    (given,) = gathered.taken(span(5, 20), Offset(10), epoch=9)
 
     assert (0, 10, 9) == (len(given.batch), given.reached, given.leader_epoch)
     assert PLAIN == given.batch.schema
@@ -77,13 +77,13 @@ def test_records_outside_of_the_range_are_left_out() -> None:
     gathered = GatheredBatches()
     add(gathered, batch(0, 9, 3, epoch=1), records(0, 4, 9))
     add(gathered, batch(10, 12, 2, epoch=2), records(0, 2))
-    (given,) = gathered.taken(span(4, 10), Offset(10), epoch=9, headers=False)
+    (given,) = gathered.taken(span(4, 10), Offset(10), epoch=9)
 
     assert [4, 9] == given.batch["offset"].to_pylist()
 
 
 def test_a_batch_that_says_it_is_empty_and_is_not_is_refused() -> None:
-    with pytest.raises(UnfitError, match="fill"):
+    with pytest.raises(FallbackError, match="fill"):
         add(GatheredBatches(), batch(0, 9, 0), records(0))
 
 
@@ -92,12 +92,12 @@ def test_epochs_are_those_of_the_log_before_the_position() -> None:
     add(gathered, batch(0, half - 1, half, epoch=1), records(*range(half)))
     add(gathered, batch(half, 3 * half - 1, 2 * half, epoch=4), records(*range(2 * half)))
     covered = span(0, 3 * half)
-    given = list(gathered.taken(covered, covered.stop, epoch=9, headers=False))
+    given = list(gathered.taken(covered, covered.stop, epoch=9))
 
     assert [(2 * half, 4), (3 * half, 9)] == [(each.reached, each.leader_epoch) for each in given]
 
 
-def test_a_batch_ends_behind_its_last_record_not_before_the_next() -> None:
+def test_a_batch_ends_after_its_last_record_not_before_the_next() -> None:
     gathered = GatheredBatches()
     add(
         gathered,
@@ -106,7 +106,7 @@ def test_a_batch_ends_behind_its_last_record_not_before_the_next() -> None:
     )
     add(gathered, batch(BATCH_RECORDS + 5, BATCH_RECORDS + 5, 1, epoch=4), records(0))
     covered = span(0, BATCH_RECORDS + 6)
-    given = list(gathered.taken(covered, covered.stop, epoch=4, headers=False))
+    given = list(gathered.taken(covered, covered.stop, epoch=4))
 
     reached = [(each.reached, each.leader_epoch) for each in given]
     assert [(BATCH_RECORDS, 1), (BATCH_RECORDS + 6, 4)] == reached
@@ -116,8 +116,8 @@ def test_a_batch_ends_behind_its_last_record_not_before_the_next() -> None:
 def test_offsets_that_do_not_ascend_within_their_batch_are_refused(deltas: tuple[int, int]) -> None:
     gathered = GatheredBatches()
     add(gathered, batch(0, 5, 2), records(*deltas))
-    with pytest.raises(UnfitError, match="ascend"):
-        list(gathered.taken(span(0, 10), Offset(6), epoch=9, headers=False))
+    with pytest.raises(FallbackError, match="ascend"):
+        list(gathered.taken(span(0, 10), Offset(6), epoch=9))
 
 
 HELD = 50
@@ -130,7 +130,7 @@ def test_a_batch_that_unpacks_to_more_than_is_held_is_given_in_pieces() -> None:
     long, fetched = packed(10, 49, records(*range(40)), 40)
     assert not gathered.add(long, fetched)
 
-    given = list(gathered.unrolled(long, fetched, span(9, 45), 7, headers=False))
+    given = list(gathered.unrolled(long, fetched, span(9, 45), 7))
 
     assert [9, *range(10, 45)] == [o for each in given for o in each.batch["offset"].to_pylist()]
     assert [(10, 7), 1, 45] == [
@@ -148,7 +148,7 @@ def test_a_record_longer_than_a_piece_is_given_whole() -> None:
     gathered = GatheredBatches(HELD)
     assert not gathered.add(long, fetched)
 
-    (given,) = gathered.unrolled(long, fetched, span(0, 9), None, headers=False)
+    (given,) = gathered.unrolled(long, fetched, span(0, 9), None)
 
     assert ([value], 6) == (given.batch["value"].to_pylist(), given.reached)
 
@@ -162,17 +162,17 @@ def test_a_record_longer_than_a_piece_is_given_whole() -> None:
         (records(*range(20), *range(20)), 40),
         (records(*range(40)) + b"\x0c" * 80, 40),
     ],
-    ids=["cut off", "too few", "too many", "not ascending", "more behind"],
+    ids=["cut off", "too few", "too many", "not ascending", "more after"],
 )
-def test_a_long_batch_that_is_not_as_it_says_gives_only_records_that_stand(
+def test_a_long_batch_with_a_wrong_header_gives_only_whole_records(
     plain: bytes, count: int
 ) -> None:
     long, fetched = packed(0, 39, plain, count)
     gathered = GatheredBatches(HELD)
     assert not gathered.add(long, fetched)
     given: list[Fetched] = []
-    with pytest.raises(UnfitError):  # librdkafka goes on behind what was given
-        given.extend(gathered.unrolled(long, fetched, span(0, 99), None, headers=False))
+    with pytest.raises(FallbackError):  # librdkafka goes on after what was given
+        given.extend(gathered.unrolled(long, fetched, span(0, 99), None))
 
     offsets = [offset for each in given for offset in each.batch["offset"].to_pylist()]
     assert [*range(len(offsets))] == offsets

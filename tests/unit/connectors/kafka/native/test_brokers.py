@@ -10,7 +10,7 @@ from penstock.connectors.kafka.native.brokers import (
     tls_context,
     topic_id_of,
 )
-from penstock.connectors.kafka.native.connection import UnfitError
+from penstock.connectors.kafka.native.connection import FallbackError
 from penstock.connectors.kafka.settings import security_properties
 from penstock.core.offsets import TopicPartition
 
@@ -32,7 +32,7 @@ def test_addresses_are_read_as_librdkafka_reads_them(
 
 @pytest.mark.parametrize("brokers", ["a:x", ":1", "", "PLAINTEXT://a:1"])
 def test_an_address_that_is_not_understood_is_left_to_librdkafka(brokers: str) -> None:
-    with pytest.raises(UnfitError) as caught:
+    with pytest.raises(FallbackError) as caught:
         list(addresses(brokers, "sasl_ssl"))
     assert caught.value.lasting
 
@@ -45,14 +45,14 @@ def test_names_are_checked_and_old_tls_is_refused() -> None:
     assert ssl.TLSVersion.TLSv1_2 == context.minimum_version
 
 
-def test_what_ssl_cannot_be_told_is_left_to_librdkafka() -> None:
+def test_what_ssl_cannot_be_given_is_left_to_librdkafka() -> None:
     pem = "-----BEGIN CERTIFICATE-----\nx"
     for security in (
         {"protocol": "ssl", "certificate": pem, "key": "/nowhere/key.pem"},
         {"protocol": "ssl", "ca": "/nowhere/ca.pem"},
         {"protocol": "ssl", "ca": pem},
     ):
-        with pytest.raises(UnfitError) as caught:
+        with pytest.raises(FallbackError) as caught:
             tls_context(security_properties(security))
         assert caught.value.lasting
 

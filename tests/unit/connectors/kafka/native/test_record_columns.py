@@ -1,4 +1,4 @@
-"""Records are found by what they look like, and believed only when each leads to the next."""
+"""Records are found by their form, and believed only when each leads to the next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from penstock.connectors.kafka.native import record_columns
-from penstock.connectors.kafka.native.connection import UnfitError
+from penstock.connectors.kafka.native.connection import FallbackError
 from penstock.connectors.kafka.native.record_columns import PAD, Records
 
 NONE = b"\x01"
@@ -56,7 +56,7 @@ def test_plain_records_are_found_without_a_walk(size: int, key: bytes) -> None:
 
 
 @pytest.mark.usefixtures("no_walk")
-def test_records_are_found_beyond_what_is_looked_through_at_once(monkeypatch) -> None:
+def test_records_are_found_beyond_one_search_window(monkeypatch) -> None:
     values = [b"v" * (90 + at % 17) for at in range(200)]
     written = [record(at, value) for at, value in enumerate(values)]
     for scanned in (8, 64, 264):
@@ -65,7 +65,7 @@ def test_records_are_found_beyond_what_is_looked_through_at_once(monkeypatch) ->
 
 
 @pytest.mark.usefixtures("no_walk")
-def test_zeros_in_values_are_told_from_records() -> None:
+def test_zeros_in_values_are_distinguished_from_records() -> None:
     values = [b"\0\xd0\x04\0 or \0\x20\0" + b"x" * at for at in range(80)]
 
     assert values == split([record(at, each) for at, each in enumerate(values)]).value().to_pylist()
@@ -79,7 +79,7 @@ def test_records_in_a_value_are_not_taken_for_those_that_the_first_byte_leads_to
     assert [b"real", long] == split([record(0, b"real"), record(1, long)]).value().to_pylist()
 
 
-def test_a_value_full_of_what_looks_like_records_takes_no_more_memory() -> None:
+def test_a_value_full_of_bytes_that_resemble_records_takes_no_more_memory() -> None:
     values = [b"\0\x0c" * (1 << 23), *[b"v" * 20] * 2400]
     written = [record(at, value) for at, value in enumerate(values)]
     data_bytes = sum(map(len, written))
@@ -95,7 +95,7 @@ def test_a_value_full_of_what_looks_like_records_takes_no_more_memory() -> None:
 
 
 def test_a_value_that_holds_records_is_no_record() -> None:
-    """Written into each other so that the inner ones lead to one another: the counts tell."""
+    """Written into each other so that the inner ones lead to one another: the counts say."""
     inner = b"\0" + b"".join(record(at, b"forged" * 5) for at in range(10))
     written = [record(0, inner + b"." * 9), record(1, inner), record(2, b"last" * 9)]
 
@@ -116,5 +116,5 @@ def test_batches_hold_what_they_say(first: int, second: int) -> None:
     written = [record(at, b"v" * 99) for at in range(20)]
     packed = b"".join(written)
     data = np.frombuffer(packed + packed + bytes(PAD), np.uint8)
-    with pytest.raises(UnfitError):
+    with pytest.raises(FallbackError):
         Records(data, [len(packed), 2 * len(packed)], [first, second])

@@ -292,9 +292,9 @@ def test_a_value_that_the_source_left_out_is_never_landed_as_its_placeholder() -
     assert [(0, "unwrap", "P323")] == codes(refused)
     assert ["Ann"] == refused.rows.column("name").to_pylist()
 
-    told = landed("debezium", *events, types="drop_value")
-    assert ([], {"name": 1}) == (codes(told), told.dropped)
-    assert [None, "Ann"] == told.rows.column("name").to_pylist()
+    done = landed("debezium", *events, types="drop_value")
+    assert ([], {"name": 1}) == (codes(done), done.dropped)
+    assert [None, "Ann"] == done.rows.column("name").to_pylist()
 
     flat = landed("flattened", *rows)
     assert [(0, "unwrap", "P323")] == codes(flat)

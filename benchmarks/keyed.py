@@ -1,0 +1,256 @@
+"""Changes of random keys land in a table that has rows, next to an append of the same records.
+
+A table of `table_rows` is made by a run of its own, in epochs of a million; then `epochs` epochs of
+`changes` follow, each an update of a key at random, the worst case: all files are read for each
+epoch, and any of them loses rows. The first of them warms up. The append lands both parts in the
+same epochs, with the same settings, and no keys.
+
+Two readers that are not ours then read the table: what stands there must be the last record of each
+key. They are timed, and next to them the same rows in a table that they wrote themselves, without
+row deletes. The peer is deltalake's `merge`, from Arrow tables in memory: without Kafka and JSON,
+and with one row for each key already.
+
+Invariant: a key is in one partition, whose offsets are those of its records in their order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import json as arrow_json
+
+from benchmarks import records, specs, topics
+from benchmarks.children import FailedError
+from benchmarks.meter import Usage, usage_of, watched
+from benchmarks.results import Measured
+from benchmarks.scratch import Scratch
+from benchmarks.specs import TABLE, Format
+
+TOPIC = "keyed"
+MILLION = 1_000_000
+SEED = 7
+KEYED = {"mode": "upsert", "keys": ["id"], "tombstones": "skip"}
+READINGS = 3
+
+Keys = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`epochs` of `changes` each are timed, after one that warms up, into so many rows."""
+
+    format: Format = "iceberg"
+    table_rows: int = 1_000_000
+    changes: int = 100_000
+    epochs: int = 6
+    partitions: int = 4
+    peer_epochs: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """How one run went from its first commit to its last; `land` is each commit's own seconds."""
+
+    rate: float
+    cpu: float
+    land: tuple[float, ...]
+    peak_mib: float
+
+
+def measure(options: Options, place: Scratch) -> Measured:
+    """Measure both runs, the readers, and the peer."""
+    assert not options.table_rows % options.partitions, "a key stays in its partition"
+    assert not options.changes % options.partitions, "a key stays in its partition"
+    place.topic(TOPIC, options.partitions)
+    topics.fill(place.brokers, TOPIC, options.partitions, options.table_rows)
+    folders = {"keyed": place.subfolder("k"), "append": place.subfolder("a")}
+    rules = {"keyed": KEYED, "append": {}}
+    for name, folder in folders.items():
+        child = place.penstock(_spec(folder, place, options, rules[name], MILLION), *_UNTIL)
+        for _ in child.lines():
+            pass
+        child.ended()
+    drawn = keys(options)
+    topics.send(
+        place.brokers,
+        TOPIC,
+        options.partitions,
+        values(drawn, options.table_rows),
+        first=options.table_rows,
+    )
+    append = _landed(folders["append"], place, options, rules["append"])
+    keyed = _landed(folders["keyed"], place, options, rules["keyed"])
+    ratio, read_seconds = _read(folders["keyed"], options, drawn)
+    peer = _merged(place.subfolder("m"), options, drawn)
+    figures = {
+        "changes_per_second": keyed.rate,
+        "cpu_seconds_per_million": keyed.cpu,
+        "append_rows_per_second": append.rate,
+        "append_cpu_seconds_per_million": append.cpu,
+        "append_rate_ratio": keyed.rate / append.rate,
+        "append_cpu_ratio": keyed.cpu / append.cpu,
+        "land_median_seconds": median(keyed.land),
+        "land_max_seconds": max(keyed.land),
+        "append_land_median_seconds": median(append.land),
+        "peak_mib": keyed.peak_mib,
+        "read_seconds": read_seconds,
+        "read_ratio": ratio,
+        "merge_changes_per_second": options.changes / median(peer),
+        "merge_seconds": median(peer),
+        "merge_rate_ratio": keyed.rate * median(peer) / options.changes,
+    }
+    raw = {"land_seconds": keyed.land, "append_land_seconds": append.land, "merge_seconds": peer}
+    return Measured(figures, raw)
+
+
+_UNTIL = ("--until-caught-up",)
+
+
+def keys(options: Options) -> Keys:
+    """Draw the key of each change; change i is of partition i modulo their number."""
+    count, by = (options.epochs + 1) * options.changes, options.partitions
+    draw = np.random.default_rng(SEED).integers(0, options.table_rows // by, count)
+    found: Keys = draw * by + np.arange(count) % by
+    return found
+
+
+def values(drawn: Keys, first: int) -> Iterator[bytes]:
+    """Yield the records of changes, the first of which has a number."""
+    tails = records.pool()
+    for number, key in enumerate(drawn.tolist(), start=first):
+        yield b'{"id":%d,%b' % (key, tails[number % records.POOL])
+
+
+def _spec(
+    folder: Path, place: Scratch, options: Options, rule: dict[str, Any], or_records: int
+) -> Path:
+    return specs.write(
+        folder,
+        place.brokers,
+        TOPIC,
+        table_format=options.format,
+        or_records=or_records,
+        rule=rule,
+    )
+
+
+def _landed(folder: Path, place: Scratch, options: Options, rule: dict[str, Any]) -> Leg:
+    """Land the changes; time the epochs after the first."""
+    child = place.penstock(_spec(folder, place, options, rule, options.changes), *_UNTIL)
+    readings: list[tuple[float, Usage]] = []
+    land = []
+    with watched(child.root) as samples:
+        for line in child.lines():
+            if line["event"] == "TableCommitted" and line["rows"]:
+                readings.append((time.monotonic(), usage_of(child.root)))
+                land.append(line["seconds"])
+    child.ended()
+    if len(readings) != options.epochs + 1:
+        raise FailedError(f"{len(readings)} commits landed, not {options.epochs + 1}")
+    (began, before), (ended, after) = readings[0], readings[-1]
+    changes = options.epochs * options.changes
+    used = after.seconds - before.seconds
+    return Leg(changes / (ended - began), used / changes * MILLION, (*land[1:],), samples.peak_mib)
+
+
+def _read(folder: Path, options: Options, drawn: Keys) -> tuple[float, float]:
+    """Check the table's rows; return its reading time, of that of a compacted copy, and its own."""
+    read, copied = {"iceberg": _iceberg, "delta": _delta}[options.format](folder)
+    found = read(["id", "_kafka_offset"]).sort_by("id")
+    last = np.arange(options.table_rows)
+    last[drawn] = np.arange(len(drawn)) + options.table_rows  # of a key drawn twice, the later one
+    wanted = last // options.partitions
+    ids, offsets = (found[name].to_numpy() for name in ("id", "_kafka_offset"))
+    if not np.array_equal(ids, np.arange(options.table_rows)) or not np.array_equal(
+        offsets, wanted
+    ):
+        raise FailedError(f"the table's {len(ids)} rows are not the last records of their keys")
+    names = ["id", "amount"]
+    copy = copied(read(None))
+    own, other = [], []
+    for _ in range(READINGS):
+        own.append(_timed(lambda: read(names)))
+        other.append(_timed(lambda: copy(names)))
+    return median(own) / median(other), median(own)
+
+
+Read = Callable[[list[str] | None], pa.Table]
+
+
+def _iceberg(folder: Path) -> tuple[Read, Callable[[pa.Table], Read]]:
+    """Read by PyIceberg, which also writes the copy."""
+    from pyiceberg.catalog import load_catalog
+
+    uri = f"sqlite:///{folder}/catalog.db"
+    catalog = load_catalog("lake", type="sql", uri=uri, warehouse=f"file://{folder}/lake")
+
+    def read(name: str) -> Read:
+        table = catalog.load_table(name)
+        return lambda names: table.scan(selected_fields=tuple(names or ["*"])).to_arrow()
+
+    def copied(rows: pa.Table) -> Read:
+        catalog.create_table("bench.copy", rows.schema).append(rows)
+        return read("bench.copy")
+
+    return read(TABLE), copied
+
+
+def _delta(folder: Path) -> tuple[Read, Callable[[pa.Table], Read]]:
+    """Read by deltalake, which also writes the copy."""
+    from deltalake import DeltaTable, QueryBuilder, write_deltalake
+
+    def read(place: Path) -> Read:
+        builder = QueryBuilder().register("it", DeltaTable(str(place)))
+        return lambda names: pa.table(
+            builder.execute(f"select {', '.join(names or ['*'])} from it").read_all()
+        )
+
+    def copied(rows: pa.Table) -> Read:
+        write_deltalake(str(folder / "copy"), rows)
+        return read(folder / "copy")
+
+    return read(folder / "delta" / TABLE.replace(".", "/")), copied
+
+
+def _merged(folder: Path, options: Options, drawn: Keys) -> list[float]:
+    """Merge the changes of some epochs by deltalake; return the seconds of each."""
+    from deltalake import DeltaTable, write_deltalake
+
+    path = str(folder / "table")
+    write_deltalake(path, _arrow(records.values(0, options.table_rows)))
+    took = []
+    for number in range(options.peer_epochs):
+        start = number * options.changes
+        part = drawn[start : start + options.changes]
+        rows = _arrow(values(part, options.table_rows + start))
+        _, lasts = np.unique(part[::-1], return_index=True)
+        source = rows.take(pa.array(np.sort(len(part) - 1 - lasts)))
+        merge = DeltaTable(path).merge(
+            source, predicate="t.id = s.id", source_alias="s", target_alias="t"
+        )
+        merge = merge.when_matched_update_all().when_not_matched_insert_all()
+        took.append(_timed(merge.execute))
+    rows_after = DeltaTable(path).to_pyarrow_dataset().count_rows()
+    if rows_after != options.table_rows:
+        raise FailedError(f"the peer's table has {rows_after} rows")
+    return took
+
+
+def _arrow(made: Iterator[bytes]) -> pa.Table:
+    options = arrow_json.ParseOptions(explicit_schema=records.ARROW)
+    return arrow_json.read_json(BytesIO(b"\n".join(made)), parse_options=options)
+
+
+def _timed(act: Callable[[], object]) -> float:
+    began = time.monotonic()
+    act()
+    return time.monotonic() - began

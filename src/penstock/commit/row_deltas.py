@@ -1,0 +1,312 @@
+"""Find the rows that a row delta replaces, on exactly the state that it is committed on.
+
+Theory of operation: the changes of a commit were prepared without reading the table. In the turn
+that commits it, after `decide`, its keys are searched for in the live rows of the examined state;
+the rows found are deleted in the same request (docs/design/0243). After a lost turn only files
+that are new, or have other rows deleted by now, are searched again.
+
+Invariants:
+- every row delete is of a row that is live in the examined state, or of the commit's own files;
+- a file is read unless its bounds say that no touched key is in it;
+- of a touched key one row is left at most, whichever writer wrote the others;
+- a change loses to a row of a higher sequence, where the table has one, and to a row of its own
+  partition and sequence that is later: its row is deleted in its own file; the row of its own
+  record it replaces, which may be of other rules. Offsets are compared only where the ledger says
+  that they may be, and where the chain has read one topic of the name, this commit counted;
+- rows of the commit's own files that later changes of it supersede are deleted with it, each once
+  (docs/design/0244).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.commits import Committable, Landed
+from penstock.ports.row_deletes import POSITION, LiveFile, RowDeletes
+from penstock.ports.tables import Table, TableState
+from penstock.rows.keyed.file_bounds import KeyBounds
+from penstock.rows.keyed.lookup import KeyLookup
+from penstock.rows.keyed.sequence import numbers_of_both
+from penstock.rows.keyed.touched import SOURCE, TouchedRows, touched_from_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Hits:
+    """Live rows of a touched key: which key, where in the file, of which record and sequence."""
+
+    keys: npt.NDArray[np.int64]
+    positions: npt.NDArray[np.int64]
+    topic: pa.Array
+    partition: npt.NDArray[np.int64]
+    offset: npt.NDArray[np.int64]
+    sequence: tuple[pa.Array, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRows:
+    """The rows that a commit takes away on one state, and what its changes do there.
+
+    `counts` are keys that were inserted, updated, deleted, absent, late, and further rows of a
+    key that are healed. `moved` counts the keys whose row was of another partition, `across` those
+    that the commit changes in two; `compares_offsets` says whether offsets were compared.
+    """
+
+    row_deletes: tuple[RowDeletes, ...]
+    counts: Mapping[str, int]
+    moved: int
+    across: int
+    compares_offsets: bool
+
+
+@dataclass(slots=True)
+class RowDeltaResolver:
+    """Resolves one commit, turn after turn; `last` is what was found in the last one."""
+
+    commit: Committable
+    last: ResolvedRows | None = None
+    _touched: TouchedRows = field(init=False)
+    _lookup: KeyLookup = field(init=False)
+    _bounds: KeyBounds = field(init=False)
+    _known: dict[tuple[str, str], _Hits] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        assert self.commit.touched is not None, "a row delta touches keys"
+        self._touched = touched_from_bytes(self.commit.touched)
+        self._lookup = KeyLookup(self._touched.digests, self._touched.keys)
+        self._bounds = KeyBounds(self._touched.names, self._touched.keys)
+
+    def resolve(self, state: TableState, table: Table, landed: Landed) -> ResolvedRows:
+        """Find the rows that the commit replaces. Raises what reading the table raises."""
+        files = table.live_files(state)
+        compares = (
+            _has_own_rows_alone(self.commit, state, table, rows=bool(files))
+            if landed.keyed is None
+            else landed.keyed.compares_offsets
+        )
+        examined = {(file.path, file.delete_state): file for file in files}
+        self._known = {at: hits for at, hits in self._known.items() if at in examined}
+        for at, file in examined.items():
+            if at not in self._known and self._bounds.may_be_in(file.bounds):
+                self._known[at] = self._found(state, table, file)
+        found = [(examined[at], hits) for at, hits in self._known.items()]
+        every = _joined([hits for _, hits in found], self._touched.sequence.values())
+        numbers, above, tied = self._by_sequence(every)
+        later = above | (tied & self._beyond(every, landed, compares=compares))
+        late = np.zeros(len(self._touched.upsert), np.bool_)
+        late[every.keys[later]] = True
+        self.last = ResolvedRows(
+            row_deletes=(
+                *_deletes_in(found, _last_of_each(every, later, numbers)),
+                *self._own_deletes(late),
+            ),
+            counts=self._counted(every, late),
+            moved=self._moved(every, landed, tied),
+            across=self._touched.across,
+            compares_offsets=compares,
+        )
+        return self.last
+
+    def _found(self, state: TableState, table: Table, file: LiveFile) -> _Hits:
+        source = [self._touched.source[name] for name in SOURCE if self._touched.source]
+        sequence = self._touched.sequence
+        columns = dict.fromkeys([*self._touched.names, *source, *sequence])
+        parts = []
+        for batch in table.read_live(state, file, [*columns]):
+            found = self._lookup.in_rows(batch, self._touched.types)
+            rows = batch.take(pa.array(found.rows))
+            parts.append(_hits_of(rows, found.keys, source, sequence))
+        return _joined(parts, sequence.values())
+
+    def _own_deletes(self, late: npt.NDArray[np.bool_]) -> list[RowDeletes]:
+        """Return what is deleted of the commit's own files: late rows, and superseded ones."""
+        touched = self._touched
+        lost = np.flatnonzero(late & touched.upsert)
+        files = np.concatenate([touched.superseded_file, touched.file[lost]])
+        rows = np.concatenate([touched.superseded_row, touched.row[lost]])
+        order = np.lexsort([rows, files])
+        ordinals, begins = np.unique(files[order], return_index=True)
+        return [
+            RowDeletes(self.commit.files[file].path, "", positions)
+            for file, positions in zip(
+                ordinals.tolist(), np.split(rows[order], begins[1:]), strict=False
+            )
+        ]
+
+    def _counted(self, hits: _Hits, late: npt.NDArray[np.bool_]) -> dict[str, int]:
+        """Count what the changes do to the rows that were found, where it is not 0."""
+        deletes = self._touched.deletes
+        rows = np.bincount(hits.keys, minlength=len(late))
+        found = rows > 0
+        counts = {
+            "inserted": ~deletes & ~late & ~found,
+            "updated": ~deletes & ~late & found,
+            "deleted": deletes & ~late & found,
+            "absent": deletes & ~late & ~found,
+            "late": late,
+            "healed": np.maximum(rows - 1, 0),
+        }
+        return {what: int(each.sum()) for what, each in counts.items() if each.any()}
+
+    def _moved(self, hits: _Hits, landed: Landed, tied: npt.NDArray[np.bool_]) -> int:
+        """Count the keys that have a row of another partition whose changes this chain has read.
+
+        A row that was appended before the table became keyed shows nothing, nor one of another
+        sequence, nor does the delete of a former key.
+        """
+        if not len(hits.keys):
+            return 0
+        topic, partition = self._places(hits.keys)
+        topics = {at.topic for at in (*landed.offsets, *self.commit.progress)}
+        known = pc.is_in(hits.topic, value_set=pa.array(sorted(topics), pa.string()))
+        other = pc.not_equal(hits.topic, topic).fill_null(False)
+        moved = (
+            known.to_numpy(zero_copy_only=False)
+            & (other.to_numpy(zero_copy_only=False) | (hits.partition != partition))
+            & self._touched.counts[hits.keys]
+            & tied
+            & ~_appended(hits, landed)
+        )
+        return len(np.unique(hits.keys[moved]))
+
+    def _places(self, keys: npt.NDArray[np.int64]) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+        """Return topic and partition of the changes of keys."""
+        lanes, lane = self._touched.lanes, self._touched.lane[keys]
+        topics = pa.array([at.topic for at in lanes], pa.string())
+        return topics.take(pa.array(lane)), np.array([at.partition for at in lanes], np.int64)[lane]
+
+    def _by_sequence(
+        self, hits: _Hits
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return numbers of the rows' sequences, and which are above and which are equal to that of
+        the change of their key; all are equal where changes have none.
+        """
+        if not self._touched.sequence:
+            none = np.zeros(len(hits.keys), np.int64)
+            return none, none > 0, none == 0
+        own, numbers = numbers_of_both([*self._touched.sequence.values()], hits.sequence)
+        return numbers, numbers > own[hits.keys], numbers == own[hits.keys]
+
+    def _beyond(self, hits: _Hits, landed: Landed, *, compares: bool) -> npt.NDArray[np.bool_]:
+        """Return which rows come later in the partition of the change of their key."""
+        touched = self._touched
+        if not compares or not touched.source or not len(hits.keys):
+            return np.zeros(len(hits.keys), np.bool_)
+        topics, partitions = self._places(hits.keys)
+        single = pa.array(_single_topics(landed, self.commit), pa.string())
+        comparable = pc.is_in(topics, value_set=single)
+        same = pc.and_(comparable, pc.equal(hits.topic, topics)).fill_null(False)
+        found: npt.NDArray[np.bool_] = (
+            same.to_numpy(zero_copy_only=False)
+            & (hits.partition == partitions)
+            & (hits.offset > touched.offset[hits.keys])
+        )
+        return found
+
+
+def _appended(hits: _Hits, landed: Landed) -> npt.NDArray[np.bool_]:
+    """Return which rows are of records from before the chain changed rows."""
+    since = landed.offsets if landed.keyed is None else landed.keyed.since
+    found = np.zeros(len(hits.keys), np.bool_)
+    for at, offset in since.items():
+        here = (hits.partition == at.partition) & (hits.offset < offset)
+        if here.any():
+            topic = pc.equal(hits.topic, at.topic).fill_null(False)
+            found |= here & topic.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _has_own_rows_alone(
+    commit: Committable, state: TableState, table: Table, *, rows: bool
+) -> bool:
+    """Return whether a table that becomes keyed has no rows, or has them of this chain alone."""
+    if not rows:
+        return True
+    chains = {ledger.chain for ledger in table.ledgers(state)}
+    return chains == {commit.chain.name}
+
+
+def _deletes_in(
+    found: Sequence[tuple[LiveFile, _Hits]], stays: npt.NDArray[np.bool_]
+) -> Iterator[RowDeletes]:
+    """Yield what is deleted of live files."""
+    begin = 0
+    for file, hits in found:
+        stop = begin + len(hits.keys)
+        deleted = np.sort(hits.positions[~stays[begin:stop]])
+        if len(deleted):
+            yield RowDeletes(file.path, file.delete_state, deleted)
+        begin = stop
+
+
+def _hits_of(
+    rows: pa.RecordBatch,
+    keys: npt.NDArray[np.int64],
+    source: Sequence[str],
+    sequence: Mapping[str, pa.Array],
+) -> _Hits:
+    positions = rows.column(POSITION).to_numpy()
+    values = tuple(_typed(rows.column(name), each.type) for name, each in sequence.items())
+    if not source:
+        nothing = np.full(len(keys), -1, np.int64)
+        topics = pa.nulls(len(keys), pa.string())
+        return _Hits(keys, positions, topics, nothing, nothing, values)
+    topic, partition, offset = (rows.column(name) for name in source)
+    numbers = [
+        each.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        for each in (partition, offset)
+    ]
+    return _Hits(keys, positions, topic.cast(pa.string()), numbers[0], numbers[1], values)
+
+
+def _joined(parts: Sequence[_Hits], sequence: Iterable[pa.Array]) -> _Hits:
+    """Join hits; `sequence` are columns of the types that the sequence has where there are none."""
+    none = np.zeros(0, np.int64)
+    if not parts:
+        values = tuple(each.slice(0, 0) for each in sequence)
+        return _Hits(none, none, pa.array([], pa.string()), none, none, values)
+    return _Hits(
+        np.concatenate([each.keys for each in parts]),
+        np.concatenate([each.positions for each in parts]),
+        pa.concat_arrays([each.topic for each in parts]),
+        np.concatenate([each.partition for each in parts]),
+        np.concatenate([each.offset for each in parts]),
+        tuple(map(_joined_column, zip(*(each.sequence for each in parts), strict=True))),
+    )
+
+
+def _typed(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Give a column of nulls alone the type that it has in other files."""
+    return column.cast(kind) if pa.types.is_null(column.type) else column
+
+
+def _joined_column(parts: Sequence[pa.Array]) -> pa.Array:
+    kind = parts[-1].type
+    return pa.concat_arrays([each.cast(kind) for each in parts])
+
+
+def _last_of_each(
+    hits: _Hits, later: npt.NDArray[np.bool_], numbers: npt.NDArray[np.int64]
+) -> npt.NDArray[np.bool_]:
+    """Return which rows stay: of each key that loses the last of the later ones."""
+    stays = np.zeros(len(hits.keys), np.bool_)
+    places = np.flatnonzero(later)
+    places = places[np.lexsort([hits.offset[places], numbers[places], hits.keys[places]])]
+    ends = np.ones(len(places), np.bool_)
+    ends[:-1] = hits.keys[places][1:] != hits.keys[places][:-1]
+    stays[places[ends]] = True
+    return stays
+
+
+def _single_topics(landed: Landed, commit: Committable) -> list[str]:
+    """List the names of which the chain has read one topic, this commit counted."""
+    ids: dict[str, set[str]] = defaultdict(set)
+    for at in (*landed.offsets, *commit.progress):
+        ids[at.topic].add(at.topic_id)
+    return sorted(name for name, known in ids.items() if len(known) == 1)

@@ -1,0 +1,180 @@
+"""What a row delta does to the live files of a table: which leave it, and with which vectors others
+come back.
+
+Invariants:
+- each position is of a row that is live in the state that was examined, or of a file of the commit
+  itself; else nothing is written (P707);
+- a file of which no row is left is removed, and not added.
+
+Source: Delta transaction log protocol, "Deletion Vectors".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.connectors.delta.errors import reading, refused
+from penstock.connectors.delta.locations import StorageRoot
+from penstock.connectors.delta.log.actions import now_ms, removal, renewed
+from penstock.connectors.delta.log.commit_file import entry_of, merged
+from penstock.connectors.delta.read.live_files import Add
+from penstock.connectors.delta.read.live_map import KnownFile
+from penstock.connectors.delta.read.live_rows import deleted_rows
+from penstock.connectors.delta.vectors.bitmap import Rows
+from penstock.connectors.delta.vectors.descriptor import Vector
+from penstock.connectors.delta.vectors.store import write_vectors
+from penstock.core.commits import DataFile
+from penstock.core.table_errors import not_deletable
+from penstock.files.errors import first_line
+from penstock.files.positions import joined
+from penstock.ports.row_deletes import RowDeletes
+
+_READ_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """A file of which rows are deleted: `deleted` are all that are then, of `rows` written.
+
+    `add` is what the log says of it, or is about to; `is_own` marks a file of the commit itself.
+    """
+
+    path: str
+    add: Add
+    rows: int
+    deleted: Rows
+    newly: int
+    is_own: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether no row of it is left."""
+        return len(self.deleted) == self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class RowDelta:
+    """The actions of a row delta: `added` are its own files, `renewed` files with new vectors.
+
+    `deleted` counts the rows it takes away; `vectors` are those it brings.
+    """
+
+    added: Sequence[Mapping[str, Any]]
+    renewed: Sequence[Mapping[str, Any]]
+    removed: Sequence[Mapping[str, Any]]
+    deleted: int
+    vectors: int
+
+
+def own_files(files: Sequence[DataFile], added: Sequence[Add]) -> dict[str, tuple[Add, int]]:
+    """Return what the log is about to say of a commit's files, by path, with their rows."""
+    return {file.path: (add, file.record_count) for file, add in zip(files, added, strict=True)}
+
+
+def touched_by(
+    root: StorageRoot,
+    name: str,
+    files: Mapping[str, KnownFile],
+    own: Mapping[str, tuple[Add, int]],
+    row_deletes: Sequence[RowDeletes],
+) -> list[Touched]:
+    """Find out what is deleted of each file then; `own` are the commit's files and their rows.
+
+    Raises BugError (P707), UnavailableError, InvalidError (P438) for a vector that is damaged.
+    """
+    live = [_live(name, files, own, each) for each in row_deletes]
+    path, times = Counter(each.path for each in row_deletes).most_common(1)[0]
+    if times > 1:
+        raise not_deletable(name, path)
+    with ThreadPoolExecutor(_READ_AT_ONCE) as pool:
+        former = pool.map(lambda add: deleted_rows(root, name, add), [each.add for each in live])
+        return [
+            _touched(name, each, file, deleted)
+            for each, file, deleted in zip(row_deletes, live, former, strict=True)
+        ]
+
+
+def row_delta(
+    root: StorageRoot, name: str, added: Sequence[Add], touched: Sequence[Touched]
+) -> RowDelta:
+    """Write vectors, and return the actions. Raises InvalidError (P431), UnavailableError."""
+    left = [each for each in touched if not each.is_empty]
+    vectors = _written(root, name, left)
+    own = {each.add["path"]: each for each in touched if each.is_own}
+    kept = [add for add in added if add["path"] not in own or not own[add["path"]].is_empty]
+    now = now_ms()
+    return RowDelta(
+        added=[
+            renewed(add, own[add["path"]].rows, vectors[own[add["path"]].path])
+            if add["path"] in own
+            else add
+            for add in kept
+        ],
+        renewed=[
+            renewed(each.add, each.rows, vectors[each.path]) for each in left if not each.is_own
+        ],
+        removed=[removal(each.add, now) for each in touched if not each.is_own],
+        deleted=sum(each.newly for each in touched),
+        vectors=len(vectors),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Live:
+    add: Add
+    rows: int
+    is_own: bool
+
+
+def _live(
+    name: str,
+    files: Mapping[str, KnownFile],
+    own: Mapping[str, tuple[Add, int]],
+    deletes: RowDeletes,
+) -> _Live:
+    """Find the file of row deletes, with the vector that it had when they were found."""
+    known = files.get(deletes.path)
+    if known is not None:
+        found, state = _Live(known.add, known.file.rows, False), known.file.delete_state
+    elif deletes.path in own:
+        found, state = _Live(*own[deletes.path], True), ""
+    else:
+        raise not_deletable(name, deletes.path)
+    if deletes.delete_state != state or not deletes.are_within(found.rows):
+        raise not_deletable(name, deletes.path)
+    return found
+
+
+def _touched(name: str, deletes: RowDeletes, file: _Live, former: Rows) -> Touched:
+    deleted = joined([former, deletes.positions])
+    newly = len(deletes.positions)
+    if len(deleted) != len(former) + newly:
+        raise not_deletable(name, deletes.path)
+    return Touched(deletes.path, file.add, file.rows, deleted, newly, file.is_own)
+
+
+def entry_of_delta(
+    transactions: Mapping[str, int], mark: Mapping[str, Any], delta: RowDelta
+) -> bytes:
+    """Write the lines of a row delta's entry."""
+    added = [*delta.renewed, *delta.added]
+    operation = merged(
+        mark,
+        inserted=mark["rows"],
+        deleted=delta.deleted,
+        files=(len(added), len(delta.removed)),
+        vectors=delta.vectors,
+    )
+    return entry_of(transactions, mark, added, delta.removed, operation)
+
+
+def _written(root: StorageRoot, name: str, touched: Sequence[Touched]) -> dict[str, Vector]:
+    with reading(name):
+        try:
+            return write_vectors(root, name, {each.path: each.deleted for each in touched})
+        except PermissionError as error:
+            raise refused(name, first_line(error)) from error

@@ -1,0 +1,133 @@
+"""Reads deletion vectors from where they are, and writes those of a commit.
+
+Invariants:
+- a vector that is read is the one that its descriptor describes: size, checksum and count agree, or
+  it is a ValueError;
+- small vectors are in the log; all others of a commit are together in one file, or a few, complete
+  before the log names it;
+- nothing is deleted.
+
+Source: Delta transaction log protocol, "Deletion Vector File Storage Format".
+"""
+
+from __future__ import annotations
+
+import secrets
+import struct
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from uuid import UUID
+
+from penstock.connectors.delta.locations import StorageRoot, place_of, storage_path
+from penstock.connectors.delta.vectors.bitmap import Rows, decoded, encoded
+from penstock.connectors.delta.vectors.descriptor import (
+    ABSOLUTE,
+    INLINE,
+    Vector,
+    inline,
+    relative,
+    unpacked,
+)
+from penstock.files import objects
+from penstock.files.storage import Storage
+
+INLINE_BYTES_MAX = 1024
+FILE_BYTES_MAX = 64 << 20
+"""A file takes no further vector when it is that large."""
+
+_VERSION = b"\x01"
+_SIZE = struct.Struct(">i")
+_CHECKSUM = struct.Struct(">I")
+
+
+def read_vector(root: StorageRoot, table: str, vector: Vector) -> Rows:
+    """Read which rows a vector deletes.
+
+    Raises ValueError when it is damaged, InvalidError (P436) when it lies in another storage,
+    OSError (FileNotFoundError).
+    """
+    data = _inline(vector) if vector.storage == INLINE else _framed(root, table, vector)
+    rows = decoded(data)
+    if len(rows) != vector.cardinality:
+        raise ValueError(f"a deletion vector of {vector.cardinality} rows has {len(rows)}")
+    return rows
+
+
+def random_uuid() -> UUID:
+    """Return a UUID that no file has."""
+    return UUID(bytes=secrets.token_bytes(16), version=4)
+
+
+def write_vectors(
+    root: StorageRoot,
+    table: str,
+    rows: Mapping[str, Rows],
+    *,
+    new_uuid: Callable[[], UUID] = random_uuid,
+) -> dict[str, Vector]:
+    """Write the vectors of files, by any key of theirs; on a local disk they are durable then.
+
+    Raises OSError.
+    """
+    found: dict[str, Vector] = {}
+    waiting: list[tuple[str, bytes]] = []
+    for key, positions in rows.items():
+        data = encoded(positions)
+        if len(data) <= INLINE_BYTES_MAX:
+            found[key] = inline(data, len(positions))
+        else:
+            waiting.append((key, data))
+    for group in _grouped(waiting):
+        file, body = new_uuid(), bytearray(_VERSION)
+        for key, data in group:
+            found[key] = relative(file, len(body), data, len(rows[key]))
+            body += _SIZE.pack(len(data)) + data + _CHECKSUM.pack(zlib.crc32(data))
+        _put(root, table, found[group[0][0]].name, bytes(body))
+    return found
+
+
+def _grouped(waiting: Sequence[tuple[str, bytes]]) -> list[list[tuple[str, bytes]]]:
+    groups: list[list[tuple[str, bytes]]] = []
+    size = FILE_BYTES_MAX
+    for each in waiting:
+        if size >= FILE_BYTES_MAX:
+            groups.append([])
+            size = 0
+        groups[-1].append(each)
+        size += len(each[1])
+    return groups
+
+
+def _put(root: StorageRoot, table: str, name: str, body: bytes) -> None:
+    with suppress(FileExistsError):  # the storage asked twice by itself: nobody else has the name
+        objects.put(root.location(table), root.settings, name, body, "create")
+    storage = Storage(root.filesystem())
+    storage.sync(f"{storage_path(root.location(table))}/{name}")
+    storage.sync_directories()
+
+
+def _inline(vector: Vector) -> bytes:
+    data = unpacked(vector.text)
+    if not len(data) - 4 < vector.size_bytes <= len(data):
+        raise ValueError(f"a deletion vector of {vector.size_bytes} bytes has {len(data)}")
+    return data[: vector.size_bytes]
+
+
+def _framed(root: StorageRoot, table: str, vector: Vector) -> bytes:
+    name = vector.name
+    if vector.storage == ABSOLUTE:
+        place = place_of(root, table, name)
+    else:
+        place = f"{storage_path(root.location(table))}/{name}"
+    with root.filesystem().open_input_file(place) as file:
+        file.seek(vector.starts)
+        framed = bytes(file.read(_SIZE.size + vector.size_bytes + _CHECKSUM.size))
+    if len(framed) < _SIZE.size + _CHECKSUM.size:
+        raise ValueError(f"{name} ends before a deletion vector at {vector.starts}")
+    data = framed[_SIZE.size : -_CHECKSUM.size]
+    if len(data) != vector.size_bytes or _SIZE.unpack_from(framed) != (vector.size_bytes,):
+        raise ValueError(f"{name} has no deletion vector of {vector.size_bytes} bytes")
+    if _CHECKSUM.unpack_from(framed, len(framed) - _CHECKSUM.size) != (zlib.crc32(data),):
+        raise ValueError(f"a deletion vector in {name} does not match its checksum")
+    return data

@@ -1,0 +1,48 @@
+"""Keeps the entries of manifests that were read, for manifests never change.
+
+Theory of operation: a keyed table is read in every turn, and an entry costs 80 µs to decode;
+so a turn reads only the manifests it has not seen.
+
+Invariants:
+- a result is that of `entries_of`, and nothing changes it;
+- what is kept is bounded: the manifests asked for last, up to `STATISTICS_MAX` columns' statistics.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import ManifestEntry, ManifestFile
+
+from penstock.connectors.iceberg.files.manifest_entries import entries_of
+
+STATISTICS_MAX = 200_000
+"""About 0.6 kB each."""
+
+
+class KeptEntries:
+    """The live entries of one table's manifests, by the manifests' paths; safe between threads."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, tuple[int, list[ManifestEntry]]] = OrderedDict()
+        self._weight = 0
+        self._guard = threading.Lock()
+
+    def of(self, manifest: ManifestFile, io: FileIO) -> list[ManifestEntry]:
+        """Return the live entries of a manifest in its order. Raises OSError, ValueError."""
+        with self._guard:
+            if manifest.manifest_path in self._kept:
+                self._kept.move_to_end(manifest.manifest_path)
+                return self._kept[manifest.manifest_path][1]
+        entries = entries_of(manifest, io)
+        weight = sum(1 + len(entry.data_file.value_counts or ()) for entry in entries)
+        with self._guard:
+            if manifest.manifest_path not in self._kept and weight <= STATISTICS_MAX:
+                self._kept[manifest.manifest_path] = weight, entries
+                self._weight += weight
+            while self._weight > STATISTICS_MAX:
+                _, (weight, _) = self._kept.popitem(last=False)
+                self._weight -= weight
+        return entries

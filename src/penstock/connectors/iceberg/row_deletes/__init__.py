@@ -1,0 +1,1 @@
+"""Row deletes of the second format: position delete files, what is live, what a commit changes."""

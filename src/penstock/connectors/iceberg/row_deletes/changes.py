@@ -1,0 +1,127 @@
+"""The file changes of a commit with row deletes: delete files added, files removed.
+
+Theory of operation: for each touched data file its deletes are joined with those of its former
+delete files that are about it alone: one file in place of them, so that a reader opens one for each
+data file. Where a commit touches many files of a partition, one delete file is written for all, and
+nothing is joined: folding them is maintenance. In a partition of NaN each has its own nevertheless:
+PyIceberg takes no NaN for another, and would find none of the deletes.
+
+Invariants:
+- what is to be deleted is live on the state that the commit lands on, or in the commit's own files;
+- a data file of which no row is left goes with the delete files that are about it, and one of the
+  commit's own never comes;
+- a delete file has the partition spec and the partition of its data files.
+
+Source: Apache Iceberg table specification, "Position Delete Files".
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from pyiceberg.manifest import DataFile, ManifestEntry
+
+from penstock.connectors.iceberg.row_deletes.live_rows import (
+    LiveRows,
+    PartitionKey,
+    is_found_by_all,
+    partition_key,
+)
+from penstock.core.table_errors import not_deletable
+from penstock.files.positions import NONE, Positions, joined
+from penstock.ports.row_deletes import RowDeletes
+
+FILES_OF_THEIR_OWN_MAX = 64
+"""The most data files of a partition that a commit touches with a delete file for each."""
+
+WriteDeletes = Callable[[Mapping[str, Positions], DataFile], DataFile]
+"""Writes one delete file for deletes by data file, of the partition of one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """The data files and delete files that a commit adds, and the live ones that it takes away."""
+
+    files: tuple[DataFile, ...]
+    removed: tuple[ManifestEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Touched:
+    """A data file of which rows are deleted.
+
+    `scoped` are the delete files that hold for it alone; `deleted` is all that is deleted
+    of it by now, `new` what is added. `entry` is None for one of the commit's own files.
+    """
+
+    file: DataFile
+    entry: ManifestEntry | None
+    scoped: tuple[ManifestEntry, ...]
+    deleted: Positions
+    new: Positions
+
+    @property
+    def is_dead(self) -> bool:
+        """Return whether no row is left."""
+        return len(self.deleted) + len(self.new) >= self.file.record_count
+
+
+def row_changes(
+    own: Sequence[DataFile],
+    live: LiveRows,
+    row_deletes: Sequence[RowDeletes],
+    name: str,
+    write: WriteDeletes,
+) -> RowChanges:
+    """Check what is to be deleted, write the delete files, and return the files added and removed.
+
+    Raises BugError (P707) before anything is written; InvalidError (P436), OSError, ValueError.
+    """
+    all_touched = touched_by(own, live, row_deletes, name)
+    dead = [each for each in all_touched if each.is_dead]
+    uncommitted = {each.file.file_path for each in dead if each.entry is None}
+    removed = [entry for each in dead for entry in (each.entry, *each.scoped) if entry is not None]
+    files = [each for each in own if each.file_path not in uncommitted]
+    for key, group in _by_partition(each for each in all_touched if not each.is_dead).items():
+        if len(group) > FILES_OF_THEIR_OWN_MAX and is_found_by_all(key):
+            by_path = {each.file.file_path: each.new for each in group}
+            files.append(write(by_path, group[0].file))
+            continue
+        for each in group:
+            former = [live.read(entry.data_file) for entry in each.scoped]
+            path = each.file.file_path
+            all_of_it = joined([each.new, *(known.get(path, NONE) for known in former)])
+            files.append(write({path: all_of_it}, each.file))
+            removed += each.scoped
+    return RowChanges(tuple(files), tuple(removed))
+
+
+def touched_by(
+    own: Sequence[DataFile], live: LiveRows, row_deletes: Sequence[RowDeletes], name: str
+) -> list[Touched]:
+    """Find the files of row deletes. Raises BugError (P707) when one is not of live rows."""
+    ours = {each.file_path: each for each in own}
+    found: dict[str, Touched] = {}
+    for each in row_deletes:
+        entry = live.data.get(each.path)
+        file = ours.get(each.path) if entry is None else entry.data_file
+        state = "" if entry is None else live.delete_state(each.path)
+        if file is None or each.path in found or each.delete_state != state:
+            raise not_deletable(name, each.path)
+        deleted = NONE if entry is None else live.deleted_in(each.path)
+        again = np.isin(each.positions, deleted, assume_unique=True)
+        if not each.are_within(file.record_count) or again.any():
+            raise not_deletable(name, each.path)
+        scoped = () if entry is None else tuple(live.scoped_to(each.path))
+        found[each.path] = Touched(file, entry, scoped, deleted, each.positions)
+    return [*found.values()]
+
+
+def _by_partition(touched: Iterable[Touched]) -> dict[PartitionKey, list[Touched]]:
+    groups: dict[PartitionKey, list[Touched]] = defaultdict(list)
+    for each in touched:
+        groups[partition_key(each.file)].append(each)
+    return groups

@@ -1,0 +1,197 @@
+"""Writes and reads position delete files: Parquet of a data file's path and a row's place in it.
+
+Invariants:
+- rows are sorted by path, then by position, each once;
+- least and greatest path are recorded whole, never truncated: where they are equal, readers know by
+  them that all deletes are about one data file, and read them with no other;
+- what is written here is named by nothing until the request lands, and never deleted.
+
+Source: Apache Iceberg table specification, "Position Delete Files", "Reserved Field IDs".
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.conversions import to_bytes
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.table.locations import LocationProvider
+from pyiceberg.types import LongType
+
+from penstock.connectors.iceberg.files.manifest_entries import about, data_file_of
+from penstock.core.table_errors import unsupported
+from penstock.files import ParquetOptions
+from penstock.files.positions import Positions, joined
+
+PATH_ID = 2147483546
+POSITION_ID = 2147483545
+POSITIONS_KEPT_MAX = 8_000_000
+"""Of 8 bytes each."""
+
+_RANDOM_BYTES = 8
+_ROWS_PER_GROUP = 1_000_000
+
+
+def _field(name: str, kind: pa.DataType, number: int) -> pa.Field:
+    return pa.field(name, kind, nullable=False, metadata={b"PARQUET:field_id": str(number)})
+
+
+SCHEMA = pa.schema(
+    [_field("file_path", pa.string(), PATH_ID), _field("pos", pa.int64(), POSITION_ID)]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFileWriter:
+    """Writes the delete files of one commit; `prefix` begins their names."""
+
+    io: FileIO
+    places: LocationProvider
+    prefix: str
+    options: ParquetOptions
+
+    def write(self, deletes: Mapping[str, Positions], like: DataFile) -> DataFile:
+        """Write deletes by data file, all of the partition of one; return the entry for a manifest.
+
+        Raises OSError.
+        """
+        name = f"{self.prefix}-{secrets.token_hex(_RANDOM_BYTES)}-deletes.parquet"
+        path = self.places.new_data_location(name)
+        rows = _rows_of(deletes)
+        output = self.io.new_output(path)
+        with output.create() as stream:
+            pq.write_table(
+                rows,
+                stream,
+                compression=self.options.compression,
+                compression_level=self.options.level,
+                use_dictionary=["file_path"],
+                row_group_size=_ROWS_PER_GROUP,
+                store_schema=False,
+            )
+        with output.to_input_file().open() as written:
+            footer = pq.read_metadata(written)
+        return _described(path, len(output), footer, deletes, like)
+
+
+def _rows_of(deletes: Mapping[str, Positions]) -> pa.Table:
+    paths = sorted(deletes)
+    counts = [len(deletes[path]) for path in paths]
+    numbers = pa.array(np.repeat(np.arange(len(paths), dtype=np.int32), counts))
+    column = pa.DictionaryArray.from_arrays(numbers, pa.array(paths, pa.string()))
+    positions = pa.array(np.concatenate([deletes[path] for path in paths]), pa.int64())
+    return pa.Table.from_arrays([column.cast(pa.string()), positions], schema=SCHEMA)
+
+
+def _described(
+    path: str,
+    size_bytes: int,
+    footer: pq.FileMetaData,
+    deletes: Mapping[str, Positions],
+    like: DataFile,
+) -> DataFile:
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    ids = (PATH_ID, POSITION_ID)
+    sizes = [
+        sum(each.column(at).total_compressed_size for each in groups) for at in range(len(ids))
+    ]
+    first, last = min(deletes), max(deletes)
+    least = min(int(each[0]) for each in deletes.values())
+    greatest = max(int(each[-1]) for each in deletes.values())
+    file = DataFile.from_args(
+        content=DataFileContent.POSITION_DELETES,
+        file_path=path,
+        file_format=FileFormat.PARQUET,
+        partition=like.partition,
+        record_count=footer.num_rows,
+        file_size_in_bytes=size_bytes,
+        column_sizes=dict(zip(ids, sizes, strict=True)),
+        value_counts=dict.fromkeys(ids, footer.num_rows),
+        null_value_counts=dict.fromkeys(ids, 0),
+        nan_value_counts=None,
+        lower_bounds={PATH_ID: first.encode(), POSITION_ID: to_bytes(LongType(), least)},
+        upper_bounds={PATH_ID: last.encode(), POSITION_ID: to_bytes(LongType(), greatest)},
+        key_metadata=None,
+        split_offsets=[4],
+        equality_ids=None,
+        sort_order_id=None,
+    )
+    file.spec_id = like.spec_id
+    return about(file, first if first == last else None)
+
+
+def only_path_of(file: DataFile) -> str | None:
+    """Return the one data file that a delete file is about; None where it may be about several."""
+    if (path := data_file_of(file)) is not None:
+        return path
+    lower = (file.lower_bounds or {}).get(PATH_ID)
+    upper = (file.upper_bounds or {}).get(PATH_ID)
+    if lower is None or lower != upper:
+        return None
+    try:
+        return lower.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+class DeleteFileReader:
+    """Reads the delete files of one table, and keeps what it has read last: they never change."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._kept: OrderedDict[str, Mapping[str, Positions]] = OrderedDict()
+        self._positions = 0
+        self._guard = threading.Lock()
+
+    def deletes_in(self, file: DataFile, io: FileIO) -> Mapping[str, Positions]:
+        """Return the deletes of a delete file by data file.
+
+        Raises InvalidError (P436): it is not of Parquet; OSError, ValueError.
+        """
+        with self._guard:
+            if file.file_path in self._kept:
+                self._kept.move_to_end(file.file_path)
+                return self._kept[file.file_path]
+        if file.file_format is not FileFormat.PARQUET:
+            feature = (
+                f"position deletes in a file of the format {FileFormat(file.file_format).value}"
+            )
+            raise unsupported(self._name, feature, "only Parquet is read")
+        with io.new_input(file.file_path).open() as stream:
+            rows = pq.read_table(stream, columns=SCHEMA.names)
+        found = _by_path(rows)
+        with self._guard:
+            if file.file_path not in self._kept:
+                self._kept[file.file_path] = found
+                self._positions += _count(found)
+            while self._positions > POSITIONS_KEPT_MAX and len(self._kept) > 1:
+                _, evicted = self._kept.popitem(last=False)
+                self._positions -= _count(evicted)
+        return found
+
+
+def _by_path(rows: pa.Table) -> dict[str, Positions]:
+    paths = pc.dictionary_encode(rows["file_path"].combine_chunks())
+    if isinstance(paths, pa.ChunkedArray):
+        paths = paths.combine_chunks()
+    numbers = paths.indices.to_numpy(zero_copy_only=False)
+    positions = rows["pos"].cast(pa.int64()).to_numpy()
+    order = np.argsort(numbers, kind="stable")
+    stops = np.cumsum(np.bincount(numbers, minlength=len(paths.dictionary)))
+    parts: Sequence[Positions] = np.split(positions[order], stops[:-1]) if len(stops) else []
+    return {
+        path: joined([part]) for path, part in zip(paths.dictionary.to_pylist(), parts, strict=True)
+    }
+
+
+def _count(deletes: Mapping[str, Positions]) -> int:
+    return sum(map(len, deletes.values()))

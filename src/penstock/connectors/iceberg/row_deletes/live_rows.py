@@ -1,0 +1,165 @@
+"""Finds the live rows of a snapshot: its data files, and the row deletes that apply to each.
+
+Theory of operation: a position delete file that is about one data file holds for that one; any
+other holds for all data files of its partition that are not younger than it. The former are known
+by metadata, the latter have to be read: what they say of a file that they do not name is nothing.
+
+Invariants:
+- a snapshot with equality deletes is rejected: its live rows would have to be searched for;
+- a delete state names the delete files that delete rows of a data file; they never change, so
+  equal names are equal deletes.
+
+Source: Apache Iceberg table specification, "Scan Planning".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import struct
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry
+from pyiceberg.table import snapshots
+
+from penstock.connectors.iceberg.row_deletes.delete_files import only_path_of
+from penstock.core.table_errors import unsupported
+from penstock.files.positions import NONE, Positions, joined
+
+ReadDeletes = Callable[[DataFile], Mapping[str, Positions]]
+"""Returns the deletes of a delete file by data file."""
+PartitionKey = tuple[int, tuple[Any, ...]]
+"""A partition: the spec's id and the values, floats by their bits, so that NaN equals itself."""
+_NAN = "NaN as a float"
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRows:
+    """The data files of one snapshot by path, with the delete files that may hold for them.
+
+    `named` is filled partition by partition, when one is asked for: the delete files about several
+    data files, by each that they name.
+    """
+
+    data: Mapping[str, ManifestEntry]
+    about_one: Mapping[str, Sequence[ManifestEntry]]
+    of_partition: Mapping[PartitionKey, Sequence[ManifestEntry]]
+    read: ReadDeletes = field(repr=False)
+    named: dict[PartitionKey, Mapping[str, Sequence[ManifestEntry]]] = field(
+        default_factory=dict, repr=False
+    )
+
+    def scoped_to(self, path: str) -> list[ManifestEntry]:
+        """Return the delete files that are about one data file, and hold for it."""
+        found = self.about_one.get(path, ())
+        return [each for each in found if _holds(each, self.data[path])]
+
+    def deleted_in(self, path: str) -> Positions:
+        """Return which rows of a data file are deleted.
+
+        Raises InvalidError (P436): a delete file that is not of Parquet; OSError, ValueError.
+        """
+        naming = [*self.scoped_to(path), *self._grouped(path)]
+        found = joined([self.read(each.data_file).get(path, NONE) for each in naming])
+        return found[found < self.data[path].data_file.record_count]
+
+    def delete_state(self, path: str) -> str:
+        """Name the deletes that hold for a data file; "" for none.
+
+        Raises what `deleted_in` raises.
+        """
+        return state_of([*self.scoped_to(path), *self._grouped(path)])
+
+    def count_deleted(self, path: str) -> int:
+        """Count the deleted rows of a data file; of one delete file it is what its writer counted.
+
+        Raises what `deleted_in` raises.
+        """
+        scoped, grouped = self.scoped_to(path), self._grouped(path)
+        if len(scoped) == 1 and not grouped:
+            rows: int = self.data[path].data_file.record_count
+            return min(scoped[0].data_file.record_count, rows)
+        return len(self.deleted_in(path)) if scoped or grouped else 0
+
+    def _grouped(self, path: str) -> list[ManifestEntry]:
+        """Return those of its partition that hold for it and name it."""
+        entry = self.data[path]
+        found = self._named_in(partition_key(entry.data_file)).get(path, ())
+        return [each for each in found if _holds(each, entry)]
+
+    def _named_in(self, key: PartitionKey) -> Mapping[str, Sequence[ManifestEntry]]:
+        if key not in self.named:
+            found: dict[str, list[ManifestEntry]] = defaultdict(list)
+            for each in self.of_partition.get(key, ()):
+                for path in self.read(each.data_file):
+                    found[path].append(each)
+            self.named[key] = dict(found)
+        return self.named[key]
+
+    def totals(self) -> dict[str, str]:
+        """Return the totals for the snapshot's summary."""
+        deletes = [
+            entry.data_file
+            for group in (*self.about_one.values(), *self.of_partition.values())
+            for entry in group
+        ]
+        files = [entry.data_file for entry in self.data.values()]
+        return {
+            snapshots.TOTAL_DATA_FILES: str(len(files)),
+            snapshots.TOTAL_DELETE_FILES: str(len(deletes)),
+            snapshots.TOTAL_RECORDS: str(sum(each.record_count for each in files)),
+            snapshots.TOTAL_FILE_SIZE: str(
+                sum(each.file_size_in_bytes for each in (*files, *deletes))
+            ),
+            snapshots.TOTAL_POSITION_DELETES: str(sum(each.record_count for each in deletes)),
+            snapshots.TOTAL_EQUALITY_DELETES: "0",
+        }
+
+
+def live_rows(entries: Sequence[ManifestEntry], name: str, read: ReadDeletes) -> LiveRows:
+    """Sort the live entries of a snapshot. Raises InvalidError (P436): equality deletes."""
+    data: dict[str, ManifestEntry] = {}
+    about_one: dict[str, list[ManifestEntry]] = defaultdict(list)
+    of_partition: dict[PartitionKey, list[ManifestEntry]] = defaultdict(list)
+    for entry in entries:
+        file = entry.data_file
+        if file.content == DataFileContent.DATA:
+            data[file.file_path] = entry
+        elif file.content == DataFileContent.EQUALITY_DELETES:
+            why = "its live rows cannot be determined; rewrite its data files to remove them"
+            raise unsupported(name, "equality deletes", why)
+        elif (path := only_path_of(file)) is not None:
+            about_one[path].append(entry)
+        else:
+            of_partition[partition_key(file)].append(entry)
+    return LiveRows(data, dict(about_one), dict(of_partition), read)
+
+
+def partition_key(file: DataFile) -> PartitionKey:
+    """Name the partition of a file, so that equal names are one partition."""
+    values = (file.partition[at] for at in range(len(file.partition)))
+    return file.spec_id, tuple(_key(each) for each in values)
+
+
+def is_found_by_all(key: PartitionKey) -> bool:
+    """Return whether every reader takes the partition of a delete file for that of data files."""
+    return _NAN not in key[1]
+
+
+def _holds(delete: ManifestEntry, data: ManifestEntry) -> bool:
+    return (delete.sequence_number or 0) >= (data.sequence_number or 0)
+
+
+def state_of(entries: Sequence[ManifestEntry]) -> str:
+    """Name some delete files, in whatever order; "" for none."""
+    text = "\n".join(sorted(each.data_file.file_path for each in entries))
+    return hashlib.sha256(text.encode()).hexdigest()[:32] if text else ""
+
+
+def _key(value: Any) -> Any:
+    if not isinstance(value, float):
+        return value
+    return _NAN if math.isnan(value) else struct.pack("<d", value)

@@ -1,0 +1,1 @@
+"""Transactions of a real cluster: terms, the offsets topic, and what is open."""

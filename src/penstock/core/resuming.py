@@ -1,0 +1,157 @@
+"""Whether a task of a publication may go on from its ledger: one decision over what was read.
+
+The witnesses are the ledger, the targets, what the coordinator remembered of the id before it was
+fenced, and the tail: committed batches of ours behind the last receipt.
+
+Invariants:
+- what was read was read after the fence, but for what the coordinator remembered;
+- a ledger that went back, or lost positions, is never gone on from without a person's word;
+- the tail is asked for only where nothing cheaper decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+
+from penstock.core.claims import Generation
+from penstock.core.offsets import TopicPartition
+from penstock.core.positions import Position, SourcePartition
+from penstock.core.receipts import LedgerRecord, Receipt, TasksRecord, counted
+
+TAIL_BYTES_MAX = 1 << 30
+
+
+class Resume(Enum):
+    """What a start may do with a task."""
+
+    GO_ON = "go on from the ledger"
+    BEGIN = "begin at the start"
+    READ_TAIL = "read the tail, and decide again"
+
+
+class StopReason(StrEnum):
+    """Why a start may not use a task's ledger."""
+
+    OTHER_GROUP = "other group"
+    FENCED = "fenced"
+    LEDGER_DAMAGED = "ledger damaged"
+    TARGET_LOST_RECORDS = "target lost records"
+    TAIL_TOO_LONG = "tail too long"
+    LEDGER_WENT_BACK = "ledger went back"
+    LEDGER_GONE = "ledger gone"
+    SOURCE = "source"
+
+
+class Accepted(StrEnum):
+    """What a person accepted for this start."""
+
+    LEDGER = "ledger"
+    TARGET = "target"
+    TAIL = "tail"
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The start ends here; the message is what was found."""
+
+    reason: StopReason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What is behind the last receipt: the bytes of its largest partition, our batches there."""
+
+    bytes_max: int
+    ours: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOfTask:
+    """What was read of one task.
+
+    `remembered` is the coordinator's term before the fence, and `following` the one that it has
+    if the ledger's transaction was the last. `ends` are the high watermarks of the targets now.
+    `witness` says who else knows of a commit; `source` what is wrong with the source.
+    """
+
+    ledger: LedgerRecord | None = None
+    claim: TasksRecord | None = None
+    stands: Mapping[SourcePartition, Position] = field(default_factory=dict)
+    last: Receipt | None = None
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    remembered: tuple[int, int] | None = None
+    following: tuple[int, int] | None = None
+    tail: Tail | None = None
+    witness: str = ""
+    source: str = ""
+
+
+def resume(
+    found: FoundOfTask,
+    *,
+    group: str,
+    generation: Generation,
+    accepted: AbstractSet[Accepted] = frozenset(),
+) -> Resume | Stopped:
+    """Decide whether a start of `group` and `generation` goes on, begins, reads more, or stops."""
+    newest = max((each.generation for each in (found.ledger, found.claim) if each), default=0)
+    if found.ledger and found.ledger.group != group:
+        return Stopped(StopReason.OTHER_GROUP, f"it is of the group {found.ledger.group}")
+    if newest > generation:
+        return Stopped(StopReason.FENCED, f"generation {newest} is above {generation}")
+    if found.ledger is None:
+        decision = _without_ledger(found, accepted)
+    else:
+        decision = _with_ledger(found, found.ledger, accepted)
+    if found.source and decision in {Resume.GO_ON, Resume.BEGIN}:
+        return Stopped(StopReason.SOURCE, found.source)
+    return decision
+
+
+def _with_ledger(
+    found: FoundOfTask, ledger: LedgerRecord, accepted: AbstractSet[Accepted]
+) -> Resume | Stopped:
+    if counted(found.stands) != ledger.positions:
+        said = f"{len(found.stands)} positions are not the {ledger.positions.count} it counts"
+        return Stopped(StopReason.LEDGER_DAMAGED, said)
+    lost = _lost(found)
+    if lost and Accepted.TARGET not in accepted:
+        return Stopped(StopReason.TARGET_LOST_RECORDS, f"receipts say more of {lost}")
+    if found.remembered is not None and found.remembered == found.following:
+        return Resume.GO_ON
+    if found.tail is None:
+        return Resume.READ_TAIL
+    if found.tail.ours and Accepted.LEDGER not in accepted:
+        said = f"{found.tail.ours} batches of ours are behind its last receipt"
+        return Stopped(StopReason.LEDGER_WENT_BACK, said)
+    if found.tail.bytes_max > TAIL_BYTES_MAX and Accepted.TAIL not in accepted:
+        said = f"{found.tail.bytes_max} bytes in one partition, {TAIL_BYTES_MAX} are read"
+        return Stopped(StopReason.TAIL_TOO_LONG, said)
+    return Resume.GO_ON
+
+
+def _without_ledger(found: FoundOfTask, accepted: AbstractSet[Accepted]) -> Resume | Stopped:
+    """Positions alone are Connect's, or their ledger is gone: a person says which."""
+    if Accepted.LEDGER in accepted:
+        return Resume.BEGIN
+    if found.stands:
+        return Stopped(StopReason.LEDGER_GONE, f"{len(found.stands)} positions are there")
+    if found.claim and not found.claim.begun:
+        return Resume.BEGIN
+    witness = "the claim of a start that began" if found.claim else found.witness
+    if witness:
+        return Stopped(StopReason.LEDGER_GONE, f"a commit is known from {witness}")
+    return Resume.BEGIN
+
+
+def _lost(found: FoundOfTask) -> str:
+    targets = found.last.targets if found.last else {}
+    return ", ".join(
+        f"{at.topic}-{at.partition}"
+        for at, batches in sorted(targets.items())
+        if found.ends.get(at, 0) <= batches.last
+    )

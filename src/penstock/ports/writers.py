@@ -1,0 +1,68 @@
+"""Writers of a table's files, on the workers.
+
+Rule of every implementation, which the contract suite checks: what `close` describes is whole and
+durable on storage; no file is ever deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.core.commits import DataFile
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from penstock.ports.runtime import Observer, Secrets
+
+    Places = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
+
+
+class FileWriter(Protocol):
+    """Writes rows of one table on a worker; rolls files at the target size, buffers row groups."""
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Take rows with the columns of the schema, in its order and Arrow mapping.
+
+        Raises UnavailableError (disk full, no storage).
+        """
+
+    def close(self) -> Sequence[DataFile]:
+        """Finish all files and describe them; `ranges` are left empty for the caller to fill in."""
+
+    def places(self) -> Places:
+        """Return, of a closed writer that was opened for it, where each row went, in the order of
+        writing: its file among those that `close` gave, and its position there, both from 0.
+        """
+
+    def abandon(self) -> None:
+        """Let go of open files without finishing them; deletes nothing."""
+
+
+class WriterFactory(Protocol):
+    """Opens a writer from a table's `target`, on a worker."""
+
+    def __call__(
+        self, target: str, *, prefix: str, observer: Observer, places: bool = False
+    ) -> FileWriter:
+        """`prefix` begins every file's name: it attributes leftovers; a random part is added.
+        With `places` the writer knows `FileWriter.places`, at the price of 20 bytes for each row.
+        """
+
+
+class WriterOpener(Protocol):
+    """Opens a writer as a connector offers it: references in the target are resolved here."""
+
+    def __call__(
+        self,
+        target: str,
+        *,
+        prefix: str,
+        observer: Observer,
+        secrets: Secrets,
+        places: bool = False,
+    ) -> FileWriter:
+        """Like `WriterFactory`; raises InvalidError when a reference is not there."""

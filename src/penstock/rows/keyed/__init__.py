@@ -1,0 +1,1 @@
+"""Keys of rows, and the net of what changes them."""

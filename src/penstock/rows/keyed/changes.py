@@ -1,0 +1,251 @@
+"""Records of one partition become changes of the rows of a keyed table.
+
+Invariants:
+- examined = changes that count + rejects + filtered: a change of key counts once;
+- changes stand in the order of their records, the delete of a former key before the row that
+  replaces it;
+- the verdict on a record does not depend on the records next to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.core.errors import InvalidError
+from penstock.core.offsets import TopicPartition
+from penstock.core.schema import Field, Kind, Schema, Struct
+from penstock.rows.arrow_types import arrow_schema, arrow_type
+from penstock.rows.convert.batch import ConvertedBatch, Reject
+from penstock.rows.decode.decoder import ReaderCache
+from penstock.rows.keyed.key_rows import KeyRows
+from penstock.rows.keyed.net import Changes
+from penstock.rows.keyed.soft import SoftDeletes, without_soft_columns
+from penstock.rows.keyed.sorting import SortedRecords, sort_records, with_required
+from penstock.rows.options import FORMER_KEY, KeyedOptions, RowOptions
+from penstock.rows.reject_codes import CODE_INFO, RejectCode, RejectError
+from penstock.rows.route.compute import Functions, add_computed, no_functions
+from penstock.rows.route.filters import NOTHING, ComputedColumns
+from penstock.rows.route.router import Router
+
+_OFFSET = "_penstock_offset"
+_NOT_TOLD = "the column is computed, and what the record says of the former row does not give it"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeBatch:
+    """The outcome of every record of a batch.
+
+    `changes` have the columns of the table's schema in order. `filtered` counts by reason, and
+    `dropped` values that were left out, by column path, as in `ConvertedBatch`.
+    """
+
+    changes: Changes
+    rejects: tuple[Reject, ...]
+    filtered: Mapping[str, int]
+    dropped: Mapping[str, int]
+
+
+def convert_changes(
+    batch: pa.RecordBatch,
+    *,
+    at: TopicPartition,
+    lane: int,
+    schema: Schema,
+    options: RowOptions,
+    readers: ReaderCache | None = None,
+    computed: ComputedColumns = NOTHING,
+    functions: Functions = no_functions,
+    bounded: Callable[[ConvertedBatch], ConvertedBatch] = lambda converted: converted,
+) -> ChangeBatch:
+    """Turn the records of one partition into changes of a table.
+
+    `batch` is as in `ports.log.Fetched`; `bounded` rejects upserts of rows that no partition takes.
+    Raises DecisionNeededError (P488 a truncate that is not ignored), InvalidError (P490 a key that
+    the table has not), and what `convert_batch` and `add_computed` raise.
+    """
+    keyed = options.keyed
+    assert keyed is not None, "the table has keys"
+    readers = readers or ReaderCache()
+    keys = Struct(tuple(replace(key_column(schema, name), required=True) for name in keyed.keys))
+    whole = without_soft_columns(schema, options)
+    own = Struct(tuple(f for f in whole.fields if f.name not in computed.names))
+    found = sort_records(batch, at=at, schema=own, options=options, readers=readers)
+    if computed.names:
+        computing = _Computing(Router(batch, at), whole, keys, options, computed, readers)
+        found = computing.completed(found, functions)
+    soft = SoftDeletes(batch, at, whole, options, readers) if keyed.soft else None
+    if soft is not None:
+        found = soft.landed(found)
+    upserts = bounded(found.upserts)
+    former = found.former.filter(np.isin(found.former.offsets, upserts.offsets))
+    changes = _changes(upserts, found.deletes, former, whole, lane)
+    if soft is not None:
+        changes = soft.flagged(changes, found.gone, schema)
+    rejects = tuple(_as_keyed(each, keyed) for each in upserts.rejects)
+    counted = int(changes.counts.sum()) + len(rejects) + sum(upserts.filtered.values())
+    assert counted == len(batch), "none is lost"
+    return ChangeBatch(changes, rejects, upserts.filtered, upserts.dropped)
+
+
+def key_column(schema: Schema, name: str) -> Field:
+    """Return a column of the key. Raises InvalidError (P490) where the table has not got it."""
+    if (field := schema.field(name)) is None:
+        raise InvalidError(
+            f"the table has no column {name}, which is of its key",
+            code="P490",
+            hint="add the column to the table, or name others under  keys",
+        )
+    return field
+
+
+@dataclass(frozen=True, slots=True)
+class _Computing:
+    router: Router
+    schema: Schema
+    keys: Schema
+    options: RowOptions
+    computed: ComputedColumns
+    readers: ReaderCache
+
+    def completed(self, found: SortedRecords, functions: Functions) -> SortedRecords:
+        """Compute the columns of upserts, and those of keys to delete.
+
+        A key is rejected that cannot be computed: without an image, by a function, of a former row.
+        """
+        required = self.keys.names
+        whole = with_required(self.schema, (*required, *self.options.sequence))
+        upserts = self._added(found.upserts, whole, self.computed, functions)
+        names = [name for name in required if name in self.computed.names]
+        if not names:
+            return replace(found, upserts=upserts)
+        filled = [name for name in names if name in self.computed.filled]
+        deletes, former = found.deletes, found.former
+        values = self.router.batch.column("value")
+        offsets = self.router.batch.column("offset").to_numpy()
+        without = offsets[np.asarray(values.is_null())]
+        unknown = np.isin(deletes.offsets, without) | bool(filled)
+        rejects = [*_unknown(deletes.offsets[unknown], names[0])]
+        rejects += _unknown(former.offsets[np.isin(former.offsets, upserts.offsets)], names[0])
+        upserts = _without(upserts, former.offsets)
+        deletes = deletes.filter(~unknown)
+        if len(deletes.offsets):
+            made = self._keys(deletes)
+            rejects += made.rejects
+            columns = {name: made.rows.column(name) for name in required}
+            deletes = KeyRows(columns, made.offsets)
+        else:
+            deletes = KeyRows(_nothing(self.keys), deletes.offsets)
+        rejects = sorted((*upserts.rejects, *rejects), key=lambda each: each.offset)
+        upserts = replace(upserts, rejects=tuple(rejects))
+        no_former = KeyRows(_nothing(self.keys), former.offsets[:0])
+        return SortedRecords(upserts, deletes, no_former, found.gone)
+
+    def _keys(self, deletes: KeyRows) -> ConvertedBatch:
+        # The offset is a column that is always there: rows of none have no number.
+        columns = {**deletes.columns, _OFFSET: pa.array(deletes.offsets)}
+        fields = [field for field in self.keys.fields if field.name in columns]
+        fields.append(Field(_OFFSET, Kind.LONG))
+        rows = pa.RecordBatch.from_arrays(
+            [columns[field.name] for field in fields], schema=arrow_schema(Struct(tuple(fields)))
+        )
+        computed = ComputedColumns(
+            {n: e for n, e in self.computed.expressions.items() if n in self.keys.names}
+        )
+        schema = Struct((*self.keys.fields, Field(_OFFSET, Kind.LONG)))
+        given = ConvertedBatch(rows, deletes.offsets, (), {}, {})
+        return self._added(given, schema, computed, no_functions)
+
+    def _added(
+        self,
+        converted: ConvertedBatch,
+        schema: Schema,
+        computed: ComputedColumns,
+        functions: Functions,
+    ) -> ConvertedBatch:
+        return add_computed(
+            converted,
+            self.router,
+            schema=schema,
+            options=self.options,
+            computed=computed,
+            readers=self.readers,
+            functions=functions,
+        )
+
+
+def _nothing(keys: Schema) -> dict[str, pa.Array]:
+    return {field.name: pa.nulls(0, arrow_type(field.type)) for field in keys.fields}
+
+
+def _unknown(offsets: npt.NDArray[np.int64], name: str) -> list[Reject]:
+    error = RejectError(RejectCode.KEY_MISSING, _NOT_TOLD, name)
+    return [Reject.of(offset, error.code, error.message) for offset in offsets.tolist()]
+
+
+def _without(converted: ConvertedBatch, offsets: npt.NDArray[np.int64]) -> ConvertedBatch:
+    kept = ~np.isin(converted.offsets, offsets)
+    if kept.all():
+        return converted
+    rows = converted.rows.filter(pa.array(kept))
+    return replace(converted, rows=rows, offsets=converted.offsets[kept])
+
+
+def _changes(
+    upserts: ConvertedBatch, deletes: KeyRows, former: KeyRows, schema: Schema, lane: int
+) -> Changes:
+    counts = (len(former.offsets), len(upserts.offsets), len(deletes.offsets))
+    offsets = np.concatenate([former.offsets, upserts.offsets, deletes.offsets])
+    replaces = np.isin(upserts.offsets, former.offsets)
+    subs = np.concatenate(
+        [np.zeros(counts[0], np.int8), replaces.astype(np.int8), np.zeros(counts[2], np.int8)]
+    )
+    kinds = np.repeat(np.arange(3), counts)
+    columns = list(upserts.rows.columns)
+    if counts[0] or counts[2]:
+        order = np.lexsort([subs, offsets])
+        offsets, subs, kinds = offsets[order], subs[order], kinds[order]
+        places = order - counts[0]
+        index = pa.array(places, mask=(places < 0) | (places >= counts[1]))
+        at = pa.array(order)
+        columns = [
+            _joined(former, column, deletes, name).take(at)
+            if name in deletes.columns
+            else column.take(index)
+            for name, column in zip(upserts.rows.schema.names, columns, strict=True)
+        ]
+    return Changes(
+        rows=pa.RecordBatch.from_arrays(columns, schema=arrow_schema(schema)),
+        upsert=kinds == 1,
+        counts=kinds != 0,
+        lane=np.full(len(offsets), lane, np.int32),
+        offset=offsets,
+        sub=subs,
+    )
+
+
+def _joined(former: KeyRows, column: pa.Array, deletes: KeyRows, name: str) -> pa.Array:
+    return pa.concat_arrays([former.columns[name], column, deletes.columns[name]])
+
+
+def _as_keyed(reject: Reject, keyed: KeyedOptions) -> Reject:
+    """Say of a null in a key or sequence that it is one, which no schema change mends; name a
+    former key.
+    """
+    if reject.message.startswith(f"{FORMER_KEY}."):
+        return reject._replace(message=reject.message.removeprefix("_penstock_"))
+    if reject.code != RejectCode.MISSING:
+        return reject
+    for names, code in (
+        (keyed.keys, RejectCode.KEY_MISSING),
+        (keyed.sequence, RejectCode.SEQUENCE_MISSING),
+    ):
+        for name in names:
+            if reject.message.startswith(RejectError(RejectCode.MISSING, "", name).message):
+                error = RejectError(code, CODE_INFO[code].fact, name)
+                return Reject.of(reject.offset, error.code, error.message)
+    return reject

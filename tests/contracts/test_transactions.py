@@ -1,0 +1,284 @@
+"""The contract of `ports/producers.py`: a real broker, with protocol 2 and without, and memory."""
+
+import random  # noqa: TID251  from the seed that a test names
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+from kafka import KafkaAdminClient
+from kafka.admin import UpdateFeatureType
+from kafka.protocol.producer import AddPartitionsToTxnRequest
+from tests.processes.broker import Cluster, running_broker, wait_until
+
+from penstock.connectors.kafka.native.brokers import Brokers
+from penstock.connectors.kafka.settings import read_settings
+from penstock.connectors.kafka.transactions import offsets_topic
+from penstock.connectors.kafka.transactions.coordinators import Coordinators
+from penstock.connectors.kafka.transactions.offsets_topic import OffsetsTopic
+from penstock.connectors.kafka.transactions.terms import KafkaTerms
+from penstock.connectors.memory.cluster import MemoryCluster
+from penstock.connectors.memory.transactions import (
+    MemoryCoordinator,
+    MemoryLedger,
+    MemoryTerms,
+)
+from penstock.core.errors import InvalidError, UnavailableError
+from penstock.dev.broker import Running
+from penstock.ports.producers import Ledger, Refused, Term, Terms
+from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.contracts.transactions import (
+    LONG_MS,
+    FormerTransactionsContract,
+    TransactionsContract,
+    TransactionsFixture,
+)
+
+EXPIRING = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "50"}
+
+
+@pytest.fixture(scope="module")
+def expiring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Run a broker that ends transactions when their time is over, not ten seconds later."""
+    with running_broker(tmp_path_factory.mktemp("expiring"), properties=EXPIRING) as running:
+        yield running
+
+
+class OnABroker(TransactionsFixture):
+    level = 2
+
+    @pytest.fixture(autouse=True)
+    def find_broker(self, expiring: Running) -> None:
+        self.settings = read_settings({"brokers": expiring.bootstrap}, ProcessSecrets())
+
+    def open_terms(self, *, timeout_ms: int) -> Terms:
+        return KafkaTerms(self.settings, timeout_ms=timeout_ms)
+
+    def open_ledger(self, topic: str) -> OffsetsTopic:
+        self.topic = topic
+        return OffsetsTopic(self.settings, topic, now_ms=lambda: int(time.time() * 1000))
+
+    def expire(self, transactional_id: str) -> None:
+        terms = KafkaTerms(self.settings, timeout_ms=1)
+
+        def is_aborted() -> bool:
+            found = terms.remembered(transactional_id)
+            return found is not None and found.state == "CompleteAbort"
+
+        wait_until(is_aborted, "the transaction is over")
+
+
+class InMemory(TransactionsFixture):
+    level = 2
+
+    def setup_method(self) -> None:
+        self.coordinator = MemoryCoordinator(MemoryCluster(), level=self.level)
+
+    def open_terms(self, *, timeout_ms: int) -> Terms:
+        del timeout_ms  # time does not pass there
+        return MemoryTerms(self.coordinator)
+
+    def open_ledger(self, topic: str) -> Ledger:
+        return MemoryLedger(self.coordinator, topic)
+
+    def expire(self, transactional_id: str) -> None:
+        self.coordinator.expire(transactional_id)
+
+
+class TestKafka(OnABroker, TransactionsContract):
+    pass
+
+
+class TestMemory(InMemory, TransactionsContract):
+    pass
+
+
+class TestFormerKafka(OnABroker, FormerTransactionsContract):
+    """A producer of the former protocol adds its partitions itself, and speaks Produce 11."""
+
+    @pytest.fixture(autouse=True)
+    def former(self, expiring: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        monkeypatch.setattr(offsets_topic, "PRODUCE_VERSION", 11)
+        set_level(expiring, 0)
+        yield
+        set_level(expiring, 2)
+
+    def written(self, ledger: Ledger, name: str, term: Term, value: bytes) -> None:
+        request = AddPartitionsToTxnRequest
+        topic = request.AddPartitionsToTxnTopic(name=self.topic, partitions=[0])
+        asked = Coordinators(Brokers(self.settings), self.settings)
+        added = asked.ask(
+            name,
+            lambda: request(
+                v3_and_below_transactional_id=name,
+                v3_and_below_producer_id=term.producer_id,
+                v3_and_below_producer_epoch=term.epoch,
+                v3_and_below_topics=[topic],
+            ),
+            3,
+            patience_seconds=30,
+            error_of=lambda answer: part_of(answer).partition_error_code,
+        )
+        assert 0 == part_of(added).partition_error_code
+        super().written(ledger, name, term, value)
+
+
+class TestFormerMemory(InMemory, FormerTransactionsContract):
+    level = 0
+
+
+def set_level(broker: Running, level: int) -> None:
+    """Finalize a `transaction.version`, and wait until the broker goes by it."""
+    settings = read_settings({"brokers": broker.bootstrap}, ProcessSecrets())
+
+    def is_set() -> bool:
+        brokers = Brokers(settings)
+        found = brokers.any().features.get("transaction.version", 0)
+        brokers.forget()
+        return found == level
+
+    if not is_set():
+        admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+        kind = UpdateFeatureType.UPGRADE if level else UpdateFeatureType.SAFE_DOWNGRADE
+        admin.update_features({"transaction.version": (kind, level)})
+        admin.close()
+        wait_until(is_set, "the feature's level is set")
+
+
+def part_of(added: Any) -> Any:
+    return added.results_by_topic_v3_and_below[0].results_by_partition[0]
+
+
+class TestOffsetsTopic(OnABroker):
+    @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+    def test_a_topic_with_retention_is_refused(self, expiring: Running, policy: str) -> None:
+        name = f"kept-{policy.replace(',', '-')}"
+        Cluster(expiring.bootstrap).create(name, cleanup_policy=policy)
+
+        with pytest.raises(InvalidError, match="retention") as refused:
+            self.open_ledger(name).prepare()
+
+        assert "P800" == refused.value.code
+
+    def test_a_topic_of_several_partitions_is_one_ledger(self, expiring: Running) -> None:
+        """As Connect makes it: keys are where Java's hash puts them, batches as large as they are."""
+        Cluster(expiring.bootstrap).create("of-connect", 5, cleanup_policy="compact")
+        terms, ledger = self.open_terms(timeout_ms=LONG_MS), self.open_ledger("of-connect")
+        ledger.prepare()
+        entries = {f'["segments",{{"n":{n}}}]'.encode(): b"x" * 150_000 for n in range(30)}
+        term = terms.take("of-connect")
+        assert ledger.append("of-connect", term, list(entries.items())) is None
+        terms.end("of-connect", term)
+        terms.take("of-connect")
+
+        assert entries == ledger.look().entries
+        assert places_by_librdkafka(expiring, entries) == places(expiring, "of-connect")
+
+    def test_a_topic_that_was_created_again_is_neither_written_nor_read(
+        self, expiring: Running
+    ) -> None:
+        """Its entries are another ledger's, whatever they say."""
+        terms, ledger = self.open_terms(timeout_ms=LONG_MS), self.open_ledger("again")
+        ledger.prepare()
+        term = terms.take("again")
+        assert ledger.append("again", term, [(b"k", b"1")]) is None
+        following = terms.end("again", term)
+        assert isinstance(following, Term)
+        Cluster(expiring.bootstrap).delete("again")
+        other = self.open_ledger("again")
+        other.prepare()
+        ledger._leaders.patience_seconds = 0.2
+
+        assert isinstance(ledger.append("again", following, [(b"k", b"2")]), Refused)
+        with pytest.raises(UnavailableError, match="created again"):
+            ledger.look()
+        assert {} == other.look().entries
+
+    def test_a_timeout_above_the_brokers_is_refused(self) -> None:
+        with pytest.raises(InvalidError) as refused:
+            self.open_terms(timeout_ms=16 * 60_000).take("too-patient")
+
+        assert "P283" == refused.value.code
+
+
+def places(broker: Running, topic: str) -> dict[int, int]:
+    """Count the records of a transaction in each of five partitions, without its marker."""
+    wanted = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(5)}
+    cluster = Cluster(broker.bootstrap)
+    asked = cluster.admin.list_offsets(wanted)
+    ends = {at.partition: each.result().offset for at, each in asked.items()}
+    return {number: end - 1 for number, end in ends.items() if end}
+
+
+def places_by_librdkafka(broker: Running, keys: Iterable[bytes]) -> dict[int, int]:
+    """Count where a client puts keys that hashes them as Java's do."""
+    Cluster(broker.bootstrap).create("of-librdkafka", 5)
+    settings = {"bootstrap.servers": broker.bootstrap, "partitioner": "murmur2_random"}
+    producer, found = Producer(settings), Counter[int]()
+    for key in keys:
+        producer.produce(
+            "of-librdkafka", b"", key, on_delivery=lambda _, at: found.update([at.partition()])
+        )
+    producer.flush()
+    return dict(found)
+
+
+class Player:
+    """Plays acts of several holders of one id; terms are known by the order in which they came."""
+
+    def __init__(self, terms: Terms, ledger: Ledger, name: str) -> None:
+        self.terms, self.ledger, self.name = terms, ledger, name
+        self.known = [terms.take(name)]
+
+    def act(self, kind: str, which: int, value: bytes) -> str:
+        """Do one thing under one of the terms; return what came of it."""
+        term = self.known[which % len(self.known)]
+        match kind:
+            case "take":
+                return self._named(self.terms.take(self.name))
+            case "renew":
+                return self._named(self.terms.renew(self.name, term))
+            case "end":
+                return self._named(self.terms.end(self.name, term))
+            case _:
+                return self._named(
+                    self.ledger.append(self.name, term, [(self.name.encode(), value)])
+                )
+
+    def _named(self, answer: Term | Refused | None) -> str:
+        if isinstance(answer, Refused):
+            return f"error {answer.error}"
+        if answer is None:
+            return "written"
+        if answer not in self.known:
+            self.known.append(answer)
+        return f"term {self.known.index(answer)}"
+
+
+class TestMemoryAndKafka(OnABroker):
+    @pytest.mark.parametrize("seed", range(40))
+    def test_any_acts_of_several_holders_have_the_same_answers(self, seed: int) -> None:
+        chance, name = random.Random(seed), f"walk-{seed}"
+        coordinator = MemoryCoordinator(MemoryCluster())
+        real = Player(self.open_terms(timeout_ms=LONG_MS), self.open_ledger("walks"), name)
+        played = Player(MemoryTerms(coordinator), MemoryLedger(coordinator, "walks"), name)
+        real.ledger.prepare()
+        played.ledger.prepare()
+        acts = []
+        for number in range(14):
+            kind = chance.choice(["take", "renew", "end", "end", "append", "append", "append"])
+            which = -1 - min(chance.randrange(6) // 2, 2)  # mostly the newest term
+            act = (kind, which, b"%d" % number)
+            acts.append((act, played.act(*act), real.act(*act)))
+        real.act("take", 0, b"")
+        played.act("take", 0, b"")
+
+        assert [] == [each for each in acts if each[1] != each[2]]
+        ours = (
+            real.ledger.look().entries.get(name.encode()),
+            played.ledger.look().entries.get(name.encode()),
+        )
+        assert ours[0] == ours[1]

@@ -1,0 +1,98 @@
+"""A world of keyed tables, whose truth is the fold of the log; and epochs of many small slices."""
+
+from __future__ import annotations
+
+import json
+import random  # noqa: TID251  seeded
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+from tests.story.backend import Held
+from tests.story.run import LifeEngine
+from tests.story.world import RULES, Coordinate, World, is_object
+
+from penstock.core.planning import Budget
+from penstock.landing.epoch import trigger
+from penstock.landing.settings import TableTarget
+from penstock.rows.options import KeyedOptions, RowOptions
+
+KEYED = KeyedOptions(
+    keys=("n",),
+    operations={"put": "upsert", "gone": "delete"},
+    operation_field="op",
+)
+SOFT = replace(KEYED, soft=("gone", "gone_at"))
+SEQUENCED = replace(SOFT, sequence=("s",))
+SLICE_RECORDS = 3
+RECORD_BYTES = 500
+
+
+class KeyedWorld(World):
+    """A world whose tables are keyed by `n`, but for those `appended`; `breaks` compares their rows
+    with the fold.
+    """
+
+    def __init__(self, *given: Any, keyed: KeyedOptions = KEYED, **named: Any) -> None:
+        self.appended: set[str] = set()
+        self.keyed = keyed
+        super().__init__(*given, slice_bytes=SLICE_RECORDS * RECORD_BYTES, **named)
+        self.rulebook[RULES] = {"keyed": keyed}
+
+    def change(self, topic: str, partition: int, key: int, op: str, **fields: Any) -> None:
+        """Send a change of a key."""
+        value = {"n": key, "op": op, "v": next(self._next_value), **fields}
+        self.send_raw(topic, json.dumps(value).encode(), partition=partition)
+
+    def _target(self, topic: str, table: str, options: RowOptions) -> TableTarget:
+        keyed = None if table in self.appended else options.keyed
+        return super()._target(topic, table, replace(options, keyed=keyed))
+
+    def folded(self, name: str) -> dict[int, Coordinate]:
+        """Return which record should be the row of each key: the last one, if it leaves a row."""
+        rejects, rows = {*self.rejects(name)}, dict[int, Coordinate]()
+        highest = dict[int, int]()
+        for at, held in sorted(self.expected(name), key=lambda each: each[0]):
+            if at in rejects or not is_object(held):
+                continue
+            change = json.loads(held.value or b"")
+            if self.keyed.sequence:
+                if highest.get(change["n"], change["s"]) > change["s"]:
+                    continue
+                highest[change["n"]] = change["s"]
+            rows.pop(change["n"], None)
+            if change["op"] == "put" or self.keyed.soft:
+                rows[change["n"]] = at
+        return rows
+
+    def _misplaced(self, name: str, fits: Callable[[Held], bool]) -> list[str]:
+        del fits
+        rows, rejects = Counter(self.rows(name)), Counter(self.rejects(name))
+        wanted = Counter(self.folded(name).values())
+        found = [f"{name} {at}: {count} rows too few" for at, count in (wanted - rows).items()]
+        found += [f"{name} {at}: {count} rows too many" for at, count in (rows - wanted).items()]
+        bad = Counter(at for at, held in self.expected(name) if not is_object(held))
+        found += [f"{name} {at}: should be refused" for at in sorted(bad - rejects)]
+        found += [f"{name} {at}: refused twice" for at, count in rejects.items() if count > 1]
+        return found
+
+
+@contextmanager
+def small_slices() -> Iterator[None]:
+    """Let epochs be cut into slices of few records, and let results come back in any order."""
+    run = LifeEngine.run
+
+    def shuffled(self: LifeEngine, jobs: Sequence[str]) -> Sequence[str]:
+        found = [*run(self, jobs)]
+        random.Random("".join(jobs)).shuffle(found)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        budget = partial(Budget, slice_bytes_min=1, record_bytes_unknown=float(RECORD_BYTES))
+        patch.setattr(trigger, "Budget", budget)
+        patch.setattr(LifeEngine, "run", shuffled)
+        yield

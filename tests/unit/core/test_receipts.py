@@ -1,0 +1,214 @@
+from dataclasses import replace
+
+import pytest
+
+from penstock.core.errors import InvalidError
+from penstock.core.offsets import TopicPartition
+from penstock.core.positions import Position, SourcePartition
+from penstock.core.receipt_chain import receipt_breaks
+from penstock.core.receipts import (
+    Batches,
+    LedgerRecord,
+    Move,
+    PositionsSum,
+    PublishedTotals,
+    Receipt,
+    TasksRecord,
+    counted,
+    ledger_key,
+    ledger_record_from_json,
+    ledger_record_to_json,
+    receipt_from_parts,
+    receipt_key,
+    receipt_to_parts,
+    tasks_key,
+    tasks_record_from_json,
+    tasks_record_to_json,
+    transaction_commit_id,
+)
+
+ORDERS, USERS = SourcePartition('{"table":"orders"}'), SourcePartition('{"table":"users"}')
+TARGET = TopicPartition("id-a", 0, "crm.orders")
+
+
+def row(number: int) -> Position:
+    return Position(f'{{"row":{number}}}')
+
+
+def receipt(epoch, start, stop, *, at=ORDERS, segment=0, **more) -> Receipt:
+    return Receipt(
+        "u", epoch, segment, 7, epoch, stop - start, moves={at: move(start, stop)}, **more
+    )
+
+
+def move(start, stop) -> Move:
+    return Move(row(start), row(stop))
+
+
+STANDS = {ORDERS: row(30), USERS: row(5)}
+CHAIN = [
+    receipt(1, 0, 10, filtered={"where": 2}),
+    receipt(2, 10, 30, rejected={"P301": 1}),
+    receipt(3, 0, 5, at=USERS),
+]
+LEDGER = LedgerRecord(
+    "u",
+    "penstock",
+    4,
+    "line/run",
+    3,
+    "c",
+    0,
+    "rules",
+    7,
+    3,
+    counted(STANDS),
+    PublishedTotals(35, 2, 1),
+)
+
+
+def kinds(receipts=CHAIN, ledger=LEDGER, stands=STANDS) -> list[str]:
+    return [each.kind for each in receipt_breaks(receipts, ledger, stands)]
+
+
+def test_keys_are_of_the_publication_and_the_slot():
+    assert b'["segments",{"penstock":"ledger","task":0}]' == ledger_key("segments", 0).raw
+    expected = b'["segments",{"part":1,"penstock":"receipt","slot":12,"task":3}]'
+    assert expected == receipt_key("segments", 3, 5012, 1).raw
+
+
+def test_a_ledger_has_the_documented_form():
+    expected = (
+        b'{"commit":"c","epoch":3,"generation":4,"group":"penstock","owner":"line/run",'
+        b'"positions":{"count":2,"digest":"%s"},"producer":7,"rules":"rules","segment":0,"term":3,'
+        b'"totals":{"filtered":2,"published":35,"rejected":1},"uuid":"u","v":1}'
+    )
+    assert expected % LEDGER.positions.digest.encode() == ledger_record_to_json(LEDGER)
+
+
+def test_the_count_of_tasks_has_the_documented_form():
+    tasks = TasksRecord(3, 7, "line/run", "s1", begun=True)
+    expected = b'{"begun":true,"generation":7,"owner":"line/run","start":"s1","task-count":3,"v":1}'
+
+    assert b'["segments",{"penstock":"tasks"}]' == tasks_key("segments").raw
+    assert expected == tasks_record_to_json(tasks)
+    assert tasks == tasks_record_from_json(expected)
+    with pytest.raises(InvalidError, match="a number from 1 on"):
+        tasks_record_from_json(expected.replace(b":3,", b":0,"))
+
+
+def test_a_receipt_has_the_documented_form():
+    it = replace(CHAIN[0], targets={TARGET: Batches(4, 9, 6, 1, 99)})
+
+    expected = (
+        b'{"epoch":1,"filtered":{"where":2},"moves":[[{"table":"orders"},{"row":0},{"row":10}]],'
+        b'"part":0,"parts":1,"producer":7,"published":10,"rejected":{},"segment":0,'
+        b'"targets":[["id-a",0,"crm.orders",4,9,6,1,99]],"term":1,"uuid":"u","v":1}'
+    )
+    assert [expected] == receipt_to_parts(it)
+
+
+@pytest.mark.parametrize(
+    "parse",
+    [ledger_record_from_json, tasks_record_from_json, lambda value: receipt_from_parts([value])],
+)
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [(b'{"v":2}', "P190"), (b'{"v":1}', "P191"), (b"\xff", "P191"), (b"[]", "P191")],
+)
+def test_a_newer_version_and_damage_are_refused(parse, value, code):
+    with pytest.raises(InvalidError) as caught:
+        parse(value)
+
+    assert code == caught.value.code
+
+
+def many(epoch: int) -> Receipt:
+    targets = {
+        TopicPartition("id-a", number, "crm.orders"): Batches(0, 9, 10, 1, None)
+        for number in range(1000)
+    }
+    return replace(receipt(epoch, 0, 10), targets=targets)
+
+
+def test_a_large_receipt_is_in_parts_and_what_is_behind_them_is_older():
+    parts = receipt_to_parts(many(1), part_bytes_max=4000)
+
+    assert 5 < len(parts)
+    assert all(len(part) <= 4000 for part in parts)
+    assert many(1) == receipt_from_parts([*parts, b"older"])
+
+
+def test_parts_of_two_receipts_make_none():
+    old, new = (receipt_to_parts(many(epoch), part_bytes_max=4000) for epoch in (1, 1001))
+    for values in ([], new[:-1], [*new[:-1], old[-1]], [new[0], new[2], new[1], *new[3:]]):
+        with pytest.raises(InvalidError) as caught:
+            receipt_from_parts(values)
+
+        assert "P191" == caught.value.code
+
+
+def test_a_row_that_is_there_twice_is_damage():
+    [value] = receipt_to_parts(CHAIN[0])
+    twice = b'[{"table":"orders"},{"row":0},{"row":10}]'
+    with pytest.raises(InvalidError, match="there twice"):
+        receipt_from_parts([value.replace(twice, twice + b"," + twice)])
+
+
+def test_the_commit_id_of_a_transaction_is_of_what_it_moves():
+    moves = {ORDERS: move(0, 10), USERS: Move(None, row(5))}
+    ids = {
+        transaction_commit_id("g", "n", 0, 0, moves),
+        transaction_commit_id("g", "n", 0, 0, dict(reversed(moves.items()))),
+        transaction_commit_id("g", "n", 0, 1, moves),
+        transaction_commit_id("g", "n", 1, 0, moves),
+        transaction_commit_id("g", "n", 0, 0, {**moves, ORDERS: move(0, 11)}),
+    }
+
+    assert 4 == len(ids)
+
+
+def test_a_whole_chain_has_no_break():
+    assert [] == kinds()
+    assert [] == kinds([], replace(LEDGER, epoch=0, totals=PublishedTotals()))
+
+
+def test_a_chain_whose_first_receipts_are_gone_has_no_break():
+    assert [] == kinds(CHAIN[1:])
+
+
+@pytest.mark.parametrize(
+    ("expected", "receipts"),
+    [
+        (["epoch", "position", "totals", "totals"], [CHAIN[0], CHAIN[2]]),
+        (["epoch", "totals"], CHAIN[:2]),
+        (["gap", "totals"], [CHAIN[0], receipt(2, 11, 30, rejected={"P301": 1}), CHAIN[2]]),
+        (["position"], [CHAIN[1], replace(CHAIN[2], moves={USERS: move(0, 4)})]),
+        (["uuid"], [replace(CHAIN[1], uuid="other"), CHAIN[2]]),
+        (["segment", "segment"], [replace(CHAIN[1], segment=1), replace(CHAIN[2], segment=1)]),
+        (["totals"], [replace(CHAIN[1], published=99), CHAIN[2]]),
+    ],
+)
+def test_a_break_is_found(expected, receipts):
+    assert expected == kinds(receipts)
+
+
+@pytest.mark.parametrize("stands", [{}, {ORDERS: row(30)}, {**STANDS, USERS: row(4)}])
+def test_positions_that_were_lost_or_changed_are_found(stands):
+    assert "positions" in kinds(stands=stands)
+
+
+def test_a_new_segment_begins_anywhere_and_counts_anew():
+    after = [*CHAIN, receipt(4, 2, 30, segment=1)]
+    ledger = replace(LEDGER, epoch=4, segment=1, totals=PublishedTotals(28))
+
+    assert [] == kinds(after, ledger)
+    for receipts in (after, after[1:]):
+        assert ["totals"] == kinds(receipts, replace(ledger, totals=PublishedTotals(29)))
+
+
+def test_the_sum_of_positions_is_of_each_with_its_partition():
+    swapped = {ORDERS: STANDS[USERS], USERS: STANDS[ORDERS]}
+
+    assert PositionsSum(0, "0" * 32) == counted({})
+    assert counted(dict(reversed(STANDS.items()))) == counted(STANDS) != counted(swapped)

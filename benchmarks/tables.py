@@ -50,9 +50,13 @@ def whole(paths: list[str], rows: int) -> Found:
     assert rows > 0, "nothing proves nothing"
     import duckdb
 
-    counted = duckdb.execute(
-        "select count(*), count(distinct id), min(id), max(id) from read_parquet(?)", [paths]
-    ).fetchone()
+    counted = (
+        duckdb.connect()
+        .execute(
+            "select count(*), count(distinct id), min(id), max(id) from read_parquet(?)", [paths]
+        )
+        .fetchone()
+    )
     if counted != (rows, rows, 0, rows - 1):
         raise FailedError(f"{rows} records were sent; rows, ids, first, last are {counted}")
     return Found(rows, [Path(path).stat().st_size for path in paths])

@@ -159,7 +159,11 @@ def _counted_by_duckdb(shop: Shop, to: Format, table: str) -> int:
     query = (
         "select count(distinct (_kafka_partition, _kafka_offset)), count(*) from read_parquet(?)"
     )
-    found = duckdb.execute(query, [[each.removeprefix("file://") for each in files]]).fetchone()
+    found = (
+        duckdb.connect()
+        .execute(query, [[each.removeprefix("file://") for each in files]])
+        .fetchone()
+    )
     assert found is not None
     assert found[0] == found[1], "no record twice"
     return int(found[1])

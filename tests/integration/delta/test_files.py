@@ -83,9 +83,11 @@ def test_every_type_comes_back_equal_from_deltalake_and_from_duckdb(lake):
 
     assert EVERYTHING == lake.state().schema
     assert ROWS == sorted(read(lake), key=lambda row: -row["big"])
-    found = duckdb.sql(
-        f"select big, text, money, plain, many from '{file.path}' order by big desc"
-    ).fetchall()
+    found = (
+        duckdb.connect()
+        .sql(f"select big, text, money, plain, many from '{file.path}' order by big desc")
+        .fetchall()
+    )
     names = ("big", "text", "money", "plain", "many")
     assert [tuple(row[name] for name in names) for row in ROWS] == found
 

@@ -37,11 +37,15 @@ def test_a_filter_finds_the_rows_of_row_groups_without_bounds(lake):
     foreign = lake.foreign()
     rows = foreign.scan().to_arrow()
     (task,) = foreign.scan().plan_files()
-    footers = duckdb.execute(
-        "select count(*) filter (where stats_max_value is null) from parquet_metadata(?) "
-        "where path_in_schema = 'text'",
-        [task.file.file_path],
-    ).fetchone()
+    footers = (
+        duckdb.connect()
+        .execute(
+            "select count(*) filter (where stats_max_value is null) from parquet_metadata(?) "
+            "where path_in_schema = 'text'",
+            [task.file.file_path],
+        )
+        .fetchone()
+    )
     assert (3,) == footers, "two row groups of long values and one of nulls have no bounds"
 
     for name, cast in (("text", str), ("raw", str.encode)):
@@ -50,10 +54,14 @@ def test_a_filter_finds_the_rows_of_row_groups_without_bounds(lake):
                 expected = set(rows.filter(compared(rows[name], cast(at)))["id"].to_pylist())
                 found = foreign.scan(row_filter=made(name, cast(at))).to_arrow()
                 sign = ">" if made is GreaterThan else "<"
-                by_duckdb = duckdb.execute(
-                    f"select id from read_parquet(?) where {name} {sign} ?",
-                    [task.file.file_path, cast(at)],
-                ).fetchall()
+                by_duckdb = (
+                    duckdb.connect()
+                    .execute(
+                        f"select id from read_parquet(?) where {name} {sign} ?",
+                        [task.file.file_path, cast(at)],
+                    )
+                    .fetchall()
+                )
 
                 assert expected == set(found["id"].to_pylist()), (name, at, sign)
                 assert expected == {id_ for (id_,) in by_duckdb}, (name, at, sign)

@@ -197,7 +197,11 @@ def test_properties_and_nested_namespaces_are_honoured(lake):
     assert columns[1][4] is not None
     assert [None] * 4 == columns[2][2:]
     paths = [each.path.removeprefix("file://") for each in files]
-    codecs = duckdb.sql(f"select distinct compression from parquet_metadata({paths})").fetchall()
+    codecs = (
+        duckdb.connect()
+        .sql(f"select distinct compression from parquet_metadata({paths})")
+        .fetchall()
+    )
     assert [("GZIP",)] == codecs
 
 
@@ -205,7 +209,7 @@ def test_duckdb_reads_the_same_rows(lake):
     table = lake.create(partition_by=["bucket(4, id)"])
     lake.land(table, {0: (0, 50), 1: (0, 50)})
     paths = [path.removeprefix("file://") for path in table.history(lake.chain).paths]
-    rows = duckdb.sql(
+    rows = duckdb.connect().sql(
         f"select id, name, _kafka_partition, _kafka_offset from read_parquet({paths})"
     )
 

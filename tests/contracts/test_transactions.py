@@ -16,7 +16,7 @@ from tests.processes.broker import Cluster, running_broker, wait_until
 
 from penstock.connectors.kafka.native.brokers import Brokers
 from penstock.connectors.kafka.settings import read_settings
-from penstock.connectors.kafka.transactions import offsets_topic
+from penstock.connectors.kafka.transactions import sender
 from penstock.connectors.kafka.transactions.coordinators import Coordinators
 from penstock.connectors.kafka.transactions.offsets_topic import OffsetsTopic
 from penstock.connectors.kafka.transactions.terms import KafkaTerms
@@ -101,7 +101,7 @@ class TestFormerKafka(OnABroker, FormerTransactionsContract):
 
     @pytest.fixture(autouse=True)
     def former(self, expiring: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        monkeypatch.setattr(offsets_topic, "PRODUCE_VERSION", 11)
+        monkeypatch.setattr(sender, "PRODUCE_VERSION", 11)
         set_level(expiring, 0)
         yield
         set_level(expiring, 2)

@@ -40,6 +40,8 @@ class CrashPoint(StrEnum):
     HOUSEKEEP_AFTER = "housekeep.after"
     HEARTBEAT_BEFORE = "heartbeat.before"
     HEARTBEAT_AFTER = "heartbeat.after"
+    SEND_BEFORE = "send.before"
+    SEND_AFTER = "send.after"
     LEDGER_BEFORE = "ledger.before"
     LEDGER_AFTER = "ledger.after"
     END_BEFORE = "end.before"
@@ -51,6 +53,8 @@ class CrashPoint(StrEnum):
 
 OF_PUBLISHING = frozenset(
     {
+        CrashPoint.SEND_BEFORE,
+        CrashPoint.SEND_AFTER,
         CrashPoint.LEDGER_BEFORE,
         CrashPoint.LEDGER_AFTER,
         CrashPoint.END_BEFORE,

@@ -103,6 +103,17 @@ def parse_position(raw: bytes) -> Position:
     return Position(canonical(values))
 
 
+def is_key_of(name: str, raw: bytes) -> bool:
+    """Return whether a key of the offsets topic, in whatever form, is of a publication."""
+    try:
+        match json.loads(raw):
+            case [str(own), *_]:
+                return own == name
+    except (ValueError, RecursionError):
+        pass
+    return False
+
+
 def stands_of(name: str, entries: Mapping[bytes, bytes]) -> dict[OffsetKey, Position]:
     """Return where the source partitions of a publication stand, from what the topic holds.
 
@@ -112,7 +123,7 @@ def stands_of(name: str, entries: Mapping[bytes, bytes]) -> dict[OffsetKey, Posi
     """
     stands: dict[OffsetKey, Position] = {}
     for raw, value in entries.items():
-        if not _is_of(name, raw):
+        if not is_key_of(name, raw):
             continue
         key = parse_key(raw)
         if RESERVED in values_of(key.partition):
@@ -148,16 +159,6 @@ def _checked(values: Mapping[str, Scalar], source: str) -> str:
     if fault := fault_of(values):
         raise _refused(f"has {fault}", source)
     return canonical(values)
-
-
-def _is_of(name: str, raw: bytes) -> bool:
-    try:
-        match json.loads(raw):
-            case [str(own), *_]:
-                return own == name
-    except (ValueError, RecursionError):
-        pass
-    return False
 
 
 def _parsed(raw: bytes, what: str) -> Any:

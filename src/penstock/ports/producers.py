@@ -11,9 +11,16 @@ Source: KIP-98, KIP-890; docs/design/0274.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.core.offsets import TopicPartition
+from penstock.core.receipts import Batches
+from penstock.core.resuming import Tail
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 NO_ANSWER = -1
 FORGOTTEN = 49
@@ -144,3 +151,53 @@ class Ledger(Protocol):
 
     def close(self) -> None:
         """Let go of connections."""
+
+
+class Sender(Protocol):
+    """Sends messages into the transaction of a term; on a worker, which ends no transaction."""
+
+    def send(
+        self,
+        transactional_id: str,
+        term: Term,
+        at: TopicPartition,
+        messages: Iterable[pa.RecordBatch],
+    ) -> Batches | Refused | None:
+        """Send all messages of a partition, and return the batches; None where there are none.
+
+        Called once for a term and a partition, whose first batch has the sequence number 0.
+        `messages` have the columns of `ports.sources.MESSAGES`. What is not answered is sent again:
+        the same bytes. Nothing is sent to a topic of another id. Raises InvalidError (P204, P281),
+        UnavailableError (P280) before anything was sent, and what reading `messages` raises.
+        """
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class Tails(Protocol):
+    """Looks at what is behind the receipts of a publication; on the driver."""
+
+    def behind(self, places: Mapping[TopicPartition, int], producers: Collection[int]) -> Tail:
+        """Count the committed batches of producers from an offset of each partition on.
+
+        Read up to the high watermarks of now. Raises InvalidError (P204, P205), UnavailableError
+        (P280).
+        """
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Producers:
+    """What the driver of a publication needs of the cluster that is written."""
+
+    terms: Terms
+    ledger: Ledger
+    tails: Tails
+
+    def close(self) -> None:
+        """Let go of connections; what is open stays open."""
+        for each in (self.terms, self.ledger, self.tails):
+            each.close()

@@ -32,6 +32,7 @@ class Transaction:
     """The outcome that all entries of one transaction share: None while it is open."""
 
     committed: bool | None
+    producer_id: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,20 @@ Source: KIP-98, KIP-890; docs/design/0274.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
 
 from penstock.connectors.memory.cluster import MemoryCluster, Message, Partition, Transaction
 from penstock.core.errors import InvalidError
+from penstock.core.offsets import TopicPartition
+from penstock.core.receipts import Batches
+from penstock.core.resuming import Tail
 from penstock.ports.producers import (
     FORGOTTEN,
+    NO_ANSWER,
     Entry,
     Look,
     Refused,
@@ -32,7 +39,7 @@ LEVEL = 2
 EMPTY, ONGOING, COMMITTED, ABORTED = "Empty", "Ongoing", "CompleteCommit", "CompleteAbort"
 
 Sent = tuple[int, int]
-"""First sequence and count of a batch that a partition has taken."""
+"""First sequence and count of a batch that a partition has taken; beside it its offset there."""
 
 
 @dataclass(slots=True)
@@ -44,7 +51,7 @@ class _Id:
     state: str = EMPTY
     transaction: Transaction | None = None
     touched: list[Partition] = field(default_factory=list)
-    sent: dict[tuple[str, int], list[Sent]] = field(default_factory=dict)
+    sent: dict[tuple[str, int], dict[Sent, int]] = field(default_factory=dict)
 
 
 class MemoryCoordinator:
@@ -102,25 +109,29 @@ class MemoryCoordinator:
 
     def produce(
         self, name: str, term: Term, place: tuple[str, int], sequence: int, sent: Sequence[Message]
-    ) -> int:
-        """Take a batch into the transaction of a term; it begins with the first."""
+    ) -> tuple[int, int]:
+        """Take a batch into the transaction of a term, which begins with the first.
+
+        Return the error, and the offset of its first record: where it was taken before, that one.
+        """
         with self.cluster.guard:
             known = self._ids.get(name)
             if known is None or term != known.term:
-                return OLD_EPOCH
-            taken = known.sent.setdefault(place, [])
+                return OLD_EPOCH, -1
+            taken = known.sent.setdefault(place, {})
             if (sequence, len(sent)) in taken:  # whatever is in it
-                return 0
+                return 0, taken[sequence, len(sent)]
             if sequence != sum(count for _, count in taken):
-                return OUT_OF_ORDER
+                return OUT_OF_ORDER, -1
             if known.transaction is None:
-                known.transaction, known.state = Transaction(None), ONGOING
+                known.transaction = Transaction(None, known.term.producer_id)
+                known.state = ONGOING
             partition = self.cluster.partition(*place)
-            taken.append((sequence, len(sent)))
+            taken[sequence, len(sent)] = partition.end
             known.touched.append(partition)
             for message in sent:
                 partition.add(message, known.transaction)
-            return 0
+            return 0, taken[sequence, len(sent)]
 
     def expire(self, name: str) -> None:
         """Abort what is open, as when its time is over."""
@@ -220,11 +231,73 @@ class MemoryLedger:
         """Write entries into the term's transaction."""
         sent = [Message(value, key) for key, value in entries]
         place = (self._topic, 0)
-        error = self._coordinator.produce(transactional_id, term, place, 0, sent)
+        error, _ = self._coordinator.produce(transactional_id, term, place, 0, sent)
         return Refused(error, f"error {error}") if error else None
 
     def close(self) -> None:
         """Let go of nothing."""
+
+
+class MemorySender:
+    """Implements `ports.producers.Sender`: a batch of messages is a batch of the log."""
+
+    def __init__(self, coordinator: MemoryCoordinator) -> None:
+        self._coordinator = coordinator
+
+    def send(
+        self,
+        transactional_id: str,
+        term: Term,
+        at: TopicPartition,
+        messages: Iterable[pa.RecordBatch],
+    ) -> Batches | Refused | None:
+        """Send all messages of a partition, and return the batches; None where there are none."""
+        sent: list[tuple[int, int]] = []
+        for some in messages:
+            if self._coordinator.cluster.find(at) is None:
+                return Refused(NO_ANSWER, f"topic {at.topic} was created again")
+            own = [_message(row) for row in some.to_pylist()]
+            sequence = sum(count for _, count in sent)
+            place = (at.topic, at.partition)
+            error, base = self._coordinator.produce(transactional_id, term, place, sequence, own)
+            if error:
+                return Refused(error, f"error {error}")
+            sent.append((base, len(own)))
+        if not sent:
+            return None
+        first, (last, count) = sent[0][0], sent[-1]
+        records = sum(each for _, each in sent)
+        return Batches(first, last + count - 1, records, len(sent), None)
+
+    def close(self) -> None:
+        """Let go of nothing."""
+
+
+class MemoryTails:
+    """Implements `ports.producers.Tails`."""
+
+    def __init__(self, coordinator: MemoryCoordinator) -> None:
+        self._coordinator = coordinator
+
+    def behind(self, places: Mapping[TopicPartition, int], producers: Collection[int]) -> Tail:
+        """Count the committed records of producers from an offset of each partition on."""
+        found = [
+            each
+            for at, begin in places.items()
+            if (partition := self._coordinator.cluster.find(at)) is not None
+            for each in partition.entries
+            if each.offset >= begin and each.readable and each.transaction.producer_id in producers
+        ]
+        return Tail(bytes_max=0, ours=len(found))
+
+    def close(self) -> None:
+        """Let go of nothing."""
+
+
+def _message(row: Mapping[str, Any]) -> Message:
+    headers = tuple((each["key"], each["value"]) for each in row["headers"] or ())
+    at_ms = -1 if row["timestamp"] is None else round(row["timestamp"].timestamp() * 1000)
+    return Message(row["value"], row["key"], at_ms, headers)
 
 
 def _answer(error: int, term: Term) -> Term | Refused:

@@ -16,29 +16,19 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pyarrow as pa
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 from kafka.partitioner.default import murmur2
-from kafka.protocol.consumer import FetchRequest
-from kafka.protocol.producer import ProduceRequest
-from kafka.record.memory_records import MemoryRecordsBuilder
 
 from penstock.connectors.kafka.errors import NO_TOPIC
 from penstock.connectors.kafka.log import ANSWER_SECONDS_MAX, GONE_SECONDS_MIN, KafkaLog
-from penstock.connectors.kafka.native.brokers import NO_ID, Brokers, Leader, only
-from penstock.connectors.kafka.native.connection import FallbackError, Wire
-from penstock.connectors.kafka.native.record_batches import RecordBatch, headers_of
+from penstock.connectors.kafka.native.brokers import NO_ID, Brokers
+from penstock.connectors.kafka.native.connection import FallbackError
 from penstock.connectors.kafka.settings import KafkaSettings
-from penstock.connectors.kafka.transactions.answers import (
-    ID_REFUSED,
-    TOPIC_REFUSED,
-    named,
-    not_answered,
-    refused,
-    require_version,
-    unconnected,
-)
+from penstock.connectors.kafka.transactions.answers import not_answered, refused, unconnected
 from penstock.connectors.kafka.transactions.decided import Written, decide, read
-from penstock.connectors.kafka.transactions.leaders import MOVED, PAUSE_SECONDS, Asked, Leaders
+from penstock.connectors.kafka.transactions.fetching import fetched_batches
+from penstock.connectors.kafka.transactions.leaders import MOVED, PAUSE_SECONDS, Leaders
 from penstock.connectors.kafka.transactions.list_offsets import (
     COMMITTED,
     EARLIEST,
@@ -46,24 +36,16 @@ from penstock.connectors.kafka.transactions.list_offsets import (
     UNCOMMITTED,
     offset_of,
 )
-from penstock.core.errors import InvalidError, UnavailableError
+from penstock.connectors.kafka.transactions.sender import KafkaSender
+from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
-from penstock.ports.producers import NO_ANSWER, Entry, Look, Refused, Term
+from penstock.ports.producers import Entry, Look, Refused, Term
+from penstock.ports.sources import MESSAGES
 
 POLICY = "cleanup.policy"
 COMPACT = "compact"
 SEGMENT_BYTES = str(16 << 20)
 """The newest segment is never compacted, and all of it is read at each look."""
-FETCH_VERSION, FETCH_VERSION_BY_NAME = 13, 12
-PRODUCE_VERSION = 12
-FETCH_BYTES = 4 << 20
-WAIT_MS = 100
-ACKNOWLEDGE_MS = 30_000
-BATCH_BYTES_MAX = 900_000
-"""Below the `max.message.bytes` that brokers have by default."""
-ALL_REPLICAS, MAGIC, NO_CODEC = -1, 2, 0
-IN_THE_LOG = frozenset({0, 46})
-"""It was written, now or by the attempt before."""
 
 
 class OffsetsTopic:
@@ -73,6 +55,7 @@ class OffsetsTopic:
         self._settings, self._topic, self._now_ms = settings, topic, now_ms
         self._brokers = Brokers(settings)
         self._leaders = Leaders(self._brokers, settings)
+        self._sender = KafkaSender(self._leaders)
         self._places: list[TopicPartition] = []
 
     def prepare(self) -> None:
@@ -107,28 +90,17 @@ class OffsetsTopic:
         return Look(entries, undecided)
 
     def append(self, transactional_id: str, term: Term, entries: Sequence[Entry]) -> Refused | None:
-        """Write entries, in batches of at most BATCH_BYTES_MAX, partition after partition."""
+        """Write entries, partition after partition."""
         partitions = self._partitions()
-        try:
-            self._brokers.look_up(self._topic)  # requests name the topic, of whichever incarnation
-        except FallbackError as failure:
-            return Refused(NO_ANSWER, str(failure))
         of_partition: dict[int, list[Entry]] = {}
         for key, value in entries:
             number = (murmur2(key) & 0x7FFFFFFF) % len(partitions)
             of_partition.setdefault(number, []).append((key, value))
         for number, own in sorted(of_partition.items()):
-            for batch in _batches(own, term, self._now_ms()):
-                try:
-                    error = self._produced(transactional_id, partitions[number], batch)
-                except UnavailableError as failed:
-                    return Refused(NO_ANSWER, failed.message)
-                if error == ID_REFUSED:
-                    raise refused(error, f"transactional id {transactional_id}", self._settings)
-                if error == TOPIC_REFUSED:
-                    raise _write_refused(self._topic, self._settings)
-                if error not in IN_THE_LOG:
-                    return Refused(error, named(error))
+            messages = [_messages(own, self._now_ms())]
+            sent = self._sender.send(transactional_id, term, partitions[number], messages)
+            if isinstance(sent, Refused):
+                return sent
         return None
 
     def close(self) -> None:
@@ -170,91 +142,12 @@ class OffsetsTopic:
         return self._places
 
     def _read(self, at: TopicPartition) -> Iterator[Written]:
-        position = offset_of(self._leaders, at, EARLIEST, UNCOMMITTED)
+        begin = offset_of(self._leaders, at, EARLIEST, UNCOMMITTED)
         stop = offset_of(self._leaders, at, LATEST, UNCOMMITTED)
-        until = time.monotonic() + self._leaders.patience_seconds
-        while position < stop:
-            fetched = self._fetched(at, position)
-            batches: list[RecordBatch] = list(headers_of(fetched))
-            if batches:
-                position = batches[-1].last + 1
-                until = time.monotonic() + self._leaders.patience_seconds
-                yield from read([each for each in batches if each.base < stop], fetched)
-            elif time.monotonic() > until:
-                raise not_answered(f"topic {at.topic}", f"nothing came at offset {position}")
-
-    def _fetched(self, at: TopicPartition, position: int) -> bytes:
-        def make(leader: Leader, wire: Wire) -> Asked:
-            partition = FetchRequest.FetchTopic.FetchPartition(
-                partition=at.partition,
-                current_leader_epoch=leader.epoch,
-                fetch_offset=position,
-                partition_max_bytes=FETCH_BYTES,
-            )
-            topic = FetchRequest.FetchTopic(
-                topic=at.topic, topic_id=leader.topic_id, partitions=[partition]
-            )
-            request = FetchRequest(
-                max_wait_ms=WAIT_MS,
-                min_bytes=1,
-                max_bytes=FETCH_BYTES,
-                isolation_level=UNCOMMITTED,
-                topics=[topic],
-            )
-            by_name = leader.topic_id == NO_ID
-            wanted = FETCH_VERSION_BY_NAME if by_name else FETCH_VERSION
-            return request, wire.version(request, wanted)
-
-        part = self._leaders.ask(
-            at, make, lambda answer, leader: _part_of_fetch(answer, at, leader)
-        )
-        if part.error_code:
-            raise refused(part.error_code, f"topic {at.topic}", self._settings)
-        return bytes(part.records or b"")
-
-    def _produced(self, transactional_id: str, at: TopicPartition, batch: bytes) -> int:
-        def make(_: Leader, wire: Wire) -> Asked:
-            topic = ProduceRequest.TopicProduceData
-            partition = topic.PartitionProduceData(index=at.partition, records=batch)
-            request = ProduceRequest(
-                transactional_id=transactional_id,
-                acks=ALL_REPLICAS,
-                timeout_ms=ACKNOWLEDGE_MS,
-                topic_data=[topic(name=at.topic, partition_data=[partition])],
-            )
-            return request, require_version(wire, request, PRODUCE_VERSION, self._settings)
-
-        part = self._leaders.ask(
-            at, make, lambda answer, _: answer.responses[0].partition_responses[0]
-        )
-        return int(part.error_code)
+        for batches, fetched in fetched_batches(self._leaders, at, begin, stop):
+            yield from read(batches, fetched)
 
 
-def _part_of_fetch(answer: Any, at: TopicPartition, leader: Leader) -> Any:
-    """Return the partition's part, or the answer itself, where all of it is an error."""
-    return answer if answer.error_code else only(answer.responses, at, leader.topic_id)
-
-
-def _batches(entries: Sequence[Entry], term: Term, now_ms: int) -> Iterator[bytes]:
-    """Yield the record batches of one partition, with sequence numbers from 0."""
-    sequence = 0
-    while sequence < len(entries):
-        builder = MemoryRecordsBuilder(MAGIC, NO_CODEC, BATCH_BYTES_MAX)
-        builder.set_producer_state(term.producer_id, term.epoch, sequence, True)
-        begun = sequence
-        for key, value in entries[begun:]:
-            if builder.append(now_ms, key, value) is None:
-                break
-            sequence += 1
-        assert sequence > begun, "an entry is never larger than a batch"
-        builder.close()
-        yield bytes(builder.buffer())
-
-
-def _write_refused(topic: str, settings: KafkaSettings) -> InvalidError:
-    return InvalidError(
-        f"user {settings.user} may not write topic {topic}",
-        code="P281",
-        hint=f"kafka-acls --add --allow-principal 'User:{settings.user}'"
-        f" --operation Read --operation Write --operation Describe --topic '{topic}'",
-    )
+def _messages(entries: Sequence[Entry], now_ms: int) -> pa.RecordBatch:
+    rows = [{"key": key, "value": value, "timestamp": now_ms} for key, value in entries]
+    return pa.RecordBatch.from_pylist(rows, MESSAGES)

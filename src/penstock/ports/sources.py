@@ -1,0 +1,96 @@
+"""What is published into Kafka: planned on the driver, read on workers.
+
+Invariants:
+- a source partition's rows have an order, and a position says how many of them were read;
+- a range that is read again gives the same rows, whole;
+- what `plan` returns begins exactly at the positions that it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from penstock.core.positions import Position, SourcePartition
+
+MESSAGES = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("timestamp", pa.timestamp("ms", tz="UTC")),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+"""The columns of messages; each value may be null, and null headers are none."""
+
+Stands = Mapping[SourcePartition, Position]
+"""Where source partitions stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Rows of one source partition, from a position up to another; `rows` is an upper bound."""
+
+    of: SourcePartition
+    start: Position
+    stop: Position
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochLimit:
+    """What one transaction may hold: rows, and bytes as estimated."""
+
+    rows_max: int
+    bytes_max: int
+
+
+class Source(Protocol):
+    """What a publication reads; on the driver, in one thread."""
+
+    def starts(self, word: str) -> Stands:
+        """Return where each source partition begins: at its `earliest` row, or behind its `latest`.
+
+        Raises InvalidError where the source is not there, UnavailableError.
+        """
+
+    def ends(self) -> Stands:
+        """Return where each source partition ends now. Raises as `starts` does."""
+
+    def fault(self, stands: Stands) -> str:
+        """Say why the source cannot be read from these positions; "" if it can."""
+
+    def readable(self, stands: Stands) -> Stands:
+        """Return the same positions, but its first row where what a position asks for is gone."""
+
+    def count(self, start: Stands, stop: Stands) -> int:
+        """Count the rows between positions; an upper bound."""
+
+    def plan(self, stands: Stands, ends: Stands, limit: EpochLimit) -> Sequence[Stretch]:
+        """Return what to read next, at most to `ends`, fairly shared between source partitions."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Messages (MESSAGES) of one source partition, in their order, and the position behind them."""
+
+    messages: pa.RecordBatch
+    reached: Position
+
+
+class SourceReader(Protocol):
+    """Reads on a worker; kept and used again over tasks."""
+
+    def read(self, stretch: Stretch, *, deadline: float) -> Iterator[Read]:
+        """Yield the messages of a stretch in order.
+
+        The last `reached` is `stretch.stop` unless `deadline` (monotonic seconds) passed: then the
+        stretch ends early, and nothing is lost. Raises DecisionNeededError where rows are gone,
+        UnavailableError.
+        """

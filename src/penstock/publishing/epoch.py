@@ -1,0 +1,213 @@
+"""One epoch of a publication: planned, sent by workers, added up, ended.
+
+Invariants:
+- a partition is written by one job of an epoch, in one attempt;
+- an epoch ends only where all of it ran once, every message that was read was acknowledged, and
+  the topics that were written are still the planned ones; anything else is `InDoubt`;
+- nothing is decided after an end was asked for: what came of it is looked for under a new term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from penstock.commit import transactions
+from penstock.core.crash_points import CrashPoint
+from penstock.core.errors import InvalidError
+from penstock.core.offsets import TopicPartition
+from penstock.core.positions import SourcePartition, values_of
+from penstock.core.receipts import (
+    Batches,
+    Move,
+    PublishedTotals,
+    Receipt,
+    counted,
+    transaction_commit_id,
+)
+from penstock.ports.producers import Refused, Term
+from penstock.ports.runtime import JobResult
+from penstock.ports.sources import Stands, Stretch
+from penstock.publishing.messages import (
+    Delivery,
+    SendJob,
+    SendResult,
+    job_to_json,
+    result_from_json,
+)
+from penstock.publishing.record import TASK, entries_of
+from penstock.publishing.settings import Publication
+from penstock.publishing.start import PublicationState, Run
+
+
+@dataclass(frozen=True, slots=True)
+class InDoubt:
+    """What kept an epoch from ending, or from being known to have ended."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """An epoch that ended: the state behind it, and what it moved and wrote."""
+
+    state: PublicationState
+    receipt: Receipt
+
+
+def plan_deliveries(
+    stretches: Sequence[Stretch], targets: Sequence[TopicPartition], publication: Publication
+) -> list[Delivery]:
+    """Return which partition each stretch goes into: that of its own number.
+
+    Raises InvalidError (P813) where the target has no such partition.
+    """
+    by_number = {at.partition: at for at in targets}
+    deliveries = []
+    for stretch in stretches:
+        number = values_of(stretch.of)["partition"]
+        assert isinstance(number, int), "a topic's partitions have numbers"
+        if number not in by_number:
+            raise InvalidError(
+                f"the topic {publication.into} has {len(by_number)} partitions, and the partition"
+                f" {number} of the source goes into the one of the same number",
+                code="P813",
+                hint=f"kafka-topics --alter --topic '{publication.into}' --partitions {number + 1}",
+            )
+        deliveries.append(Delivery(stretch, by_number[number]))
+    return deliveries
+
+
+def pack_jobs(
+    deliveries: Sequence[Delivery], capacity: int, run: Run, state: PublicationState
+) -> list[SendJob]:
+    """Share deliveries among at most `capacity` jobs, the largest first, each partition to one."""
+    parts: list[list[Delivery]] = [[] for _ in range(min(capacity, len(deliveries)))]
+    for each in sorted(deliveries, key=lambda found: (-found.stretch.rows, found.into)):
+        min(parts, key=lambda part: sum(has.stretch.rows for has in part)).append(each)
+    publication = run.publication
+    return [
+        SendJob(
+            number=number,
+            transactional_id=publication.transactional_id,
+            term=state.term,
+            source=publication.source,
+            target=publication.target,
+            deliveries=tuple(part),
+            timeout_seconds=publication.timeout_seconds / 4,
+            crash_plan=publication.crash_plan,
+        )
+        for number, part in enumerate(parts)
+    ]
+
+
+def publish_epoch(
+    run: Run, state: PublicationState, stretches: Sequence[Stretch]
+) -> Published | InDoubt | None:
+    """Send what was planned, and end the transaction; None where nothing could be read in time.
+
+    Raises what the engine raises.
+    """
+    environment = run.environment
+    targets = environment.targets.partitions()
+    deliveries = plan_deliveries(stretches, targets, run.publication)
+    jobs = pack_jobs(deliveries, max(environment.engine.capacity(), 1), run, state)
+    environment.observer.passed(CrashPoint.SEND_BEFORE)
+    results = environment.engine.run_once([job_to_json(each) for each in jobs])
+    environment.observer.passed(CrashPoint.SEND_AFTER)
+    found = add_up(deliveries, results)
+    if isinstance(found, InDoubt):
+        return found
+    if {each.into for each in deliveries} - {*environment.targets.partitions()}:
+        return InDoubt(f"the topic {run.publication.into} was created again")
+    if not found.moves:
+        return None
+    return _end(run, state, found)
+
+
+def add_up(deliveries: Sequence[Delivery], results: Sequence[JobResult]) -> _Sent | InDoubt:
+    """Add the results of an epoch's jobs up; the books must agree."""
+    moves: dict[SourcePartition, Move] = {}
+    sent: dict[TopicPartition, Batches] = {}
+    rows: dict[TopicPartition, int] = {}
+    planned = {each.stretch.of: each for each in deliveries}
+    for result in results:
+        if not result.ran_once or result.text is None:
+            return InDoubt("a task was not seen to run once")
+        read = result_from_json(result.text)
+        if read.refused is not None:
+            return InDoubt(f"{read.refused.reason} (Kafka's error {read.refused.error})")
+        fault = _add(read, planned, moves, sent, rows)
+        if fault:
+            return InDoubt(fault)
+    if missing := {at for at, count in rows.items() if count} ^ sent.keys():
+        return InDoubt(f"{missing} were read or sent alone")
+    for at, batches in sent.items():
+        if batches.records != rows[at]:
+            return InDoubt(f"{rows[at]} messages were read for {at}, {batches.records} sent")
+    return _Sent(moves, sent)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    moves: Mapping[SourcePartition, Move]
+    targets: Mapping[TopicPartition, Batches]
+
+
+def _add(
+    result: SendResult,
+    planned: Mapping[SourcePartition, Delivery],
+    moves: dict[SourcePartition, Move],
+    sent: dict[TopicPartition, Batches],
+    rows: dict[TopicPartition, int],
+) -> str:
+    for each in result.delivered:
+        delivery = planned.get(each.of)
+        if delivery is None or each.of in moves:
+            return f"{each.of} was read by a job that does not have it"
+        rows[delivery.into] = rows.get(delivery.into, 0) + each.rows
+        if each.reached != delivery.stretch.start:
+            moves[each.of] = Move(delivery.stretch.start, each.reached)
+        elif each.rows:
+            return f"{each.rows} messages of {each.of} moved no position"
+    if twice := sent.keys() & result.sent.keys():
+        return f"{twice} were written by two jobs"
+    sent |= result.sent
+    return ""
+
+
+def _end(run: Run, state: PublicationState, found: _Sent) -> Published | InDoubt:
+    publication, ledger = run.publication, state.ledger
+    moves = {at: replace(move, start=state.stands.get(at)) for at, move in found.moves.items()}
+    moved = {at: move.stop for at, move in moves.items()}
+    stands: Stands = {**state.stands, **moved}
+    published = sum(batches.records for batches in found.targets.values())
+    receipt = Receipt(
+        uuid=ledger.uuid,
+        epoch=ledger.epoch + 1,
+        segment=ledger.segment,
+        producer_id=state.term.producer_id,
+        producer_epoch=state.term.epoch,
+        published=published,
+        moves=moves,
+        targets=found.targets,
+    )
+    following = replace(
+        ledger,
+        epoch=receipt.epoch,
+        commit=transaction_commit_id(
+            publication.group, publication.name, TASK, ledger.segment, moves
+        ),
+        producer_id=state.term.producer_id,
+        producer_epoch=state.term.epoch,
+        positions=counted(stands),
+        totals=ledger.totals.plus(PublishedTotals(published)),
+    )
+    entries = entries_of(publication.name, following, moved=moved, keys=state.keys, receipt=receipt)
+    term = transactions.end(
+        publication.transactional_id, state.term, entries, run.environment.transactions
+    )
+    if isinstance(term, Refused):
+        return InDoubt(f"{term.reason} (Kafka's error {term.error})")
+    assert isinstance(term, Term)
+    return Published(PublicationState(term, following, stands, state.keys), receipt)

@@ -1,0 +1,137 @@
+"""What crosses between the driver of a publication and its workers: a job and a result, as JSON.
+
+Invariants:
+- a job and its result survive `from_json(to_json(x)) == x`; another version is refused;
+- all stretches of one job go into partitions that no other job of the epoch writes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.core.offsets import TopicPartition
+from penstock.core.plain_data import reading
+from penstock.core.positions import Position, SourcePartition
+from penstock.core.receipts import Batches
+from penstock.ports.producers import Refused, Term
+from penstock.ports.sources import Stretch
+
+JOB_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A stretch of the source, and the partition that its messages go into."""
+
+    stretch: Stretch
+    into: TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class SendJob:
+    """The work of one task: read some stretches and send them under a term."""
+
+    number: int
+    transactional_id: str
+    term: Term
+    source: Mapping[str, Any]
+    target: Mapping[str, Any]
+    deliveries: tuple[Delivery, ...]
+    timeout_seconds: float
+    crash_plan: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """How far a stretch was read, and its messages."""
+
+    of: SourcePartition
+    reached: Position
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class SendResult:
+    """What one task sent; with `refused` the transaction must not end."""
+
+    number: int
+    delivered: tuple[Delivered, ...] = ()
+    sent: Mapping[TopicPartition, Batches] = field(default_factory=dict)
+    refused: Refused | None = None
+
+
+def job_to_json(job: SendJob) -> str:
+    """Write a job."""
+    return json.dumps(
+        {
+            "v": JOB_VERSION,
+            "number": job.number,
+            "id": job.transactional_id,
+            "term": [job.term.producer_id, job.term.epoch],
+            "source": dict(job.source),
+            "target": dict(job.target),
+            "deliveries": [
+                [
+                    [each.stretch.of, each.stretch.start, each.stretch.stop, each.stretch.rows],
+                    _place(each.into),
+                ]
+                for each in job.deliveries
+            ],
+            "timeout_seconds": job.timeout_seconds,
+            "faults": job.crash_plan,
+        }
+    )
+
+
+def job_from_json(text: str) -> SendJob:
+    """Read a job. Raises InvalidError (P190, P191)."""
+    with reading(text, "job of a publication", JOB_VERSION) as data:
+        return SendJob(
+            number=data["number"],
+            transactional_id=data["id"],
+            term=Term(*data["term"]),
+            source=data["source"],
+            target=data["target"],
+            deliveries=tuple(
+                Delivery(Stretch(*stretch), TopicPartition(*into))
+                for stretch, into in data["deliveries"]
+            ),
+            timeout_seconds=data["timeout_seconds"],
+            crash_plan=data["faults"],
+        )
+
+
+def result_to_json(result: SendResult) -> str:
+    """Write a result."""
+    refused = result.refused
+    return json.dumps(
+        {
+            "v": JOB_VERSION,
+            "number": result.number,
+            "delivered": [[each.of, each.reached, each.rows] for each in result.delivered],
+            "sent": [
+                [_place(at), [it.first, it.last, it.records, it.count, it.crc_sum]]
+                for at, it in result.sent.items()
+            ],
+            "refused": None if refused is None else [refused.error, refused.reason],
+        }
+    )
+
+
+def result_from_json(text: str) -> SendResult:
+    """Read a result. Raises InvalidError (P190, P191)."""
+    with reading(text, "result of a publication", JOB_VERSION) as data:
+        refused = data["refused"]
+        return SendResult(
+            number=data["number"],
+            delivered=tuple(Delivered(*each) for each in data["delivered"]),
+            sent={TopicPartition(*at): Batches(*batches) for at, batches in data["sent"]},
+            refused=None if refused is None else Refused(*refused),
+        )
+
+
+def _place(at: TopicPartition) -> list[Any]:
+    return [at.topic_id, at.partition, at.topic]

@@ -1,0 +1,94 @@
+"""What a publication is given: settings are data, the outside is ports. Built by the app."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from penstock.commit.transactions import TransactionContext
+from penstock.core.resuming import Accepted
+from penstock.ownership.claim import ClaimContext, Heartbeat
+from penstock.ports.log import Log
+from penstock.ports.producers import Producers
+from penstock.ports.runtime import Clock, Engine, Observer
+from penstock.ports.sources import EpochLimit, Source
+from penstock.ports.store import Owner, PendingStore
+
+Start = Literal["earliest", "latest"]
+DEFAULT_LIMIT = EpochLimit(1_000_000, 256_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """One rule of `publish`. `source` and `target` go into jobs and hold no secret.
+
+    `source` and `target` are settings of logs; `offsets_topic` is in the target's cluster.
+    """
+
+    name: str
+    pipeline: str
+    group: str
+    into: str
+    offsets_topic: str
+    rules_hash: str
+    start: Start
+    source: Mapping[str, Any]
+    target: Mapping[str, Any]
+    interval_seconds: float = 5.0
+    limit: EpochLimit = DEFAULT_LIMIT
+    timeout_seconds: float = 60.0
+    accept: frozenset[Accepted] = frozenset()
+    accept_gap: bool = False
+    heartbeat_seconds: float = 3.0
+    alive_seconds: float = 15.0
+    crash_plan: str = ""
+
+    @property
+    def transactional_id(self) -> str:
+        """Return the id of its transactions: KIP-618's, of the task 0."""
+        return f"{self.group}-{self.name}-0"
+
+    @property
+    def claimed_as(self) -> str:
+        """Return the name that its claim has in the pending store."""
+        return f"{self.pipeline}/publish/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishingEnvironment:
+    """The outside of one publication, as ports; `targets` lists the topics that are written."""
+
+    source: Source
+    targets: Log
+    producers: Producers
+    store: PendingStore
+    engine: Engine
+    observer: Observer
+    clock: Clock
+    owner: Owner
+    jitter: Callable[[], float]
+    token: Callable[[], str]
+    start_heartbeat: Callable[[Callable[[], bool], float], Heartbeat] = field(default=Heartbeat)
+
+    @property
+    def transactions(self) -> TransactionContext:
+        """Return what ending a transaction needs."""
+        return TransactionContext(self.producers.terms, self.producers.ledger, self.observer)
+
+
+def claim_context(publication: Publication, environment: PublishingEnvironment) -> ClaimContext:
+    """Return what a claim on a publication works with."""
+    return ClaimContext(
+        publication.claimed_as,
+        environment.store,
+        environment.owner,
+        environment.observer,
+        environment.clock,
+        environment.jitter,
+        environment.token,
+        environment.start_heartbeat,
+        snapshots_kept=0,
+        heartbeat_seconds=publication.heartbeat_seconds,
+        alive_seconds=publication.alive_seconds,
+    )

@@ -1,0 +1,324 @@
+"""How a publication starts, and how it goes on after anything odd: fence, look, begin.
+
+Invariants:
+- a ledger counts only as it is read after the fence of its transactional id: until then a
+  predecessor may end another transaction;
+- what is found is decided on by `core/resuming.py` alone;
+- `begin` is always one transaction: it proves that the id is still ours, and has the coordinator
+  remember an end, by which the next start knows that no other commit exists;
+- start positions are in the ledger before anything is read.
+
+Source: docs/design/0274; the specification of publishing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from penstock.commit import transactions
+from penstock.core.claims import Claim, Generation
+from penstock.core.commits import CommitId
+from penstock.core.errors import (
+    DecisionNeededError,
+    FencedError,
+    InvalidError,
+    PenstockError,
+    UnavailableError,
+)
+from penstock.core.offsets import TopicPartition
+from penstock.core.positions import OffsetKey, Position, SourcePartition
+from penstock.core.receipts import LedgerRecord, PublishedTotals, TasksRecord, counted
+from penstock.core.resuming import (
+    FoundOfTask,
+    Resume,
+    Stopped,
+    StopReason,
+    Tail,
+    resume,
+)
+from penstock.ownership.claim import PipelineClaim
+from penstock.ports.producers import Refused, Remembered, Term
+from penstock.publishing.record import PublicationRecord, entries_of, read_record, receipts_of
+from penstock.publishing.settings import Publication, PublishingEnvironment
+
+STARTS_MAX = 5
+"""How often a start begins from the top before it gives up: another run may do the same."""
+SECONDS_BETWEEN_STARTS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationState:
+    """Where a publication stands, and the term of its next transaction."""
+
+    term: Term
+    ledger: LedgerRecord
+    stands: Mapping[SourcePartition, Position]
+    keys: Mapping[SourcePartition, OffsetKey]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of one publication."""
+
+    publication: Publication
+    environment: PublishingEnvironment
+    claim: PipelineClaim
+
+    @property
+    def generation(self) -> Generation:
+        """Return the generation of its claim."""
+        return self.claim.claim.generation
+
+    def look(self) -> PublicationRecord:
+        """Read what the offsets topic says."""
+        return read_record(self.publication.name, self.environment.producers.ledger.look())
+
+
+def claims_in(record: PublicationRecord) -> list[Claim]:
+    """Return the claims that an offsets topic knows of."""
+    known = (record.ledger, record.claim)
+    return [Claim(each.generation, each.owner) for each in known if each is not None]
+
+
+def start(run: Run) -> PublicationState:
+    """Fence, look, decide, and begin; return where the publication stands.
+
+    Raises FencedError (P804) when a newer run has it, DecisionNeededError and InvalidError where
+    its ledger is not the whole story (P806 to P813), UnavailableError (P805).
+    """
+    for attempt in range(STARTS_MAX):
+        if attempt:
+            run.environment.clock.wait(SECONDS_BETWEEN_STARTS * (1 + run.environment.jitter()))
+        found = _fence_and_look(run)
+        if isinstance(found, _Found):
+            begun = _begin(run, found)
+            if isinstance(begun, PublicationState):
+                return begun
+        _require_ours(run, run.look())
+    raise UnavailableError(
+        f"transactions of the publication {run.publication.name} were refused {STARTS_MAX} times",
+        code="P805",
+        hint="another run may have the same name and group:  penstock status",
+    )
+
+
+def renew_and_look(run: Run, state: PublicationState) -> PublicationState:
+    """Go on after anything odd: what was open is aborted, what had ended is found.
+
+    Raises what `start` raises.
+    """
+    environment, id_ = run.environment, run.publication.transactional_id
+    term = environment.producers.terms.renew(id_, state.term)
+    if isinstance(term, Refused):
+        _require_ours(run, run.look())
+        return start(run)
+    record = run.look()
+    ledger = record.ledger
+    if (
+        ledger is None
+        or record.undecided
+        or ledger.uuid != state.ledger.uuid
+        or ledger.epoch - state.ledger.epoch not in (0, 1)
+        or counted(record.stands) != ledger.positions
+    ):
+        return start(run)
+    return PublicationState(term, ledger, record.stands, record.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    term: Term
+    record: PublicationRecord
+    decision: Resume
+
+
+def _fence_and_look(run: Run) -> _Found | None:
+    """Take the id and decide on what is there; None where a rival's transaction is open."""
+    environment, id_ = run.environment, run.publication.transactional_id
+    remembered = environment.producers.terms.remembered(id_)
+    term = environment.producers.terms.take(id_)
+    record = run.look()
+    if record.undecided:
+        now = environment.producers.terms.remembered(id_)
+        if now is None or now.term != term:
+            return None
+        raise DecisionNeededError(
+            f"a transaction of the publication {run.publication.name} hangs in its offsets topic"
+            f" {run.publication.offsets_topic}",
+            code="P803",
+            hint=f"find it, and end it:  penstock transactions --topic"
+            f" {run.publication.offsets_topic}",
+        )
+    found = _found_of(run, record, remembered)
+    decision = _decided(run, found)
+    if decision is Resume.READ_TAIL:
+        found = replace(found, tail=_tail(run, record, remembered))
+        decision = _decided(run, found)
+    if isinstance(decision, Stopped):
+        raise stopped(run.publication, decision)
+    return _Found(term, record, decision)
+
+
+def _decided(run: Run, found: FoundOfTask) -> Resume | Stopped:
+    return resume(
+        found,
+        group=run.publication.group,
+        generation=run.generation,
+        accepted=run.publication.accept,
+    )
+
+
+def _found_of(run: Run, record: PublicationRecord, remembered: Remembered | None) -> FoundOfTask:
+    environment = run.environment
+    targets = environment.targets.partitions()
+    ends = {at: int(each.high) for at, each in environment.targets.bounds(targets).items()}
+    ledger, term = record.ledger, remembered.term if remembered else None
+    following = (ledger.producer_id, ledger.producer_epoch + 1) if ledger else None
+    return FoundOfTask(
+        ledger=ledger,
+        claim=record.claim,
+        stands=record.stands,
+        last=record.last,
+        ends=ends,
+        remembered=(term.producer_id, term.epoch) if term else None,
+        following=following,
+        witness=_witness(remembered) if ledger is None else "",
+        source="" if run.publication.accept_gap else environment.source.fault(record.stands),
+    )
+
+
+def _witness(remembered: Remembered | None) -> str:
+    """Say whether the coordinator remembers that a transaction of the id was committed."""
+    if remembered is not None and "Commit" in remembered.state:
+        return "the coordinator of transactions"
+    return ""
+
+
+def _tail(run: Run, record: PublicationRecord, remembered: Remembered | None) -> Tail:
+    """Read what is behind the receipts of the partitions that are written."""
+    environment, ledger = run.environment, record.ledger
+    assert ledger is not None, "a tail is behind the receipts of a ledger"
+    entries = environment.producers.ledger.look().entries
+    written: dict[TopicPartition, int] = {}
+    for receipt in receipts_of(run.publication.name, entries, ledger):
+        written |= {at: batches.last + 1 for at, batches in receipt.targets.items()}
+    places = {at: written.get(at, 0) for at in environment.targets.partitions()}
+    producers = {ledger.producer_id, *([remembered.term.producer_id] if remembered else ())}
+    return environment.producers.tails.behind(places, producers)
+
+
+def _begin(run: Run, found: _Found) -> PublicationState | None:
+    """End the first transaction of a run: claim, ledger, and start positions where they are new."""
+    publication, environment, record = run.publication, run.environment, found.record
+    stands = dict(record.stands)
+    if publication.accept_gap:
+        stands |= environment.source.readable(stands)
+    if found.decision is Resume.BEGIN:
+        stands = {**environment.source.starts(publication.start), **stands}
+    moved = {at: to for at, to in stands.items() if record.stands.get(at) != to}
+    claim = TasksRecord(
+        count=1,
+        generation=run.generation,
+        owner=run.claim.claim.owner,
+        start=environment.token(),
+        begun=True,
+    )
+    ledger = _ledger(run, found, stands, new_segment=bool(moved))
+    entries = entries_of(publication.name, ledger, claim=claim, moved=moved, keys=record.keys)
+    term = transactions.end(
+        publication.transactional_id, found.term, entries, environment.transactions
+    )
+    if isinstance(term, Refused):
+        return None
+    return PublicationState(term, ledger, stands, record.keys)
+
+
+def _ledger(
+    run: Run,
+    found: _Found,
+    stands: Mapping[SourcePartition, Position],
+    *,
+    new_segment: bool,
+) -> LedgerRecord:
+    publication, former = run.publication, found.record.ledger
+    own = LedgerRecord(
+        uuid=former.uuid if former else run.environment.token(),
+        group=publication.group,
+        generation=run.generation,
+        owner=run.claim.claim.owner,
+        epoch=former.epoch if former else 0,
+        commit=former.commit if former else CommitId(""),
+        segment=former.segment if former else 0,
+        rules_hash=publication.rules_hash,
+        producer_id=found.term.producer_id,
+        producer_epoch=found.term.epoch,
+        positions=counted(stands),
+        totals=former.totals if former else PublishedTotals(),
+    )
+    if former is not None and new_segment:
+        return replace(own, segment=former.segment + 1, totals=PublishedTotals())
+    return own
+
+
+def _require_ours(run: Run, record: PublicationRecord) -> None:
+    """Raise FencedError (P804) where another run has begun with the publication since."""
+    run.claim.check()
+    mine = run.claim.claim
+    for claim in claims_in(record):
+        if claim.generation >= mine.generation and claim.owner != mine.owner:
+            error = FencedError(
+                f"a newer run publishes {run.publication.name}: generation {claim.generation},"
+                f" {claim.owner}",
+                code="P804",
+                hint="leave it to that run; do not start this one again",
+            )
+            error.by = claim
+            raise error
+
+
+_STOPS: Mapping[StopReason, tuple[str, type[PenstockError], str]] = {
+    StopReason.OTHER_GROUP: (
+        "P806",
+        InvalidError,
+        "give the publication another offsets topic, or its former group",
+    ),
+    StopReason.FENCED: ("P804", FencedError, "leave it to the newer run"),
+    StopReason.LEDGER_DAMAGED: (
+        "P807",
+        DecisionNeededError,
+        "restore the offsets topic from a copy",
+    ),
+    StopReason.TARGET_LOST_RECORDS: (
+        "P808",
+        DecisionNeededError,
+        "to go on behind what is lost:  penstock publish --accept target",
+    ),
+    StopReason.TAIL_TOO_LONG: (
+        "P809",
+        DecisionNeededError,
+        "to go on without having looked:  penstock publish --accept tail",
+    ),
+    StopReason.LEDGER_WENT_BACK: (
+        "P810",
+        DecisionNeededError,
+        "restore the offsets topic, or publish these rows again:  penstock publish --accept ledger",
+    ),
+    StopReason.LEDGER_GONE: (
+        "P811",
+        DecisionNeededError,
+        "restore the offsets topic, or begin again:  penstock publish --accept ledger",
+    ),
+    StopReason.SOURCE: (
+        "P812",
+        DecisionNeededError,
+        "to go on behind the gap:  penstock publish --accept gap",
+    ),
+}
+
+
+def stopped(publication: Publication, found: Stopped) -> PenstockError:
+    """Return the error of a start that may not use its ledger."""
+    code, kind, hint = _STOPS[found.reason]
+    fact = f"the publication {publication.name} does not go on: {found.reason}: {found.message}"
+    return kind(fact, code=code, hint=hint)

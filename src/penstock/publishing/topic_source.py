@@ -1,0 +1,168 @@
+"""A topic as the source of a publication: its partitions, their offsets, and its records.
+
+Invariants:
+- a source partition is one of one incarnation of the topic: made again, it is another;
+- a position has the leader epoch of the record before it, where known: a log that was truncated
+  below it is noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from penstock.core.errors import InvalidError
+from penstock.core.offsets import Offset, OffsetRange, TopicPartition
+from penstock.core.planning import Bounds, Budget, cut, lanes_of
+from penstock.core.positions import (
+    Position,
+    Scalar,
+    SourcePartition,
+    partition_of,
+    position_of,
+    values_of,
+)
+from penstock.ports.log import Log, RangeReader
+from penstock.ports.sources import EpochLimit, Read, Stands, Stretch
+
+_ONE = "source"
+"""Planning knows tables: a publication is one."""
+
+
+class TopicSource:
+    """Implements `ports.sources.Source` over a topic; `log` lists that topic alone."""
+
+    def __init__(self, log: Log, topic: str) -> None:
+        self._log, self._topic = log, topic
+
+    def starts(self, word: str) -> Stands:
+        """Return the first offset of each partition, or its end."""
+        return {
+            _partition(at): _position(each.start if word == "earliest" else each.stop, None)
+            for at, each in self._bounds().items()
+        }
+
+    def ends(self) -> Stands:
+        """Return the last stable offsets."""
+        return {_partition(at): _position(each.stop, None) for at, each in self._bounds().items()}
+
+    def fault(self, stands: Stands) -> str:
+        """Say which positions have no partition, or are outside of its log."""
+        bounds = {_partition(at): each for at, each in self._bounds().items()}
+        listed = {_partition(at) for at in self._log.partitions()}
+        for of, position in stands.items():
+            if of not in listed:
+                return f"the topic {self._topic} was created again: {of} is no more"
+            offset = _offset(position)
+            if of in bounds and offset < bounds[of].start:
+                return f"offsets {offset} to {bounds[of].start} of {_named(of)} are gone"
+            if of in bounds and offset > bounds[of].high:
+                return f"{_named(of)} ends at {bounds[of].high}, and was read up to {offset}"
+        return ""
+
+    def readable(self, stands: Stands) -> Stands:
+        """Return positions inside of the logs as they are now; those of no partition are left."""
+        bounds = {_partition(at): each for at, each in self._bounds().items()}
+        return {
+            of: _position(bounds[of].start, None)
+            if of in bounds and not bounds[of].start <= _offset(position) <= bounds[of].high
+            else position
+            for of, position in stands.items()
+        }
+
+    def count(self, start: Stands, stop: Stands) -> int:
+        """Count the offsets between positions."""
+        return sum(
+            max(_offset(end) - (_offset(start[of]) if of in start else 0), 0)
+            for of, end in stop.items()
+        )
+
+    def plan(self, stands: Stands, ends: Stands, limit: EpochLimit) -> Sequence[Stretch]:
+        """Return a stretch of each partition that has records, cut to the limit."""
+        added = ends.keys() - stands.keys()
+        starts = {**(self.starts("earliest") if added else {}), **stands}
+        places = {_place(of): _offset(position) for of, position in starts.items()}
+        stops = {_place(of): _offset(end) for of, end in ends.items() if of in starts}
+        budget = Budget(limit.rows_max, limit.bytes_max, limit.bytes_max, 1)
+        lanes = cut(lanes_of({_ONE: places}, stops), budget)
+        return [
+            Stretch(
+                _partition(lane.at),
+                starts[_partition(lane.at)],
+                _position(lane.covered.stop, None),
+                lane.covered.count,
+            )
+            for lane in lanes
+        ]
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._log.close()
+
+    def _bounds(self) -> Mapping[TopicPartition, Bounds]:
+        return self._log.bounds(self._log.partitions())
+
+
+class TopicReader:
+    """Implements `ports.sources.SourceReader` over a reader of ranges."""
+
+    def __init__(self, reader: RangeReader) -> None:
+        self._reader = reader
+
+    def read(self, stretch: Stretch, *, deadline: float) -> Iterator[Read]:
+        """Yield the records of a stretch as messages, with their headers and times."""
+        begun, stop = values_of(stretch.start), _offset(stretch.stop)
+        covered = OffsetRange(_offset(stretch.start), stop)
+        epoch = begun.get("leader_epoch")
+        for fetched in self._reader.read(
+            _place(stretch.of),
+            covered,
+            deadline=deadline,
+            headers=True,
+            leader_epoch=epoch if isinstance(epoch, int) else None,
+        ):
+            columns = ["key", "value", "timestamp", "headers"]
+            position = _position(fetched.reached, fetched.leader_epoch)
+            yield Read(fetched.batch.select(columns), position)
+
+
+def _partition(at: TopicPartition) -> SourcePartition:
+    values: dict[str, Scalar] = {
+        "partition": at.partition,
+        "topic": at.topic,
+        "topic_id": at.topic_id,
+    }
+    return partition_of(values, at.topic)
+
+
+def _position(offset: int, leader_epoch: int | None) -> Position:
+    known: dict[str, Scalar] = {} if leader_epoch is None else {"leader_epoch": leader_epoch}
+    return position_of({"offset": int(offset), **known}, "a topic")
+
+
+def _place(of: SourcePartition) -> TopicPartition:
+    match values_of(of):
+        case {"partition": int(number), "topic": str(topic), "topic_id": str(topic_id)}:
+            return TopicPartition(topic_id, number, topic)
+        case other:
+            raise _foreign(other)
+
+
+def _offset(position: Position) -> Offset:
+    match values_of(position):
+        case {"offset": int(offset)}:
+            return Offset(offset)
+        case other:
+            raise _foreign(other)
+
+
+def _named(of: SourcePartition) -> str:
+    return str(_place(of))
+
+
+def _foreign(values: Mapping[str, Any]) -> InvalidError:
+    return InvalidError(
+        f"the offsets topic has a position of another kind of source: {values}",
+        code="P815",
+        hint="give the publication another name, or another offsets topic",
+    )

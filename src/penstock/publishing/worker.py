@@ -1,0 +1,60 @@
+"""What a worker does for a publication: read stretches, and send their messages under a term.
+
+Invariants:
+- the messages of a stretch reach their partition in the order of the source;
+- what is refused or not answered ends the work: the driver decides, and nothing is sent after it;
+- no transaction is ended here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.ports.producers import Refused, Sender
+from penstock.ports.runtime import Clock
+from penstock.ports.sources import SourceReader
+from penstock.publishing.messages import Delivered, Delivery, SendJob, SendResult
+
+
+@dataclass(frozen=True, slots=True)
+class SendTools:
+    """What a worker works with, opened once a process."""
+
+    reader: SourceReader
+    sender: Sender
+    clock: Clock
+
+
+def send(job: SendJob, tools: SendTools) -> SendResult:
+    """Do one job. Raises what the reader and the sender raise."""
+    deadline = tools.clock.monotonic() + job.timeout_seconds
+    delivered = []
+    sent = {}
+    for delivery in job.deliveries:
+        stretch = _Stretch(delivery, deadline, tools)
+        batches = tools.sender.send(
+            job.transactional_id, job.term, delivery.into, stretch.messages()
+        )
+        if isinstance(batches, Refused):
+            return SendResult(job.number, refused=batches)
+        delivered.append(Delivered(delivery.stretch.of, stretch.reached, stretch.rows))
+        if batches is not None:
+            sent[delivery.into] = batches
+    return SendResult(job.number, tuple(delivered), sent)
+
+
+class _Stretch:
+    """Reads one stretch, and remembers how far it came."""
+
+    def __init__(self, delivery: Delivery, deadline: float, tools: SendTools) -> None:
+        self._delivery, self._deadline, self._tools = delivery, deadline, tools
+        self.reached, self.rows = delivery.stretch.start, 0
+
+    def messages(self) -> Iterator[pa.RecordBatch]:
+        for read in self._tools.reader.read(self._delivery.stretch, deadline=self._deadline):
+            self.reached, self.rows = read.reached, self.rows + read.messages.num_rows
+            if read.messages.num_rows:
+                yield read.messages

@@ -1,0 +1,211 @@
+"""A world of one publication: a topic, what it is mirrored into, and what may go wrong.
+
+Faults strike at crash points and at requests: the process dies, a rival takes over and runs, the
+transaction's time is over, an answer is lost, a task is not seen to have run once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from tests.story.clock import ManualClock
+
+from penstock.connectors.memory.cluster import MemoryCluster, Message
+from penstock.connectors.memory.log import MemoryLog, MemoryReader
+from penstock.connectors.memory.store import MemoryStore
+from penstock.connectors.memory.transactions import (
+    MemoryCoordinator,
+    MemoryLedger,
+    MemorySender,
+    MemoryTails,
+    MemoryTerms,
+)
+from penstock.core.crash_points import CrashPoint
+from penstock.core.events import Event
+from penstock.engines.inline import InlineEngine
+from penstock.ports.producers import NO_ANSWER, Entry, Producers, Refused, Term
+from penstock.ports.runtime import JobResult
+from penstock.ports.sources import EpochLimit
+from penstock.ports.store import Owner
+from penstock.publishing.messages import job_from_json, result_to_json
+from penstock.publishing.publisher import PublishResult, Until, publish
+from penstock.publishing.settings import Publication, PublishingEnvironment
+from penstock.publishing.topic_source import TopicReader, TopicSource
+from penstock.publishing.worker import SendTools, send
+
+PARTITIONS = 2
+FROM, INTO, OFFSETS = "raw.orders", "orders", "penstock-orders-offsets"
+
+
+class NoHeartbeat:
+    """A heartbeat that never beats."""
+
+    def __init__(self, act: Callable[[], bool], every_seconds: float) -> None:
+        del act, every_seconds
+
+    def end(self) -> None:
+        """End nothing."""
+
+
+Act = Callable[[str], str]
+"""Asked at each step by its name: what goes wrong there: "", "lost", "twice", or it raises."""
+
+
+@dataclass(slots=True)
+class PublishingWorld:
+    """Kafka, a pending store and a clock; every run is made by `run`."""
+
+    cluster: MemoryCluster = field(default_factory=MemoryCluster)
+    clock: ManualClock = field(default_factory=ManualClock)
+    store: MemoryStore = field(default_factory=MemoryStore)
+    events: list[Event] = field(default_factory=list)
+    rows_max: int = 1000
+    _owners: itertools.count[int] = field(default_factory=itertools.count)
+    coordinator: MemoryCoordinator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.coordinator = MemoryCoordinator(self.cluster)
+        self.cluster.create(FROM, PARTITIONS)
+        self.cluster.create(INTO, PARTITIONS)
+
+    def send(self, partition: int, *values: str) -> None:
+        """Send records into the source."""
+        messages = [
+            Message(each.encode(), b"k", headers=(("h", b"1"),)) if each else Message(None, b"k")
+            for each in values
+        ]
+        self.cluster.send(FROM, *messages, partition=partition)
+
+    def published(self, partition: int) -> list[bytes | None]:
+        """Return what a reader of committed records finds in a partition of the target."""
+        entries = self.cluster.partition(INTO, partition).entries
+        return [each.message.value for each in entries if each.readable]
+
+    def sent(self, partition: int) -> list[bytes | None]:
+        """Return what is in a partition of the source."""
+        entries = self.cluster.partition(FROM, partition).entries
+        return [each.message.value for each in entries if each.readable]
+
+    def run(
+        self,
+        until: Until = "caught-up",
+        *,
+        act: Act = lambda _: "",
+        takeover: bool = True,
+        **changes: object,
+    ) -> PublishResult:
+        """Run the publication."""
+        number = next(self._owners)
+        publication = replace(
+            Publication(
+                name="orders",
+                pipeline="shop",
+                group="penstock",
+                into=INTO,
+                offsets_topic=OFFSETS,
+                rules_hash="r",
+                start="earliest",
+                source={},
+                target={},
+                limit=EpochLimit(self.rows_max, 1 << 30),
+            ),
+            **changes,
+        )
+        environment = PublishingEnvironment(
+            source=TopicSource(MemoryLog(self.cluster, {"topics": [FROM]}), FROM),
+            targets=MemoryLog(self.cluster, {"topics": [INTO]}),
+            producers=Producers(
+                FaultyTerms(self.coordinator, act),
+                FaultyLedger(self.coordinator, OFFSETS, act),
+                MemoryTails(self.coordinator),
+            ),
+            store=self.store,
+            engine=FaultyEngine(self._work, act),
+            observer=Watch(act, self.events),
+            clock=self.clock,
+            owner=Owner(f"run-{number}", "here", number),
+            jitter=lambda: 0.0,
+            token=lambda: f"t{next(self._owners)}",
+            start_heartbeat=NoHeartbeat,
+        )
+        return publish(publication, environment, threading.Event(), until, takeover=takeover)
+
+    def _work(self, text: str) -> str:
+        reader = TopicReader(MemoryReader(self.cluster, self.clock, batch_records=3))
+        tools = SendTools(reader, MemorySender(self.coordinator), self.clock)
+        return result_to_json(send(job_from_json(text), tools))
+
+
+class Watch:
+    """Listens, and strikes at crash points."""
+
+    def __init__(self, act: Act, events: list[Event]) -> None:
+        self._act, self._events = act, events
+
+    def __call__(self, event: Event) -> None:
+        """Keep an event."""
+        self._events.append(event)
+
+    def passed(self, point: CrashPoint) -> None:
+        """Strike, perhaps."""
+        self._act(point)
+
+
+class FaultyTerms(MemoryTerms):
+    """Terms whose answers may be lost."""
+
+    def __init__(self, coordinator: MemoryCoordinator, act: Act) -> None:
+        super().__init__(coordinator)
+        self._act = act
+
+    def renew(self, transactional_id: str, term: Term) -> Term | Refused:
+        """Renew."""
+        self._act("renew")
+        return super().renew(transactional_id, term)
+
+    def end(self, transactional_id: str, term: Term) -> Term | Refused:
+        """End; the request or its answer may be lost."""
+        fault = self._act("end")
+        if fault == "lost request":
+            return Refused(NO_ANSWER, "lost")
+        answer = super().end(transactional_id, term)
+        self._act("ended")
+        return Refused(NO_ANSWER, "lost") if fault == "lost" else answer
+
+
+class FaultyLedger(MemoryLedger):
+    """An offsets topic whose answers may be lost."""
+
+    def __init__(self, coordinator: MemoryCoordinator, topic: str, act: Act) -> None:
+        super().__init__(coordinator, topic)
+        self._act = act
+
+    def append(self, transactional_id: str, term: Term, entries: Sequence[Entry]) -> Refused | None:
+        """Append; the answer may be lost."""
+        answer = super().append(transactional_id, term, entries)
+        return Refused(NO_ANSWER, "lost") if self._act("append") == "lost" else answer
+
+
+class FaultyEngine(InlineEngine):
+    """An engine whose tasks may die after they sent, or not be seen to have run once."""
+
+    def __init__(self, work: Callable[[str], str], act: Act) -> None:
+        super().__init__(work, capacity=1)
+        self._act = act
+
+    def capacity(self) -> int:
+        """Return two: partitions are shared between jobs."""
+        return 2
+
+    def run_once(self, jobs: Sequence[str]) -> Sequence[JobResult]:
+        """Run all jobs."""
+        fault = self._act("work")
+        results = list(super().run_once(jobs))
+        if fault == "twice":
+            results[0] = JobResult(results[0].text, ran_once=False)
+        if fault == "lost":
+            results[-1] = JobResult(None, ran_once=False)
+        return results

@@ -5,11 +5,20 @@ from __future__ import annotations
 import random  # noqa: TID251  from the seed that a test names
 from contextlib import suppress
 
+import pyarrow as pa
 import pytest
 from tests.story.observer import Crash
-from tests.story.publishing import FROM, PARTITIONS, PublishingWorld
+from tests.story.publishing import FROM, INTO, OFFSETS, PARTITIONS, PublishingWorld
 
-from penstock.core.errors import FencedError, PenstockError
+from penstock.connectors.memory.cluster import Message, Partition, Transaction
+from penstock.core.errors import FencedError, InvalidError, UnavailableError
+from penstock.core.offsets import Offset
+from penstock.core.positions import partition_of, position_of
+from penstock.core.resuming import Accepted
+from penstock.ports.log import Fetched
+from penstock.ports.sources import MESSAGES, Stretch
+from penstock.publishing.publisher import Publishers
+from penstock.publishing.topic_source import TopicReader
 
 
 @pytest.fixture
@@ -66,7 +75,7 @@ def test_any_history_publishes_each_record_once_and_in_order(seed):
         return chance.choice(["", "", "lost", "lost request", "twice"]) if drawn < 0.25 else ""
 
     def live() -> None:
-        with suppress(Crash, PenstockError):
+        with suppress(Crash):
             world.run(chance.choice(["once", "caught-up"]), act=act)
 
     for _ in range(chance.randrange(1, 6)):
@@ -74,8 +83,9 @@ def test_any_history_publishes_each_record_once_and_in_order(seed):
             world.send(partition, *(f"{chance.random()}" for _ in range(chance.randrange(4))))
         live()
         require_exact(world, whole=False)
-    world.run()
+    last = world.run()
 
+    assert last.error is None
     require_exact(world, whole=True)
 
 
@@ -87,8 +97,182 @@ def test_a_run_that_another_replaced_is_fenced(world):
             world.run()
         return ""
 
-    with pytest.raises(FencedError) as fenced:
-        world.run(act=act)
+    error = world.run(act=act).error
 
-    assert "P804" == fenced.value.code
+    assert isinstance(error, FencedError)
+    assert "P804" == error.code
     assert [b"a", b"b"] == world.published(0)
+
+
+def published_once(world: PublishingWorld) -> PublishingWorld:
+    world.send(0, "a", "b")
+    assert world.run().error is None
+    return world
+
+
+def code_of(world: PublishingWorld, **changes: object) -> str:
+    error = world.run(**changes).error
+    return "" if error is None else error.code
+
+
+def test_another_group_with_the_same_offsets_topic_is_refused(world):
+    assert "P806" == code_of(published_once(world), group="other")
+
+
+def test_a_lost_position_stops_the_publication(world):
+    published_once(world)
+    key = next(each for each in world.offsets() if b"topic_id" in each)
+    world.write_offsets((key, None))
+
+    assert "P807" == code_of(world)
+
+
+@pytest.mark.parametrize("accept", [set(), {Accepted.TARGET}])
+def test_a_target_that_was_made_again_stops_the_publication(world, accept):
+    published_once(world)
+    world.make_again(INTO)
+    world.send(0, "c")
+
+    assert ("" if accept else "P808") == code_of(world, accept=frozenset(accept))
+    assert ([b"c"] if accept else []) == world.published(0)
+
+
+@pytest.mark.parametrize("accept", [set(), {Accepted.LEDGER}])
+def test_an_offsets_topic_that_went_back_stops_the_publication(world, accept):
+    published_once(world)
+    former = world.offsets()
+    world.send(0, "c")
+    world.run()
+    world.write_offsets(*former.items())
+
+    assert ("" if accept else "P810") == code_of(world, accept=frozenset(accept))
+    assert [b"a", b"b", b"c", *([b"c"] if accept else [])] == world.published(0)
+
+
+def test_an_offsets_topic_that_is_gone_stops_the_publication(world):
+    published_once(world)
+    world.make_again(OFFSETS)
+
+    assert "P811" == code_of(world)
+    assert "" == code_of(world, accept=frozenset({Accepted.LEDGER}))
+    assert [b"a", b"b"] * 2 == world.published(0)
+
+
+def test_positions_of_a_connector_are_gone_on_from(world):
+    world.send(0, "a", "b", "c")
+    topic_id = world.cluster.topic(FROM).id
+    key = f'["orders",{{"topic_id":"{topic_id}","topic":"{FROM}","partition":0}}]'.encode()
+    world.make(OFFSETS)
+    world.write_offsets((key, b'{"offset": 2}'))
+
+    assert "P811" == code_of(world)
+    assert "" == code_of(world, accept=frozenset({Accepted.LEDGER}))
+    assert [b"c"] == world.published(0)
+    assert b'{"leader_epoch":0,"offset":3}' == world.offsets()[key]
+
+
+@pytest.mark.parametrize("accept_gap", [False, True])
+def test_records_that_are_gone_before_they_were_published(world, accept_gap):
+    published_once(world)
+    world.send(0, "c", "d")
+    world.cluster.partition(FROM, 0).start = 3
+
+    assert ("" if accept_gap else "P812") == code_of(world, accept_gap=accept_gap)
+    assert [b"a", b"b", *([b"d"] if accept_gap else [])] == world.published(0)
+
+
+def test_a_source_that_was_made_again_stops_the_publication(world):
+    published_once(world)
+    world.make_again(FROM)
+
+    assert "P812" == code_of(world)
+
+
+def test_a_partition_that_the_target_does_not_have(world):
+    world.cluster.topic(FROM).partitions.append(Partition())
+    world.send(2, "x")
+
+    assert "P813" == code_of(world)
+
+
+def test_a_partition_that_is_added_begins_with_its_first_record(world):
+    published_once(world)
+    for topic in (FROM, INTO):
+        world.cluster.topic(topic).partitions.append(Partition())
+    world.send(2, "x")
+    world.run()
+
+    assert [b"x"] == world.published(2)
+
+
+def test_tasks_that_always_run_twice_end_the_publication(world):
+    world.send(0, "a")
+
+    error = world.run(act=lambda step: "twice" if step == "work" else "").error
+
+    assert isinstance(error, UnavailableError)
+    assert "P814" == error.code
+    assert [] == world.published(0)
+
+
+def test_a_begin_that_is_always_refused_ends_the_publication(world):
+    world.send(0, "a")
+
+    error = world.run(act=lambda step: "lost" if step == "append" else "").error
+
+    assert isinstance(error, UnavailableError)
+    assert "P805" == error.code
+
+
+def test_positions_of_another_kind_of_source(world):
+    world.make(OFFSETS)
+    world.write_offsets((b'["orders",{"file":"a.json"}]', b'{"line":7}'))
+
+    assert "P815" == code_of(world, accept=frozenset({Accepted.LEDGER}))
+
+
+def test_a_transaction_of_ours_that_hangs_stops_the_publication(world):
+    published_once(world)
+    key = next(iter(world.offsets()))
+    place = world.cluster.partition(OFFSETS, 0)
+    place.add(Message(b"{}", key), Transaction(None, 99))
+
+    assert "P803" == code_of(world)
+
+
+def test_a_header_whose_name_is_no_text():
+    headers = pa.array([None], MESSAGES.field("headers").type)
+    batch = pa.RecordBatch.from_arrays(
+        [
+            pa.array([7]),
+            pa.nulls(1, pa.timestamp("ms", tz="UTC")),
+            *[pa.nulls(1, pa.binary())] * 2,
+            headers,
+        ],
+        names=["offset", "timestamp", "key", "value", "headers"],
+    )
+
+    class Reader:
+        def read(self, *_: object, **__: object):
+            yield Fetched(batch, Offset(8))
+
+    of = partition_of({"partition": 0, "topic": FROM, "topic_id": "t"}, FROM)
+    start, stop = (position_of({"offset": n}, FROM) for n in (7, 8))
+    with pytest.raises(InvalidError, match="offset 7") as refused:
+        next(TopicReader(Reader()).read(Stretch(of, start, stop, 1), deadline=1.0))
+
+    assert "P816" == refused.value.code
+
+
+def test_the_trouble_of_one_publication_is_its_own(world):
+    world.send(0, "a")
+    world.cluster.create("other")
+    first = world.publisher(group="other", name="first", into="other")
+    second = world.publisher()
+    world.cluster.topic("other").partitions.clear()
+    Publishers([first, second], world.clock).run()
+
+    assert first.error is not None
+    assert "P813" == first.error.code
+    assert second.error is None
+    assert [b"a"] == world.published(0)

@@ -7,7 +7,6 @@ transaction's time is over, an answer is lost, a task is not seen to have run on
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -31,7 +30,7 @@ from penstock.ports.runtime import JobResult
 from penstock.ports.sources import EpochLimit
 from penstock.ports.store import Owner
 from penstock.publishing.messages import job_from_json, result_to_json
-from penstock.publishing.publisher import PublishResult, Until, publish
+from penstock.publishing.publisher import Publisher, Publishers, Until
 from penstock.publishing.settings import Publication, PublishingEnvironment
 from penstock.publishing.topic_source import TopicReader, TopicSource
 from penstock.publishing.worker import SendTools, send
@@ -89,15 +88,36 @@ class PublishingWorld:
         entries = self.cluster.partition(FROM, partition).entries
         return [each.message.value for each in entries if each.readable]
 
+    def offsets(self) -> dict[bytes, bytes]:
+        """Return what the offsets topic holds."""
+        return dict(MemoryLedger(self.coordinator, OFFSETS).look().entries)
+
+    def write_offsets(self, *entries: tuple[bytes, bytes | None]) -> None:
+        """Write to the offsets topic without a transaction, as people do."""
+        self.cluster.send(OFFSETS, *(Message(value, key) for key, value in entries))
+
+    def make(self, topic: str, partitions: int = 1) -> None:
+        """Create a topic."""
+        self.cluster.create(topic, partitions)
+
+    def make_again(self, topic: str) -> None:
+        """Delete a topic and create it again, with as many partitions."""
+        count = len(self.cluster.topic(topic).partitions)
+        del self.cluster._topics[topic]
+        self.cluster.create(topic, count)
+
     def run(
-        self,
-        until: Until = "caught-up",
-        *,
-        act: Act = lambda _: "",
-        takeover: bool = True,
-        **changes: object,
-    ) -> PublishResult:
+        self, until: Until = "caught-up", *, act: Act = lambda _: "", **changes: object
+    ) -> Publisher:
         """Run the publication."""
+        publisher = self.publisher(until, act=act, **changes)
+        Publishers([publisher], self.clock).run()
+        return publisher
+
+    def publisher(
+        self, until: Until = "caught-up", *, act: Act = lambda _: "", **changes: object
+    ) -> Publisher:
+        """Return a run of the publication that has not begun."""
         number = next(self._owners)
         publication = replace(
             Publication(
@@ -116,10 +136,10 @@ class PublishingWorld:
         )
         environment = PublishingEnvironment(
             source=TopicSource(MemoryLog(self.cluster, {"topics": [FROM]}), FROM),
-            targets=MemoryLog(self.cluster, {"topics": [INTO]}),
+            targets=MemoryLog(self.cluster, {"topics": [publication.into]}),
             producers=Producers(
                 FaultyTerms(self.coordinator, act),
-                FaultyLedger(self.coordinator, OFFSETS, act),
+                FaultyLedger(self.coordinator, publication.offsets_topic, act),
                 MemoryTails(self.coordinator),
             ),
             store=self.store,
@@ -131,7 +151,7 @@ class PublishingWorld:
             token=lambda: f"t{next(self._owners)}",
             start_heartbeat=NoHeartbeat,
         )
-        return publish(publication, environment, threading.Event(), until, takeover=takeover)
+        return Publisher(publication, environment, until, takeover=True)
 
     def _work(self, text: str) -> str:
         reader = TopicReader(MemoryReader(self.cluster, self.clock, batch_records=3))

@@ -56,7 +56,7 @@ ENDINGS = {
     "ConflictError": "tried again",
     "OutcomeUnknownError": "found out",
 }
-ENDING_OF_SUBJECT = {"P1": "2", "P26": "2", "P3": "quarantined"}
+ENDING_OF_SUBJECT = {"P1": "2", "P26": "2", "P82": "2", "P3": "quarantined"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def facts(found: list[Use]) -> str:
 
 
 def events_page(source: str) -> str:
-    """Write the page of events from the text of core/events.py."""
+    """Write the page of events from the text of their modules."""
     lines = [
         "# Events",
         "",
@@ -272,7 +272,8 @@ def verification_page() -> str:
 
 def pages() -> dict[str, str]:
     """Return every generated page by its path."""
-    events = (ROOT / "src/penstock/core/events.py").read_text()
+    places = ("events", "publication_events")
+    events = "".join((ROOT / f"src/penstock/core/{each}.py").read_text() for each in places)
     found = collected(ROOT / "src")
     return {
         "docs/reference/errors.md": errors_page(found),

@@ -94,11 +94,13 @@ def test_no_code_says_a_single_word(uses) -> None:
 
 
 def test_every_event_has_a_promise(root) -> None:
-    tree = ast.parse((root / "src/penstock/core/events.py").read_text())
+    places = ("events", "publication_events")
+    texts = [(root / f"src/penstock/core/{each}.py").read_text() for each in places]
 
     silent = [
         node.name
-        for node in tree.body
+        for text in texts
+        for node in ast.parse(text).body
         if isinstance(node, ast.ClassDef) and ast.get_docstring(node) is None
     ]
     assert [] == silent

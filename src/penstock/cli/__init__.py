@@ -28,6 +28,10 @@ COMMANDS = {
     "peek": ("penstock.cli.peek:peek", "Trace single records from bytes to row. Writes nothing."),
     "test": ("penstock.cli.cases:try_cases", "Test a spec on example records, without Kafka."),
     "run": ("penstock.cli.run:run", "Land records until you stop it."),
+    "publish": (
+        "penstock.cli.publish:publish",
+        "Publish sources into Kafka until you stop it.",
+    ),
     "status": ("penstock.cli.status:status", "Show the state of each table."),
     "audit": ("penstock.cli.audit:audit", "Prove that no record is lost or duplicated."),
     "transactions": (
@@ -54,7 +58,7 @@ COMMANDS = {
     "dev": ("penstock.cli.dev:app", "Run a real Kafka broker on this machine."),
 }
 
-NAMING = frozenset({"audit", "pause", "peek", "quarantine", "replay", "resume", "seek"})
+NAMING = frozenset({"audit", "pause", "peek", "publish", "quarantine", "replay", "resume", "seek"})
 """Commands with names of tables and topics as arguments."""
 
 

@@ -18,6 +18,7 @@ from penstock.cli.parameters import SPEC, SPEC_VARIABLE
 
 if TYPE_CHECKING:
     from penstock.spec.model import Pipeline
+    from penstock.spec.publications import Publications
 
 ENDINGS = (".yaml", ".yml")
 
@@ -54,3 +55,11 @@ def load_spec(path: Path) -> Pipeline:
     if loaded.warnings:
         say(render(loaded.warnings, width=talk_width()))
     return loaded.pipeline
+
+
+def load_publications(path: Path) -> Publications:
+    """Load the publishing part of a spec; from here on, hints name it. Raises SpecError."""
+    from penstock.spec.load import load_publications as load
+
+    name_spec(named_again(path))
+    return load(path)

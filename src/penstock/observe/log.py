@@ -20,7 +20,7 @@ from logging import DEBUG, ERROR, INFO, WARNING, getLevelName
 from math import inf
 from typing import Any, Literal, TextIO
 
-from penstock.core import events
+from penstock.core import events, publication_events
 from penstock.core.crash_points import CrashPoint
 from penstock.core.events import Event
 from penstock.observe.formatting import (
@@ -152,7 +152,7 @@ def line_of(event: Event) -> Line:
     level, text = _template(event)
     words = {each.name: _in_words(each.name, getattr(event, each.name)) for each in fields(event)}
     words |= _composed(event)
-    named = (words[name] for name in ("table", "topic", "partition", "pipeline") if name in words)
+    named = (words[name] for name in _SUBJECT_FIELDS if name in words)
     subject = _SUBJECTS.get(type(event)) or next(named, f"epoch {words.get('epoch')}")
     return Line(level, subject, text.format_map(words))
 
@@ -162,7 +162,7 @@ def _template(event: Event) -> tuple[int, str]:
     match event:
         case events.PipelineStarted() if event.pending:
             return level, f"{text}, {{pending}} to settle"
-        case events.PipelineStopped() if event.code:
+        case events.PipelineStopped() | publication_events.PublicationStopped() if event.code:
             return ERROR, "failed, {code}: {reason}"
         case events.TopicUnrouted() if event.reason:
             return level, f"{text}: {{reason}}"
@@ -221,15 +221,19 @@ def _in_words(name: str, value: Any) -> str:
 
 
 _NOUNS = {
+    "backlog": "record",
     "columns": "column",
     "keys": "key",
     "files": "file",
+    "partitions": "partition",
     "pending": "commit",
     "records": "record",
     "rows": "row",
     "slices": "slice",
     "tables": "table",
 }
+
+_SUBJECT_FIELDS = ("publication", "table", "topic", "partition", "pipeline")
 
 _SUBJECTS: Mapping[type[Event], str] = {
     events.CoordinatorFenced: "pipeline",
@@ -309,5 +313,15 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
         "caches its classes in the background, once: later starts take half the time",
     ),
     events.MetricsServed: (INFO, "{url}"),
+    publication_events.PublicationStarted: (
+        INFO,
+        "started as generation {generation}, after transaction {epoch}: {backlog} to publish",
+    ),
+    publication_events.RowsPublished: (
+        INFO,
+        "transaction {epoch}: {rows} into {partitions} of {into}, visible after {seconds}",
+    ),
+    publication_events.TransactionGivenUp: (WARNING, "transaction {epoch} given up: {reason}"),
+    publication_events.PublicationStopped: (INFO, "stopped: {reason}"),
 }
 """Level and text of each event; `{field}` is put in words by `_in_words`."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.ports.checks import CheckResult
 from penstock.ports.log import Log, RangeReader
+from penstock.ports.producers import Producers, Sender
 from penstock.ports.registry import Registry
 from penstock.ports.runtime import Clock, Observer, Secrets
 from penstock.ports.store import PendingStore
@@ -39,6 +40,10 @@ class LogConnector:
     """Check the cluster for `penstock doctor`: never raises what a finding can report."""
     open_transactions: Callable[[Settings, Secrets], Transactions] | None = None
     """Open the list of the cluster's open transactions."""
+    open_producers: Callable[[Settings, Secrets, str, int], Producers] | None = None
+    """Open what a publication's driver needs: with an offsets topic and a timeout in ms."""
+    open_sender: Callable[[Settings, Secrets], Sender] | None = None
+    """Open what a publication's worker sends with; the settings have `compression`, too."""
 
 
 @dataclass(frozen=True, slots=True)

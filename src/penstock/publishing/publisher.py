@@ -1,192 +1,237 @@
-"""The loop of a publication: start, then epoch after epoch, until it is asked to stop.
+"""The loop of publications: each starts, then publishes epoch after epoch, until asked to stop.
 
 Invariants:
 - truth is in the offsets topic: everything here can be lost at any moment, and is found by `start`;
-- one epoch at a time: the next is planned on what the last one left, whatever came of it;
-- after anything odd the term is renewed before anything else is asked for.
+- one epoch of a publication at a time: the next is planned on what the last one left;
+- after anything odd the term is renewed before anything else is asked for;
+- the trouble of one publication is its own: the others go on.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from penstock.core.errors import (
-    PenstockError,
-    UnavailableError,
-)
-from penstock.core.events import (
+from penstock.core.errors import FencedError, PenstockError, UnavailableError
+from penstock.core.publication_events import (
     PublicationStarted,
     PublicationStopped,
     RowsPublished,
     TransactionGivenUp,
 )
 from penstock.ownership.claim import PipelineClaim
-from penstock.ports.sources import EpochLimit, Stands
-from penstock.publishing.epoch import InDoubt, publish_epoch
+from penstock.ports.runtime import Clock
+from penstock.ports.sources import EpochLimit, Stands, Stretch
+from penstock.publishing.epoch import InDoubt, Published, publish_epoch
 from penstock.publishing.record import read_record
 from penstock.publishing.settings import Publication, PublishingEnvironment, claim_context
-from penstock.publishing.start import (
-    PublicationState,
-    Run,
-    claims_in,
-    renew_and_look,
-    start,
-)
+from penstock.publishing.start import PublicationState, Run, claims_in, renew_and_look, start
 
 Until = Literal["stopped", "once", "caught-up"]
+CAUGHT_UP, ONCE, ASKED = "caught up", "one transaction", "asked to stop"
 TICK_SECONDS = 0.2
 DOUBTS_MAX = 5
 """How often in a row an epoch may come to nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class PublishResult:
-    """How a publication ended: why, its rows in this run, and the error that it waits for."""
-
-    reason: str
-    rows: int = 0
-    transactions: int = 0
-    error: PenstockError | None = None
-
-
-def publish(
-    publication: Publication,
-    environment: PublishingEnvironment,
-    stop: threading.Event,
-    until: Until,
-    *,
-    takeover: bool = False,
-) -> PublishResult:
-    """Publish until asked to stop, or all that was there has been published.
-
-    Raises any PenstockError that ends it; what was not ended then is made again by the next run.
-    """
-    environment.producers.terms.check()
-    environment.producers.ledger.prepare()
-    claim = PipelineClaim(claim_context(publication, environment))
-    seen = claims_in(read_record(publication.name, environment.producers.ledger.look()))
-    claim.acquire([replace(each, owner="") for each in seen], takeover=takeover)
-    loop = _Loop(Run(publication, environment, claim), stop, until)
-    try:
-        reason = loop.run()
-    except PenstockError as error:
-        environment.observer(
-            PublicationStopped(publication.name, error.message, clean=False, code=error.code)
-        )
-        raise
-    finally:
-        claim.close()
-        with suppress(PenstockError):  # it may be another's by now; a claim is advisory
-            claim.release()
-    environment.observer(PublicationStopped(publication.name, reason, clean=True))
-    return PublishResult(reason, loop.rows, loop.transactions)
-
-
-def _give_up(run: Run, state: PublicationState) -> None:
-    """Abort what is open, so that no reader waits for it until its time is over."""
-    with suppress(PenstockError):
-        run.environment.producers.terms.renew(run.publication.transactional_id, state.term)
+AGAIN_SECONDS = 10.0
+"""How long a publication waits that something outside kept from going on."""
 
 
 @dataclass(slots=True)
-class _Loop:
-    run_of: Run
-    stop: threading.Event
+class Publisher:
+    """Publishes one publication: `step` after `step`, from one thread.
+
+    `reason` says why it ended, `error` what it waits for or ended with.
+    """
+
+    publication: Publication
+    environment: PublishingEnvironment
     until: Until
+    takeover: bool = False
     rows: int = 0
     transactions: int = 0
-    doubts: int = 0
+    reason: str = ""
+    error: PenstockError | None = None
+    _claim: PipelineClaim | None = None
+    _state: PublicationState | None = None
+    _fixed: Stands | None = None
+    _began: float = 0.0
+    _again_at: float = 0.0
+    _doubts: int = 0
 
-    def run(self) -> str:
-        environment, publication = self.run_of.environment, self.run_of.publication
-        state = start(self.run_of)
+    def step(self) -> bool:
+        """Start, or publish one epoch if it is due; return whether anything was done.
+
+        An error ends it, but for one that may pass in a run that goes on until it is stopped.
+        """
+        clock = self.environment.clock
+        if self.reason or clock.monotonic() < self._again_at:
+            return False
+        try:
+            return self._step()
+        except PenstockError as error:
+            if not isinstance(error, FencedError):  # what is open now is the newer run's
+                self._abort()
+            self.close()
+            self.error = error
+            passes = isinstance(error, UnavailableError) and self.until == "stopped"
+            self._again_at = clock.monotonic() + AGAIN_SECONDS
+            if not passes:
+                self.reason = error.message
+            self.environment.observer(
+                PublicationStopped(
+                    self.publication.name, error.message, clean=False, code=error.code
+                )
+            )
+            return True
+
+    def end(self, reason: str) -> None:
+        """End in order, between two epochs."""
+        if not self.reason:
+            self.reason = reason
+            self.environment.observer(PublicationStopped(self.publication.name, reason, clean=True))
+        self.close()
+
+    def close(self) -> None:
+        """Give the claim back."""
+        if self._claim is not None:
+            self._claim.close()
+            with suppress(PenstockError):  # it may be another's by now; a claim is advisory
+                self._claim.release()
+        self._claim, self._state = None, None
+
+    def _step(self) -> bool:
+        if self._state is None or self._claim is None:
+            self._begin()
+            return True
+        run = Run(self.publication, self.environment, self._claim)
+        self._claim.check()
+        source, clock = self.environment.source, self.environment.clock
+        ends = self._fixed or source.ends()
+        waiting = source.count(self._state.stands, ends)
+        if not waiting and self._fixed is not None:
+            self.end(CAUGHT_UP)
+            return True
+        due = clock.monotonic() - self._began >= self.publication.interval_seconds
+        if not waiting or not (due or self._fixed or waiting >= self.publication.limit.rows_max):
+            return False
+        self._began = clock.monotonic()
+        stretches = source.plan(self._state.stands, ends, self._limit())
+        return self._epoch(run, self._state, stretches, ends)
+
+    def _begin(self) -> None:
+        publication, environment = self.publication, self.environment
+        environment.producers.terms.check()
+        environment.producers.ledger.prepare()
+        claim = PipelineClaim(claim_context(publication, environment))
+        seen = claims_in(read_record(publication.name, environment.producers.ledger.look()))
+        claim.acquire([replace(each, owner="") for each in seen], takeover=self.takeover)
+        self._claim = claim
+        self._state = start(Run(publication, environment, claim))
+        self.error, self._doubts = None, 0
         ends = environment.source.ends()
-        fixed = None if self.until == "stopped" else ends
+        if self.until != "stopped" and self._fixed is None:
+            self._fixed = ends
+        self._began = environment.clock.monotonic() - publication.interval_seconds
         environment.observer(
             PublicationStarted(
                 publication.name,
                 publication.into,
-                self.run_of.generation,
-                state.ledger.epoch,
-                environment.source.count(state.stands, ends),
+                claim.claim.generation,
+                self._state.ledger.epoch,
+                environment.source.count(self._state.stands, ends),
             )
         )
-        began = environment.clock.monotonic() - publication.interval_seconds
-        while not self.stop.is_set():
-            self.run_of.claim.check()
-            ends = fixed or environment.source.ends()
-            waiting = environment.source.count(state.stands, ends)
-            if not waiting and fixed is not None:
-                return "caught up"
-            now = environment.clock.monotonic()
-            due = now - began >= publication.interval_seconds
-            if not waiting or not (due or fixed or waiting >= publication.limit.rows_max):
-                environment.clock.wait(TICK_SECONDS)
-                continue
-            began = now
-            state, ended = self._epoch(state, ends)
-            if ended and self.until == "once":
-                return "once"
-        return "asked to stop"
 
-    def _epoch(self, state: PublicationState, ends: Stands) -> tuple[PublicationState, bool]:
-        """Publish one epoch; return where it left the publication, and whether it ended."""
-        run, environment = self.run_of, self.run_of.environment
-        begun = environment.clock.monotonic()
-        stretches = environment.source.plan(state.stands, ends, self._limit())
+    def _epoch(
+        self, run: Run, state: PublicationState, stretches: Sequence[Stretch], ends: Stands
+    ) -> bool:
+        begun = self.environment.clock.monotonic()
         try:
             found = publish_epoch(run, state, stretches)
         except UnavailableError as error:
             found = InDoubt(error.message)
-        except PenstockError:
-            _give_up(run, state)
-            raise
         if found is None:
-            environment.clock.wait(TICK_SECONDS)
-            return state, False
+            return False
         if isinstance(found, InDoubt):
-            return self._renewed(state, found), False
-        self.doubts = 0
-        self.rows += found.receipt.published
+            self._state = self._renewed(run, state, found)
+            return True
+        self._doubts = 0
+        self._note(found, self.environment.clock.monotonic() - begun, ends)
+        if self.until == "once":
+            self.end(ONCE)
+        return True
+
+    def _note(self, found: Published, seconds: float, ends: Stands) -> None:
+        self._state, receipt = found.state, found.receipt
+        self.rows += receipt.published
         self.transactions += 1
-        environment.observer(
+        self.environment.observer(
             RowsPublished(
-                run.publication.name,
-                run.publication.into,
-                found.receipt.epoch,
-                found.receipt.published,
-                len(found.receipt.targets),
-                environment.clock.monotonic() - begun,
-                environment.source.count(found.state.stands, ends),
+                self.publication.name,
+                self.publication.into,
+                receipt.epoch,
+                receipt.published,
+                len(receipt.targets),
+                seconds,
+                self.environment.source.count(found.state.stands, ends),
             )
         )
-        return found.state, True
 
-    def _renewed(self, state: PublicationState, doubt: InDoubt) -> PublicationState:
-        run = self.run_of
-        self.doubts += 1
+    def _renewed(self, run: Run, state: PublicationState, doubt: InDoubt) -> PublicationState:
+        """Find out what came of an epoch, under a new term."""
+        self._doubts += 1
         epoch = state.ledger.epoch + 1
-        run.environment.observer(TransactionGivenUp(run.publication.name, epoch, doubt.reason))
-        if self.doubts > DOUBTS_MAX:
+        self.environment.observer(TransactionGivenUp(self.publication.name, epoch, doubt.reason))
+        if self._doubts > DOUBTS_MAX:
             raise UnavailableError(
-                f"{run.publication.name}: {self.doubts} transactions in a row came to nothing, the"
-                f" last one because {doubt.reason}",
+                f"{self.publication.name}: {self._doubts} transactions in a row came to nothing,"
+                f" the last one because {doubt.reason}",
                 code="P814",
                 hint="look at the brokers:  penstock doctor",
             )
         found = renew_and_look(run, state)
         if found.ledger.epoch > state.ledger.epoch:  # it had ended after all
-            self.doubts = 0
+            self._doubts = 0
             self.transactions += 1
             self.rows += found.ledger.totals.published - state.ledger.totals.published
         return found
 
+    def _abort(self) -> None:
+        """Abort what may be open, so that no reader waits for it until its time is over."""
+        if self._state is not None:
+            with suppress(PenstockError):
+                self.environment.producers.terms.renew(
+                    self.publication.transactional_id, self._state.term
+                )
+
     def _limit(self) -> EpochLimit:
         """Return what the next epoch may hold: half as much after each that came to nothing."""
-        limit = self.run_of.publication.limit
+        limit = self.publication.limit
         return EpochLimit(
-            max(limit.rows_max >> self.doubts, 1), max(limit.bytes_max >> self.doubts, 1)
+            max(limit.rows_max >> self._doubts, 1), max(limit.bytes_max >> self._doubts, 1)
         )
+
+
+@dataclass(slots=True)
+class Publishers:
+    """Publishes several publications in turn, in one thread."""
+
+    publishers: Sequence[Publisher]
+    clock: Clock
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        """Publish until all have ended, or it is asked to stop."""
+        try:
+            while not self.stop.is_set() and any(not each.reason for each in self.publishers):
+                acted = [each.step() for each in self.publishers]
+                if not any(acted):
+                    self.clock.wait(TICK_SECONDS)
+            for each in self.publishers:
+                each.end(ASKED)
+        finally:
+            for each in self.publishers:
+                each.close()

@@ -277,48 +277,55 @@ def _require_ours(run: Run, record: PublicationRecord) -> None:
             raise error
 
 
-_STOPS: Mapping[StopReason, tuple[str, type[PenstockError], str]] = {
-    StopReason.OTHER_GROUP: (
-        "P806",
-        InvalidError,
-        "give the publication another offsets topic, or its former group",
-    ),
-    StopReason.FENCED: ("P804", FencedError, "leave it to the newer run"),
-    StopReason.LEDGER_DAMAGED: (
-        "P807",
-        DecisionNeededError,
-        "restore the offsets topic from a copy",
-    ),
-    StopReason.TARGET_LOST_RECORDS: (
-        "P808",
-        DecisionNeededError,
-        "to go on behind what is lost:  penstock publish --accept target",
-    ),
-    StopReason.TAIL_TOO_LONG: (
-        "P809",
-        DecisionNeededError,
-        "to go on without having looked:  penstock publish --accept tail",
-    ),
-    StopReason.LEDGER_WENT_BACK: (
-        "P810",
-        DecisionNeededError,
-        "restore the offsets topic, or publish these rows again:  penstock publish --accept ledger",
-    ),
-    StopReason.LEDGER_GONE: (
-        "P811",
-        DecisionNeededError,
-        "restore the offsets topic, or begin again:  penstock publish --accept ledger",
-    ),
-    StopReason.SOURCE: (
-        "P812",
-        DecisionNeededError,
-        "to go on behind the gap:  penstock publish --accept gap",
-    ),
-}
-
-
 def stopped(publication: Publication, found: Stopped) -> PenstockError:
-    """Return the error of a start that may not use its ledger."""
-    code, kind, hint = _STOPS[found.reason]
-    fact = f"the publication {publication.name} does not go on: {found.reason}: {found.message}"
-    return kind(fact, code=code, hint=hint)
+    """Return the error of a start that may not use its ledger, by what was found."""
+    name, fact = publication.name, found.message
+    match found.reason:
+        case StopReason.OTHER_GROUP:
+            return InvalidError(
+                f"the offsets topic of {name} is another's: {fact}",
+                code="P806",
+                hint="give the publication another offsets topic, or its former group",
+            )
+        case StopReason.FENCED:
+            return FencedError(
+                f"a newer run publishes {name}: {fact}",
+                code="P804",
+                hint="leave it to that run; do not start this one again",
+            )
+        case StopReason.LEDGER_DAMAGED:
+            return DecisionNeededError(
+                f"the offsets topic of {name} lost positions: {fact}",
+                code="P807",
+                hint="restore the offsets topic from a copy",
+            )
+        case StopReason.TARGET_LOST_RECORDS:
+            return DecisionNeededError(
+                f"the topic {publication.into} lost what {name} published: {fact}",
+                code="P808",
+                hint="to go on behind what is lost:  penstock publish --accept target",
+            )
+        case StopReason.TAIL_TOO_LONG:
+            return DecisionNeededError(
+                f"too much is behind the last receipt of {name} to be looked through: {fact}",
+                code="P809",
+                hint="to go on without having looked:  penstock publish --accept tail",
+            )
+        case StopReason.LEDGER_WENT_BACK:
+            return DecisionNeededError(
+                f"the offsets topic of {name} went back: {fact}",
+                code="P810",
+                hint="restore it, or publish them again:  penstock publish --accept ledger",
+            )
+        case StopReason.LEDGER_GONE:
+            return DecisionNeededError(
+                f"the offsets topic of {name} has no ledger: {fact}",
+                code="P811",
+                hint="restore it, or begin without it:  penstock publish --accept ledger",
+            )
+        case StopReason.SOURCE:
+            return DecisionNeededError(
+                f"the source of {name} is not the one that was read: {fact}",
+                code="P812",
+                hint="to go on from what is there:  penstock publish --accept gap",
+            )

@@ -22,7 +22,7 @@ from penstock.core.positions import (
     position_of,
     values_of,
 )
-from penstock.ports.log import Log, RangeReader
+from penstock.ports.log import Fetched, Log, RangeReader
 from penstock.ports.sources import EpochLimit, Read, Stands, Stretch
 
 _ONE = "source"
@@ -51,13 +51,15 @@ class TopicSource:
         bounds = {_partition(at): each for at, each in self._bounds().items()}
         listed = {_partition(at) for at in self._log.partitions()}
         for of, position in stands.items():
+            place, offset = _place(of), _offset(position)
             if of not in listed:
-                return f"the topic {self._topic} was created again: {of} is no more"
-            offset = _offset(position)
+                return (
+                    f"the topic {self._topic} was created again: the {place} that was read is gone"
+                )
             if of in bounds and offset < bounds[of].start:
-                return f"offsets {offset} to {bounds[of].start} of {_named(of)} are gone"
+                return f"offsets {offset} to {bounds[of].start} of {place} are gone"
             if of in bounds and offset > bounds[of].high:
-                return f"{_named(of)} ends at {bounds[of].high}, and was read up to {offset}"
+                return f"{place} ends at {bounds[of].high}, and was read up to {offset}"
         return ""
 
     def readable(self, stands: Stands) -> Stands:
@@ -122,6 +124,7 @@ class TopicReader:
             leader_epoch=epoch if isinstance(epoch, int) else None,
         ):
             columns = ["key", "value", "timestamp", "headers"]
+            _require_headers(stretch.of, fetched)
             position = _position(fetched.reached, fetched.leader_epoch)
             yield Read(fetched.batch.select(columns), position)
 
@@ -156,8 +159,17 @@ def _offset(position: Position) -> Offset:
             raise _foreign(other)
 
 
-def _named(of: SourcePartition) -> str:
-    return str(_place(of))
+def _require_headers(of: SourcePartition, fetched: Fetched) -> None:
+    """Raise InvalidError (P816) for a record whose headers cannot be written as they are."""
+    headers = fetched.batch.column("headers")
+    if headers.null_count:
+        row = headers.is_null().index(True).as_py()
+        raise InvalidError(
+            f"{_place(of)}, offset {fetched.batch.column('offset')[row]}: a header has a name that"
+            " is not UTF-8",
+            code="P816",
+            hint="go on behind it once it is published by other means, or leave this topic out",
+        )
 
 
 def _foreign(values: Mapping[str, Any]) -> InvalidError:

@@ -10,7 +10,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -22,7 +22,12 @@ from pydantic import TypeAdapter, ValidationError
 from penstock.core.errors import InvalidError
 from penstock.spec.checks.agreement import Draft, check
 from penstock.spec.model import UNCHECKED, Pipeline
-from penstock.spec.paths import is_resolved_later, located, with_leaves
+from penstock.spec.paths import (
+    is_resolved_later,
+    located,
+    located_publications,
+    with_leaves,
+)
 from penstock.spec.problems import (
     PROBLEMS_MAX,
     KeyPath,
@@ -32,9 +37,11 @@ from penstock.spec.problems import (
     in_order,
     nearest,
 )
+from penstock.spec.publications import OF_PUBLISHING, Publications, check_publications
 from penstock.spec.secrets import ProcessSecrets, may_hold_secret, references
 from penstock.spec.settings.catalogs import Catalog
-from penstock.spec.settings.fields import ENTRIES_MAX
+from penstock.spec.settings.fields import ENTRIES_MAX, Setting
+from penstock.spec.settings.sections import Cluster
 from penstock.spec.settings.table import Table
 from penstock.spec.settings.validation import problems_of
 from penstock.spec.text import yaml12
@@ -61,14 +68,17 @@ def load(path: Path | str) -> Pipeline:
 def load_with_warnings(path: Path | str) -> Loaded:
     """Read a spec's file and keep the warnings. Raises SpecError."""
     path = Path(path)
+    return read(_content(path), base=path.absolute().parent, name=str(path))
+
+
+def _content(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            content = file.read(FILE_BYTES_MAX + 1)
+            return file.read(FILE_BYTES_MAX + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it cannot be opened"
         problem = Problem((), "P100", f"{path} cannot be read: {reason}", _other_file(path))
         raise SpecError([problem], name=str(path)) from error
-    return read(content, base=path.absolute().parent, name=str(path))
 
 
 def _other_file(path: Path) -> str:
@@ -97,7 +107,10 @@ def read(
     secrets = secrets or ProcessSecrets()
     reading = _Reading(_decoded(text, name), name)
     data = with_leaves(reading.document.data, partial(reading.interpolated, secrets))
-    problems = [*reading.problems, *_structural(data, reading)]
+    if lacking := [*_without_tables(data)]:
+        raise _refused([*reading.problems, *lacking], reading)
+    data = _part(data, without=OF_PUBLISHING)
+    problems = [*reading.problems, *_structural(data, Pipeline, reading)]
     broken = _Broken(problems)
     problems += [each for each in check(_draft(data, broken)) if not broken.hides(each)]
     if not _errors(problems):
@@ -108,10 +121,62 @@ def read(
             problems += error.problems
         else:
             return Loaded(pipeline, tuple(in_order(map(reading.placed, problems))))
+    raise _refused(problems, reading)
+
+
+def load_publications(path: Path | str) -> Publications:
+    """Read the publishing part of a spec's file. Raises SpecError, also where there is none."""
+    return read_publications(
+        _content(Path(path)), base=Path(path).absolute().parent, name=str(path)
+    )
+
+
+def read_publications(
+    text: str | bytes, *, base: Path, name: str, secrets: ProcessSecrets | None = None
+) -> Publications:
+    """Read the publishing part of a spec's text. Raises SpecError, also where there is none."""
+    secrets = secrets or ProcessSecrets()
+    reading = _Reading(_decoded(text, name), name)
+    data = with_leaves(reading.document.data, partial(reading.interpolated, secrets))
+    problems = [*reading.problems]
+    if isinstance(data, dict) and "publish" not in data and not problems:
+        fact = "this spec publishes nothing: it has no 'publish'"
+        problems = [Problem((), "P823", fact, "to land its topics:  penstock run")]
+    else:
+        if isinstance(data, dict) and "tables" in data:
+            data = _part(data, only=Publications.model_fields.keys())
+            data["kafka"] = _part(data.get("kafka"), only=Cluster.model_fields.keys())
+        problems += _structural(data, Publications, reading)
+    if not _errors(problems):
+        found = Publications.model_validate(data, context=UNCHECKED, by_alias=True, by_name=False)
+        problems += check_publications(found.publish, found.publishing)
+        if not problems:
+            return located_publications(found, base, secrets)
+    raise _refused(problems, reading)
+
+
+def _refused(problems: Iterable[Problem], reading: _Reading) -> SpecError:
     found = in_order(map(reading.placed, problems))
     if len(found) > PROBLEMS_MAX:  # more than a person reads; an error stays among them
         found = _errors(found)[:PROBLEMS_MAX]
-    raise SpecError(found, name=name)
+    return SpecError(found, name=reading.name)
+
+
+def _part(data: Any, *, only: Collection[str] = (), without: Collection[str] = ()) -> Any:
+    """Return the blocks of a spec that one of its parts has."""
+    if not isinstance(data, dict):
+        return data
+    return {
+        name: block
+        for name, block in data.items()
+        if name not in without and (not only or name in only)
+    }
+
+
+def _without_tables(data: Any) -> Iterator[Problem]:
+    if isinstance(data, dict) and "publish" in data and "tables" not in data:
+        fact = "this spec lands nothing: it has no 'tables'"
+        yield Problem((), "P824", fact, "to publish what it has:  penstock publish")
 
 
 class _Reading:
@@ -249,16 +314,16 @@ def _is_free_text(path: KeyPath) -> bool:
             return False
 
 
-def _structural(data: Any, reading: _Reading) -> list[Problem]:
+def _structural(data: Any, model: type[Setting], reading: _Reading) -> list[Problem]:
     if not isinstance(data, dict):
         fact = "a spec is a mapping of settings"
         hint = "write one from your topics:  penstock init"
         return [] if reading.problems else [Problem((), "P106", fact, hint)]
     try:
-        Pipeline.model_validate(data, context=UNCHECKED, by_alias=True, by_name=False)
+        model.model_validate(data, context=UNCHECKED, by_alias=True, by_name=False)
     except ValidationError as error:
         broken = _Broken(reading.problems)
-        found = problems_of(error, Pipeline)
+        found = problems_of(error, model)
         return [problem for problem in found if not broken.covers(problem.path)]
     return []
 

@@ -19,6 +19,7 @@ from penstock.core.errors import InvalidError
 from penstock.spec.language.notation import MalformedError
 from penstock.spec.model import Pipeline
 from penstock.spec.problems import KeyPath, Problem, SpecError
+from penstock.spec.publications import Publications
 from penstock.spec.secrets import ProcessSecrets, escaped, references
 from penstock.spec.settings.catalogs import Catalog, DeltaCatalog, HiveCatalog, SqlCatalog
 from penstock.spec.settings.records import Records, RegistrySettings, registry_address
@@ -69,6 +70,22 @@ def located(pipeline: Pipeline, base: Path, secrets: ProcessSecrets | None = Non
     if finding.problems:
         raise SpecError(finding.problems, name=f"pipeline '{pipeline.name}'")
     return pipeline.model_copy(update=update)
+
+
+def located_publications(
+    found: Publications, base: Path, secrets: ProcessSecrets | None = None
+) -> Publications:
+    """Return publications with absolute paths. Raises SpecError when a path is not known."""
+    finding = _Finding(base.absolute(), secrets or ProcessSecrets())
+    kafka, pending = found.kafka, found.pending
+    store = finding.store(pending.store.replace("{name}", found.name))
+    update: dict[str, object] = {
+        "kafka": kafka.model_copy(update={"security": finding.certified(kafka.security)}),
+        "pending": pending.model_copy(update={"store": store}),
+    }
+    if finding.problems:
+        raise SpecError(finding.problems, name=f"publications of '{found.name}'")
+    return found.model_copy(update=update)
 
 
 class _Finding:

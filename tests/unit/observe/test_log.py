@@ -8,7 +8,7 @@ from typing import get_type_hints
 import pytest
 from tests.story.clock import START_MS, ManualClock
 
-from penstock.core import events
+from penstock.core import events, publication_events
 from penstock.core.events import (
     CommitAborted,
     CommitConflicted,
@@ -178,7 +178,8 @@ def test_all_of_an_epoch_is_reported_at_debug(clock) -> None:
 
 
 def test_every_kind_of_event_has_words_of_its_own() -> None:
-    kinds = [kind for kind in vars(events).values() if isinstance(kind, type)]
+    modules = (events, publication_events)
+    kinds = [kind for each in modules for kind in vars(each).values() if isinstance(kind, type)]
 
     for kind in kinds:
         if issubclass(kind, Event) and not kind.__subclasses__():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from penstock.ports.checks import CheckResult
 from penstock.ports.connectors import PORTS_VERSION, LogConnector, Settings
 from penstock.ports.log import Log, RangeReader
+from penstock.ports.producers import Producers, Sender
 from penstock.ports.runtime import Clock, Secrets
 from penstock.ports.transactions import Transactions
 
@@ -48,4 +50,43 @@ def open_transactions(settings: Settings, secrets: Secrets) -> Transactions:
     return KafkaTransactions(read_settings(settings, secrets))
 
 
-connector = LogConnector(PORTS_VERSION, open_log, open_reader, examine, open_transactions)
+def open_producers(settings: Settings, secrets: Secrets, topic: str, timeout_ms: int) -> Producers:
+    """Open terms, the offsets topic, and the look behind receipts. Connects when first asked.
+
+    Raises InvalidError.
+    """
+    from penstock.connectors.kafka.native.brokers import Brokers
+    from penstock.connectors.kafka.settings import read_settings
+    from penstock.connectors.kafka.transactions.leaders import Leaders
+    from penstock.connectors.kafka.transactions.offsets_topic import OffsetsTopic
+    from penstock.connectors.kafka.transactions.tails import KafkaTails
+    from penstock.connectors.kafka.transactions.terms import KafkaTerms
+
+    read = read_settings(settings, secrets)
+    return Producers(
+        KafkaTerms(read, timeout_ms=timeout_ms),
+        OffsetsTopic(read, topic, now_ms=lambda: time.time_ns() // 1_000_000),
+        KafkaTails(Leaders(Brokers(read), read)),
+    )
+
+
+def open_sender(settings: Settings, secrets: Secrets) -> Sender:
+    """Open the sending side of a worker. Connects when first asked. Raises InvalidError."""
+    from penstock.connectors.kafka.native.brokers import Brokers
+    from penstock.connectors.kafka.settings import read_settings
+    from penstock.connectors.kafka.transactions.leaders import Leaders
+    from penstock.connectors.kafka.transactions.sender import KafkaSender
+
+    read = read_settings(settings, secrets)
+    return KafkaSender(Leaders(Brokers(read), read), settings.get("compression", "none"))
+
+
+connector = LogConnector(
+    PORTS_VERSION,
+    open_log,
+    open_reader,
+    examine,
+    open_transactions,
+    open_producers,
+    open_sender,
+)

@@ -94,6 +94,12 @@ pipeline_name = form(
     "… is not a pipeline's name",
     "write a-z, 0-9, _ and -, not beginning with a digit or -, at most 64",
 )
+publication_name = form(
+    "[a-z_][a-z0-9_-]{0,63}",
+    "P110",
+    "… is not a publication's name",
+    "write a-z, 0-9, _ and -, not beginning with a digit or -, at most 64",
+)
 part_name = form(
     "[a-z_][a-z0-9_]{0,127}",
     "P110",

@@ -153,13 +153,21 @@ class Security(Setting):
     key_password: OwnKeyPassword = None
 
 
-class Kafka(Setting):
-    """The cluster and the topics to read."""
+class Cluster(Setting):
+    """A cluster of Kafka, and how to connect to it."""
 
     brokers: Annotated[str, reading(notation.brokers)] = Field(
         description="Bootstrap addresses: host:port, separated by commas.",
         examples=["localhost:9092"],
     )
+    security: Security = Field(
+        default_factory=Security, description="Encryption and authentication."
+    )
+
+
+class Kafka(Cluster):
+    """The cluster and the topics to read."""
+
     topics: AtLeastOne[Topic] = Field(
         description="Exact names, or Python regular expressions for whole names.",
         examples=["[shop.orders]"],
@@ -188,9 +196,6 @@ class Kafka(Setting):
             "Where a partition begins if nothing has landed: earliest, latest, a time with offset, "
             "or offsets by topic and partition. Partitions without one begin at earliest."
         ),
-    )
-    security: Security = Field(
-        default_factory=Security, description="Encryption and authentication."
     )
     identity: Literal["topic_id", "name"] = Field(
         "topic_id",

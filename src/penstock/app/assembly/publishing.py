@@ -1,0 +1,127 @@
+"""Puts the parts of a publication together: its settings from the spec, and what it works with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection
+from contextlib import ExitStack, closing
+from typing import Any
+
+from penstock.app.assembly.assembly import LOG
+from penstock.app.assembly.connectors import connector_of, store_connector
+from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
+from penstock.core.resuming import Accepted
+from penstock.ports.connectors import LogConnector
+from penstock.ports.log import Log
+from penstock.ports.producers import Producers
+from penstock.ports.runtime import Engine, Observer
+from penstock.ports.sources import EpochLimit
+from penstock.ports.store import PendingStore
+from penstock.publishing.settings import Publication, PublishingEnvironment
+from penstock.publishing.topic_source import TopicSource
+from penstock.spec.publications import Publications
+from penstock.spec.secrets import ProcessSecrets
+from penstock.spec.settings.publication import PublicationRule
+
+PUBLISHING_WORK = "penstock.app.assembly.publishing_worker:work"
+"""The body of a publishing task; engines know it by name only."""
+GAP = "gap"
+
+
+def publication_of(
+    spec: Publications,
+    rule: PublicationRule,
+    *,
+    accept: Collection[str] = (),
+    faults: str = "",
+) -> Publication:
+    """Return the settings of a publication."""
+    transaction = rule.transaction
+    return Publication(
+        name=rule.name,
+        pipeline=spec.name,
+        group=spec.publishing.group,
+        into=rule.into,
+        offsets_topic=spec.offsets_topic(rule),
+        rules_hash=_rules_hash(rule),
+        start=rule.from_.start,
+        source=_log_settings(spec, rule.from_.topic),
+        target={**_log_settings(spec, rule.into), "compression": rule.compression},
+        interval_seconds=transaction.interval_seconds,
+        limit=EpochLimit(transaction.or_records, transaction.or_bytes),
+        timeout_seconds=transaction.timeout_seconds,
+        accept=frozenset(Accepted(word) for word in accept if word != GAP),
+        accept_gap=GAP in accept,
+        crash_plan=faults,
+    )
+
+
+def open_source(publication: Publication, stack: ExitStack) -> TopicSource:
+    """Open what a publication reads; `stack` closes it again."""
+    log = _open_log(publication.source)
+    (topic,) = publication.source["topics"]
+    return stack.enter_context(closing(TopicSource(log, topic)))
+
+
+def open_targets(publication: Publication, stack: ExitStack) -> Log:
+    """Open the listing of the topics that a publication writes; `stack` closes it again."""
+    return stack.enter_context(closing(_open_log(publication.target)))
+
+
+def open_producers(publication: Publication, stack: ExitStack) -> Producers:
+    """Open what is written and fenced; `stack` closes it again."""
+    opening = connector_of(LogConnector, LOG).open_producers
+    assert opening is not None, "the connector for Kafka has it"
+    opened = opening(
+        publication.target,
+        ProcessSecrets(),
+        publication.offsets_topic,
+        round(publication.timeout_seconds * 1000),
+    )
+    return stack.enter_context(closing(opened))
+
+
+def open_publishing_store(spec: Publications, stack: ExitStack) -> PendingStore:
+    """Open the store that keeps claims; `stack` closes it again."""
+    address = spec.pending.store.replace("{name}", spec.name)
+    opened = store_connector(address).open_store(address, ProcessSecrets())
+    return stack.enter_context(closing(opened))
+
+
+def open_publishing(
+    spec: Publications,
+    publication: Publication,
+    stack: ExitStack,
+    *,
+    engine: Engine,
+    observer: Observer,
+) -> PublishingEnvironment:
+    """Open everything that one publication needs; `stack` closes it again."""
+    source = open_source(publication, stack)
+    return PublishingEnvironment(
+        source=source,
+        targets=open_targets(publication, stack),
+        producers=open_producers(publication, stack),
+        store=open_publishing_store(spec, stack),
+        engine=engine,
+        observer=observer,
+        clock=SystemClock(),
+        owner=this_owner(),
+        jitter=jitter,
+        token=token,
+    )
+
+
+def _log_settings(spec: Publications, topic: str) -> dict[str, Any]:
+    return {**spec.kafka.revealed(), "topics": [topic], "connector": LOG}
+
+
+def _open_log(settings: Any) -> Log:
+    return connector_of(LogConnector, LOG).open_log(settings, ProcessSecrets())
+
+
+def _rules_hash(rule: PublicationRule) -> str:
+    """Identify what decides on records: where they come from, and where they go."""
+    text = json.dumps({"v": 1, "from": rule.from_.topic, "into": rule.into}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,44 @@
+"""What an executor calls for a publication: one job in, one result out, both JSON text.
+
+Readers and senders are opened once a process, and kept for the next tasks.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache, partial
+
+from penstock.app.assembly.connectors import connector_of
+from penstock.app.assembly.process import SystemClock
+from penstock.files.reopening import Reopening
+from penstock.ports.connectors import LogConnector
+from penstock.ports.log import RangeReader
+from penstock.ports.producers import Sender
+from penstock.publishing.messages import job_from_json, result_to_json
+from penstock.publishing.topic_source import TopicReader
+from penstock.publishing.worker import SendTools, send
+from penstock.spec.secrets import ProcessSecrets
+
+
+def work(text: str) -> str:
+    """Do one job. Raises a PenstockError that it ends with."""
+    job = job_from_json(text)
+    reader = _reader(json.dumps(job.source, sort_keys=True))()
+    sender = _sender(json.dumps(job.target, sort_keys=True))()
+    return result_to_json(send(job, SendTools(TopicReader(reader), sender, SystemClock())))
+
+
+@cache
+def _reader(settings: str) -> Reopening[RangeReader]:
+    data, secrets = json.loads(settings), ProcessSecrets()
+    opening = partial(connector_of(LogConnector, data["connector"]).open_reader, data, secrets)
+    return Reopening(data, secrets, opening, lambda reader: reader.close())
+
+
+@cache
+def _sender(settings: str) -> Reopening[Sender]:
+    data, secrets = json.loads(settings), ProcessSecrets()
+    connector = connector_of(LogConnector, data["connector"])
+    assert connector.open_sender is not None, "the connector for Kafka has it"
+    opening = partial(connector.open_sender, data, secrets)
+    return Reopening(data, secrets, opening, lambda sender: sender.close())

@@ -1,0 +1,99 @@
+"""`penstock publish`: publish until asked to stop, and say with which exit code it ended."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from penstock.app.assembly import publishing
+from penstock.app.assembly.assembly import INLINE
+from penstock.app.assembly.process import SystemClock
+from penstock.core.errors import InvalidError, PenstockError, gravest
+from penstock.ports.runtime import Engine, Observer
+from penstock.publishing.publisher import Publisher, Publishers, Until
+from penstock.spec.problems import listed, nearest
+from penstock.spec.publications import Publications
+from penstock.spec.settings.publication import PublicationRule
+
+
+@dataclass(frozen=True, slots=True)
+class PublishResult:
+    """How a publication ended: why, what it published in this run, and the error it ended with."""
+
+    publication: str
+    reason: str
+    rows: int
+    transactions: int
+    error: PenstockError | None
+
+
+def publish(
+    spec: Publications,
+    names: Collection[str],
+    *,
+    observer: Observer,
+    stop: threading.Event,
+    until: Until,
+    takeover: bool = False,
+    accept: Collection[str] = (),
+    faults: str = "",
+    engine: Callable[[], Engine] | None = None,
+) -> list[PublishResult]:
+    """Publish the named publications, or all. Raises what concerns all of them.
+
+    `accept` is what a person consents to: `ledger`, `target`, `tail` (what a start found), `gap`
+    (go on behind records that are gone). `faults` are crash points.
+    """
+    rules = rules_named(spec, names)
+    with ExitStack() as stack:
+        opened = (engine or _engine_of(spec))()
+        stack.callback(opened.close)
+        publishers = []
+        for rule in rules:
+            own = publishing.publication_of(spec, rule, accept=accept, faults=faults)
+            environment = publishing.open_publishing(
+                spec, own, stack, engine=opened, observer=observer
+            )
+            publishers.append(Publisher(own, environment, until, takeover))
+        Publishers(publishers, SystemClock(), stop).run()
+    return [
+        PublishResult(each.publication.name, each.reason, each.rows, each.transactions, each.error)
+        for each in publishers
+    ]
+
+
+def exit_code(results: Sequence[PublishResult]) -> int:
+    """Return the exit code of publications that ended: the gravest of their errors."""
+    return gravest(each.error.exit_code for each in results if each.error is not None)
+
+
+def rules_named(spec: Publications, names: Collection[str]) -> list[PublicationRule]:
+    """Return the rules with these names, or all. Raises InvalidError (P825)."""
+    known = {rule.name: rule for rule in spec.publish}
+    for name in names:
+        if name not in known:
+            near = nearest(name, known)
+            raise InvalidError(
+                f"the spec has no publication {name!r}",
+                code="P825",
+                hint=f"did you mean {near}?" if near else f"it has {listed(known)}",
+            )
+    return [rule for rule in spec.publish if not names or rule.name in names]
+
+
+def _engine_of(spec: Publications) -> Callable[[], Engine]:
+    if spec.spark.master == INLINE:
+        from penstock.engines.inline import InlineEngine
+
+        return lambda: InlineEngine(publishing.PUBLISHING_WORK)
+
+    def spark() -> Engine:
+        from penstock.engines.spark.engine import SparkEngine
+        from penstock.engines.spark.settings import SparkSettings
+
+        settings = SparkSettings(master=spec.spark.master, conf=dict(spec.spark.conf))
+        return SparkEngine(settings=settings, work=publishing.PUBLISHING_WORK).warm()
+
+    return spark

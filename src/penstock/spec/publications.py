@@ -1,0 +1,106 @@
+"""The publishing part of a spec as data, read from the same file as the part that lands.
+
+A spec holds `tables`, `publish`, or both. Each part is a model of its own, and what both have is
+read by both: the name, the cluster, Spark, the pending store.
+
+Invariants: that of `model.Pipeline`: what exists has no contradictions, and is frozen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Self
+
+from pydantic import Field, ValidationInfo, model_validator
+
+from penstock.spec.model import UNCHECKED
+from penstock.spec.problems import Problem, SpecError, shown
+from penstock.spec.settings.fields import AtLeastOne, PipelineName, Setting
+from penstock.spec.settings.publication import PublicationRule, PublishingSettings
+from penstock.spec.settings.sections import Cluster, PendingSettings, SparkSettings
+
+OF_PUBLISHING = frozenset({"publish", "publishing"})
+"""The blocks of a spec that are about publishing alone."""
+
+
+class Publications(Setting):
+    """The publishing part of a spec. Raises SpecError when its blocks contradict each other."""
+
+    name: PipelineName = Field(description="Name of the pipeline.", examples=["shop"])
+    kafka: Cluster = Field(
+        description="The cluster that is read and written.",
+        examples=["{ brokers: localhost:9092 }"],
+    )
+    publish: AtLeastOne[PublicationRule] = Field(
+        description="Rules from sources to topics.",
+        examples=["[{ name: orders, from: { topic: raw.orders }, into: orders }]"],
+    )
+    publishing: PublishingSettings = Field(
+        default_factory=PublishingSettings, description="What all publications share."
+    )
+    pending: PendingSettings = Field(
+        default_factory=PendingSettings, description="Where claims are kept."
+    )
+    spark: SparkSettings = Field(
+        default_factory=SparkSettings, description="The engine that runs the workers."
+    )
+
+    @model_validator(mode="after")
+    def _agree(self, info: ValidationInfo) -> Self:
+        if info.context is not UNCHECKED:
+            found = check_publications(self.publish, self.publishing)
+            if found:
+                raise SpecError(found, name=f"publications of '{self.name}'")
+        return self
+
+    def offsets_topic(self, rule: PublicationRule) -> str:
+        """Return the topic that holds a publication's positions."""
+        return rule.offsets or default_offsets_topic(rule, self.publishing)
+
+
+def default_offsets_topic(rule: PublicationRule, publishing: PublishingSettings) -> str:
+    """Return the name that an offsets topic has if the rule gives none."""
+    return f"{publishing.group}-{rule.name}-offsets"
+
+
+def check_publications(
+    rules: Sequence[PublicationRule], publishing: PublishingSettings
+) -> list[Problem]:
+    """Find rules that contradict each other, and loops."""
+    return [
+        *_check_names(rules),
+        *_check_topics(rules, publishing),
+        *_check_loops(rules),
+    ]
+
+
+def _check_names(rules: Sequence[PublicationRule]) -> Iterator[Problem]:
+    names = [rule.name for rule in rules]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            fact = f"two publications have the name {shown(name)}: they would fence each other"
+            yield Problem(("publish", index, "name"), "P820", fact, "give each its own")
+
+
+def _check_topics(
+    rules: Sequence[PublicationRule], publishing: PublishingSettings
+) -> Iterator[Problem]:
+    for index, rule in enumerate(rules):
+        offsets = rule.offsets or default_offsets_topic(rule, publishing)
+        if offsets in (rule.from_.topic, rule.into):
+            fact = f"{shown(offsets)} holds the positions of this publication: it is no other topic"
+            yield Problem(("publish", index), "P821", fact, "name another topic under offsets")
+
+
+def _check_loops(rules: Sequence[PublicationRule]) -> Iterator[Problem]:
+    """Find rules whose records come back to their own source."""
+    into = [(rule.from_.topic, rule.into) for rule in rules]
+    for index, (source, target) in enumerate(into):
+        reached, before = {target}, set[str]()
+        while reached != before:
+            before = reached
+            reached = reached | {to for since, to in into if since in reached}
+        if source in reached:
+            fact = f"what is published into {shown(target)} comes back to {shown(source)}"
+            hint = "publish into a topic that leads nowhere here"
+            yield Problem(("publish", index, "into"), "P822", fact, hint)

@@ -235,7 +235,7 @@ def test_a_transaction_of_ours_that_hangs_stops_the_publication(world):
     published_once(world)
     key = next(iter(world.offsets()))
     place = world.cluster.partition(OFFSETS, 0)
-    place.add(Message(b"{}", key), Transaction(None, 99))
+    place.add(Message(b"{}", key), Transaction(None, (99, 0)))
 
     assert "P803" == code_of(world)
 

@@ -17,9 +17,9 @@ from penstock.connectors.memory.log import MemoryLog, MemoryReader
 from penstock.connectors.memory.store import MemoryStore
 from penstock.connectors.memory.transactions import (
     MemoryCoordinator,
+    MemoryHeads,
     MemoryLedger,
     MemorySender,
-    MemoryTails,
     MemoryTerms,
 )
 from penstock.core.crash_points import CrashPoint
@@ -31,7 +31,7 @@ from penstock.ports.sources import EpochLimit
 from penstock.ports.store import Owner
 from penstock.publishing.messages import job_from_json, result_to_json
 from penstock.publishing.publisher import Publisher, Publishers, Until
-from penstock.publishing.settings import Publication, PublishingEnvironment
+from penstock.publishing.settings import Publication, PublicationPorts, PublishingEnvironment
 from penstock.publishing.topic_source import TopicReader, TopicSource
 from penstock.publishing.worker import SendTools, send
 
@@ -135,13 +135,7 @@ class PublishingWorld:
             **changes,
         )
         environment = PublishingEnvironment(
-            source=TopicSource(MemoryLog(self.cluster, {"topics": [FROM]}), FROM),
-            targets=MemoryLog(self.cluster, {"topics": [publication.into]}),
-            producers=Producers(
-                FaultyTerms(self.coordinator, act),
-                FaultyLedger(self.coordinator, publication.offsets_topic, act),
-                MemoryTails(self.coordinator),
-            ),
+            ports=self.ports(publication, act),
             store=self.store,
             engine=FaultyEngine(self._work, act),
             observer=Watch(act, self.events),
@@ -152,6 +146,18 @@ class PublishingWorld:
             start_heartbeat=NoHeartbeat,
         )
         return Publisher(publication, environment, until, takeover=True)
+
+    def ports(self, publication: Publication, act: Act = lambda _: "") -> PublicationPorts:
+        """Return what the publication reads and writes."""
+        return PublicationPorts(
+            TopicSource(MemoryLog(self.cluster, {"topics": [FROM]}), FROM),
+            MemoryLog(self.cluster, {"topics": [publication.into]}),
+            Producers(
+                FaultyTerms(self.coordinator, act),
+                FaultyLedger(self.coordinator, publication.offsets_topic, act),
+                MemoryHeads(self.coordinator),
+            ),
+        )
 
     def _work(self, text: str) -> str:
         reader = TopicReader(MemoryReader(self.cluster, self.clock, batch_records=3))

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from penstock.cli import publications
 from penstock.cli.output import fields_of, pasteable, print_line, print_result, say, show_error
 from penstock.cli.parameters import SPEC, Json, Spec
-from penstock.cli.specs import load_spec
-from penstock.core.errors import InvalidError
+from penstock.cli.specs import lands, load_spec
+from penstock.core.errors import InvalidError, gravest
 from penstock.observe.formatting import number_of
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def audit(
     Parameters
     ----------
     tables
-        Tables by their names in the spec; default: all. With --values any table of a catalog of
+        Tables by their names in the spec, or publications of a spec that only publishes; default:
+        all. With --values any table of a catalog of
         the spec.
     count
         Also compare every row with Kafka, record by record; in a keyed table each key's row with
@@ -81,9 +83,16 @@ def audit(
         compared = audit_values(load_spec(spec), tables=tables, progressed=progressed)
         print_result(compared, data=_values_data, show=_print_values, json=json)
         return compared.exit_code
+    if not lands(spec):
+        return publications.audited(spec, tables, rows=count).show(json=json)
     found = prove(load_spec(spec), tables=tables, rows=count, progressed=progressed)
-    print_result(found, data=_data, show=print_audit, json=json)
-    return found.exit_code
+    published = publications.Report() if tables else publications.audited(spec, (), rows=count)
+    print_result(
+        found, data=lambda all_: {**_data(all_), **published.data}, show=print_audit, json=json
+    )
+    if not json:
+        published.show_lines()
+    return gravest((found.exit_code, published.exit_code))
 
 
 def _columns(text: str) -> list[str]:

@@ -35,6 +35,15 @@ Accept = Annotated[
     tuple[Literal["gap", "topic", "rules"], ...],
     Parameter(help="A decision that a run with exit code 4 asked for: gap, topic or rules."),
 ]
+OfPublishing = Literal["gap", "ledger", "tail", "target"]
+AcceptFound = Annotated[
+    tuple[OfPublishing, ...],
+    Parameter(help="A decision that a start with exit code 4 asked for."),
+]
+AcceptAny = Annotated[
+    tuple[Literal["gap", "topic", "rules", "ledger", "tail", "target"], ...],
+    Parameter(help="A decision that a run, or a publication's start, with exit code 4 asked for."),
+]
 Directory = Annotated[
     Path | None,
     Parameter(help="Folder of the broker's data and log; default: the broker of this folder."),

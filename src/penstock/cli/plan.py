@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from shlex import join
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from rich.padding import Padding
 from rich.text import Text
 
+from penstock.cli import publications
 from penstock.cli.output import fields_of, pasteable, print_json, result_console
-from penstock.cli.parameters import SPEC, Accept, Json, Spec, Takeover
+from penstock.cli.parameters import SPEC, AcceptAny, Json, OfPublishing, Spec, Takeover
 from penstock.cli.record_text import shown_bytes
-from penstock.cli.specs import load_spec
+from penstock.cli.specs import lands, load_spec
 from penstock.cli.waiting import waits_shown
+from penstock.core.errors import gravest
 from penstock.observe.formatting import age_text, count_text, number_of, one_line, size_text
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.app.inspect.plan.forecast import Adoption, Plan, Sampled, TablePlan
     from penstock.core.errors import PenstockError
 
+OF_PUBLISHING = frozenset(get_args(OfPublishing))
 COLUMNS_SHOWN_MAX = 40
 COLUMN_NAME_CELLS = 30
 PARTITIONS_SHOWN_MAX = 12
@@ -48,7 +51,7 @@ def plan(
     *,
     exit_code: bool = False,
     takeover: Takeover = False,
-    accept: Accept = (),
+    accept: AcceptAny = (),
     json: Json = False,
 ) -> int:
     """Show what a run would do, and why: tables, columns, offsets, backlog. Writes nothing.
@@ -66,20 +69,37 @@ def plan(
         else would stop a run keeps the run's exit code.
     """
     from penstock.app.inspect.plan.plan import plan as make_plan
+    from penstock.landing.settings import Consent
 
+    published = publications.planned(
+        spec, accept=[each for each in accept if each in OF_PUBLISHING], exit_code=exit_code
+    )
+    if not lands(spec):
+        return published.show(json=json)
     pipeline = load_spec(spec)
+    consents: list[Consent] = [each for each in get_args(Consent) if each in accept]
     with waits_shown(as_json=json) as observer:
-        found = make_plan(pipeline, accept=frozenset(accept), takeover=takeover, observer=observer)
+        found = make_plan(
+            pipeline, accept=frozenset(consents), takeover=takeover, observer=observer
+        )
     code = (found.problem_code or found.change) if exit_code else found.exit_code
+    code = _graver(code, published.exit_code)
     if json:
-        print_json(_data(found))
+        print_json({**_data(found), **published.data})
         return code
-    consents = [word for each in accept for word in ("--accept", each)]
-    run = pasteable(join(["penstock", "run", *(["--takeover"] if takeover else []), *consents]))
+    words = [word for each in consents for word in ("--accept", each)]
+    run = pasteable(join(["penstock", "run", *(["--takeover"] if takeover else []), *words]))
     console = result_console()
     for line in plan_lines(found, run):
         console.print(line, soft_wrap=isinstance(line, Text))  # a command is pasted whole
+    published.show_lines()
     return code
+
+
+def _graver(code: int, other: int) -> int:
+    """Return the exit code of two plans: a problem's before a change's."""
+    problems = [each for each in (code, other) if each not in OUTCOMES]
+    return gravest(problems) or max(code, other)
 
 
 def _data(found: Plan) -> dict[str, Any]:

@@ -6,12 +6,12 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from penstock.cli.output import print_json, print_line, show_error
-from penstock.cli.parameters import SPEC, Json, Spec, Takeover
+from penstock.cli.parameters import SPEC, AcceptFound, Json, Spec, Takeover
 from penstock.cli.run import Voice, signals
 from penstock.cli.specs import load_publications
 from penstock.observe.formatting import number_of
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from penstock.app.publish import PublishResult
     from penstock.observe.log import LogLines
     from penstock.publishing.publisher import Until
-
-AcceptFound = Annotated[
-    tuple[Literal["gap", "ledger", "tail", "target"], ...],
-    Parameter(help="A decision that a start with exit code 4 asked for."),
-]
 
 
 def publish(

@@ -57,6 +57,20 @@ def load_spec(path: Path) -> Pipeline:
     return loaded.pipeline
 
 
+def lands(path: Path) -> bool:
+    """Return whether a spec lands anything; a broken one is taken to, so that it is reported."""
+    from penstock.spec.load import blocks_of
+
+    return "publish" not in (found := blocks_of(path)) or "tables" in found
+
+
+def publishes(path: Path) -> bool:
+    """Return whether a spec has publications."""
+    from penstock.spec.load import blocks_of
+
+    return "publish" in blocks_of(path)
+
+
 def load_publications(path: Path) -> Publications:
     """Load the publishing part of a spec; from here on, hints name it. Raises SpecError."""
     from penstock.spec.load import load_publications as load

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from penstock.cli import publications
 from penstock.cli.output import fields_of, pasteable, print_json, result_console
 from penstock.cli.parameters import SPEC, Json, Spec
-from penstock.cli.specs import load_spec
+from penstock.cli.specs import lands, load_spec
 from penstock.cli.waiting import waits_shown
-from penstock.core.errors import UnavailableError
+from penstock.core.errors import UnavailableError, gravest
 from penstock.observe.formatting import one_line
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ def status(
     from penstock.app.assembly.process import SystemClock
     from penstock.app.inspect.status import status as read
 
+    published = publications.standing(spec)
+    if not lands(spec):
+        return published.show(json=json)
     pipeline, clock = load_spec(spec), SystemClock()
     if watch:
         with suppress(KeyboardInterrupt):
@@ -57,10 +61,11 @@ def status(
     with waits_shown(as_json=json) as observer:
         found = read(pipeline, clock, observer)
     if json:
-        print_json(_data(found))
+        print_json({**_data(found), **published.data})
     else:
         result_console().print(_drawn(found, clock))
-    return found.exit_code
+        published.show_lines()
+    return gravest((found.exit_code, published.exit_code))
 
 
 def keep_showing(pipeline: Pipeline, clock: Clock, *, as_json: bool) -> None:

@@ -6,9 +6,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from penstock.cli import publications
 from penstock.cli.output import print_json, print_line, show_error
 from penstock.cli.parameters import SPEC, Json, Spec
-from penstock.cli.specs import load_spec
+from penstock.cli.specs import lands, load_spec
 from penstock.cli.waiting import waits_shown
 from penstock.core.errors import PenstockError, gravest
 
@@ -33,16 +34,19 @@ def validate(
     """
     from penstock.app.inspect.validate import check
 
+    published = publications.checked(spec, offline=offline)
+    if not lands(spec):
+        return published.show(json=json)
     pipeline = load_spec(spec)
     problems: list[PenstockError] = []
     tables: dict[str, str] = {}
     if not offline:
         with waits_shown(as_json=json) as observer:
             problems, tables = check(pipeline, observer=observer)
-    code = gravest(problem.exit_code for problem in problems)
+    code = gravest((published.exit_code, *(problem.exit_code for problem in problems)))
     if json:
         data = {"pipeline": pipeline.name, "exit_code": code}
-        print_json({**data, "problems": problems, "tables": tables})
+        print_json({**data, "problems": problems, "tables": tables, **published.data})
         return code
     for problem in problems:
         show_error(problem, as_json=False)
@@ -50,6 +54,7 @@ def validate(
         print_line(f"{table}: {state}")
     if not problems:
         print_line(f"{spec}: pipeline {pipeline.name} is valid")
+    published.show_lines()
     return code
 
 

@@ -11,13 +11,12 @@ Source: KIP-98, KIP-890; docs/design/0274.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.core.offsets import TopicPartition
 from penstock.core.receipts import Batches
-from penstock.core.resuming import Tail
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -135,6 +134,9 @@ class Ledger(Protocol):
         Raises InvalidError (P204, P800).
         """
 
+    def exists(self) -> bool:
+        """Return whether the topic is there. Raises UnavailableError (P280)."""
+
     def look(self) -> Look:
         """Read from the beginning up to the high watermark of now, whoever's transactions are open.
 
@@ -175,14 +177,26 @@ class Sender(Protocol):
         """Let go of connections."""
 
 
-class Tails(Protocol):
-    """Looks at what is behind the receipts of a publication; on the driver."""
+@dataclass(frozen=True, slots=True)
+class BatchHead:
+    """A committed batch of a transaction, without its records; offsets are inclusive."""
 
-    def behind(self, places: Mapping[TopicPartition, int], producers: Collection[int]) -> Tail:
-        """Count the committed batches of producers from an offset of each partition on.
+    term: Term
+    first: int
+    last: int
+    records: int
+    crc: int | None
+    size_bytes: int
 
-        Read up to the high watermarks of now. Raises InvalidError (P204, P205), UnavailableError
-        (P280).
+
+class Heads(Protocol):
+    """Reads the heads of batches in the topics that are written; on the driver."""
+
+    def committed(self, at: TopicPartition, begin: int) -> Iterator[BatchHead]:
+        """Yield the committed batches of transactions from an offset on, up to the high watermark.
+
+        In the order of their markers, whoever's transactions are open. Raises InvalidError (P204,
+        P205), UnavailableError (P280).
         """
 
     def close(self) -> None:
@@ -195,9 +209,9 @@ class Producers:
 
     terms: Terms
     ledger: Ledger
-    tails: Tails
+    heads: Heads
 
     def close(self) -> None:
         """Let go of connections; what is open stays open."""
-        for each in (self.terms, self.ledger, self.tails):
+        for each in (self.terms, self.ledger, self.heads):
             each.close()

@@ -109,7 +109,7 @@ def publish_epoch(
     Raises what the engine raises.
     """
     environment = run.environment
-    targets = environment.targets.partitions()
+    targets = environment.ports.targets.partitions()
     deliveries = plan_deliveries(stretches, targets, run.publication)
     jobs = pack_jobs(deliveries, max(environment.engine.capacity(), 1), run, state)
     environment.observer.passed(CrashPoint.SEND_BEFORE)
@@ -118,7 +118,7 @@ def publish_epoch(
     found = add_up(deliveries, results)
     if isinstance(found, InDoubt):
         return found
-    if {each.into for each in deliveries} - {*environment.targets.partitions()}:
+    if {each.into for each in deliveries} - {*environment.ports.targets.partitions()}:
         return InDoubt(f"the topic {run.publication.into} was created again")
     if not found.moves:
         return None

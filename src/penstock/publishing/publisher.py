@@ -108,7 +108,7 @@ class Publisher:
             return True
         run = Run(self.publication, self.environment, self._claim)
         self._claim.check()
-        source, clock = self.environment.source, self.environment.clock
+        source, clock = self.environment.ports.source, self.environment.clock
         ends = self._fixed or source.ends()
         waiting = source.count(self._state.stands, ends)
         if not waiting and self._fixed is not None:
@@ -123,15 +123,15 @@ class Publisher:
 
     def _begin(self) -> None:
         publication, environment = self.publication, self.environment
-        environment.producers.terms.check()
-        environment.producers.ledger.prepare()
+        environment.ports.producers.terms.check()
+        environment.ports.producers.ledger.prepare()
         claim = PipelineClaim(claim_context(publication, environment))
-        seen = claims_in(read_record(publication.name, environment.producers.ledger.look()))
+        seen = claims_in(read_record(publication.name, environment.ports.producers.ledger.look()))
         claim.acquire([replace(each, owner="") for each in seen], takeover=self.takeover)
         self._claim = claim
         self._state = start(Run(publication, environment, claim))
         self.error, self._doubts = None, 0
-        ends = environment.source.ends()
+        ends = environment.ports.source.ends()
         if self.until != "stopped" and self._fixed is None:
             self._fixed = ends
         self._began = environment.clock.monotonic() - publication.interval_seconds
@@ -141,7 +141,7 @@ class Publisher:
                 publication.into,
                 claim.claim.generation,
                 self._state.ledger.epoch,
-                environment.source.count(self._state.stands, ends),
+                environment.ports.source.count(self._state.stands, ends),
             )
         )
 
@@ -176,7 +176,7 @@ class Publisher:
                 receipt.published,
                 len(receipt.targets),
                 seconds,
-                self.environment.source.count(found.state.stands, ends),
+                self.environment.ports.source.count(found.state.stands, ends),
             )
         )
 
@@ -203,7 +203,7 @@ class Publisher:
         """Abort what may be open, so that no reader waits for it until its time is over."""
         if self._state is not None:
             with suppress(PenstockError):
-                self.environment.producers.terms.renew(
+                self.environment.ports.producers.terms.renew(
                     self.publication.transactional_id, self._state.term
                 )
 

@@ -56,12 +56,19 @@ class Publication:
 
 
 @dataclass(frozen=True, slots=True)
-class PublishingEnvironment:
-    """The outside of one publication, as ports; `targets` lists the topics that are written."""
+class PublicationPorts:
+    """What a publication reads and writes; `targets` lists the topics that are written."""
 
     source: Source
     targets: Log
     producers: Producers
+
+
+@dataclass(frozen=True, slots=True)
+class PublishingEnvironment:
+    """The outside of one publication that runs, as ports."""
+
+    ports: PublicationPorts
     store: PendingStore
     engine: Engine
     observer: Observer
@@ -74,7 +81,8 @@ class PublishingEnvironment:
     @property
     def transactions(self) -> TransactionContext:
         """Return what ending a transaction needs."""
-        return TransactionContext(self.producers.terms, self.producers.ledger, self.observer)
+        producers = self.ports.producers
+        return TransactionContext(producers.terms, producers.ledger, self.observer)
 
 
 def claim_context(publication: Publication, environment: PublishingEnvironment) -> ClaimContext:

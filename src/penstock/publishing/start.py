@@ -30,6 +30,7 @@ from penstock.core.offsets import TopicPartition
 from penstock.core.positions import OffsetKey, Position, SourcePartition
 from penstock.core.receipts import LedgerRecord, PublishedTotals, TasksRecord, counted
 from penstock.core.resuming import (
+    TAIL_BYTES_MAX,
     FoundOfTask,
     Resume,
     Stopped,
@@ -40,7 +41,11 @@ from penstock.core.resuming import (
 from penstock.ownership.claim import PipelineClaim
 from penstock.ports.producers import Refused, Remembered, Term
 from penstock.publishing.record import PublicationRecord, entries_of, read_record, receipts_of
-from penstock.publishing.settings import Publication, PublishingEnvironment
+from penstock.publishing.settings import (
+    Publication,
+    PublicationPorts,
+    PublishingEnvironment,
+)
 
 STARTS_MAX = 5
 """How often a start begins from the top before it gives up: another run may do the same."""
@@ -72,7 +77,7 @@ class Run:
 
     def look(self) -> PublicationRecord:
         """Read what the offsets topic says."""
-        return read_record(self.publication.name, self.environment.producers.ledger.look())
+        return read_record(self.publication.name, self.environment.ports.producers.ledger.look())
 
 
 def claims_in(record: PublicationRecord) -> list[Claim]:
@@ -109,7 +114,7 @@ def renew_and_look(run: Run, state: PublicationState) -> PublicationState:
     Raises what `start` raises.
     """
     environment, id_ = run.environment, run.publication.transactional_id
-    term = environment.producers.terms.renew(id_, state.term)
+    term = environment.ports.producers.terms.renew(id_, state.term)
     if isinstance(term, Refused):
         _require_ours(run, run.look())
         return start(run)
@@ -136,11 +141,11 @@ class _Found:
 def _fence_and_look(run: Run) -> _Found | None:
     """Take the id and decide on what is there; None where a rival's transaction is open."""
     environment, id_ = run.environment, run.publication.transactional_id
-    remembered = environment.producers.terms.remembered(id_)
-    term = environment.producers.terms.take(id_)
+    remembered = environment.ports.producers.terms.remembered(id_)
+    term = environment.ports.producers.terms.take(id_)
     record = run.look()
     if record.undecided:
-        now = environment.producers.terms.remembered(id_)
+        now = environment.ports.producers.terms.remembered(id_)
         if now is None or now.term != term:
             return None
         raise DecisionNeededError(
@@ -150,29 +155,44 @@ def _fence_and_look(run: Run) -> _Found | None:
             hint=f"find it, and end it:  penstock transactions --topic"
             f" {run.publication.offsets_topic}",
         )
-    found = _found_of(run, record, remembered)
-    decision = _decided(run, found)
-    if decision is Resume.READ_TAIL:
-        found = replace(found, tail=_tail(run, record, remembered))
-        decision = _decided(run, found)
-    if isinstance(decision, Stopped):
-        raise stopped(run.publication, decision)
+    decision = decided(run.publication, environment.ports, run.generation, record, remembered)
     return _Found(term, record, decision)
 
 
-def _decided(run: Run, found: FoundOfTask) -> Resume | Stopped:
-    return resume(
-        found,
-        group=run.publication.group,
-        generation=run.generation,
-        accepted=run.publication.accept,
-    )
+def decided(
+    publication: Publication,
+    ports: PublicationPorts,
+    generation: Generation,
+    record: PublicationRecord,
+    remembered: Remembered | None,
+) -> Resume:
+    """Decide whether a publication goes on from its record, or begins.
+
+    Raises what `start` raises where it does neither.
+    """
+
+    def decide(found: FoundOfTask) -> Resume | Stopped:
+        return resume(
+            found, group=publication.group, generation=generation, accepted=publication.accept
+        )
+
+    found = _found_of(publication, ports, record, remembered)
+    decision = decide(found)
+    if decision is Resume.READ_TAIL:
+        decision = decide(replace(found, tail=_tail(publication, ports, record, remembered)))
+    if isinstance(decision, Stopped):
+        raise stopped(publication, decision)
+    return decision
 
 
-def _found_of(run: Run, record: PublicationRecord, remembered: Remembered | None) -> FoundOfTask:
-    environment = run.environment
-    targets = environment.targets.partitions()
-    ends = {at: int(each.high) for at, each in environment.targets.bounds(targets).items()}
+def _found_of(
+    publication: Publication,
+    ports: PublicationPorts,
+    record: PublicationRecord,
+    remembered: Remembered | None,
+) -> FoundOfTask:
+    targets = ports.targets.partitions()
+    ends = {at: int(each.high) for at, each in ports.targets.bounds(targets).items()}
     ledger, term = record.ledger, remembered.term if remembered else None
     following = (ledger.producer_id, ledger.producer_epoch + 1) if ledger else None
     return FoundOfTask(
@@ -184,7 +204,7 @@ def _found_of(run: Run, record: PublicationRecord, remembered: Remembered | None
         remembered=(term.producer_id, term.epoch) if term else None,
         following=following,
         witness=_witness(remembered) if ledger is None else "",
-        source="" if run.publication.accept_gap else environment.source.fault(record.stands),
+        source="" if publication.accept_gap else ports.source.fault(record.stands),
     )
 
 
@@ -195,17 +215,30 @@ def _witness(remembered: Remembered | None) -> str:
     return ""
 
 
-def _tail(run: Run, record: PublicationRecord, remembered: Remembered | None) -> Tail:
-    """Read what is behind the receipts of the partitions that are written."""
-    environment, ledger = run.environment, record.ledger
+def _tail(
+    publication: Publication,
+    ports: PublicationPorts,
+    record: PublicationRecord,
+    remembered: Remembered | None,
+) -> Tail:
+    """Count what our producers committed behind the receipts, in the partitions that we write."""
+    ledger = record.ledger
     assert ledger is not None, "a tail is behind the receipts of a ledger"
-    entries = environment.producers.ledger.look().entries
     written: dict[TopicPartition, int] = {}
-    for receipt in receipts_of(run.publication.name, entries, ledger):
+    entries = ports.producers.ledger.look().entries
+    for receipt in receipts_of(publication.name, entries, ledger):
         written |= {at: batches.last + 1 for at, batches in receipt.targets.items()}
-    places = {at: written.get(at, 0) for at in environment.targets.partitions()}
     producers = {ledger.producer_id, *([remembered.term.producer_id] if remembered else ())}
-    return environment.producers.tails.behind(places, producers)
+    largest = ours = 0
+    for at in ports.targets.partitions():
+        size = 0
+        for head in ports.producers.heads.committed(at, written.get(at, 0)):
+            size += head.size_bytes
+            ours += head.term.producer_id in producers
+            if size > TAIL_BYTES_MAX:
+                break
+        largest = max(largest, size)
+    return Tail(largest, ours)
 
 
 def _begin(run: Run, found: _Found) -> PublicationState | None:
@@ -213,9 +246,9 @@ def _begin(run: Run, found: _Found) -> PublicationState | None:
     publication, environment, record = run.publication, run.environment, found.record
     stands = dict(record.stands)
     if publication.accept_gap:
-        stands |= environment.source.readable(stands)
+        stands |= environment.ports.source.readable(stands)
     if found.decision is Resume.BEGIN:
-        stands = {**environment.source.starts(publication.start), **stands}
+        stands = {**environment.ports.source.starts(publication.start), **stands}
     moved = {at: to for at, to in stands.items() if record.stands.get(at) != to}
     claim = TasksRecord(
         count=1,

@@ -124,6 +124,15 @@ def read(
     raise _refused(problems, reading)
 
 
+def blocks_of(path: Path | str) -> frozenset[str]:
+    """Return the names of a spec's blocks; none of what cannot be read as a spec at all."""
+    try:
+        data = _Reading(_decoded(_content(Path(path)), str(path)), str(path)).document.data
+    except SpecError:
+        return frozenset()
+    return frozenset(map(str, data)) if isinstance(data, dict) else frozenset()
+
+
 def load_publications(path: Path | str) -> Publications:
     """Read the publishing part of a spec's file. Raises SpecError, also where there is none."""
     return read_publications(

@@ -14,11 +14,10 @@ from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
 from penstock.core.resuming import Accepted
 from penstock.ports.connectors import LogConnector
 from penstock.ports.log import Log
-from penstock.ports.producers import Producers
 from penstock.ports.runtime import Engine, Observer
 from penstock.ports.sources import EpochLimit
 from penstock.ports.store import PendingStore
-from penstock.publishing.settings import Publication, PublishingEnvironment
+from penstock.publishing.settings import Publication, PublicationPorts, PublishingEnvironment
 from penstock.publishing.topic_source import TopicSource
 from penstock.spec.publications import Publications
 from penstock.spec.secrets import ProcessSecrets
@@ -57,29 +56,18 @@ def publication_of(
     )
 
 
-def open_source(publication: Publication, stack: ExitStack) -> TopicSource:
-    """Open what a publication reads; `stack` closes it again."""
-    log = _open_log(publication.source)
-    (topic,) = publication.source["topics"]
-    return stack.enter_context(closing(TopicSource(log, topic)))
-
-
-def open_targets(publication: Publication, stack: ExitStack) -> Log:
-    """Open the listing of the topics that a publication writes; `stack` closes it again."""
-    return stack.enter_context(closing(_open_log(publication.target)))
-
-
-def open_producers(publication: Publication, stack: ExitStack) -> Producers:
-    """Open what is written and fenced; `stack` closes it again."""
+def open_ports(publication: Publication, stack: ExitStack) -> PublicationPorts:
+    """Open what a publication reads and writes; `stack` closes it again."""
     opening = connector_of(LogConnector, LOG).open_producers
     assert opening is not None, "the connector for Kafka has it"
-    opened = opening(
-        publication.target,
-        ProcessSecrets(),
-        publication.offsets_topic,
-        round(publication.timeout_seconds * 1000),
+    timeout_ms = round(publication.timeout_seconds * 1000)
+    producers = opening(publication.target, ProcessSecrets(), publication.offsets_topic, timeout_ms)
+    (topic,) = publication.source["topics"]
+    return PublicationPorts(
+        stack.enter_context(closing(TopicSource(_open_log(publication.source), topic))),
+        stack.enter_context(closing(_open_log(publication.target))),
+        stack.enter_context(closing(producers)),
     )
-    return stack.enter_context(closing(opened))
 
 
 def open_publishing_store(spec: Publications, stack: ExitStack) -> PendingStore:
@@ -98,11 +86,8 @@ def open_publishing(
     observer: Observer,
 ) -> PublishingEnvironment:
     """Open everything that one publication needs; `stack` closes it again."""
-    source = open_source(publication, stack)
     return PublishingEnvironment(
-        source=source,
-        targets=open_targets(publication, stack),
-        producers=open_producers(publication, stack),
+        ports=open_ports(publication, stack),
         store=open_publishing_store(spec, stack),
         engine=engine,
         observer=observer,

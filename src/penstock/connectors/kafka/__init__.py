@@ -57,16 +57,16 @@ def open_producers(settings: Settings, secrets: Secrets, topic: str, timeout_ms:
     """
     from penstock.connectors.kafka.native.brokers import Brokers
     from penstock.connectors.kafka.settings import read_settings
+    from penstock.connectors.kafka.transactions.heads import KafkaHeads
     from penstock.connectors.kafka.transactions.leaders import Leaders
     from penstock.connectors.kafka.transactions.offsets_topic import OffsetsTopic
-    from penstock.connectors.kafka.transactions.tails import KafkaTails
     from penstock.connectors.kafka.transactions.terms import KafkaTerms
 
     read = read_settings(settings, secrets)
     return Producers(
         KafkaTerms(read, timeout_ms=timeout_ms),
         OffsetsTopic(read, topic, now_ms=lambda: time.time_ns() // 1_000_000),
-        KafkaTails(Leaders(Brokers(read), read)),
+        KafkaHeads(Leaders(Brokers(read), read)),
     )
 
 

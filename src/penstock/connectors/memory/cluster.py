@@ -29,10 +29,13 @@ class Message:
 
 @dataclass(slots=True)
 class Transaction:
-    """The outcome that all entries of one transaction share: None while it is open."""
+    """The outcome that all entries of one transaction share: None while it is open.
+
+    `term` is the producer's id and epoch; None for what was sent without a transaction.
+    """
 
     committed: bool | None
-    producer_id: int = -1
+    term: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

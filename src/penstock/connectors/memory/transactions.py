@@ -12,7 +12,7 @@ Source: KIP-98, KIP-890; docs/design/0274.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,10 +22,10 @@ from penstock.connectors.memory.cluster import MemoryCluster, Message, Partition
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
 from penstock.core.receipts import Batches
-from penstock.core.resuming import Tail
 from penstock.ports.producers import (
     FORGOTTEN,
     NO_ANSWER,
+    BatchHead,
     Entry,
     Look,
     Refused,
@@ -124,7 +124,7 @@ class MemoryCoordinator:
             if sequence != sum(count for _, count in taken):
                 return OUT_OF_ORDER, -1
             if known.transaction is None:
-                known.transaction = Transaction(None, known.term.producer_id)
+                known.transaction = Transaction(None, (known.term.producer_id, known.term.epoch))
                 known.state = ONGOING
             partition = self.cluster.partition(*place)
             taken[sequence, len(sent)] = partition.end
@@ -212,6 +212,10 @@ class MemoryLedger:
         if self._topic not in cluster.names():
             cluster.create(self._topic)
 
+    def exists(self) -> bool:
+        """Return whether the topic is there."""
+        return self._topic in self._coordinator.cluster.names()
+
     def look(self) -> Look:
         """Return what counts."""
         entries: dict[bytes, bytes | None] = {}
@@ -273,22 +277,19 @@ class MemorySender:
         """Let go of nothing."""
 
 
-class MemoryTails:
-    """Implements `ports.producers.Tails`."""
+class MemoryHeads:
+    """Implements `ports.producers.Heads`: each record is a batch."""
 
     def __init__(self, coordinator: MemoryCoordinator) -> None:
         self._coordinator = coordinator
 
-    def behind(self, places: Mapping[TopicPartition, int], producers: Collection[int]) -> Tail:
-        """Count the committed records of producers from an offset of each partition on."""
-        found = [
-            each
-            for at, begin in places.items()
-            if (partition := self._coordinator.cluster.find(at)) is not None
-            for each in partition.entries
-            if each.offset >= begin and each.readable and each.transaction.producer_id in producers
-        ]
-        return Tail(bytes_max=0, ours=len(found))
+    def committed(self, at: TopicPartition, begin: int) -> Iterator[BatchHead]:
+        """Yield the committed records of transactions from an offset on."""
+        partition = self._coordinator.cluster.find(at)
+        for each in [] if partition is None else partition.entries:
+            term = each.transaction.term
+            if each.offset >= begin and each.readable and term is not None:
+                yield BatchHead(Term(*term), each.offset, each.offset, 1, None, 1)
 
     def close(self) -> None:
         """Let go of nothing."""

@@ -25,7 +25,12 @@ from penstock.connectors.kafka.log import ANSWER_SECONDS_MAX, GONE_SECONDS_MIN, 
 from penstock.connectors.kafka.native.brokers import NO_ID, Brokers
 from penstock.connectors.kafka.native.connection import FallbackError
 from penstock.connectors.kafka.settings import KafkaSettings
-from penstock.connectors.kafka.transactions.answers import not_answered, refused, unconnected
+from penstock.connectors.kafka.transactions.answers import (
+    UNKNOWN_TOPIC,
+    not_answered,
+    refused,
+    unconnected,
+)
 from penstock.connectors.kafka.transactions.decided import Written, decide, read
 from penstock.connectors.kafka.transactions.fetching import fetched_batches
 from penstock.connectors.kafka.transactions.leaders import MOVED, PAUSE_SECONDS, Leaders
@@ -73,6 +78,14 @@ class OffsetsTopic:
                 hint=f"kafka-configs --alter --entity-type topics --entity-name '{self._topic}'"
                 f" --add-config {POLICY}={COMPACT}",
             )
+
+    def exists(self) -> bool:
+        """Return whether the topic is there."""
+        try:
+            (found,) = self._brokers.listed([self._topic])
+        except FallbackError as error:
+            raise unconnected(error, f"topic {self._topic}", self._settings) from error
+        return bool(found.error_code != UNKNOWN_TOPIC)
 
     def look(self) -> Look:
         """Read all partitions up to the high watermarks of now."""

@@ -1,0 +1,253 @@
+"""Prove from Kafka alone that a publication lost and doubled nothing. Writes nothing.
+
+1. Receipts: each begins where the one before ended, and the last where the positions are.
+2. Targets: every committed batch of our transactions is in one receipt, whose counts, offsets and
+   checksums agree with what stands there.
+3. With `rows`: the source is read again, and compared record by record with what was published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.app.assembly import publishing
+from penstock.app.assembly.connectors import connector_of
+from penstock.app.publish import rules_named
+from penstock.core.audit import Break
+from penstock.core.errors import PenstockError, gravest
+from penstock.core.offsets import Offset, OffsetRange, TopicPartition
+from penstock.core.receipt_chain import receipt_breaks
+from penstock.core.receipts import Batches, Receipt
+from penstock.ports.connectors import LogConnector
+from penstock.ports.log import RangeReader
+from penstock.ports.producers import BatchHead, Term
+from penstock.ports.sources import SourceReader, Stretch
+from penstock.publishing.epoch import plan_deliveries
+from penstock.publishing.record import read_record, receipts_of
+from penstock.publishing.settings import Publication, PublicationPorts
+from penstock.publishing.topic_source import TopicReader
+from penstock.spec.publications import Publications
+from penstock.spec.secrets import ProcessSecrets
+
+BREAK = 4
+FOREVER = float("inf")
+BREAKS_MAX = 20
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationAudit:
+    """What an audit of one publication found.
+
+    `transactions` have their receipts, of `epoch` in all; `rows` were compared one by one, None
+    where they were not asked for. `not_compared` says what could not be looked at, and why.
+    """
+
+    publication: str
+    epoch: int = 0
+    transactions: int = 0
+    batches: int = 0
+    records: int = 0
+    rows: int | None = None
+    breaks: tuple[Break, ...] = ()
+    not_compared: tuple[str, ...] = ()
+    problem: PenstockError | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """Return 4 for a break, else that of the problem."""
+        if self.breaks:
+            return BREAK
+        return self.problem.exit_code if self.problem else 0
+
+
+def audit_publications(
+    spec: Publications, names: Collection[str] = (), *, rows: bool = False
+) -> list[PublicationAudit]:
+    """Audit the named publications, or all. Raises InvalidError (P825)."""
+    found = []
+    for rule in rules_named(spec, names):
+        publication = publishing.publication_of(spec, rule)
+        with ExitStack() as stack:
+            ports = publishing.open_ports(publication, stack)
+            readers = _readers(publication, stack) if rows else None
+            found.append(audit_publication(publication, ports, readers))
+    return found
+
+
+def exit_code(found: Sequence[PublicationAudit]) -> int:
+    """Return the exit code of an audit of several publications."""
+    return gravest(each.exit_code for each in found)
+
+
+Readers = tuple[SourceReader, RangeReader]
+"""What reads the source, and what reads the target."""
+
+
+def audit_publication(
+    publication: Publication, ports: PublicationPorts, readers: Readers | None = None
+) -> PublicationAudit:
+    """Audit one publication; with readers row by row, too."""
+    name, ledger_topic = publication.name, ports.producers.ledger
+    try:
+        if not ledger_topic.exists():
+            return PublicationAudit(name, not_compared=("nothing was published yet",))
+        look = ledger_topic.look()
+        record = read_record(name, look)
+        if record.ledger is None:
+            return PublicationAudit(name, not_compared=("nothing was published yet",))
+        receipts = receipts_of(name, look.entries, record.ledger)
+        breaks = [*receipt_breaks(receipts, record.ledger, record.stands)]
+        heads = _heads(ports, receipts)
+        breaks += _breaks_of_batches(receipts, heads)
+        skipped = [*_not_there(ports, receipts)]
+        rows = None
+        if readers is not None:
+            rows, differing = _compare(publication, ports, receipts, heads, readers)
+            breaks += differing
+    except PenstockError as error:
+        return PublicationAudit(name, problem=error)
+    return PublicationAudit(
+        publication=name,
+        epoch=record.ledger.epoch,
+        transactions=len(receipts),
+        batches=sum(len(each) for each in heads.values()),
+        records=sum(each.published for each in receipts),
+        rows=rows,
+        breaks=tuple(breaks[:BREAKS_MAX]),
+        not_compared=tuple(skipped),
+    )
+
+
+Heads = Mapping[TopicPartition, Sequence[BatchHead]]
+
+
+def _heads(ports: PublicationPorts, receipts: Sequence[Receipt]) -> Heads:
+    """Read our batches in the targets, from the first receipt's on."""
+    producers = {each.producer_id for each in receipts}
+    first: dict[TopicPartition, int] = {}
+    for receipt in receipts[::-1]:
+        first |= {at: batches.first for at, batches in receipt.targets.items()}
+    there = {*ports.targets.partitions()}
+    return {
+        at: [
+            head
+            for head in ports.producers.heads.committed(at, begin)
+            if head.term.producer_id in producers
+        ]
+        for at, begin in first.items()
+        if at in there
+    }
+
+
+def _breaks_of_batches(receipts: Sequence[Receipt], heads: Heads) -> Iterator[Break]:
+    """Compare batches with the receipts of their terms."""
+    for at, found in heads.items():
+        by_term: dict[Term, list[BatchHead]] = {}
+        for head in found:
+            by_term.setdefault(head.term, []).append(head)
+        start = min((head.first for head in found), default=0)
+        for receipt in receipts:
+            term = Term(receipt.producer_id, receipt.producer_epoch)
+            own, said = by_term.pop(term, []), receipt.targets.get(at)
+            where = f"transaction {receipt.epoch}, {at}"
+            if said is None:
+                if own:
+                    yield Break("batches", where, f"{len(own)} batches are in no receipt")
+            elif own and (problem := _differs(own, said)):
+                yield Break("batches", where, problem)
+            elif not own and said.first >= start and found:
+                yield Break("lost", where, f"{said.records} records are not there")
+        for term, own in by_term.items():
+            where = f"{at}, offset {own[0].first}"
+            yield Break("batches", where, f"{len(own)} batches of the term {term} have no receipt")
+
+
+def _differs(own: Sequence[BatchHead], said: Batches) -> str:
+    records = sum(head.records for head in own)
+    if records != said.records:
+        return f"{records} records are there, the receipt says {said.records}"
+    if (own[0].first, own[-1].last) != (said.first, said.last):
+        return (
+            f"they are at {own[0].first} to {own[-1].last}, the receipt says"
+            f" {said.first} to {said.last}"
+        )
+    sums = [head.crc for head in own if head.crc is not None]
+    if said.crc_sum is not None and sums and sum(sums) != said.crc_sum:
+        return "the checksums are not those of the receipt"
+    return ""
+
+
+def _not_there(ports: PublicationPorts, receipts: Sequence[Receipt]) -> Iterator[str]:
+    """Say which targets are another topic now, or no longer begin before the first receipt."""
+    wanted: dict[TopicPartition, int] = {}
+    for receipt in receipts[::-1]:
+        wanted |= {at: batches.first for at, batches in receipt.targets.items()}
+    bounds = ports.targets.bounds(ports.targets.partitions())
+    for at, first in sorted(wanted.items()):
+        if at not in bounds:
+            yield f"{at}: the topic was created again"
+        elif bounds[at].start > first:
+            yield f"{at}: offsets {first} to {bounds[at].start} were deleted"
+
+
+def _compare(
+    publication: Publication,
+    ports: PublicationPorts,
+    receipts: Sequence[Receipt],
+    heads: Heads,
+    readers: Readers,
+) -> tuple[int, list[Break]]:
+    """Read each stretch of the receipts again, and compare it with what stands in the target."""
+    source, target = readers
+    rows, breaks = 0, []
+    for receipt in receipts:
+        term = Term(receipt.producer_id, receipt.producer_epoch)
+        for of, move in receipt.moves.items():
+            start = move.start or ports.source.starts("earliest").get(of)
+            if start is None:
+                continue
+            stretch = Stretch(of, start, move.stop, 0)
+            (delivery,) = plan_deliveries([stretch], ports.targets.partitions(), publication)
+            own = [each for each in heads.get(delivery.into, ()) if each.term == term]
+            sent = _rows(source, stretch)
+            there = [row for head in own for row in _read(target, delivery.into, head)]
+            rows += len(sent)
+            if sent != there:
+                where = f"transaction {receipt.epoch}, {delivery.into}"
+                breaks.append(Break("rows", where, _first_difference(sent, there)))
+    return rows, breaks
+
+
+def _first_difference(sent: Sequence[object], there: Sequence[object]) -> str:
+    for number, (one, other) in enumerate(zip(sent, there, strict=False)):
+        if one != other:
+            return f"record {number} of it is another than in the source"
+    return f"the source has {len(sent)} records, the target {len(there)}"
+
+
+def _rows(reader: SourceReader, stretch: Stretch) -> list[dict[str, object]]:
+    read = [each.messages for each in reader.read(stretch, deadline=FOREVER)]
+    return [row for each in read for row in each.to_pylist()]
+
+
+def _read(reader: RangeReader, at: TopicPartition, head: BatchHead) -> list[dict[str, object]]:
+    covered = OffsetRange(Offset(head.first), Offset(head.last + 1))
+    columns = ["key", "value", "timestamp", "headers"]
+    read: list[pa.RecordBatch] = [
+        each.batch.select(columns)
+        for each in reader.read(at, covered, deadline=FOREVER, headers=True)
+    ]
+    return [row for each in read for row in each.to_pylist()]
+
+
+def _readers(publication: Publication, stack: ExitStack) -> Readers:
+    secrets = ProcessSecrets()
+    opening = connector_of(LogConnector, publication.source["connector"]).open_reader
+    source, target = opening(publication.source, secrets), opening(publication.target, secrets)
+    stack.callback(source.close)
+    stack.callback(target.close)
+    return TopicReader(source), target

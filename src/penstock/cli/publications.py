@@ -1,0 +1,163 @@
+"""What `plan`, `status`, `audit` and `validate` say of the publications of a spec.
+
+A spec may land, publish, or both: of both, the commands say first what they say of tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from penstock.cli.output import fields_of, pasteable, print_json, print_line, show_error
+from penstock.cli.specs import load_publications, publishes
+from penstock.core.errors import PenstockError, gravest
+from penstock.observe.formatting import number_of, one_line
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.app.inspect.publication_audit import PublicationAudit
+    from penstock.app.inspect.publications import PublicationView
+
+CHANGES = 10
+"""What `plan --exit-code` ends with where a run would do something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is said of publications: as data, as lines and errors, and as an exit code."""
+
+    data: dict[str, Any] = field(default_factory=dict)
+    lines: Sequence[str | PenstockError] = ()
+    exit_code: int = 0
+
+    def show(self, *, json: bool) -> int:
+        """Print it alone; return its exit code."""
+        if json:
+            print_json({"exit_code": self.exit_code, **self.data})
+        else:
+            self.show_lines()
+        return self.exit_code
+
+    def show_lines(self) -> None:
+        """Print it for people."""
+        for line in self.lines:
+            if isinstance(line, PenstockError):
+                show_error(line, as_json=False)
+            else:
+                print_line(line)
+
+
+def planned(spec: Path, *, accept: Sequence[str] = (), exit_code: bool = False) -> Report:
+    """Say what `penstock publish` would do; nothing of a spec without publications."""
+    views = _views(spec, accept)
+    lines = [line for each in views for line in _plan_lines(each)]
+    works = [each for each in views if each.problem is None and (each.backlog or each.begins)]
+    if works:
+        lines.append(pasteable("a run would do this:  penstock publish"))
+    code = _code_of(views) or (CHANGES if exit_code and works else 0)
+    return Report(_data(views), lines, code)
+
+
+def standing(spec: Path) -> Report:
+    """Say where publications stand; nothing of a spec without publications."""
+    views = _views(spec)
+    lines = [line for each in views for line in _status_lines(each)]
+    return Report(_data(views), lines, _code_of(views))
+
+
+def checked(spec: Path, *, offline: bool) -> Report:
+    """Check publications and the topics that they name; nothing of a spec without any."""
+    if offline:
+        loaded = load_publications(spec) if publishes(spec) else None
+        return Report(lines=[] if loaded is None else _valid(len(loaded.publish)))
+    views = _views(spec)
+    problems = [each.problem for each in views if each.problem is not None]
+    lines = problems or _valid(len(views))
+    return Report({"publications": problems} if views else {}, lines, _code_of(views))
+
+
+def audited(spec: Path, names: Sequence[str], *, rows: bool) -> Report:
+    """Prove what publications published; nothing of a spec without publications."""
+    if not publishes(spec):
+        return Report()
+    from penstock.app.inspect.publication_audit import audit_publications
+    from penstock.app.inspect.publication_audit import exit_code as code_of
+
+    found = audit_publications(load_publications(spec), names, rows=rows)
+    lines = [line for each in found for line in _audit_lines(each)]
+    data = [{**fields_of(each), "exit_code": each.exit_code} for each in found]
+    return Report({"publications": data}, lines, code_of(found))
+
+
+def _views(spec: Path, accept: Sequence[str] = ()) -> list[PublicationView]:
+    if not publishes(spec):
+        return []
+    from penstock.app.inspect.publications import view_publications
+
+    return view_publications(load_publications(spec), accept=accept)
+
+
+def _data(views: Sequence[PublicationView]) -> dict[str, Any]:
+    return {"publications": [fields_of(each) for each in views]} if views else {}
+
+
+def _code_of(views: Sequence[PublicationView]) -> int:
+    return gravest(each.problem.exit_code for each in views if each.problem is not None)
+
+
+def _valid(count: int) -> list[str | PenstockError]:
+    return [f"{number_of(count, 'publication')}: valid"] if count else []
+
+
+def _title(each: PublicationView) -> str:
+    return f"publication {each.publication}  {each.source} → {each.into}"
+
+
+def _plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
+    yield _title(each)
+    if each.problem is not None:
+        yield each.problem
+        return
+    begins = "begins" if each.begins else f"goes on after transaction {each.epoch}"
+    yield f"  {begins}, as {each.transactional_id}; positions in {each.offsets_topic}"
+    for move in each.moves:
+        start = "its first record" if move.start is None else one_line(move.start)
+        yield f"  {one_line(move.of)} from {start} to {one_line(move.stop)}"
+    if each.backlog:
+        transactions = number_of(each.transactions, "transaction")
+        yield f"  backlog: {number_of(each.backlog, 'record')}, in {transactions}"
+    else:
+        yield "  nothing to publish"
+
+
+def _status_lines(each: PublicationView) -> Iterator[str | PenstockError]:
+    yield _title(each)
+    if each.problem is not None:
+        yield each.problem
+    published, epochs = number_of(each.published, "record"), number_of(each.epoch, "transaction")
+    yield f"  published: {published}, after {epochs}"
+    if each.backlog is not None:
+        yield f"  lag: {number_of(each.backlog, 'record')}"
+    if each.owner:
+        yield f"  last run: {each.owner}"
+
+
+def _audit_lines(each: PublicationAudit) -> Iterator[str | PenstockError]:
+    yield f"publication {each.publication}"
+    if each.problem is not None:
+        yield each.problem
+        return
+    receipts = number_of(each.transactions, "transaction")
+    kept = "" if each.transactions == each.epoch else f", the newest of {each.epoch:,}"
+    yield f"  receipts of {receipts}{kept}: {number_of(each.records, 'record')}"
+    batches = "1 batch" if each.batches == 1 else f"{each.batches:,} batches"
+    yield f"  in the target: {batches}"
+    if each.rows is not None:
+        yield f"  compared with the source: {number_of(each.rows, 'record')}"
+    yield from (f"  not compared: {reason}" for reason in each.not_compared)
+    yield from (f"  BROKEN {one.kind}: {one.where}: {one.message}" for one in each.breaks)
+    if not each.breaks:
+        rows = "" if each.rows is None else ", each record as in the source"
+        yield f"  ok: chain gapless, every batch in one receipt{rows}"

@@ -14,6 +14,9 @@ from penstock.core.errors import InvalidError, gravest
 from penstock.observe.formatting import number_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from penstock.app.inspect.audit import Audit, ChainAudit, TableAudit
     from penstock.app.inspect.keys_audit import KeysAudits
     from penstock.app.inspect.metadata_audit import ValuesAudit, ValuesAudits
@@ -63,10 +66,6 @@ def audit(
         Count the rows of each key instead: these columns, as id,region, or "rules" for the keys of
         the rules. Exits with 4 where a key has several rows. Takes any table of a catalog.
     """
-    from penstock.app.inspect.audit import audit as prove
-    from penstock.app.inspect.keys_audit import audit_keys
-    from penstock.app.inspect.metadata_audit import audit_values
-
     progressed = (lambda _: None) if json else say
     if count + values + (keys is not None) > 1:
         raise InvalidError(
@@ -75,14 +74,43 @@ def audit(
             hint="run them one after the other",
         )
     if keys is not None:
-        named = () if keys == RULES else _columns(keys)
-        seen = audit_keys(load_spec(spec), tables=tables, keys=named, progressed=progressed)
-        print_result(seen, data=_keys_data, show=_print_keys, json=json)
-        return seen.exit_code
+        return _audit_keys(spec, tables, keys, progressed, json=json)
     if values:
-        compared = audit_values(load_spec(spec), tables=tables, progressed=progressed)
-        print_result(compared, data=_values_data, show=_print_values, json=json)
-        return compared.exit_code
+        return _audit_values(spec, tables, progressed, json=json)
+    return _audit_rows(spec, tables, progressed, count=count, json=json)
+
+
+def _audit_keys(
+    spec: Path, tables: tuple[str, ...], keys: str, progressed: Callable[[str], None], *, json: bool
+) -> int:
+    from penstock.app.inspect.keys_audit import audit_keys
+
+    named = () if keys == RULES else _columns(keys)
+    seen = audit_keys(load_spec(spec), tables=tables, keys=named, progressed=progressed)
+    print_result(seen, data=_keys_data, show=_print_keys, json=json)
+    return seen.exit_code
+
+
+def _audit_values(
+    spec: Path, tables: tuple[str, ...], progressed: Callable[[str], None], *, json: bool
+) -> int:
+    from penstock.app.inspect.metadata_audit import audit_values
+
+    compared = audit_values(load_spec(spec), tables=tables, progressed=progressed)
+    print_result(compared, data=_values_data, show=_print_values, json=json)
+    return compared.exit_code
+
+
+def _audit_rows(
+    spec: Path,
+    tables: tuple[str, ...],
+    progressed: Callable[[str], None],
+    *,
+    count: bool,
+    json: bool,
+) -> int:
+    from penstock.app.inspect.audit import audit as prove
+
     if not lands(spec):
         return publications.audited(spec, tables, rows=count).show(json=json)
     found = prove(load_spec(spec), tables=tables, rows=count, progressed=progressed)

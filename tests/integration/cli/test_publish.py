@@ -1,0 +1,177 @@
+"""Mirrors of real topics: killed anywhere, read by librdkafka, proved by the audit."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+import yaml
+from confluent_kafka import Consumer, TopicPartition
+from tests.processes.broker import Cluster
+from tests.processes.process import KILLED, Finished
+from tests.servers.warm import warm_penstock
+
+from penstock.testing.sent import Sent
+
+NUMBERS = itertools.count()
+PARTITIONS = 2
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+class Mirror:
+    """A spec of one publication, and its topics."""
+
+    def __init__(self, cluster: Cluster, directory: Path) -> None:
+        self.cluster, self.number = cluster, next(NUMBERS)
+        self.source, self.into = f"mirror{self.number}.from", f"mirror{self.number}.into"
+        for topic in (self.source, self.into):
+            cluster.create(topic, PARTITIONS)
+        rule = {"name": f"m{self.number}", "from": {"topic": self.source}, "into": self.into}
+        self.spec = {
+            "name": "shop",
+            "kafka": {"brokers": cluster.bootstrap},
+            "publish": [{**rule, "transaction": {"interval": "100ms", "or_records": 60}}],
+            "spark": {"master": "inline"},
+        }
+        self.directory = directory
+
+    def call(self, command: str, *words: str, **environment: str) -> Finished:
+        """Run a command on the spec."""
+        path = self.directory / "penstock.yaml"
+        path.write_text(yaml.safe_dump(self.spec))
+        named = ["--spec", path] if command in ("publish", "audit") else [path]
+        return warm_penstock(
+            command, *named, *words, environment=environment, directory=self.directory
+        )
+
+    def send(self, count: int) -> None:
+        """Send records of all kinds."""
+        for partition in range(PARTITIONS):
+            kinds = itertools.cycle(KINDS)
+            self.cluster.send(self.source, partition, [next(kinds) for _ in range(count)])
+
+    def offsets(self, topic: str) -> dict[bytes, bytes]:
+        """Read the last value of each key of an offsets topic."""
+        read = self.read(topic, partitions=1)[0]
+        return {key: value for key, value, *_ in read}
+
+    def read(
+        self, topic: str, *, partitions: int = PARTITIONS
+    ) -> dict[int, list[tuple[object, ...]]]:
+        """Read the committed records of a topic with librdkafka, which checks checksums."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.cluster.bootstrap,
+                "group.id": topic,
+                "isolation.level": "read_committed",
+                "check.crcs": True,
+                "enable.partition.eof": True,
+            }
+        )
+        found: dict[int, list[tuple[object, ...]]] = {n: [] for n in range(partitions)}
+        consumer.assign([TopicPartition(topic, number, 0) for number in found])
+        ended = set()
+        while len(ended) < partitions:
+            message = consumer.poll(30)
+            assert message is not None, "a partition has an end"
+            if message.error():
+                ended.add(message.partition())
+                continue
+            found[message.partition()].append(
+                (message.key(), message.value(), message.timestamp(), message.headers())
+            )
+        consumer.close()
+        return found
+
+
+KINDS = [
+    Sent(b"plain", key=b"k", timestamp_ms=1_700_000_000_000),
+    Sent(b"", key=b"", timestamp_ms=1),
+    Sent(None, key=b"gone", timestamp_ms=2),
+    Sent(b"no key", timestamp_ms=3),
+    Sent(b"x" * 70_000, key=b"large", timestamp_ms=4),
+    Sent(b"h", headers=(("a", b"1"), ("a", None), ("b", b"")), timestamp_ms=5),
+]
+
+
+@pytest.fixture
+def mirror(cluster: Cluster, tmp_path: Path) -> Mirror:
+    return Mirror(cluster, tmp_path)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_librdkafka_reads_in_the_mirror_what_is_in_the_topic(mirror, codec):
+    mirror.spec["publish"][0]["compression"] = codec
+    mirror.send(50)
+    done = mirror.call("publish", "--until-caught-up", "--json")
+
+    assert 0 == done.code, done.err
+    assert 2 * 50 == done.json["publications"][0]["rows"]
+    assert mirror.read(mirror.source) == mirror.read(mirror.into)
+
+
+POINTS = ["send.before", "send.after", "ledger.before", "ledger.after", "end.before", "end.after"]
+
+
+def test_a_mirror_that_is_killed_anywhere_has_each_record_once(mirror):
+    for point in POINTS:
+        mirror.send(40)
+        killed = mirror.call("publish", "--until-caught-up", PENSTOCK_FAULTS=f"{point}:2")
+        assert KILLED == killed.code, (point, killed.err)
+    done = mirror.call("publish", "--until-caught-up", "--takeover")
+    audit = mirror.call("audit", "--count", "--json")
+
+    assert 0 == done.code, done.err
+    assert mirror.read(mirror.source) == mirror.read(mirror.into)
+    (found,) = audit.json["publications"]
+    assert (0, [], 40 * PARTITIONS * len(POINTS)) == (
+        audit.code,
+        found["breaks"],
+        found["rows"],
+    )
+
+
+def test_an_audit_finds_a_record_that_was_doubled(mirror):
+    """By hand: the offsets topic is put back to where it was, and the start is told to go on."""
+    mirror.send(10)
+    mirror.call("publish", "--until-caught-up")
+    name = mirror.spec["publish"][0]["name"]
+    offsets = f"penstock-{name}-offsets"
+    before = mirror.offsets(offsets)
+    mirror.send(10)
+    mirror.call("publish", "--until-caught-up")
+    mirror.cluster.send(offsets, 0, [Sent(value, key=key) for key, value in before.items()])
+
+    stopped = mirror.call("publish", "--until-caught-up", "--json")
+    again = mirror.call("publish", "--until-caught-up", "--accept", "ledger")
+    audit = mirror.call("audit", "--json")
+
+    assert (4, "P810") == (stopped.code, stopped.json["publications"][0]["error"]["code"])
+    assert 0 == again.code, again.err
+    assert 4 == audit.code
+    assert "have no receipt" in audit.json["publications"][0]["breaks"][0]["message"]
+
+
+def test_plan_says_what_publish_does(mirror):
+    mirror.send(50)
+    planned = mirror.call("plan", "--json")
+    done = mirror.call("publish", "--until-caught-up", "--json")
+    status = mirror.call("status", "--json")
+
+    assert 0 == mirror.call("validate").code
+    (view,) = planned.json["publications"]
+    (ended,) = done.json["publications"]
+    assert (True, 100, 2) == (view["begins"], view["backlog"], view["transactions"])
+    assert (100, 2) == (ended["rows"], ended["transactions"])
+    (stands,) = status.json["publications"]
+    assert (2, 100, 0) == (stands["epoch"], stands["published"], stands["backlog"])
+
+
+def test_a_topic_that_is_not_there_is_named(mirror):
+    mirror.spec["publish"][0]["into"] = "nowhere"
+    planned, done = mirror.call("plan"), mirror.call("publish", "--until-caught-up")
+
+    assert (2, 2) == (planned.code, done.code)
+    assert "P205" in planned.out + planned.err
+    assert "nowhere" in done.err

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.app.publish import rules_named
+from penstock.core.errors import InvalidError
+from penstock.spec.load import blocks_of, load, load_publications
+from penstock.spec.problems import SpecError
+
+RULE = "{ name: orders, from: { topic: raw.orders }, into: orders }"
+BOTH = """
+name: shop
+kafka: { brokers: localhost:9092, topics: [orders], start: latest }
+catalogs: { delta: { type: delta, root: ./delta } }
+tables: [{ from: orders, into: delta.shop.orders }]
+quarantine: { into: delta.ops.quarantine }
+publish: [{ name: orders, from: { topic: raw.orders }, into: orders }]
+"""
+
+
+def spec(*rules: str, more: str = "") -> str:
+    return (
+        f"name: shop\nkafka: {{ brokers: localhost:9092 }}\npublish: [{', '.join(rules)}]\n{more}"
+    )
+
+
+@pytest.fixture
+def written(tmp_path: Path):
+    def write(text: str) -> Path:
+        path = tmp_path / "penstock.yaml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def problems(written, text: str) -> list[tuple[str, str]]:
+    with pytest.raises(SpecError) as found:
+        load_publications(written(text))
+    return [(each.code, ".".join(map(str, each.path))) for each in found.value.problems]
+
+
+def test_a_publication_has_its_defaults(written):
+    found = load_publications(written(spec(RULE)))
+
+    assert "penstock-orders-offsets" == found.offsets_topic(found.publish[0])
+    assert ("earliest", "lz4") == (found.publish[0].from_.start, found.publish[0].compression)
+    assert found.pending.store.endswith("/state/shop.db")
+
+
+def test_a_spec_may_land_and_publish(written):
+    path = written(BOTH)
+
+    assert "orders" == load(path).tables[0].from_
+    assert "raw.orders" == load_publications(path).publish[0].from_.topic
+    assert {"tables", "publish"} <= blocks_of(path)
+
+
+def test_names_are_given_once(written):
+    assert [("P820", "publish.1.name")] == problems(written, spec(RULE, RULE))
+
+
+def test_an_offsets_topic_is_no_target(written):
+    rule = "{ name: a, from: { topic: raw }, into: orders, offsets: orders }"
+    assert [("P821", "publish.0")] == problems(written, spec(rule))
+
+
+def test_loops_are_refused(written):
+    there = "{ name: a, from: { topic: x }, into: y }"
+    back = "{ name: b, from: { topic: y }, into: x }"
+    beside = "{ name: c, from: { topic: x }, into: z }"
+    found = problems(written, spec(there, back, beside))
+
+    assert [("P822", "publish.0.into"), ("P822", "publish.1.into")] == found
+
+
+def test_a_spec_that_lands_alone_publishes_nothing(written):
+    assert [("P823", "")] == problems(written, BOTH[: BOTH.index("publish")])
+
+
+def test_a_spec_that_publishes_alone_lands_nothing(written):
+    with pytest.raises(SpecError) as found:
+        load(written(spec(RULE)))
+
+    assert ["P824"] == [each.code for each in found.value.problems]
+
+
+@pytest.mark.parametrize("name", ["order", "x"])
+def test_a_name_that_is_no_publication(written, name):
+    with pytest.raises(InvalidError) as refused:
+        rules_named(load_publications(written(spec(RULE))), [name])
+
+    assert ("P825", "orders" in refused.value.hint) == (refused.value.code, True)
+
+
+def test_mistakes_are_named_with_their_places(written):
+    rule = "{ name: 'A b', from: { topc: x }, into: y, transaction: { interval: soon } }"
+    found = problems(written, spec(rule, more="publishing: { grp: x }"))
+
+    assert {
+        "publish.0.name",
+        "publish.0.from.topc",
+        "publish.0.from.topic",
+        "publish.0.transaction.interval",
+        "publishing.grp",
+    } == {path for _, path in found}

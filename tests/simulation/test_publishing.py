@@ -11,12 +11,14 @@ from tests.story.observer import Crash
 from tests.story.publishing import FROM, INTO, OFFSETS, PARTITIONS, PublishingWorld
 
 from penstock.connectors.memory.cluster import Message, Partition, Transaction
+from penstock.core import resuming
 from penstock.core.errors import FencedError, InvalidError, UnavailableError
 from penstock.core.offsets import Offset
 from penstock.core.positions import partition_of, position_of
 from penstock.core.resuming import Accepted
 from penstock.ports.log import Fetched
 from penstock.ports.sources import MESSAGES, Stretch
+from penstock.publishing import start
 from penstock.publishing.publisher import Publishers
 from penstock.publishing.topic_source import TopicReader
 
@@ -276,3 +278,13 @@ def test_the_trouble_of_one_publication_is_its_own(world):
     assert "P813" == first.error.code
     assert second.error is None
     assert [b"a"] == world.published(0)
+
+
+def test_a_tail_that_is_too_long_to_look_through(world, monkeypatch):
+    published_once(world)
+    world.coordinator.forget("penstock-orders-0")
+    for module in (resuming, start):
+        monkeypatch.setattr(module, "TAIL_BYTES_MAX", -1)
+
+    assert "P809" == code_of(world)
+    assert "" == code_of(world, accept=frozenset({Accepted.TAIL}))

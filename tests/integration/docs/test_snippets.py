@@ -23,13 +23,14 @@ from tests.integration.docs.snippets import (
 from tests.processes.broker import running_broker
 
 from penstock.cli import COMMANDS, application
-from penstock.spec.load import loads
+from penstock.spec.load import loads, read_publications
 
 # The pages of a story run in one folder, in order; the second text is added to each spec.
 STORIES = {
     "readme": (("README.md",), ""),
     "cases": (("docs/how-to/test-a-spec.md",), ""),
     "debezium": (("docs/tutorial/from-debezium.md",), "spark: { master: inline }\n"),
+    "mirror": (("docs/how-to/mirror-a-topic.md",), ""),
     "tutorial": (
         ("docs/tutorial/first-pipeline.md", "docs/how-to/read-the-tables.md"),
         "spark: { master: inline }\n",
@@ -88,7 +89,13 @@ def test_every_spec_is_valid(snippet: Snippet, monkeypatch, tmp_path: Path) -> N
     monkeypatch.setenv("KAFKA_PASSWORD", "secret")
     whole = snippet.text if snippet.file_name else yaml.safe_dump(fragment(snippet.text))
 
-    assert loads(whole, base=tmp_path).name
+    publishes = "tables" not in whole and "publish" in whole
+    found = (
+        read_publications(whole, base=tmp_path, name=snippet.where)
+        if publishes
+        else loads(whole, base=tmp_path)
+    )
+    assert found.name
 
 
 @pytest.mark.parametrize("snippet", of("bash"))

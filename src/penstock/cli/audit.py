@@ -178,7 +178,8 @@ def _print_table(each: TableAudit) -> None:
 
 def _rows_text(counted: RowCount) -> str:
     replaced = f"{counted.superseded:,} replaced or deleted by later ones + "
-    older = "are older than Kafka's log" if counted.keys is None else "were not compared"
+    present, past = ("is", "was") if counted.unchecked == 1 else ("are", "were")
+    older = f"{present} older than Kafka's log" if counted.keys is None else f"{past} not compared"
     unchecked = f"; {number_of(counted.unchecked, 'row')} {older}"
     return (
         f"{counted.records:,} records in Kafka = "

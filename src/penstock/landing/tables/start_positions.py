@@ -89,7 +89,9 @@ def start_positions(
     earliest, and everything at the very first start where the spec says.
 
     A topic found later waits until all of its partitions have a leader. Raises UnavailableError
-    when one has none at the very first start: where to begin must be known for sure.
+    when one has none at the very first start: where to begin must be known for sure. Raises
+    InvalidError (P125) for an offset of the spec after the end of its log: in a ledger it would
+    look like a log that was cut, whatever the spec says later.
     """
     topics = {at.topic_id for at in known}
     added = {at: Offset(0) for at in fresh if at.topic_id in topics}
@@ -119,4 +121,12 @@ def start_positions(
                 for at in fresh
                 if at.partition in offsets.get(at.topic, {})
             }
+            for at, offset in given.items():
+                if offset > bounds[at].high:
+                    raise InvalidError(
+                        f"{offset} is not a place to start: {at} ends at {bounds[at].high}",
+                        code="P125",
+                        hint="write an offset that the log has under  kafka.start , or leave the"
+                        " partition out",
+                    )
             return {at: Offset(given.get(at, bounds[at].start)) for at in fresh}

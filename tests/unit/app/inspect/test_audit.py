@@ -10,6 +10,7 @@ from tests.story.world import ORDERS, SOURCE, World
 
 from penstock.app.assembly.process import SystemClock
 from penstock.app.inspect.audit import Audit, Auditor, TableAudit
+from penstock.app.inspect.row_count import RowCount
 from penstock.cli.audit import print_audit
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.schema import Field, Kind, Struct
@@ -185,6 +186,24 @@ def test_what_a_table_has_not_read_yet_is_counted_as_waiting(capsys) -> None:
     text = shown(found, capsys)
     assert "  lag: 3 records of its topics in Kafka, which it has not read yet" in text
     assert "every record that it has read landed once" in text
+
+
+@pytest.mark.parametrize(
+    ("counted", "text"),
+    [
+        (RowCount(rows=1, unchecked=1), "1 row is older than Kafka's log"),
+        (RowCount(rows=2, unchecked=2), "2 rows are older than Kafka's log"),
+        (RowCount(rows=1, unchecked=1, keys=0), "1 row was not compared"),
+        (RowCount(rows=2, unchecked=2, keys=0), "2 rows were not compared"),
+    ],
+)
+def test_rows_that_could_not_be_checked_are_counted_in_whole_sentences(
+    counted: RowCount, text: str, capsys
+) -> None:
+    world = World(MemoryGround())
+    world.run()
+
+    assert f"; {text}\n" in shown(replace(audited(world), row_count=counted), capsys)
 
 
 def test_a_parked_and_empty_table_reports_how_many_records_wait(capsys) -> None:

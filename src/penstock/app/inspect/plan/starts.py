@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.app.inspect.plan.forecast import StartRange
 from penstock.app.inspect.read_only_world import ReadOnlyWorld
@@ -123,7 +123,8 @@ class TableStart:
         return of_others(progress.position.chain, found)
 
     def _apply_retention(self) -> None:
-        overtaken = log_checks.check_truncated(self.progress, self.world.bounds)
+        begun = replace(self.progress, examined={**self.progress.examined, **self.positions})
+        overtaken = log_checks.check_truncated(begun, self.world.bounds)
         if overtaken is None:
             return
         if overtaken.code != log_checks.RETENTION:

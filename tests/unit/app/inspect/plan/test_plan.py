@@ -149,6 +149,49 @@ def test_a_log_that_was_cut_ends_plan_and_run_with_4(place: Place) -> None:
     assert 4 == place.run().code
 
 
+def starting(offset: int) -> Place:
+    """A pipeline that is to begin at an offset of partition 0, which has five records."""
+    text = yaml.safe_load(SPEC)
+    text["kafka"]["start"] = {"orders": {0: offset}}
+    found = Place(yaml.safe_dump(text), ["orders"])
+    found.send("orders", [(b'{"id": 1}', 10)])
+    return found
+
+
+def test_a_start_that_retention_has_passed_ends_plan_and_run_with_4() -> None:
+    place = starting(2)
+    retention(place)
+
+    assert (4, "P252") == reported(place.plan())
+    assert (4, {ORDERS: "P252"}) == ((ending := place.run()).code, ending.parked)
+    assert (0, "") == reported(place.plan("gap"))
+    assert 0 == place.run("gap").code
+
+
+def test_a_new_partition_that_retention_has_shortened_ends_plan_and_run_with_4(
+    place: Place,
+) -> None:
+    place.cluster.grow("orders", 3)
+    place.cluster.send("orders", *[Message(b'{"id": 3}')] * 4, partition=2)
+    place.cluster.delete_before("orders", 2, 3)
+
+    assert (4, "P252") == reported(place.plan())
+    assert (4, {ORDERS: "P252"}) == ((ending := place.run()).code, ending.parked)
+    assert (0, "") == reported(place.plan("gap"))
+    assert 0 == place.run("gap").code
+
+
+def test_a_start_after_the_end_of_the_log_is_refused_before_a_ledger_has_it() -> None:
+    place = starting(6)
+
+    assert (2, "P125") == reported(place.plan())
+    assert (2, {ORDERS: "P125"}) == ((ending := place.run()).code, ending.parked)
+
+    place.settings = replace(place.settings, start=starting(5).settings.start)
+    assert (0, "") == reported(place.plan())
+    assert (0, 5) == ((ending := place.run()).code, ending.rows[ORDERS])
+
+
 def test_a_partition_without_a_leader_ends_them_with_75(place: Place) -> None:
     place.cluster.lose_leader("orders", 1)
 

@@ -252,7 +252,7 @@ class TestSequences:
         other.change_rules("by-v", keyed=replace(SOFT, sequence=("v",)))
         assert {ORDERS: "P464"} == other.run().parked
 
-    def test_a_table_without_the_column_or_with_floats_in_it_is_parked(self) -> None:
+    def test_a_wrong_column_parks_the_table_before_it_is_created_and_can_be_corrected(self) -> None:
         for name, said in (("nowhere", "has no column nowhere"), ("x", "it is a double")):
             world = KeyedWorld(MemoryGround(), keyed=replace(SEQUENCED, sequence=(name,)))
             world.change("orders", 0, 1, "put", s=1, x=0.5)
@@ -260,6 +260,10 @@ class TestSequences:
             assert {ORDERS: "P434"} == life.parked
             assert life.ended is not None
             assert said in life.ended.parked[ORDERS].message
+
+            world.change_rules("corrected", keyed=SEQUENCED)
+            assert {} == world.run().parked
+            assert {1} == values(world).keys()
 
     def test_an_audit_finds_a_row_that_lost(self, world: KeyedWorld) -> None:
         world.change("orders", 0, 1, "put", s=5)

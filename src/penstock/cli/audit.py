@@ -275,11 +275,10 @@ def _print_keys(found: KeysAudits) -> None:
 
     for each in found.tables:
         print_line(each.table)
+        for line in said(each) if each.problem is None or each.rows else ():
+            print_line(f"  {line}")
         if each.problem is not None:
             show_error(each.problem, as_json=False)
-            continue
-        for line in said(each):
-            print_line(f"  {line}")
 
 
 def _keys_data(found: KeysAudits) -> dict[str, Any]:

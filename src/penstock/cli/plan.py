@@ -279,9 +279,11 @@ def _change_lines(sampled: Sampled) -> Iterator[RenderableType]:
         return
     records = number_of(sampled.records, "sampled record")
     keys = number_of(changes.upserts + changes.deletes, "key")
+    get = "gets" if changes.upserts == 1 else "get"
+    are = "is" if changes.deletes == 1 else "are"
     yield _below(
-        f"{records} change {keys}: {count_text(changes.upserts)} get a row, "
-        f"{count_text(changes.deletes)} are deleted; {count_text(changes.superseded)} records "
+        f"{records} change {keys}: {count_text(changes.upserts)} {get} a row, "
+        f"{count_text(changes.deletes)} {are} deleted; {number_of(changes.superseded, 'record')} "
         "superseded by later ones of the same key"
     )
     if changes.across:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from penstock.core.claims import Claim
-from penstock.core.commits import Committable, Landed
+from penstock.core.commits import Chain, Committable, Landed
 from penstock.core.decide import outranks
 from penstock.core.errors import DecisionNeededError, FencedError, PenstockError
 from penstock.ports.tables import TableState
@@ -77,6 +77,31 @@ def require_same_keys(
         hint="give the rule its former mode, keys and sequence_by back, or land in a table of "
         "another name",
     )
+
+
+def require_keys_of_others(
+    chain: Chain, ledgers: Iterable[Landed], keys: Sequence[str], sequence: Sequence[str]
+) -> None:
+    """Raise DecisionNeededError where another pipeline changes rows by other columns than these.
+
+    It would find rows of this one by other keys, or this one would put rows beside its.
+    """
+    for other in ledgers:
+        there = other.keyed
+        if other.chain == chain.name or there is None:
+            continue
+        if (there.keys, there.sequence) == (tuple(keys), tuple(sequence)):
+            continue
+        differ = bool(keys) and there.sequence != tuple(sequence)
+        own = f"changes them by {_shown(keys, sequence if differ else None)}"
+        raise DecisionNeededError(
+            f"pipeline {other.chain} changes rows of {chain.table} by the keys "
+            f"{_shown(there.keys, there.sequence if differ else None)}, and this one "
+            f"{own if keys else 'appends'}",
+            code="P464",
+            hint="land in a table of another name, or give the rule the mode, keys and "
+            "sequence_by of that pipeline",
+        )
 
 
 def _shown(keys: Sequence[str], sequence: Sequence[str] | None) -> str:

@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
+from penstock.core.key_columns import require_key_columns, require_sequence_columns
 from penstock.core.schema import Field, Schema, Struct, Type
 from penstock.ownership.claim import ClaimContext, Heartbeat
 from penstock.ports.log import Log
@@ -59,9 +60,14 @@ class TableTarget:
         return table_schema(Struct((*own, *computed)), self.hints, self.options)
 
     def definition_for(self, shown: Schema) -> TableDefinition:
-        """Describe the table to create for what records show."""
+        """Describe the table to create for what records show. Raises InvalidError (P434) for keys
+        or a sequence of other columns than it would have: such a table is not created.
+        """
+        name, schema = self.location.table, self.schema_for(shown)
+        require_key_columns(name, schema, self.options.keys)
+        require_sequence_columns(name, schema, self.options.sequence)
         return TableDefinition(
-            self.schema_for(shown),
+            schema,
             self.partition_by,
             self.properties,
             identifier_fields=self.identifier_fields,

@@ -343,6 +343,9 @@ def test_validate_says_what_a_run_would_refuse_of_a_table(shop: Shop) -> None:
     (refusal,) = validated.json["problems"]
     assert ("P436", 2) == (refusal["code"], validated.code)
     assert "delta.shop.orders: shop.orders has no deletion vectors" in refusal["message"]
+    by_key = shop.call("audit", "delta.shop.orders", "--keys", "id")
+    assert (2, True) == (by_key.code, "P436" in by_key.err)
+    assert "1 row by id" in by_key.out
     assert {"delta.shop.orders": "P436"} == {
         name: each["code"] for name, each in shop.run().json["parked"].items()
     }

@@ -86,6 +86,8 @@ def test_what_is_not_there_is_reported_with_what_is(shop: Shop) -> None:
         for words in cases
     }
     assert cases == codes
+    record = within("peek", f"{shop.topic}:0:1", "--spec", shop.path, "--json").json["error"]
+    assert ("P161", True) == (record["code"], f"--at {shop.topic}:0:1" in record["hint"])
 
 
 def test_records_that_a_condition_leaves_out_or_that_ask_for_a_table_are_reported(

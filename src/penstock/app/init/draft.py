@@ -231,6 +231,8 @@ def _rule(rule: Rule, table: str) -> Iterator[str]:
         yield "  # mode: cdc"
         keys, known = ", ".join(rule.keys) or "id", bool(rule.keys)
         yield f"  # keys: [{keys}]" + ("" if known else "   # or what the primary key is")
+        if rule.deletes_by_key:
+            yield "  # tombstones: delete   # in place of skip: each deletes the row of its key"
     if rule.times:
         yield "  # as times:"
         yield "  # transform:"

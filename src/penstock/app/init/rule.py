@@ -80,6 +80,12 @@ class Rule:
     excluded: str = ""
 
     @property
+    def deletes_by_key(self) -> bool:
+        """Return whether a record without a value may delete a row, and is skipped as drafted."""
+        envelope = self.settings.get("records", {}).get("envelope")
+        return envelope == "flattened" and "tombstones" in self.settings
+
+    @property
     def is_empty(self) -> bool:
         """Return whether there was no record to sample."""
         return self.excluded == NO_RECORDS
@@ -120,6 +126,8 @@ def _begun(rule: Rule, found: DetectedFormat, batch: pa.RecordBatch) -> Rule:
     why: dict[str, str] = {}
     if batch.column("value").null_count:
         why["tombstones"] = "some records have no value"
+        if found.envelope == "none":
+            why["tombstones"] += "; with  mode: upsert  write delete, or they delete no row"
     elif found.envelope == "debezium":
         why["tombstones"] = "a delete may be followed by a record without a value"
     if why:

@@ -121,10 +121,13 @@ def _audited(
     table = loaded(catalogs[catalog], inner, name)
     state = table.state(Chain(pipeline, name))
     require_key_columns(name, state.schema, keys)
-    table.require_row_deletes(state)
     is_keyed = state.landed is not None and state.landed.keyed is not None
-    found = keys_of(table, state, keys)
-    return replace(found, table=name, is_keyed=is_keyed)
+    found = replace(keys_of(table, state, keys), table=name, is_keyed=is_keyed)
+    try:
+        table.require_row_deletes(state)
+    except InvalidError as error:
+        return replace(found, problem=error)
+    return found
 
 
 def keys_of(table: Table, state: TableState, keys: tuple[str, ...]) -> KeysAudit:

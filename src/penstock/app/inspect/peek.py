@@ -124,6 +124,9 @@ def peek(
         partitions = [each for each in world.listing if each.topic == topic]
         if not partitions:
             known = {at.topic for at in world.listing}
+            if topic.partition(":")[0] in known:
+                says = f"{topic[:80]!r} is a record, not a topic"
+                raise InvalidError(says, code="P161", hint=f"penstock peek --at {topic[:80]}")
             raise no_topic(topic, known, {*world.table_set.progress, *world.table_set.parked})
         observer(WaitBegan(f"records of {topic}"))
         deadline = world.environment.clock.monotonic() + READ_SECONDS

@@ -133,8 +133,9 @@ def _table_state(
             raise opening.table_absent(place.table)
         catalogs[place.catalog].require_properties(place.name, target.properties)
         return "will be created from the first epoch's records"
-    state = table.state(Chain(settings.pipeline, place.table))
-    opening.require_usable(target, table, state)
+    chain = Chain(settings.pipeline, place.table)
+    state = table.state(chain)
+    opening.require_usable(target, chain, table, state)
     names = creation_only(target, state)
     note = f"; {without_effect(names)}" if names else ""
     if required := opening.required_of_deleted(target, state):

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from penstock.commit.chain_position import ChainPosition, read_position, sound_position
 from penstock.commit.creation import create
-from penstock.commit.errors import require_same_keys
+from penstock.commit.errors import require_keys_of_others, require_same_keys
 from penstock.core.claims import Claim
-from penstock.core.commits import Chain, Keyed, first_ledger
+from penstock.core.commits import Chain, Keyed, Landed, first_ledger
 from penstock.core.errors import InvalidError
 from penstock.core.key_columns import require_key_columns, require_sequence_columns
 from penstock.core.offsets import Positions, TopicPartition
@@ -100,7 +100,7 @@ class TableOpener:
     def attach(self, progress: TableProgress, table: Table) -> TableProgress:
         """Read the position of an existing table; what was examined stays examined."""
         state = table.state(progress.chain)
-        require_usable(progress.target, table, state)
+        require_usable(progress.target, progress.chain, table, state)
         position = sound_position(table, progress.chain, state, self.environment.cluster_id)
         return replace(_as_stated(progress, state), position=position)
 
@@ -175,17 +175,28 @@ def table_absent(table: str) -> InvalidError:
     )
 
 
-def require_usable(target: TableTarget, table: Table, state: TableState) -> None:
+def require_usable(target: TableTarget, chain: Chain, table: Table, state: TableState) -> None:
     """Raise InvalidError or DecisionNeededError when rows of the target cannot land in the table:
-    it lacks a column, was changed by other keys, or none of its rows can be replaced.
+    it lacks a column, is changed by other keys, or none of its rows can be replaced.
     """
     name, keys, sequence = target.location.table, target.options.keys, target.options.sequence
     require_columns(target, state)
     require_same_keys(name, state.landed, keys, sequence)
+    require_keys_of_others(chain, _ledgers(table, state), keys, sequence)
     if keys:
         require_key_columns(name, state.schema, keys)
         require_sequence_columns(name, state.schema, sequence)
         table.require_row_deletes(state)
+
+
+def _ledgers(table: Table, state: TableState) -> Sequence[Landed]:
+    """Return the ledgers of all pipelines, or none where that of one cannot be read: another
+    release of Penstock may have written it.
+    """
+    try:
+        return table.ledgers(state)
+    except InvalidError:
+        return []
 
 
 def require_columns(target: TableTarget, state: TableState) -> None:

@@ -72,6 +72,40 @@ def test_change_events_come_with_the_rule_for_one_row_a_key(
     assert ("cdc", ["id"]) == (table.mode, [*table.keys])
 
 
+@pytest.mark.parametrize(
+    ("topic", "said"),
+    [
+        ("flattened", "# tombstones: delete   # in place of skip"),
+        (
+            "orders",
+            "tombstones: skip  # some records have no value; with  mode: upsert  write delete",
+        ),
+        ("canal", "tombstones: skip  # some records have no value\n"),
+    ],
+)
+def test_a_draft_says_where_a_record_without_a_value_is_a_delete(topic: str, said: str) -> None:
+    records = batch([*TOPICS[topic], None])
+    records = records.set_column(2, "key", pa.array([b'{"id": 1}'] * len(records), pa.binary()))
+    found = drafted(Topic(topic, 2, len(records), records), Setting("iceberg", None, None))
+    text, _ = spec([found])
+
+    assert said in text
+    assert (topic == "flattened") == ("# tombstones: delete" in text)
+
+
+def test_a_flattened_draft_becomes_keyed_only_with_its_deletes() -> None:
+    records = batch([*TOPICS["flattened"], None])
+    records = records.set_column(2, "key", pa.array([b'{"id": 1}'] * len(records), pa.binary()))
+    text, _ = spec([drafted(Topic("t", 2, len(records), records), Setting("iceberg", None, None))])
+    keyed = re.sub(r"# (mode: cdc|keys: |tombstones: )", r"\1", text)
+
+    with pytest.raises(SpecError) as caught:
+        loads(keyed, base=Path("/nowhere"))
+    assert ["P103"] == [each.code for each in caught.value.problems]
+    table = loads(re.sub("tombstones: skip.*", "", keyed), base=Path("/nowhere")).tables[0]
+    assert ("cdc", "delete") == (table.mode, table.tombstones)
+
+
 @pytest.mark.parametrize("key", [None, b"1", b"{", b'{"no": 1}', b'{"customer": 1}'])
 def test_keys_that_are_no_columns_are_left_to_the_reader(key: bytes | None) -> None:
     records = batch(TOPICS["debezium"])

@@ -39,6 +39,37 @@ def test_a_table_whose_rows_are_changed_by_keys_is_parked_where_the_rule_appends
 
 
 @pytest.mark.parametrize(
+    ("keyed", "said"),
+    [
+        (
+            Keyed(("id",), True),
+            "pipeline other changes rows of lake.bronze.orders by the keys id, ",
+        ),
+        (Keyed(("n",), True, sequence=("s",)), "keys n (sequence_by: [s]), and this one changes"),
+        (Keyed(("n",), True), ""),
+    ],
+)
+def test_two_pipelines_change_rows_of_a_table_by_the_same_columns_or_the_second_is_parked(
+    keyed, said
+):
+    world = KeyedWorld(MemoryGround())
+    world.change("orders", 0, 1, "put")
+    assert {} == world.run().parked
+    rekey(world.ground, keyed, chain="other")
+    life = world.run()
+
+    assert ({ORDERS: "P464"} if said else {}) == life.parked
+    assert life.ended is not None
+    assert not said or said in life.ended.parked[ORDERS].message
+
+    world.appended = {ORDERS}
+    rekey(world.ground, None)
+    life = world.run()
+    assert {ORDERS: "P464"} == life.parked
+    assert "and this one appends" in life.ended.parked[ORDERS].message
+
+
+@pytest.mark.parametrize(
     ("key", "said"),
     [("order_no", "has no column order_no"), ("price", "cannot be of its key: it is a double")],
 )
@@ -86,10 +117,10 @@ def test_the_columns_are_named_that_a_deleted_row_of_a_key_alone_would_need():
     assert [] == required_of_deleted(hard, state)
 
 
-def rekey(ground, keyed):
-    """Let the ledger of the table say by which keys its rows are changed."""
+def rekey(ground, keyed, *, chain=PIPELINE):
+    """Let the ledger of a chain in the table say by which keys its rows are changed."""
     stored = ground.warehouse.get("bronze.orders")
     contents = stored.contents
-    ledger = replace(ledger_from_json(contents.ledgers[PIPELINE]), keyed=keyed)
-    ledgers = {**contents.ledgers, PIPELINE: ledger_to_json(ledger)}
+    ledger = replace(ledger_from_json(contents.ledgers[PIPELINE]), chain=chain, keyed=keyed)
+    ledgers = {**contents.ledgers, chain: ledger_to_json(ledger)}
     stored.apply(contents, replace(contents, ledgers=ledgers))

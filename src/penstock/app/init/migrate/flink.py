@@ -9,13 +9,14 @@ Source: Flink, "Apache Kafka SQL Connector", "CREATE TABLE"; Iceberg, "Flink Wri
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from penstock.app.init.migrate.account import Migrated, Options, Question, delta_table, unknown
 from penstock.app.init.migrate.catalog_options import catalog_of
-from penstock.app.init.migrate.flink_changes import changes
-from penstock.app.init.migrate.flink_options import OTHERWISE, SOURCE, of_sink
+from penstock.app.init.migrate.flink_changes import changes, primary_key
+from penstock.app.init.migrate.flink_options import OTHERWISE, SOURCE, of_sink, shared
 from penstock.app.init.migrate.flink_script import (
     Declared,
     Insert,
@@ -89,7 +90,8 @@ def _only_pair(script: Script) -> list[Insert]:
 
 
 def _source(found: Migrated, name: str, table: Declared, hints: Options) -> str:
-    kafka, options = found.spec.setdefault("kafka", {}), {**table.options, **hints}
+    kafka = found.spec.setdefault("kafka", {})
+    options: Options = {**table.options, **hints}
     topic = options.get("topic", options.get("topic-pattern", ""))
     topics = kafka.setdefault("topics", [])
     entries = [{"pattern": topic}] if "topic" not in options else topic.split(";")
@@ -99,15 +101,33 @@ def _source(found: Migrated, name: str, table: Declared, hints: Options) -> str:
         return topic
     topics += entries
     found.mapped.append(("topic" if "topic" in options else "topic-pattern", "kafka.topics"))
+    declared = ""
     if options["connector"] != "kafka":
-        why = "a record without a value deletes the row of its key there: records.key_format"
-        found.ask("connector", options["connector"], why)
+        options, declared = _latest(found, options), primary_key(table)[0]
     _start(found, topic, options)
     for key, value in options.items():
         found.follow(SOURCE, key, value, key.removeprefix("value."))
-    for column in table.columns:
+    for column in (each for each in table.columns if each != declared):
         _column(found, name, column)
+    if declared:
+        found.leave(f"CREATE TABLE {name}: key", "the message key; tables[].keys are the sink's")
     return topic
+
+
+def _latest(found: Migrated, options: Options) -> Options:
+    """Account for what a source of the latest value of each key reads, and return what is left.
+
+    Source: Flink, "Upsert Kafka SQL Connector": the topic is read from its first record on, and a
+    record without a value is a delete of the row that the message key names.
+    """
+    left = {**options, "scan.startup.mode": "earliest-offset"}
+    if options.get("key.format") != "json":
+        why = "a record without a value deletes the row of its key there: records.key_format"
+        found.ask("connector", options["connector"], why)
+        return left
+    shared(found, "key.format", "records.key_format", left.pop("key.format"))
+    found.mapped.append(("connector", "tables[].tombstones: delete, as with  mode: upsert"))
+    return left
 
 
 def _column(found: Migrated, table: str, declaration: str) -> None:
@@ -183,10 +203,9 @@ def _sink(
     if table.partitions:
         rule["partition_by"] = list(table.partitions)
         found.mapped.append(("PARTITIONED BY", "tables[].partition_by"))
-    said: list[str] = []
-    if options["connector"] != "delta":
-        given = {**source.options, **insert.from_options}
-        said = changes(found, rule, (name, table), given, rest)
+    given = {**source.options, **insert.from_options}
+    changed = replace(table, columns=()) if options["connector"] == "delta" else table
+    said = changes(found, rule, (name, changed), given, rest)
     for key in sorted(rest.keys() - {*said}):
         of_sink(found, rule, key, rest[key])
     for column in table.columns:

@@ -32,13 +32,14 @@ def changes(
     those in hints included. The list has options and declarations of columns.
     """
     name, table = sink
-    declared, key = _primary_key(table)
+    declared, key = primary_key(table)
     format_ = source.get("format", source.get("value.format", ""))
     enveloped, latest = format_ in ENVELOPES, source["connector"] == "upsert-kafka"
     upserts = next((to[each] for each in UPSERTS if each in to), "").lower() == "true"
-    if enveloped and not key:
-        why = "changes are applied to rows there: tables[].mode: cdc, and keys; else each is a row"
-        found.ask(f"INSERT INTO {name}: {format_}", decide=why)
+    if (enveloped or latest) and not key:
+        mode, what = ("cdc", format_) if enveloped else ("upsert", source["connector"])
+        keyed = f"changes are applied to rows there: tables[].mode: {mode}, and keys"
+        found.ask(f"INSERT INTO {name}: {what}", decide=f"{keyed}; else each is a row")
     if not key or not (enveloped or latest or upserts):
         return []
     rule["mode"], rule["keys"] = "cdc" if enveloped else "upsert", key
@@ -50,7 +51,7 @@ def changes(
     return [declared, *options]
 
 
-def _primary_key(table: Declared) -> tuple[str, list[str]]:
+def primary_key(table: Declared) -> tuple[str, list[str]]:
     """Return the declaration of a table's key, and its columns."""
     for declaration in table.columns:
         if each := _KEY.match(declaration):

@@ -25,6 +25,7 @@ from penstock.app.init.migrate.client_options import CLIENT, RESET
 from penstock.spec.secrets import is_secret_name
 
 OTHERWISE = "another source has another one, which holds for all: write a spec for each"
+_FORMAT_ASKED = "another source has another one, which is in records: write tables[].records"
 _FORMATS = {"json": "json", "raw": "bytes", "avro-confluent": "avro"}
 ENVELOPES = {"debezium-json": "debezium", "maxwell-json": "maxwell", "canal-json": "canal"}
 UPSERTS = ("upsert-enabled", "upsert.enabled", "write.upsert-enabled", "write.upsert.enabled")
@@ -43,7 +44,7 @@ def of_sink(found: Migrated, rule: dict[str, Any], key: str, value: str) -> None
         rule.setdefault("properties", {})[key] = value
 
 
-def _shared(found: Migrated, key: str, setting: str, value: str) -> None:
+def shared(found: Migrated, key: str, setting: str, value: str) -> None:
     """Put a setting that holds for all sources; where they differ it is the first one's."""
     block, _, name = setting.partition(".")
     if found.spec.get(block, {}).get(name, value) == value:
@@ -53,12 +54,17 @@ def _shared(found: Migrated, key: str, setting: str, value: str) -> None:
 
 
 def _format(found: Migrated, key: str, value: str) -> None:
-    if value in _FORMATS:
-        _shared(found, key, "records.format", _FORMATS[value])
-    elif value in ENVELOPES:
-        _shared(found, key, "records.envelope", ENVELOPES[value])
-    else:
+    """Put the format that holds for all sources; where they differ it is the first one's."""
+    if value not in _FORMATS and value not in ENVELOPES:
         found.ask(key, value, "its records are not read: records.format")
+        return
+    setting, read_as = ("format", _FORMATS) if value in _FORMATS else ("envelope", ENVELOPES)
+    records = found.spec.get("records", {})
+    former = {name: records[name] for name in ("format", "envelope") if name in records}
+    if former in ({}, {setting: read_as[value]}):
+        found.put(key, f"records.{setting}", read_as[value])
+    else:
+        found.ask(key, value, _FORMAT_ASKED)
 
 
 def _group(found: Migrated, key: str, value: str) -> None:
@@ -88,7 +94,7 @@ JOB: Rules = {
 """Options that SET sets."""
 SOURCE: Rules = {
     "topic topic-pattern connector scan.startup.*": elsewhere,
-    "properties.bootstrap.servers": lambda found, key, value: _shared(
+    "properties.bootstrap.servers": lambda found, key, value: shared(
         found, key, "kafka.brokers", value
     ),
     "format": _format,

@@ -79,7 +79,7 @@ class TableStart:
         for at, offset in chosen.items():
             self.positions[at] = offset
             self.whys[at] = _why_new(at, topics, settings.start) + _landed_by_others(
-                at, offset, others
+                at, offset, others, keyed=bool(progress.target.options.keys)
             )
         if progress.position is None and not all(each.chain.is_quarantine for each in self.pending):
             self.problem = table_missing(progress.target.location)
@@ -169,10 +169,13 @@ def _why_new(at: TopicPartition, topics: set[str], start: object) -> str:
     return "kafka.start: its offsets" if isinstance(start, Mapping) else "kafka.start: its time"
 
 
-def _landed_by_others(at: TopicPartition, begin: Offset, others: Sequence[Landed]) -> str:
+def _landed_by_others(
+    at: TopicPartition, begin: Offset, others: Sequence[Landed], *, keyed: bool
+) -> str:
     beyond = {each.chain: each.offsets.get(at, Offset(0)) for each in others}
+    then = "these changes are applied again" if keyed else "both have rows of it then"
     return "".join(
-        f"; pipeline {name} has landed it here up to {stop}: both have rows of it then"
+        f"; pipeline {name} has landed it here up to {stop}: {then}"
         for name, stop in sorted(beyond.items())
         if stop > begin
     )

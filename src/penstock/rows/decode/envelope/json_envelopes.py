@@ -173,7 +173,9 @@ def single_row(members: Members, name: str) -> bytes | None:
 
 def _named(members: Members, name: str) -> str:
     if name not in members:
-        raise no_envelope(f"the event names no '{name}'")
+        wrapped = members.keys() == {"schema", "payload"}
+        within = ", and has a schema and a payload: format json-schema-envelope" if wrapped else ""
+        raise no_envelope(f"the event names no '{name}'{within}")
     return str(_decoded(members[name], _STRING, name))
 
 

@@ -205,6 +205,42 @@ def test_records_of_upsert_kafka_delete_rows_once_their_keys_can_be_read() -> No
     assert "records.key_format" in found.questions()[0].decide
 
 
+def test_upsert_kafka_with_keys_of_json_leaves_nothing_to_decide() -> None:
+    source = "'value.format' = 'json', 'key.format' = 'json'"
+    text = flink(connector="upsert-kafka", key=KEY).replace("'format' = 'json'", source)
+    text = text.replace("(id BIGINT)", "(id BIGINT, at DATE, PRIMARY KEY (id, `at`) NOT ENFORCED)")
+    text = text.replace(", 'scan.startup.mode' = 'earliest-offset'", "")
+    spec, found = spec_of(text)
+
+    (rule,) = spec.tables
+    assert ("upsert", ("id", "at"), None) == (rule.mode, rule.keys, rule.tombstones)
+    assert ("json", "earliest") == (spec.records.key_format, spec.kafka.start)
+    assert [] == asked(found)
+
+    _, found = translated(text.replace(f"DATE{KEY}) WITH", "DATE) WITH"))
+    assert ["INSERT INTO t: upsert-kafka"] == asked(found)
+
+
+@pytest.mark.parametrize(("first", "other"), [("json", "debezium-json"), ("debezium-json", "json")])
+def test_sources_of_several_formats_leave_the_records_of_the_second_to_decide(
+    first: str, other: str
+) -> None:
+    """The envelope of the one held for the other as well."""
+    text = flink(format_=first, key=KEY)
+    renamed = flink(format_=other, key=KEY).replace("orders", "more")
+    for name in "st":
+        renamed = renamed.replace(f"TABLE {name} ", f"TABLE {name}2 ").replace(
+            f" {name};", f" {name}2;"
+        )
+    written, found = translated(text + renamed.replace("INSERT INTO t", "INSERT INTO t2"))
+
+    records = yaml.safe_load(written)["records"]
+    assert ({"format": "json"} if first == "json" else {"envelope": "debezium"}) == records
+    (question,) = [each for each in found.questions() if each.option == "format"]
+    assert other == question.value
+    assert "tables[].records" in question.decide
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -386,6 +386,7 @@ def test_of_a_keyed_table_is_said_which_change_wins_and_that_deleted_rows_stay()
     table = table_of(place)
 
     assert (("no",), "_is_deleted") == (table.sequence_by, table.flag)
+    assert "change 2 keys: 1 gets a row, 1 is deleted; 2 records superseded" in shown_lines(table)
     assert SampledChanges(upserts=1, deletes=1, superseded=2, across=0) == table.sampled.changes
     assert {"P375": 1} == table.sampled.quarantined
     said = "one row for each key: id; the highest wins by no; a deleted row stays, with _is_deleted"

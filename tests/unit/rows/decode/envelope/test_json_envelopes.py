@@ -283,6 +283,14 @@ def test_an_event_that_cannot_be_unwrapped_is_refused_with_its_code(
     assert [0, 2] == done.offsets.tolist()
 
 
+def test_an_event_within_a_schema_is_refused_with_the_format_that_reads_it() -> None:
+    wrapped = {"schema": {}, "payload": debezium("c", None, ROW)}
+    said = [each.message for each in landed("debezium", wrapped, {"id": 1}).rejects]
+
+    assert said[0].endswith("has a schema and a payload: format json-schema-envelope")
+    assert "the event names no 'op'" == said[1]
+
+
 def test_a_value_that_the_source_left_out_is_never_landed_as_its_placeholder() -> None:
     unavailable = "__debezium_unavailable_value"
     rows = [{"id": 1, "name": unavailable}, ROW]

@@ -203,6 +203,19 @@ def test_the_vectors_of_a_commit_share_a_file(lake):
     assert {file} < {*vectors(lake)}
 
 
+def test_deltalake_takes_live_vectors_for_files_that_nobody_needs_if_asked_for_all(lake):
+    """A deviation that docs/explanation/small-files.md warns of: were it gone, so could that be."""
+    lake.create(properties=VECTORS)
+    keyed = Keyed(lake, CHAIN)
+    keyed.change([row(n, n) for n in range(5)])
+    keyed.change(deletes=[1])
+    [live] = vectors(lake)
+    asked = {"retention_hours": 0, "enforce_retention_duration": False, "dry_run": True}
+
+    assert [live.name] == lake.handle.vacuum(full=True, **asked)
+    assert [] == lake.handle.vacuum(**asked)
+
+
 @pytest.mark.parametrize("is_kept_in_checkpoint", [False, True])
 def test_rows_of_files_whose_vectors_are_in_the_log_are_deleted(
     lake, tmp_path, is_kept_in_checkpoint

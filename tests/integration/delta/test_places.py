@@ -93,6 +93,23 @@ def test_unusable_settings_are_refused(tmp_path, key, value):
     refused("P432", lambda: Lake(tmp_path, **{key: value}))
 
 
+@pytest.mark.parametrize(
+    "root", ["/lakes/50%25", "file:///lakes/50%25", "s3://lakes/a%2Fb", "/%C3%B6"]
+)
+def test_a_root_that_deltalake_reads_as_another_path_is_refused(tmp_path, root):
+    assert "deltalake reads below" in refused("P432", lambda: Lake(tmp_path, root=root))
+
+
+@pytest.mark.parametrize("folder", ["50% off", "50%", "ö%zz", "a b#?&+"])
+def test_a_root_with_signs_of_uris_in_it_is_taken_as_it_is(tmp_path, folder):
+    lake = Lake(tmp_path / folder)
+    lake.create()
+    lake.land({0: (0, 3)})
+
+    assert [0, 1, 2] == lake.ids()
+    assert [folder] == [each.name for each in tmp_path.iterdir()]
+
+
 def test_options_are_in_no_representation_and_of_secrets_the_references_travel(
     tmp_path, monkeypatch
 ):

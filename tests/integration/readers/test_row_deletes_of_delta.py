@@ -20,7 +20,7 @@ from penstock.connectors.delta.log.commit_file import log_of
 from penstock.connectors.delta.read.live_files import live_adds
 from penstock.connectors.delta.vectors.bitmap import encoded
 from penstock.connectors.delta.vectors.descriptor import unpacked, vector_of
-from penstock.connectors.delta.vectors.store import read_vector
+from penstock.connectors.delta.vectors.store import Vectors
 from penstock.core.schema import Field, Kind, Struct
 from penstock.ports.row_deletes import POSITION
 from penstock.ports.tables import TableDefinition, Verdict
@@ -35,6 +35,11 @@ PLAIN = Struct(
         Field("price", Kind.DOUBLE),
     )
 )
+AT_ONCE = {
+    "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "1",
+}
+"""What lets Spark's VACUUM remove files of now, with one task instead of thousands."""
 PARTS = ["a b", "Ö%20ü", "100%", "日本=x:y", "#?&+", None]
 
 
@@ -127,6 +132,33 @@ def test_ours_and_those_of_spark_on_top_of_each_other(lakes: Lakes, layout: str)
     assert "MERGE" in operations
 
 
+def test_vacuum_keeps_the_vectors_of_live_files_and_removes_the_others(lakes: Lakes) -> None:
+    name = "delta.shop.vacuumed"
+    lakes.create(name, TableDefinition(PLAIN, properties=VECTORS))
+    keyed = keyed_table(lakes, name)
+    keyed.change([plain(n, 0) for n in range(30)])
+    for turn in range(1, 4):
+        keyed.change([plain(n, turn) for n in range(turn, 30, 7)], [turn])
+    before = {*vector_files(lakes, name)}
+    for setting, value in AT_ONCE.items():
+        lakes.spark.conf.set(setting, value)
+    try:
+        lakes.spark.sql(f"VACUUM {lakes.in_spark(name)} RETAIN 0 HOURS")
+    finally:
+        for setting in AT_ONCE:
+            lakes.spark.conf.unset(setting)
+
+    kinds = {each.delete_state[:1] for each in keyed.lake.table.live_files(keyed.lake.state())}
+    assert {"", "u"} == kinds
+    assert set() < {*vector_files(lakes, name)} < before
+    keyed.change([plain(n, 9) for n in range(0, 30, 4)], range(1, 30, 5))
+    assert keyed.live() == lakes.by_spark(name) == lakes.by_own(name)
+
+
+def vector_files(lakes: Lakes, name: str) -> list[str]:
+    return [each.name for each in (lakes.place / name.replace(".", "/")).glob("*.bin")]
+
+
 MADE = {
     "v2": ("", "'delta.checkpointPolicy'='v2', 'delta.checkpointInterval'='2'"),
     "named": ("PARTITIONED BY (on_day)", "'delta.columnMapping.mode'='name'"),
@@ -199,7 +231,7 @@ def test_a_vector_of_spark_is_the_one_that_we_would_write(lakes: Lakes) -> None:
         assert vector is not None, add
         expected = np.array([n for n in range(200_000) if CHOSEN[chosen](n)], np.int64)
 
-        assert expected.tolist() == read_vector(root, table, vector).tolist()
+        assert expected.tolist() == Vectors(root, table).read(vector).tolist()
         if vector.storage == "i":
             data = unpacked(vector.text)[: vector.size_bytes]
         else:

@@ -109,10 +109,20 @@ def root_of(
 ) -> StorageRoot:
     """Check a catalog's root; `written` are the options unresolved.
 
+    A path with an escape in it is refused: deltalake reads what the escape stands for, while data
+    files, and on a disk deltalake's own first entry, are written to the path as it is.
+
     Raises InvalidError: P432, and P441 for a credential that is written out.
     """
     found = references(catalog, normalised(written or {}), CREDENTIALS)
     plain = uri.removeprefix("file://").rstrip("/") if not uri.startswith(S3) else uri.rstrip("/")
+    if unquote(plain) != plain:
+        raise InvalidError(
+            f"the root of the catalog {catalog} is {uri[:80]!r}, and deltalake reads below "
+            f"{unquote(plain)[:80]!r} then",
+            code="P432",
+            hint="choose a root without escapes as of URIs, such as %25, in its path",
+        )
     is_path = plain.startswith("/") and str(PurePosixPath(plain)) == plain and ".." not in plain
     if is_path or (uri.startswith(S3) and len(plain) > len(S3)):
         return StorageRoot(plain, options, found)

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.connectors.delta.errors import reading, refused
-from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.log.actions import now_ms, removal, renewed
 from penstock.connectors.delta.log.commit_file import entry_of, merged
 from penstock.connectors.delta.read.live_files import Add
@@ -26,7 +25,7 @@ from penstock.connectors.delta.read.live_map import KnownFile
 from penstock.connectors.delta.read.live_rows import deleted_rows
 from penstock.connectors.delta.vectors.bitmap import Rows
 from penstock.connectors.delta.vectors.descriptor import Vector
-from penstock.connectors.delta.vectors.store import write_vectors
+from penstock.connectors.delta.vectors.store import Vectors
 from penstock.core.commits import DataFile
 from penstock.core.table_errors import not_deletable
 from penstock.files.errors import first_line
@@ -76,8 +75,7 @@ def own_files(files: Sequence[DataFile], added: Sequence[Add]) -> dict[str, tupl
 
 
 def touched_by(
-    root: StorageRoot,
-    name: str,
+    vectors: Vectors,
     files: Mapping[str, KnownFile],
     own: Mapping[str, tuple[Add, int]],
     row_deletes: Sequence[RowDeletes],
@@ -86,40 +84,39 @@ def touched_by(
 
     Raises BugError (P707), UnavailableError, InvalidError (P438) for a vector that is damaged.
     """
+    name = vectors.table
     live = [_live(name, files, own, each) for each in row_deletes]
     path, times = Counter(each.path for each in row_deletes).most_common(1)[0]
     if times > 1:
         raise not_deletable(name, path)
     with ThreadPoolExecutor(_READ_AT_ONCE) as pool:
-        former = pool.map(lambda add: deleted_rows(root, name, add), [each.add for each in live])
+        former = pool.map(lambda each: deleted_rows(vectors, each.add), live)
         return [
             _touched(name, each, file, deleted)
             for each, file, deleted in zip(row_deletes, live, former, strict=True)
         ]
 
 
-def row_delta(
-    root: StorageRoot, name: str, added: Sequence[Add], touched: Sequence[Touched]
-) -> RowDelta:
+def row_delta(vectors: Vectors, added: Sequence[Add], touched: Sequence[Touched]) -> RowDelta:
     """Write vectors, and return the actions. Raises InvalidError (P431), UnavailableError."""
     left = [each for each in touched if not each.is_empty]
-    vectors = _written(root, name, left)
+    written = _written(vectors, left)
     own = {each.add["path"]: each for each in touched if each.is_own}
     kept = [add for add in added if add["path"] not in own or not own[add["path"]].is_empty]
     now = now_ms()
     return RowDelta(
         added=[
-            renewed(add, own[add["path"]].rows, vectors[own[add["path"]].path])
+            renewed(add, own[add["path"]].rows, written[own[add["path"]].path])
             if add["path"] in own
             else add
             for add in kept
         ],
         renewed=[
-            renewed(each.add, each.rows, vectors[each.path]) for each in left if not each.is_own
+            renewed(each.add, each.rows, written[each.path]) for each in left if not each.is_own
         ],
         removed=[removal(each.add, now) for each in touched if not each.is_own],
         deleted=sum(each.newly for each in touched),
-        vectors=len(vectors),
+        vectors=len(written),
     )
 
 
@@ -172,9 +169,10 @@ def entry_of_delta(
     return entry_of(transactions, mark, added, delta.removed, operation)
 
 
-def _written(root: StorageRoot, name: str, touched: Sequence[Touched]) -> dict[str, Vector]:
+def _written(vectors: Vectors, touched: Sequence[Touched]) -> dict[str, Vector]:
+    name = vectors.table
     with reading(name):
         try:
-            return write_vectors(root, name, {each.path: each.deleted for each in touched})
+            return vectors.write({each.path: each.deleted for each in touched})
         except PermissionError as error:
             raise refused(name, first_line(error)) from error

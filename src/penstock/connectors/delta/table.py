@@ -47,6 +47,7 @@ from penstock.connectors.delta.row_deletes import (
 from penstock.connectors.delta.schema.features import require_row_deletes
 from penstock.connectors.delta.schema.reserved_names import reserved
 from penstock.connectors.delta.schema.schema_change import schema_entry
+from penstock.connectors.delta.vectors.store import Vectors
 from penstock.core import table_errors
 from penstock.core.commits import Chain, CommitKind, Committable, DataFile, Landed
 from penstock.core.crash_points import CrashPoint
@@ -81,10 +82,12 @@ class DeltaTable:
     options: ParquetOptions = field(default_factory=ParquetOptions)
     _following: LogTail = field(init=False, repr=False, compare=False)
     _live: LiveMap = field(init=False, repr=False, compare=False)
+    _vectors: Vectors = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self._following = LogTail(self.name, self.root, self.options)
         self._live = LiveMap(self.name, self.root)
+        self._vectors = Vectors(self.root, self.name)
 
     @property
     def location(self) -> str:
@@ -177,7 +180,7 @@ class DeltaTable:
         """Read columns of live rows. Raises UnavailableError, InvalidError (P435 no column)."""
         view: LogView = state.handle.view
         known = self._live.files(view)[file.path]
-        return live_rows(self.root, self.name, view.form, known.add, columns)
+        return live_rows(self._vectors, view.form, known.add, columns)
 
     def evolve(self, state: ports.TableState, schema: Schema) -> None:
         """Add columns as the version after the one examined."""
@@ -277,7 +280,7 @@ class DeltaTable:
         view: LogView = state.handle.view
         adds = [*self._live.adds(view).values()]
         with reading(self.name):
-            return sources_of(self.root, self.name, view.form, adds, columns=columns, ends=ends)
+            return sources_of(self._vectors, view.form, adds, columns=columns, ends=ends)
 
     def stated(self) -> Iterator[ports.StatedFile | Mismatch]:
         """Yield what the log says about live data files."""
@@ -335,12 +338,12 @@ class DeltaTable:
         assert commit.kind is CommitKind.ROW_DELTA, f"a {commit.kind} deletes no rows"
         require_row_deletes(self.name, view.form.configuration, view.form.features)
         own = own_files(commit.files, added)
-        touched = touched_by(self.root, self.name, self._live.files(view), own, row_deletes)
+        touched = touched_by(self._vectors, self._live.files(view), own, row_deletes)
         with reading(self.name):
             taken = self._following.log.raw(view.version + 1) is not None
         if taken:  # found out now, no vector has been written for nothing
             raise table_errors.moved(self.name, f"version {view.version + 1} is another commit")
-        delta = row_delta(self.root, self.name, added, touched)
+        delta = row_delta(self._vectors, added, touched)
         self.observer.passed(CrashPoint.ROW_DELETES_WRITTEN)
         return delta
 

@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.log.actions import now_ms, removal
 from penstock.connectors.delta.log.table_metadata import TableMetadata
 from penstock.connectors.delta.read.bounds import bounds_of
@@ -24,6 +23,7 @@ from penstock.connectors.delta.read.live_files import Add
 from penstock.connectors.delta.read.live_rows import live_rows
 from penstock.connectors.delta.schema.column_mapping import is_mapped
 from penstock.connectors.delta.vectors.descriptor import id_of
+from penstock.connectors.delta.vectors.store import Vectors
 from penstock.core.errors import InvalidError
 from penstock.core.table_errors import no_column, not_live
 from penstock.files.sources import COORDINATES, PLACE, source_of
@@ -31,8 +31,7 @@ from penstock.ports.tables import FileSource
 
 
 def sources_of(
-    root: StorageRoot,
-    name: str,
+    vectors: Vectors,
     form: TableMetadata,
     adds: Sequence[Add],
     *,
@@ -40,6 +39,7 @@ def sources_of(
     ends: Mapping[tuple[str, int], int],
 ) -> list[FileSource]:
     """Read the source columns of live files. Raises InvalidError (P435, P436), UnavailableError."""
+    name = vectors.table
     if is_mapped(form.configuration):
         raise _refusal(name, "column mapping", "their columns have other names")
     asked = [columns[each] for each in PLACE]
@@ -54,7 +54,7 @@ def sources_of(
             if urlsplit(add["path"]).scheme or add["path"].startswith("/"):
                 why = "they are another table's"
                 raise _refusal(name, "files outside of its directory", why)
-            rows = _coordinates(root, name, form, add, asked)
+            rows = _coordinates(vectors, form, add, asked)
             found.append(source_of(add["path"], rows, altered=bool(id_of(add))))
     return found
 
@@ -74,9 +74,9 @@ def removals(
 
 
 def _coordinates(
-    root: StorageRoot, name: str, form: TableMetadata, add: Add, columns: Sequence[str]
+    vectors: Vectors, form: TableMetadata, add: Add, columns: Sequence[str]
 ) -> pa.Table:
-    batches = [each.select(columns) for each in live_rows(root, name, form, add, columns)]
+    batches = [each.select(columns) for each in live_rows(vectors, form, add, columns)]
     if not batches:
         return COORDINATES.empty_table()
     return pa.Table.from_batches(batches).rename_columns(PLACE).cast(COORDINATES)

@@ -17,14 +17,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.connectors.delta.errors import reading_file
-from penstock.connectors.delta.locations import StorageRoot, place_of
+from penstock.connectors.delta.locations import place_of
 from penstock.connectors.delta.log.table_metadata import TableMetadata
 from penstock.connectors.delta.read.bounds import partition_value
 from penstock.connectors.delta.read.live_files import Add
 from penstock.connectors.delta.schema.types import arrow_schema
 from penstock.connectors.delta.vectors.bitmap import NO_ROWS, Rows
 from penstock.connectors.delta.vectors.descriptor import vector_of
-from penstock.connectors.delta.vectors.store import read_vector
+from penstock.connectors.delta.vectors.store import Vectors
 from penstock.core import table_errors
 from penstock.files.errors import first_line
 from penstock.ports.row_deletes import POSITION
@@ -32,7 +32,7 @@ from penstock.ports.row_deletes import POSITION
 _BATCH_ROWS = 1 << 17
 
 
-def deleted_rows(root: StorageRoot, name: str, add: Add) -> Rows:
+def deleted_rows(vectors: Vectors, add: Add) -> Rows:
     """Read which rows of a file are deleted.
 
     Raises UnavailableError (P403, P430), InvalidError (P436 in another storage, P438 damaged).
@@ -41,23 +41,25 @@ def deleted_rows(root: StorageRoot, name: str, add: Add) -> Rows:
         vector = vector_of(add)
         if vector is None:
             return NO_ROWS
-        with reading_file(name):
-            return read_vector(root, name, vector)
+        with reading_file(vectors.table):
+            return vectors.read(vector)
     except ValueError as error:
-        raise table_errors.unreadable(f"a deletion vector of {name}", first_line(error)) from error
+        what = f"a deletion vector of {vectors.table}"
+        raise table_errors.unreadable(what, first_line(error)) from error
 
 
 def live_rows(
-    root: StorageRoot, name: str, form: TableMetadata, add: Add, columns: Sequence[str]
+    vectors: Vectors, form: TableMetadata, add: Add, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     """Read columns of a file's live rows; the last column is their `POSITION`.
 
     Raises UnavailableError (P403, P430), InvalidError (P435 no such column, P436, P438).
     """
+    root, name = vectors.root, vectors.table
     for column in columns:
         if form.target.schema.field(column) is None:
             raise table_errors.no_column(name, column)
-    deleted = deleted_rows(root, name, add)
+    deleted = deleted_rows(vectors, add)
     place = place_of(root, name, add["path"])
     with reading_file(name), root.filesystem().open_input_file(place) as file:
         yield from _batches(

@@ -100,11 +100,6 @@ def id_of(action: Mapping[str, Any]) -> str:
     return "" if vector is None else vector.unique_id
 
 
-def inline(data: bytes, cardinality: int) -> Vector:
-    """Describe a vector that is held in the log."""
-    return Vector(INLINE, packed(data), len(data), cardinality)
-
-
 def relative(file: UUID, offset: int, data: bytes, cardinality: int) -> Vector:
     """Describe a vector in a file of the table's directory."""
     return Vector(RELATIVE, packed(file.bytes), len(data), cardinality, offset)

@@ -3,8 +3,9 @@
 Invariants:
 - a vector that is read is the one that its descriptor describes: size, checksum and count agree, or
   it is a ValueError;
-- small vectors are in the log; all others of a commit are together in one file, or a few, complete
-  before the log names it;
+- the vectors of a commit are together in one file, or a few, complete before the log names it;
+- none is written into the log, where Spark's VACUUM stops at it (docs/design/0262); those of others
+  are read there;
 - nothing is deleted.
 
 Source: Delta transaction log protocol, "Deletion Vector File Storage Format".
@@ -25,33 +26,21 @@ from penstock.connectors.delta.vectors.descriptor import (
     ABSOLUTE,
     INLINE,
     Vector,
-    inline,
     relative,
     unpacked,
 )
 from penstock.files import objects
 from penstock.files.storage import Storage
 
-INLINE_BYTES_MAX = 1024
 FILE_BYTES_MAX = 64 << 20
 """A file takes no further vector when it is that large."""
+KEPT_BYTES_MAX = 1024
+KEPT_MAX = 10_000
+"""How large a vector is that is kept in memory, and how many of them."""
 
 _VERSION = b"\x01"
 _SIZE = struct.Struct(">i")
 _CHECKSUM = struct.Struct(">I")
-
-
-def read_vector(root: StorageRoot, table: str, vector: Vector) -> Rows:
-    """Read which rows a vector deletes.
-
-    Raises ValueError when it is damaged, InvalidError (P436) when it lies in another storage,
-    OSError (FileNotFoundError).
-    """
-    data = _inline(vector) if vector.storage == INLINE else _framed(root, table, vector)
-    rows = decoded(data)
-    if len(rows) != vector.cardinality:
-        raise ValueError(f"a deletion vector of {vector.cardinality} rows has {len(rows)}")
-    return rows
 
 
 def random_uuid() -> UUID:
@@ -59,52 +48,88 @@ def random_uuid() -> UUID:
     return UUID(bytes=secrets.token_bytes(16), version=4)
 
 
-def write_vectors(
-    root: StorageRoot,
-    table: str,
-    rows: Mapping[str, Rows],
-    *,
-    new_uuid: Callable[[], UUID] = random_uuid,
-) -> dict[str, Vector]:
-    """Write the vectors of files, by any key of theirs; on a local disk they are durable then.
+class Vectors:
+    """The deletion vectors of one table.
 
-    Raises OSError.
+    A vector never changes, so small ones that were written or read are kept: a look-up asks the
+    storage for those of others alone.
     """
-    found: dict[str, Vector] = {}
-    waiting: list[tuple[str, bytes]] = []
-    for key, positions in rows.items():
-        data = encoded(positions)
-        if len(data) <= INLINE_BYTES_MAX:
-            found[key] = inline(data, len(positions))
+
+    def __init__(self, root: StorageRoot, table: str) -> None:
+        self.root, self.table = root, table
+        self._kept: dict[Vector, bytes] = {}
+
+    def read(self, vector: Vector) -> Rows:
+        """Read which rows a vector deletes.
+
+        Raises ValueError when it is damaged, InvalidError (P436) when it lies in another storage,
+        OSError (FileNotFoundError).
+        """
+        data = self._kept.get(vector)
+        if data is None:
+            data = _inline(vector) if vector.storage == INLINE else self._framed(vector)
+            self._keep(vector, data)
+        rows = decoded(data)
+        if len(rows) != vector.cardinality:
+            raise ValueError(f"a deletion vector of {vector.cardinality} rows has {len(rows)}")
+        return rows
+
+    def write(
+        self, rows: Mapping[str, Rows], *, new_uuid: Callable[[], UUID] = random_uuid
+    ) -> dict[str, Vector]:
+        """Write the vectors of files, by any key of theirs; on a local disk they are durable then.
+
+        Raises OSError.
+        """
+        found: dict[str, Vector] = {}
+        for group in _grouped([(key, encoded(positions)) for key, positions in rows.items()]):
+            file, body = new_uuid(), bytearray(_VERSION)
+            for key, data in group:
+                found[key] = relative(file, len(body), data, len(rows[key]))
+                body += _SIZE.pack(len(data)) + data + _CHECKSUM.pack(zlib.crc32(data))
+            self._put(found[group[0][0]].name, bytes(body))
+            for key, data in group:
+                self._keep(found[key], data)
+        return found
+
+    def _keep(self, vector: Vector, data: bytes) -> None:
+        if len(data) <= KEPT_BYTES_MAX:
+            if len(self._kept) >= KEPT_MAX:
+                self._kept.clear()
+            self._kept[vector] = data
+
+    def _put(self, name: str, body: bytes) -> None:
+        place = self.root.location(self.table)
+        with suppress(
+            FileExistsError
+        ):  # the storage asked twice by itself: it is nobody else's name
+            objects.put(place, self.root.settings, name, body, "create")
+        storage = Storage(self.root.filesystem())
+        storage.sync(f"{storage_path(place)}/{name}")
+        storage.sync_directories()
+
+    def _framed(self, vector: Vector) -> bytes:
+        name = vector.name
+        if vector.storage == ABSOLUTE:
+            place = place_of(self.root, self.table, name)
         else:
-            waiting.append((key, data))
-    for group in _grouped(waiting):
-        file, body = new_uuid(), bytearray(_VERSION)
-        for key, data in group:
-            found[key] = relative(file, len(body), data, len(rows[key]))
-            body += _SIZE.pack(len(data)) + data + _CHECKSUM.pack(zlib.crc32(data))
-        _put(root, table, found[group[0][0]].name, bytes(body))
-    return found
+            place = f"{storage_path(self.root.location(self.table))}/{name}"
+        with self.root.filesystem().open_input_file(place) as file:
+            file.seek(vector.starts)
+            framed = bytes(file.read(_SIZE.size + vector.size_bytes + _CHECKSUM.size))
+        return _unframed(vector, framed)
 
 
-def _grouped(waiting: Sequence[tuple[str, bytes]]) -> list[list[tuple[str, bytes]]]:
+def _grouped(vectors: Sequence[tuple[str, bytes]]) -> list[list[tuple[str, bytes]]]:
     groups: list[list[tuple[str, bytes]]] = []
     size = FILE_BYTES_MAX
-    for each in waiting:
+    for each in vectors:
         if size >= FILE_BYTES_MAX:
             groups.append([])
             size = 0
         groups[-1].append(each)
         size += len(each[1])
     return groups
-
-
-def _put(root: StorageRoot, table: str, name: str, body: bytes) -> None:
-    with suppress(FileExistsError):  # the storage asked twice by itself: nobody else has the name
-        objects.put(root.location(table), root.settings, name, body, "create")
-    storage = Storage(root.filesystem())
-    storage.sync(f"{storage_path(root.location(table))}/{name}")
-    storage.sync_directories()
 
 
 def _inline(vector: Vector) -> bytes:
@@ -114,15 +139,8 @@ def _inline(vector: Vector) -> bytes:
     return data[: vector.size_bytes]
 
 
-def _framed(root: StorageRoot, table: str, vector: Vector) -> bytes:
+def _unframed(vector: Vector, framed: bytes) -> bytes:
     name = vector.name
-    if vector.storage == ABSOLUTE:
-        place = place_of(root, table, name)
-    else:
-        place = f"{storage_path(root.location(table))}/{name}"
-    with root.filesystem().open_input_file(place) as file:
-        file.seek(vector.starts)
-        framed = bytes(file.read(_SIZE.size + vector.size_bytes + _CHECKSUM.size))
     if len(framed) < _SIZE.size + _CHECKSUM.size:
         raise ValueError(f"{name} ends before a deletion vector at {vector.starts}")
     data = framed[_SIZE.size : -_CHECKSUM.size]

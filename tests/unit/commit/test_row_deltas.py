@@ -21,7 +21,7 @@ from penstock.core.errors import DecisionNeededError
 from penstock.core.events import KeysAcrossPartitions, TableCommitted
 from penstock.core.serialization import committable_from_json, committable_to_json
 from penstock.ports.tables import TableDefinition
-from penstock.rows.keyed.digest import alike, key_digests
+from penstock.rows.keyed.digest import alike
 from penstock.rows.keyed.lookup import KeyLookup
 from penstock.rows.keyed.merge import merge_touched
 from penstock.rows.keyed.net import Changes, net_by_lane
@@ -317,9 +317,7 @@ def test_a_key_column_that_was_widened_since_is_compared_as_it_is(column, key):
     touched = column[:1].cast(key)
     wide = pa.record_batch({"id": column})
 
-    assert [0] == KeyLookup(key_digests([touched]), [touched]).in_rows(
-        wide, {"id": key}
-    ).rows.tolist()
+    assert [0] == KeyLookup([touched]).in_rows(wide, {"id": key}).rows.tolist()
 
 
 def test_a_key_of_another_form_is_brought_to_that_of_the_keys():
@@ -352,9 +350,9 @@ def test_files_whose_bounds_no_touched_key_reaches_are_not_read(bench, monkeypat
             for file, ends in zip(files, [(1, 2), (8, 9)], strict=True)
         ]
 
-    def read_live(state, file, columns, original=bench.table.read_live):
+    def read_live(state, file, columns, sought, original=bench.table.read_live):
         read.append(file.path)
-        return original(state, file, columns)
+        return original(state, file, columns, sought)
 
     monkeypatch.setattr(bench.table, "live_files", bounded)
     monkeypatch.setattr(bench.table, "read_live", read_live)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +22,8 @@ from penstock.connectors.delta.log.actions import now_ms, removal, renewed
 from penstock.connectors.delta.log.commit_file import entry_of, merged
 from penstock.connectors.delta.read.live_files import Add
 from penstock.connectors.delta.read.live_map import KnownFile
-from penstock.connectors.delta.read.live_rows import deleted_rows
 from penstock.connectors.delta.vectors.bitmap import Rows
+from penstock.connectors.delta.vectors.deleted_rows import DeletedRows
 from penstock.connectors.delta.vectors.descriptor import Vector
 from penstock.connectors.delta.vectors.store import write_vectors
 from penstock.core.commits import DataFile
@@ -32,8 +31,6 @@ from penstock.core.table_errors import not_deletable
 from penstock.files.errors import first_line
 from penstock.files.positions import joined
 from penstock.ports.row_deletes import RowDeletes
-
-_READ_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +73,7 @@ def own_files(files: Sequence[DataFile], added: Sequence[Add]) -> dict[str, tupl
 
 
 def touched_by(
-    root: StorageRoot,
+    deleted: DeletedRows,
     name: str,
     files: Mapping[str, KnownFile],
     own: Mapping[str, tuple[Add, int]],
@@ -90,20 +87,24 @@ def touched_by(
     path, times = Counter(each.path for each in row_deletes).most_common(1)[0]
     if times > 1:
         raise not_deletable(name, path)
-    with ThreadPoolExecutor(_READ_AT_ONCE) as pool:
-        former = pool.map(lambda add: deleted_rows(root, name, add), [each.add for each in live])
-        return [
-            _touched(name, each, file, deleted)
-            for each, file, deleted in zip(row_deletes, live, former, strict=True)
-        ]
+    return [
+        _touched(name, each, file, deleted.of(file.add))
+        for each, file in zip(row_deletes, live, strict=True)
+    ]
 
 
 def row_delta(
-    root: StorageRoot, name: str, added: Sequence[Add], touched: Sequence[Touched]
+    root: StorageRoot,
+    name: str,
+    added: Sequence[Add],
+    touched: Sequence[Touched],
+    deleted: DeletedRows,
 ) -> RowDelta:
     """Write vectors, and return the actions. Raises InvalidError (P431), UnavailableError."""
     left = [each for each in touched if not each.is_empty]
     vectors = _written(root, name, left)
+    for each in left:
+        deleted.keep(vectors[each.path], each.deleted)
     own = {each.add["path"]: each for each in touched if each.is_own}
     kept = [add for add in added if add["path"] not in own or not own[add["path"]].is_empty]
     now = now_ms()

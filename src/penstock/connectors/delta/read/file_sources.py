@@ -10,7 +10,7 @@ Source: Delta transaction log protocol, "Add File and Remove File", "Append-only
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,6 +23,7 @@ from penstock.connectors.delta.read.bounds import bounds_of
 from penstock.connectors.delta.read.live_files import Add
 from penstock.connectors.delta.read.live_rows import live_rows
 from penstock.connectors.delta.schema.column_mapping import is_mapped
+from penstock.connectors.delta.vectors.deleted_rows import DeletedRows
 from penstock.connectors.delta.vectors.descriptor import id_of
 from penstock.core.errors import InvalidError
 from penstock.core.table_errors import no_column, not_live
@@ -36,6 +37,7 @@ def sources_of(
     form: TableMetadata,
     adds: Sequence[Add],
     *,
+    deleted: DeletedRows,
     columns: Mapping[str, str],
     ends: Mapping[tuple[str, int], int],
 ) -> list[FileSource]:
@@ -49,12 +51,14 @@ def sources_of(
     lowest = min(ends.values(), default=0)
     found = []
     for add in adds:
-        bounds = bounds_of(add, form).get(columns["offset"])
+        bounds = bounds_of(add, form)[0].get(columns["offset"])
         if bounds is None or int(bounds[1]) >= lowest:
             if urlsplit(add["path"]).scheme or add["path"].startswith("/"):
                 why = "they are another table's"
                 raise _refusal(name, "files outside of its directory", why)
-            rows = _coordinates(root, name, form, add, asked)
+            gone = deleted.of(add)
+            batches = live_rows(root, name, form, add, asked, deleted=gone)
+            rows = _coordinates(batches, asked)
             found.append(source_of(add["path"], rows, altered=bool(id_of(add))))
     return found
 
@@ -73,13 +77,11 @@ def removals(
     return [removal(live[path], now) for path in paths]
 
 
-def _coordinates(
-    root: StorageRoot, name: str, form: TableMetadata, add: Add, columns: Sequence[str]
-) -> pa.Table:
-    batches = [each.select(columns) for each in live_rows(root, name, form, add, columns)]
-    if not batches:
+def _coordinates(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> pa.Table:
+    found = [each.select(columns) for each in batches]
+    if not found:
         return COORDINATES.empty_table()
-    return pa.Table.from_batches(batches).rename_columns(PLACE).cast(COORDINATES)
+    return pa.Table.from_batches(found).rename_columns(PLACE).cast(COORDINATES)
 
 
 def _refusal(name: str, feature: str, why: str) -> InvalidError:

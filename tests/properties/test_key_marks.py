@@ -76,3 +76,10 @@ def test_no_touched_key_is_left_out_by_the_filters(keys: list[tuple[int, str]]) 
     types = {"a": pa.int64(), "b": pa.string()}
 
     assert np.arange(len(keys)).tolist() == lookup.may_be_in(rows, types).tolist()
+
+
+def test_texts_that_count_up_have_marks_of_their_own() -> None:
+    """Two words that differ in their highest byte cancel each other out where nothing mixes down."""
+    texts = pa.array([f"tenant-{number}" for number in range(200_000)])
+
+    assert len(texts) == len(np.unique(key_marks([texts])))

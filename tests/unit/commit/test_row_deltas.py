@@ -362,3 +362,40 @@ def test_files_whose_bounds_no_touched_key_reaches_are_not_read(bench, monkeypat
 
     assert [found.path] == read
     assert [1] == found.positions.tolist()
+
+
+def test_of_rows_with_a_higher_sequence_the_last_one_stays_whatever_bounds_say(bench):
+    """Both are above the change; the bounds of the first file reach beyond the row that stays."""
+
+    def row(number, name, offset):
+        return {
+            "id": number,
+            "name": name,
+            "_kafka_topic": TOPIC,
+            "_kafka_partition": 0,
+            "_kafka_offset": offset,
+        }
+
+    early = bench.write(batch_of(ORDERS, [row(1, "z", 1), row(2, "a", 9)]))
+    late = bench.write(batch_of(ORDERS, [row(1, "z", 5)]))
+    state, ranges = bench.table.state(CHAIN), {0: (0, 10)}
+    appended = prepared(CHAIN, ranges, uuid=state.uuid, files=[*early, *late])
+    bench.table.commit(state, appended, retain=25)
+    change = Changes(
+        batch_of(ORDERS, [row(1, "m", 20)]),
+        np.array([False]),
+        np.array([True]),
+        np.array([0], np.int32),
+        np.array([20]),
+        np.array([0], np.int8),
+    )
+    nowhere = np.array([-1], np.int32), np.array([-1])
+    touched = touched_to_bytes(change, ["id"], LANES, nowhere, COLUMNS, sequence=["name"])
+    sent = replace(
+        prepared(CHAIN, {0: (20, 21)}, uuid=state.uuid, kind=CommitKind.ROW_DELTA), touched=touched
+    )
+    state = bench.table.state(CHAIN)
+    found = RowDeltaResolver(sent).resolve(state, bench.table, state.landed)
+
+    assert {"late": 1, "healed": 1} == found.counts
+    assert [(early[0].path, [0])] == [(e.path, e.positions.tolist()) for e in found.row_deletes]

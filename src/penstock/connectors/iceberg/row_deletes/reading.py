@@ -111,7 +111,7 @@ def _batches(
     """
     if file.file_format is FileFormat.PARQUET:
         with table.io.new_input(file.file_path).open() as stream:
-            parquet = pq.ParquetFile(stream)
+            parquet = pq.ParquetFile(stream, pre_buffer=True)
             names = _names_in(parquet.schema_arrow, wanted, types)
             if names is not None:
                 for batch in parquet.iter_batches(_BATCH_ROWS, columns=names):

@@ -41,7 +41,7 @@ from penstock.core.errors import (
 )
 from penstock.core.schema import Schema
 from penstock.core.statistics import Mismatch
-from penstock.ports.row_deletes import LiveFile, RowDeletes
+from penstock.ports.row_deletes import LiveFile, RowDeletes, Sought
 from penstock.ports.tables import (
     FileSource,
     History,
@@ -231,11 +231,15 @@ class FaultyTable:
         return self._table.live_files(state)
 
     def read_live(
-        self, state: TableState, file: LiveFile, columns: Sequence[str]
+        self,
+        state: TableState,
+        file: LiveFile,
+        columns: Sequence[str],
+        sought: Sought | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Pass on, unless the table is away."""
         _check_there(self.name, self._plan)
-        return self._table.read_live(state, file, columns)
+        return self._table.read_live(state, file, columns, sought)
 
     def evolve(self, state: TableState, schema: Schema) -> None:
         """Evolve as the plan says, like a commit."""

@@ -22,13 +22,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.commit.known_sources import first_offsets, known_source
 from penstock.core.commits import Committable, Landed
+from penstock.core.offsets import TopicPartition
 from penstock.ports.row_deletes import POSITION, LiveFile, RowDeletes
 from penstock.ports.tables import Table, TableState
 from penstock.rows.keyed.file_bounds import KeyBounds
@@ -73,13 +77,15 @@ class RowDeltaResolver:
     last: ResolvedRows | None = None
     _touched: TouchedRows = field(init=False)
     _lookup: KeyLookup = field(init=False)
+    _first: Mapping[TopicPartition, int] = field(init=False)
     _bounds: KeyBounds = field(init=False)
     _known: dict[tuple[str, str], _Hits] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         assert self.commit.touched is not None, "a row delta touches keys"
         self._touched = touched_from_bytes(self.commit.touched)
-        self._lookup = KeyLookup(self._touched.digests, self._touched.keys)
+        self._lookup = KeyLookup(self._touched.keys)
+        self._first = first_offsets(self._touched)
         self._bounds = KeyBounds(self._touched.names, self._touched.keys)
 
     def resolve(self, state: TableState, table: Table, landed: Landed) -> ResolvedRows:
@@ -94,7 +100,7 @@ class RowDeltaResolver:
         self._known = {at: hits for at, hits in self._known.items() if at in examined}
         for at, file in examined.items():
             if at not in self._known and self._bounds.may_be_in(file.bounds):
-                self._known[at] = self._found(state, table, file)
+                self._known[at] = self._found(state, table, file, landed)
         found = [(examined[at], hits) for at, hits in self._known.items()]
         every = _joined([hits for _, hits in found], self._touched.sequence.values())
         numbers, above, tied = self._by_sequence(every)
@@ -113,15 +119,19 @@ class RowDeltaResolver:
         )
         return self.last
 
-    def _found(self, state: TableState, table: Table, file: LiveFile) -> _Hits:
-        source = [self._touched.source[name] for name in SOURCE if self._touched.source]
-        sequence = self._touched.sequence
-        columns = dict.fromkeys([*self._touched.names, *source, *sequence])
+    def _found(self, state: TableState, table: Table, file: LiveFile, landed: Landed) -> _Hits:
+        source, sequence, types = self._touched.source, self._touched.sequence, self._touched.types
+        known = known_source(file, source, self._first, _since(landed))
+        if sequence:  # of rows that are above a change the last one stays
+            known.pop(SOURCE[-1], None)
+        asked = [column for role, column in source.items() if role not in known]
+        sought = partial(self._lookup.may_be_in, types=types)
         parts = []
-        for batch in table.read_live(state, file, [*columns]):
-            found = self._lookup.in_rows(batch, self._touched.types)
+        columns = [*dict.fromkeys([*types, *asked, *sequence])]
+        for batch in table.read_live(state, file, columns, sought):
+            found = self._lookup.in_rows(batch, types)
             rows = batch.take(pa.array(found.rows))
-            parts.append(_hits_of(rows, found.keys, source, sequence))
+            parts.append(_hits_of(rows, found.keys, source, known, sequence))
         return _joined(parts, sequence.values())
 
     def _own_deletes(self, late: npt.NDArray[np.bool_]) -> list[RowDeletes]:
@@ -212,14 +222,18 @@ class RowDeltaResolver:
 
 def _appended(hits: _Hits, landed: Landed) -> npt.NDArray[np.bool_]:
     """Return which rows are of records from before the chain changed rows."""
-    since = landed.offsets if landed.keyed is None else landed.keyed.since
     found = np.zeros(len(hits.keys), np.bool_)
-    for at, offset in since.items():
+    for at, offset in _since(landed).items():
         here = (hits.partition == at.partition) & (hits.offset < offset)
         if here.any():
             topic = pc.equal(hits.topic, at.topic).fill_null(False)
             found |= here & topic.to_numpy(zero_copy_only=False)
     return found
+
+
+def _since(landed: Landed) -> Mapping[TopicPartition, int]:
+    """Return from which offsets on the chain has changed rows."""
+    return landed.offsets if landed.keyed is None else landed.keyed.since
 
 
 def _has_own_rows_alone(
@@ -248,16 +262,21 @@ def _deletes_in(
 def _hits_of(
     rows: pa.RecordBatch,
     keys: npt.NDArray[np.int64],
-    source: Sequence[str],
+    source: Mapping[str, str],
+    known: Mapping[str, Any],
     sequence: Mapping[str, pa.Array],
 ) -> _Hits:
+    """Take hits from rows; `known` are sources that all of them have."""
     positions = rows.column(POSITION).to_numpy()
     values = tuple(_typed(rows.column(name), each.type) for name, each in sequence.items())
     if not source:
         nothing = np.full(len(keys), -1, np.int64)
         topics = pa.nulls(len(keys), pa.string())
         return _Hits(keys, positions, topics, nothing, nothing, values)
-    topic, partition, offset = (rows.column(name) for name in source)
+    topic, partition, offset = (
+        pa.repeat(known[role], len(keys)) if role in known else rows.column(source[role])
+        for role in SOURCE
+    )
     numbers = [
         each.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
         for each in (partition, offset)

@@ -16,6 +16,9 @@ Positions = npt.NDArray[np.int64]
 
 NONE: Positions = np.empty(0, np.int64)
 
+POSITIONS_KEPT_MAX = 16_000_000
+"""How many deleted rows of a table are kept in memory, of 8 bytes each."""
+
 
 def joined(parts: Sequence[Positions]) -> Positions:
     """Return the positions of arrays, ascending, each once."""
@@ -23,3 +26,12 @@ def joined(parts: Sequence[Positions]) -> Positions:
     is_first = np.ones(len(found), np.bool_)
     np.not_equal(found[1:], found[:-1], out=is_first[1:])
     return found if is_first.all() else found[is_first]
+
+
+def without(positions: Positions, others: Positions) -> Positions:
+    """Return the positions that are not among others."""
+    if not len(others) or not len(positions):
+        return positions
+    at = np.searchsorted(others, positions)
+    found: Positions = positions[others.take(at, mode="clip") != positions]
+    return found

@@ -13,6 +13,7 @@ Source: Arrow's `ColumnProperties::max_statistics_size`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 
 FOOTER_BYTES_MAX = 4096
 CHARACTERS = 256
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 Beginnings = Mapping[str, tuple[str, str]]
 
@@ -39,6 +41,13 @@ def beginnings(columns: tuple[str, ...], rows: pa.Table) -> Beginnings:
             ends = pc.min_max(pc.utf8_slice_codeunits(column, 0, CHARACTERS))
             found[name] = (ends["min"].as_py(), ends["max"].as_py())
     return found
+
+
+def is_kept_whole(least: str, greatest: str) -> bool:
+    """Return whether all rows have one text, which may be a topic's name: with bounds that have it
+    whole, the column need not be read to know it (docs/design/0268).
+    """
+    return least == greatest and _TOPIC.fullmatch(least) is not None
 
 
 def joined(known: Beginnings, more: Beginnings) -> Beginnings:

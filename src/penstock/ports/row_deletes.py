@@ -9,16 +9,20 @@ Rules that every implementation keeps, and the contract suite checks (docs/desig
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    import pyarrow as pa
 
 POSITION = "_position"
 """The column of a row's place in its file."""
+
+Sought: TypeAlias = "Callable[[pa.RecordBatch], npt.NDArray[np.int64]]"
+"""Returns the places in a batch of the rows that are sought, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +31,8 @@ class LiveFile:
 
     `path` names it as a commit does. `rows` counts all that were written, `deleted` those of them
     that are deleted by now. `delete_state` says which those are: of one path, equal texts mean
-    equal row deletes, and "" means none. `bounds` are least and greatest values of columns, where
-    known.
+    equal row deletes, and "" means none. `bounds` are least and greatest values of columns, and
+    `nulls` says how many nulls they have, of all rows that were written; where known.
     """
 
     path: str
@@ -37,6 +41,7 @@ class LiveFile:
     deleted: int = 0
     delete_state: str = ""
     bounds: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    nulls: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

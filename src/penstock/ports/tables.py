@@ -20,7 +20,7 @@ from penstock.core.offsets import Positions
 from penstock.core.schema import Schema
 from penstock.core.statistics import FileStatistics, Mismatch
 from penstock.ports.leases import Lease
-from penstock.ports.row_deletes import LiveFile, RowDeletes
+from penstock.ports.row_deletes import LiveFile, RowDeletes, Sought
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -206,11 +206,17 @@ class Table(Protocol):
         """
 
     def read_live(
-        self, state: TableState, file: LiveFile, columns: Sequence[str]
+        self,
+        state: TableState,
+        file: LiveFile,
+        columns: Sequence[str],
+        sought: Sought | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read columns of the rows of a file that are not deleted in a state, in order; the last
-        column, `POSITION`, is each row's place in the file, from 0. Raises UnavailableError,
-        InvalidError (P435 a column is not there).
+        column, `POSITION`, is each row's place in the file, from 0. With `sought` only of the rows
+        that it returns of batches of those columns; it sees deleted rows as well.
+
+        Raises UnavailableError, InvalidError (P435 a column is not there).
         """
 
     def evolve(self, state: TableState, schema: Schema) -> None:

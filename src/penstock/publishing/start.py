@@ -152,8 +152,7 @@ def _fence_and_look(run: Run) -> _Found | None:
             f"a transaction of the publication {run.publication.name} hangs in its offsets topic"
             f" {run.publication.offsets_topic}",
             code="P803",
-            hint=f"find it, and end it:  penstock transactions --topic"
-            f" {run.publication.offsets_topic}",
+            hint="find it, and end it:  penstock transactions --cluster",
         )
     decision = decided(run.publication, environment.ports, run.generation, record, remembered)
     return _Found(term, record, decision)

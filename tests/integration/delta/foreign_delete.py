@@ -16,7 +16,7 @@ from penstock.connectors.delta.log.actions import now_ms, removal, renewed
 from penstock.connectors.delta.log.commit_file import log_of, put_if_absent
 from penstock.connectors.delta.read.live_files import live_adds
 from penstock.connectors.delta.vectors.descriptor import vector_of
-from penstock.connectors.delta.vectors.store import Vectors
+from penstock.connectors.delta.vectors.store import read_vector, write_vectors
 
 
 def foreign_delete(root: StorageRoot, name: str, is_gone: Callable[[dict[str, Any]], bool]) -> bool:
@@ -37,10 +37,10 @@ def foreign_delete(root: StorageRoot, name: str, is_gone: Callable[[dict[str, An
         place = place_of(root, name, add["path"])
         rows = pq.read_table(place, filesystem=root.filesystem(), partitioning=None).to_pylist()
         vector = vector_of(add)
-        former = [] if vector is None else Vectors(root, name).read(vector).tolist()
+        former = [] if vector is None else read_vector(root, name, vector).tolist()
         gone = {at for at, row in enumerate(rows) if is_gone(row)} | {*former}
         if gone != {*former}:
-            written = Vectors(root, name).write({"": np.array(sorted(gone), np.int64)})
+            written = write_vectors(root, name, {"": np.array(sorted(gone), np.int64)})
             actions += [
                 {"remove": removal(add, now_ms())},
                 {"add": renewed(add, len(rows), written[""])},

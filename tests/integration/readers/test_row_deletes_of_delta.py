@@ -20,7 +20,7 @@ from penstock.connectors.delta.log.commit_file import log_of
 from penstock.connectors.delta.read.live_files import live_adds
 from penstock.connectors.delta.vectors.bitmap import encoded
 from penstock.connectors.delta.vectors.descriptor import unpacked, vector_of
-from penstock.connectors.delta.vectors.store import Vectors
+from penstock.connectors.delta.vectors.store import read_vector
 from penstock.core.schema import Field, Kind, Struct
 from penstock.ports.row_deletes import POSITION
 from penstock.ports.tables import TableDefinition, Verdict
@@ -231,7 +231,7 @@ def test_a_vector_of_spark_is_the_one_that_we_would_write(lakes: Lakes) -> None:
         assert vector is not None, add
         expected = np.array([n for n in range(200_000) if CHOSEN[chosen](n)], np.int64)
 
-        assert expected.tolist() == Vectors(root, table).read(vector).tolist()
+        assert expected.tolist() == read_vector(root, table, vector).tolist()
         if vector.storage == "i":
             data = unpacked(vector.text)[: vector.size_bytes]
         else:

@@ -21,7 +21,7 @@ from penstock.core.errors import DecisionNeededError
 from penstock.core.events import KeysAcrossPartitions, TableCommitted
 from penstock.core.serialization import committable_from_json, committable_to_json
 from penstock.ports.tables import TableDefinition
-from penstock.rows.keyed.digest import alike, key_digests
+from penstock.rows.keyed.digest import alike
 from penstock.rows.keyed.lookup import KeyLookup
 from penstock.rows.keyed.merge import merge_touched
 from penstock.rows.keyed.net import Changes, net_by_lane
@@ -317,9 +317,7 @@ def test_a_key_column_that_was_widened_since_is_compared_as_it_is(column, key):
     touched = column[:1].cast(key)
     wide = pa.record_batch({"id": column})
 
-    assert [0] == KeyLookup(key_digests([touched]), [touched]).in_rows(
-        wide, {"id": key}
-    ).rows.tolist()
+    assert [0] == KeyLookup([touched]).in_rows(wide, {"id": key}).rows.tolist()
 
 
 def test_a_key_of_another_form_is_brought_to_that_of_the_keys():
@@ -352,9 +350,9 @@ def test_files_whose_bounds_no_touched_key_reaches_are_not_read(bench, monkeypat
             for file, ends in zip(files, [(1, 2), (8, 9)], strict=True)
         ]
 
-    def read_live(state, file, columns, original=bench.table.read_live):
+    def read_live(state, file, columns, sought, original=bench.table.read_live):
         read.append(file.path)
-        return original(state, file, columns)
+        return original(state, file, columns, sought)
 
     monkeypatch.setattr(bench.table, "live_files", bounded)
     monkeypatch.setattr(bench.table, "read_live", read_live)
@@ -364,3 +362,40 @@ def test_files_whose_bounds_no_touched_key_reaches_are_not_read(bench, monkeypat
 
     assert [found.path] == read
     assert [1] == found.positions.tolist()
+
+
+def test_of_rows_with_a_higher_sequence_the_last_one_stays_whatever_bounds_say(bench):
+    """Both are above the change; the bounds of the first file reach beyond the row that stays."""
+
+    def row(number, name, offset):
+        return {
+            "id": number,
+            "name": name,
+            "_kafka_topic": TOPIC,
+            "_kafka_partition": 0,
+            "_kafka_offset": offset,
+        }
+
+    early = bench.write(batch_of(ORDERS, [row(1, "z", 1), row(2, "a", 9)]))
+    late = bench.write(batch_of(ORDERS, [row(1, "z", 5)]))
+    state, ranges = bench.table.state(CHAIN), {0: (0, 10)}
+    appended = prepared(CHAIN, ranges, uuid=state.uuid, files=[*early, *late])
+    bench.table.commit(state, appended, retain=25)
+    change = Changes(
+        batch_of(ORDERS, [row(1, "m", 20)]),
+        np.array([False]),
+        np.array([True]),
+        np.array([0], np.int32),
+        np.array([20]),
+        np.array([0], np.int8),
+    )
+    nowhere = np.array([-1], np.int32), np.array([-1])
+    touched = touched_to_bytes(change, ["id"], LANES, nowhere, COLUMNS, sequence=["name"])
+    sent = replace(
+        prepared(CHAIN, {0: (20, 21)}, uuid=state.uuid, kind=CommitKind.ROW_DELTA), touched=touched
+    )
+    state = bench.table.state(CHAIN)
+    found = RowDeltaResolver(sent).resolve(state, bench.table, state.landed)
+
+    assert {"late": 1, "healed": 1} == found.counts
+    assert [(early[0].path, [0])] == [(e.path, e.positions.tolist()) for e in found.row_deletes]

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -92,15 +94,16 @@ def _found(
         held = f"{number_of(live, 'row')} in {number_of(len(files), 'file')}"
         return None, f"{held} may have these keys"
     digests = key_digests(keys)
-    unique = digests.unique()
-    number = pc.index_in(digests, value_set=unique).to_pylist()
+    number = pc.index_in(digests, value_set=digests.unique()).to_pylist()
+    _, once = np.unique(number, return_index=True)
     source = [first.source[name] for name in SOURCE if first.source]
     sequence = [*first.sequence]
     columns = [*dict.fromkeys([*first.names, *source, *sequence])]
     rows: dict[int, list[FoundRow]] = {}
-    lookup = KeyLookup(unique, keys)
+    lookup = KeyLookup([key.take(pa.array(once)) for key in keys])
+    sought = partial(lookup.may_be_in, types=first.types)
     for file in files:
-        for batch in table.read_live(state, file, columns):
+        for batch in table.read_live(state, file, columns, sought):
             hits = lookup.in_rows(batch, first.types)
             held = batch.take(pa.array(hits.rows)).select(columns).to_pylist()
             for key, row in zip(hits.keys.tolist(), held, strict=True):

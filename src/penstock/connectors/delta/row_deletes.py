@@ -13,26 +13,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.connectors.delta.errors import reading, refused
+from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.log.actions import now_ms, removal, renewed
 from penstock.connectors.delta.log.commit_file import entry_of, merged
 from penstock.connectors.delta.read.live_files import Add
 from penstock.connectors.delta.read.live_map import KnownFile
-from penstock.connectors.delta.read.live_rows import deleted_rows
 from penstock.connectors.delta.vectors.bitmap import Rows
+from penstock.connectors.delta.vectors.deleted_rows import DeletedRows
 from penstock.connectors.delta.vectors.descriptor import Vector
-from penstock.connectors.delta.vectors.store import Vectors
+from penstock.connectors.delta.vectors.store import write_vectors
 from penstock.core.commits import DataFile
 from penstock.core.table_errors import not_deletable
 from penstock.files.errors import first_line
 from penstock.files.positions import joined
 from penstock.ports.row_deletes import RowDeletes
-
-_READ_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,8 @@ def own_files(files: Sequence[DataFile], added: Sequence[Add]) -> dict[str, tupl
 
 
 def touched_by(
-    vectors: Vectors,
+    deleted: DeletedRows,
+    name: str,
     files: Mapping[str, KnownFile],
     own: Mapping[str, tuple[Add, int]],
     row_deletes: Sequence[RowDeletes],
@@ -84,39 +83,44 @@ def touched_by(
 
     Raises BugError (P707), UnavailableError, InvalidError (P438) for a vector that is damaged.
     """
-    name = vectors.table
     live = [_live(name, files, own, each) for each in row_deletes]
     path, times = Counter(each.path for each in row_deletes).most_common(1)[0]
     if times > 1:
         raise not_deletable(name, path)
-    with ThreadPoolExecutor(_READ_AT_ONCE) as pool:
-        former = pool.map(lambda each: deleted_rows(vectors, each.add), live)
-        return [
-            _touched(name, each, file, deleted)
-            for each, file, deleted in zip(row_deletes, live, former, strict=True)
-        ]
+    return [
+        _touched(name, each, file, deleted.of(file.add))
+        for each, file in zip(row_deletes, live, strict=True)
+    ]
 
 
-def row_delta(vectors: Vectors, added: Sequence[Add], touched: Sequence[Touched]) -> RowDelta:
+def row_delta(
+    root: StorageRoot,
+    name: str,
+    added: Sequence[Add],
+    touched: Sequence[Touched],
+    deleted: DeletedRows,
+) -> RowDelta:
     """Write vectors, and return the actions. Raises InvalidError (P431), UnavailableError."""
     left = [each for each in touched if not each.is_empty]
-    written = _written(vectors, left)
+    vectors = _written(root, name, left)
+    for each in left:
+        deleted.keep(vectors[each.path], each.deleted)
     own = {each.add["path"]: each for each in touched if each.is_own}
     kept = [add for add in added if add["path"] not in own or not own[add["path"]].is_empty]
     now = now_ms()
     return RowDelta(
         added=[
-            renewed(add, own[add["path"]].rows, written[own[add["path"]].path])
+            renewed(add, own[add["path"]].rows, vectors[own[add["path"]].path])
             if add["path"] in own
             else add
             for add in kept
         ],
         renewed=[
-            renewed(each.add, each.rows, written[each.path]) for each in left if not each.is_own
+            renewed(each.add, each.rows, vectors[each.path]) for each in left if not each.is_own
         ],
         removed=[removal(each.add, now) for each in touched if not each.is_own],
         deleted=sum(each.newly for each in touched),
-        vectors=len(written),
+        vectors=len(vectors),
     )
 
 
@@ -169,10 +173,9 @@ def entry_of_delta(
     return entry_of(transactions, mark, added, delta.removed, operation)
 
 
-def _written(vectors: Vectors, touched: Sequence[Touched]) -> dict[str, Vector]:
-    name = vectors.table
+def _written(root: StorageRoot, name: str, touched: Sequence[Touched]) -> dict[str, Vector]:
     with reading(name):
         try:
-            return vectors.write({each.path: each.deleted for each in touched})
+            return write_vectors(root, name, {each.path: each.deleted for each in touched})
         except PermissionError as error:
             raise refused(name, first_line(error)) from error

@@ -47,7 +47,7 @@ from penstock.connectors.delta.row_deletes import (
 from penstock.connectors.delta.schema.features import require_row_deletes
 from penstock.connectors.delta.schema.reserved_names import reserved
 from penstock.connectors.delta.schema.schema_change import schema_entry
-from penstock.connectors.delta.vectors.store import Vectors
+from penstock.connectors.delta.vectors.deleted_rows import DeletedRows
 from penstock.core import table_errors
 from penstock.core.commits import Chain, CommitKind, Committable, DataFile, Landed
 from penstock.core.crash_points import CrashPoint
@@ -58,7 +58,7 @@ from penstock.files import ParquetOptions
 from penstock.files.sources import COORDINATES, is_within
 from penstock.files.storage import missing_paths
 from penstock.ports import tables as ports
-from penstock.ports.row_deletes import LiveFile, RowDeletes
+from penstock.ports.row_deletes import LiveFile, RowDeletes, Sought
 from penstock.ports.runtime import Observer
 
 _CHECKPOINT_EVERY = 100
@@ -82,12 +82,12 @@ class DeltaTable:
     options: ParquetOptions = field(default_factory=ParquetOptions)
     _following: LogTail = field(init=False, repr=False, compare=False)
     _live: LiveMap = field(init=False, repr=False, compare=False)
-    _vectors: Vectors = field(init=False, repr=False, compare=False)
+    _deleted: DeletedRows = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self._following = LogTail(self.name, self.root, self.options)
         self._live = LiveMap(self.name, self.root)
-        self._vectors = Vectors(self.root, self.name)
+        self._deleted = DeletedRows(self.root, self.name)
 
     @property
     def location(self) -> str:
@@ -175,12 +175,19 @@ class DeltaTable:
         return [each.file for each in self._live.files(state.handle.view).values()]
 
     def read_live(
-        self, state: ports.TableState, file: LiveFile, columns: Sequence[str]
+        self,
+        state: ports.TableState,
+        file: LiveFile,
+        columns: Sequence[str],
+        sought: Sought | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read columns of live rows. Raises UnavailableError, InvalidError (P435 no column)."""
         view: LogView = state.handle.view
         known = self._live.files(view)[file.path]
-        return live_rows(self._vectors, view.form, known.add, columns)
+        add, deleted = known.add, self._deleted.of(known.add)
+        return live_rows(
+            self.root, self.name, view.form, add, columns, deleted=deleted, sought=sought
+        )
 
     def evolve(self, state: ports.TableState, schema: Schema) -> None:
         """Add columns as the version after the one examined."""
@@ -280,7 +287,15 @@ class DeltaTable:
         view: LogView = state.handle.view
         adds = [*self._live.adds(view).values()]
         with reading(self.name):
-            return sources_of(self._vectors, view.form, adds, columns=columns, ends=ends)
+            return sources_of(
+                self.root,
+                self.name,
+                view.form,
+                adds,
+                deleted=self._deleted,
+                columns=columns,
+                ends=ends,
+            )
 
     def stated(self) -> Iterator[ports.StatedFile | Mismatch]:
         """Yield what the log says about live data files."""
@@ -338,12 +353,13 @@ class DeltaTable:
         assert commit.kind is CommitKind.ROW_DELTA, f"a {commit.kind} deletes no rows"
         require_row_deletes(self.name, view.form.configuration, view.form.features)
         own = own_files(commit.files, added)
-        touched = touched_by(self._vectors, self._live.files(view), own, row_deletes)
+        live = self._live.files(view)
+        touched = touched_by(self._deleted, self.name, live, own, row_deletes)
         with reading(self.name):
             taken = self._following.log.raw(view.version + 1) is not None
         if taken:  # found out now, no vector has been written for nothing
             raise table_errors.moved(self.name, f"version {view.version + 1} is another commit")
-        delta = row_delta(self._vectors, added, touched)
+        delta = row_delta(self.root, self.name, added, touched, self._deleted)
         self.observer.passed(CrashPoint.ROW_DELETES_WRITTEN)
         return delta
 

@@ -54,7 +54,7 @@ from penstock.files import ParquetOptions
 from penstock.files.reopening import Reopening
 from penstock.files.storage import missing_paths
 from penstock.ports.leases import Lease
-from penstock.ports.row_deletes import LiveFile, RowDeletes
+from penstock.ports.row_deletes import LiveFile, RowDeletes, Sought
 from penstock.ports.runtime import Observer
 from penstock.ports.tables import (
     FileSource,
@@ -198,12 +198,17 @@ class IcebergTable:
             return live_files_of(self._rows.of(table), table.schema())
 
     def read_live(
-        self, state: TableState, file: LiveFile, columns: Sequence[str]
+        self,
+        state: TableState,
+        file: LiveFile,
+        columns: Sequence[str],
+        sought: Sought | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read columns of the live rows of a file, and their positions; holds all of a file's."""
         table: PyIcebergTable = state.handle
         with reading(self.name):
-            yield from rows_of(table, self._rows.of(table), file.path, columns, self.name)
+            live = self._rows.of(table)
+            yield from rows_of(table, live, file.path, columns, self.name, sought=sought)
 
     def evolve(self, state: TableState, schema: Schema) -> None:
         """Make a wider schema the current one, in one request on the examined metadata.

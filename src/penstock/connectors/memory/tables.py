@@ -28,7 +28,7 @@ from penstock.core.statistics import FileStatistics
 from penstock.files.sources import COORDINATES, is_within, source_of
 from penstock.ports import tables as ports
 from penstock.ports import writers
-from penstock.ports.row_deletes import POSITION, LiveFile, RowDeletes
+from penstock.ports.row_deletes import POSITION, LiveFile, RowDeletes, Sought
 from penstock.ports.runtime import Observer
 
 START_MS = 1_700_000_000_000
@@ -177,13 +177,22 @@ class MemoryTable:
         found = ((file, contents.deleted.get(file.path, frozenset())) for file in contents.files)
         return [
             LiveFile(
-                file.path, file.record_count, file.size_bytes, len(deleted), delete_state(deleted)
+                file.path,
+                file.record_count,
+                file.size_bytes,
+                len(deleted),
+                delete_state(deleted),
+                *_bounds_and_nulls(self._warehouse.rows_of([file])),
             )
             for file, deleted in found
         ]
 
     def read_live(
-        self, state: ports.TableState, file: LiveFile, columns: Sequence[str]
+        self,
+        state: ports.TableState,
+        file: LiveFile,
+        columns: Sequence[str],
+        sought: Sought | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read columns of live rows, with their positions."""
         contents: Contents = state.handle
@@ -194,10 +203,12 @@ class MemoryTable:
         rows = [
             {**{name: row[name] for name in columns}, POSITION: position}
             for position, row in enumerate(self._warehouse.rows_of([stored]))
-            if position not in deleted
         ]
         if rows:
-            yield pa.RecordBatch.from_pylist(rows)
+            written = pa.RecordBatch.from_pylist(rows)
+            wanted = range(len(rows)) if sought is None else sought(written).tolist()
+            if places := [each for each in wanted if each not in deleted]:
+                yield written.take(pa.array(places))
 
     def evolve(self, state: ports.TableState, schema: Schema) -> None:
         """Replace the table's columns, if it is as it was examined."""
@@ -351,3 +362,15 @@ class MemoryWriter:
 def _coordinates(rows: Sequence[Row], columns: Mapping[str, str]) -> pa.Table:
     named = [{name: row[columns[name]] for name in COORDINATES.names} for row in rows]
     return pa.Table.from_pylist(named, COORDINATES)
+
+
+def _bounds_and_nulls(rows: Sequence[Row]) -> tuple[dict[str, tuple[Any, Any]], dict[str, int]]:
+    """Return least and greatest values of numbers and texts, and how many nulls columns have."""
+    values = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
+    known = {name: [v for v in each if v is not None] for name, each in values.items()}
+    bounds = {
+        name: (min(each), max(each))
+        for name, each in known.items()
+        if each and isinstance(each[0], int | str)
+    }
+    return bounds, {name: len(each) - len(known[name]) for name, each in values.items()}

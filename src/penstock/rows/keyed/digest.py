@@ -35,10 +35,10 @@ def key_digests(columns: Sequence[pa.Array]) -> pa.Array:
     assert not any(column.null_count for column in columns), "a key has no nulls"
     if len(columns) == 1:
         [column] = columns
-        if _is_short(column.type):
-            return _longs(column)
-        if pa.types.is_decimal128(column.type) or column.type == DIGEST:
-            return _wide(column)
+        if is_short(column.type):
+            return longs(column)
+        if is_wide(column.type):
+            return wide(column)
     return _hashed(columns)
 
 
@@ -79,7 +79,8 @@ def alike(column: pa.Array, type_: pa.DataType) -> pa.Array:
     return column.cast(type_)
 
 
-def _is_short(type_: pa.DataType) -> bool:
+def is_short(type_: pa.DataType) -> bool:
+    """Return whether values of a type are numbers of at most 64 bits."""
     return bool(
         pa.types.is_integer(type_)
         or pa.types.is_boolean(type_)
@@ -89,7 +90,13 @@ def _is_short(type_: pa.DataType) -> bool:
     )
 
 
-def _longs(column: pa.Array) -> pa.Array:
+def is_wide(type_: pa.DataType) -> bool:
+    """Return whether values of a type have 128 bits."""
+    return bool(pa.types.is_decimal128(type_) or type_ == DIGEST)
+
+
+def longs(column: pa.Array) -> pa.Array:
+    """Return short values as longs."""
     if pa.types.is_date32(column.type):
         column = column.view(pa.int32())
     elif pa.types.is_time64(column.type) or pa.types.is_timestamp(column.type):
@@ -97,8 +104,8 @@ def _longs(column: pa.Array) -> pa.Array:
     return column.cast(pa.int64())
 
 
-def _wide(column: pa.Array) -> pa.Array:
-    """Take values of 16 bytes as they lie in memory."""
+def wide(column: pa.Array) -> pa.Array:
+    """Return values of 128 bits as they lie in memory."""
     data = column.buffers()[1].slice(column.offset * DIGEST_BYTES, len(column) * DIGEST_BYTES)
     return pa.Array.from_buffers(DIGEST, len(column), [None, data])
 
@@ -114,10 +121,10 @@ def _hashed(columns: Sequence[pa.Array]) -> pa.Array:
 def _encoded(column: pa.Array) -> Iterator[bytes]:
     """Yield each value in bytes, its length before it: the next column's can be told from it."""
     encode: Callable[[Any], bytes]
-    if _is_short(column.type):
-        column, encode = _longs(column), _LONG.pack
+    if is_short(column.type):
+        column, encode = longs(column), _LONG.pack
     elif pa.types.is_decimal128(column.type):
-        column, encode = _wide(column), bytes
+        column, encode = wide(column), bytes
     elif pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         encode = str.encode
     else:

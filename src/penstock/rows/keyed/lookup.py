@@ -1,12 +1,15 @@
 """Which rows of a file have a key that is touched.
 
+Theory of operation: most rows have none. A filter of the touched keys' marks leaves few others, by
+the key's columns alone; of those that pass it, the mark is searched for, and then the key's values
+are compared (docs/design/0268).
+
 Invariants:
-- a key is found by its digest, or by its value where it is one column that would be hashed; of
-  several columns digests are computed of rows only whose values are each in a touched key;
+- the filter leaves no touched key out;
+- a row has a touched key only if it is equal in each column, whatever marks say; where two touched
+  keys share a mark, rows are found by their digests;
 - the keys of a commit are sorted once, so that looking a small file through costs little, however
-  many keys there are;
-- the filter leaves no touched key out: it spares other rows the binary search, which would be four
-  fifths of a look (docs/design/0256).
+  many keys there are.
 """
 
 from __future__ import annotations
@@ -19,14 +22,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.rows.keyed.digest import is_hashed, key_columns_of, key_digests, words_of
+from penstock.rows.arrow_arrays import mask_of
+from penstock.rows.keyed.digest import is_short, key_columns_of, key_digests
+from penstock.rows.keyed.marks import Marks, key_marks
 
 _Places = npt.NDArray[np.int64]
 
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _FILTER_PER_KEY = 16
 _FILTER_BITS_MAX = 24
-"""A filter has a byte for each place; that of a million keys is of 16 MiB."""
+"""A filter has a byte for each place; those of a million keys are of 16 MiB each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,73 +43,85 @@ class Matches:
 
 @dataclass(slots=True)
 class KeyLookup:
-    """Looks for the keys that a commit touches; `digests` has each of them once, and `keys` has
-    their values, column by column.
+    """Looks for the keys that a commit touches: `keys` has a value for each, column by column, and
+    each key once.
     """
 
-    digests: pa.Array
     keys: Sequence[pa.Array]
-    _words: list[_Places] = field(init=False)
+    _marks: Marks = field(init=False)
     _order: _Places = field(init=False)
-    _shift: np.uint64 = field(init=False)
-    _filter: npt.NDArray[np.bool_] = field(init=False)
+    _filters: _Filters = field(init=False)
+    _digests: pa.Array | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        words = words_of(self.digests)
-        self._order = np.argsort(words[0])
-        self._words = [each[self._order] for each in words]
-        bits = min((len(self._order) * _FILTER_PER_KEY).bit_length(), _FILTER_BITS_MAX)
-        self._shift = np.uint64(64 - max(bits, 1))
-        self._filter = np.zeros(1 << max(bits, 1), np.bool_)
-        self._filter[self._in_filter(words[0])] = True
+        marks = key_marks(self.keys)
+        self._order = np.argsort(marks)
+        self._marks = marks[self._order]
+        if not (self._marks[1:] > self._marks[:-1]).all():
+            self._digests = key_digests(self.keys)
+        self._filters = _Filters(marks)
+
+    def may_be_in(self, rows: pa.RecordBatch, types: Mapping[str, pa.DataType]) -> _Places:
+        """Return the places of all rows that have a touched key, and of a few others."""
+        places, _, _ = self._near(rows, types)
+        return places
 
     def in_rows(self, rows: pa.RecordBatch, types: Mapping[str, pa.DataType]) -> Matches:
         """Find the rows that have a touched key; one with a null in its key has none.
 
         `types` are those of the touched keys, by their columns.
         """
+        places, marks, columns = self._near(rows, types)
+        columns = [column.take(pa.array(places)) for column in columns]
+        if self._digests is not None:
+            found = pc.index_in(key_digests(columns), value_set=self._digests)
+            hits = np.flatnonzero(mask_of(found.is_valid()))
+            return Matches(places[hits], found.drop_null().to_numpy().astype(np.int64))
+        at = np.searchsorted(self._marks, marks)
+        hits = np.flatnonzero(self._marks.take(at, mode="clip") == marks) if len(at) else at
+        keys = self._order[at[hits]]
+        same = self._are_equal([column.take(pa.array(hits)) for column in columns], keys)
+        return Matches(places[hits[same]], keys[same])
+
+    def _near(
+        self, rows: pa.RecordBatch, types: Mapping[str, pa.DataType]
+    ) -> tuple[_Places, Marks, list[pa.Array]]:
+        """Return places and marks of rows that pass the filter, and the key columns of all rows."""
         columns, whole = key_columns_of(rows, types)
-        if is_hashed(self.digests) and [each.type for each in columns] == [self.keys[0].type]:
-            return _found_by_value(columns[0], self.keys[0])
-        if is_hashed(self.digests):
-            whole &= self._may_be_keys(columns)
-        places = np.flatnonzero(whole)
-        if len(places) < len(whole):
-            columns = [column.filter(pa.array(whole)) for column in columns]
-        found, keys = self._found(key_digests(columns))
-        return Matches(places[found], keys)
+        known = None if whole.all() else np.flatnonzero(whole)
+        if known is not None:
+            marks = key_marks([column.filter(pa.array(whole)) for column in columns])
+        else:
+            marks = key_marks(columns)
+        near = self._filters.passed_by(marks)
+        return near if known is None else known[near], marks[near], columns
 
-    def _may_be_keys(self, columns: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
-        """Return which rows have in each column a value that a touched key has there."""
-        may_be = np.ones(len(columns[0]), np.bool_)
-        for column, key in zip(columns, self.keys, strict=True):
-            if column.type == key.type:
-                may_be &= pc.is_in(column, value_set=key).to_numpy(zero_copy_only=False)
-        return may_be
-
-    def _found(self, digests: pa.Array) -> tuple[_Places, _Places]:
-        first = self._words[0]
-        if not (first[1:] > first[:-1]).all():  # keys that are equal in their first half
-            found = pc.index_in(digests, value_set=self.digests)
-            rows = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
-            return rows, found.drop_null().to_numpy().astype(np.int64)
-        words = words_of(digests)
-        near = np.flatnonzero(self._filter[self._in_filter(words[0])])
-        words = [each[near] for each in words]
-        at = np.searchsorted(first, words[0])
-        is_key = at < len(first)
-        at[~is_key] = 0
-        if len(first):
-            for own, others in zip(self._words, words, strict=True):
-                is_key &= own[at] == others
-        return near[is_key], self._order[at[is_key]]
-
-    def _in_filter(self, words: _Places) -> npt.NDArray[np.uint64]:
-        """Return the places of digests in the filter: the highest bits of a product."""
-        return (words.view(np.uint64) * _SPREAD) >> self._shift
+    def _are_equal(self, columns: Sequence[pa.Array], keys: _Places) -> npt.NDArray[np.bool_]:
+        """Compare the keys of rows with touched keys, one by one."""
+        same = np.ones(len(keys), np.bool_)
+        if len(columns) == 1 and is_short(columns[0].type):
+            return same
+        for column, values in zip(columns, self.keys, strict=True):
+            same &= mask_of(pc.equal(column, values.take(pa.array(keys))))
+        return same
 
 
-def _found_by_value(column: pa.Array, keys: pa.Array) -> Matches:
-    found = pc.index_in(column, value_set=keys, skip_nulls=True)
-    rows = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
-    return Matches(rows, found.drop_null().to_numpy().astype(np.int64))
+class _Filters:
+    """Two filters of marks, by their highest bits and by their lowest: nearly all that passes both
+    is there.
+    """
+
+    def __init__(self, marks: Marks) -> None:
+        bits = max(min((len(marks) * _FILTER_PER_KEY).bit_length(), _FILTER_BITS_MAX), 1)
+        self._shift = np.uint64(64 - bits)
+        self._lowest = np.uint64((1 << bits) - 1)
+        self._high, self._low = np.zeros((2, 1 << bits), np.bool_)
+        self._high[marks >> self._shift] = True
+        self._low[marks & self._lowest] = True
+
+    def passed_by(self, marks: Marks) -> _Places:
+        """Return the places of the marks that pass."""
+        high = (marks >> self._shift).view(np.int64)
+        near = np.flatnonzero(self._high.take(high, mode="clip"))  # else it checks each
+        low = (marks[near] & self._lowest).view(np.int64)
+        return near[self._low.take(low, mode="clip")]

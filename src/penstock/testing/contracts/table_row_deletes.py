@@ -13,6 +13,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 import pytest
 
 from penstock.core.commits import CommitKind, Committable, Keyed
@@ -119,6 +121,27 @@ class RowDeleteTests(TableBench):
         return [int(each) for each in self.landed(table).offsets.values()]
 
     # Promises.
+
+    def test_of_rows_that_are_sought_those_that_live_are_read(self, orders: Table) -> None:
+        self.change(orders, 10, upserts=[1, 6], deletes=[3])
+        state, wanted = orders.state(self.chain), {1, 2, 3, 6, 7}
+
+        def sought(rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
+            return np.flatnonzero([each in wanted for each in rows.column("id").to_pylist()])
+
+        found = [
+            (row["id"], row["name"], (file.path, row[POSITION]))
+            for file in orders.live_files(state)
+            for batch in orders.read_live(state, file, ["name", "id"], sought)
+            for row in batch.to_pylist()
+        ]
+        places = self.located(orders, state)
+        expected = {number: (places[number][0].path, places[number][1]) for number in (1, 2, 6, 7)}
+
+        assert expected == {number: place for number, _, place in found}
+        assert {1: 10, 2: 0, 6: 10, 7: 5} == {
+            number: int(name.rpartition(" ")[2]) for number, name, _ in found
+        }
 
     def test_a_table_made_with_keys_lets_its_rows_be_deleted(self, orders: Table) -> None:
         orders.require_row_deletes(orders.state(self.chain))

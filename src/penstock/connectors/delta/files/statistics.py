@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 from penstock.core.schema import Decimal, Kind, List, Map, Struct, Type
 from penstock.core.schema_walk import leaves
 from penstock.files.footers import extremes, null_count, statistics_of
-from penstock.files.texts import Beginnings
+from penstock.files.texts import Beginnings, is_kept_whole
 
 STRING_CHARACTERS_MAX = 32
 INDEXED_COLUMNS = 32
@@ -120,7 +120,7 @@ def _bounds(type_: Type, low: Any, high: Any) -> tuple[Any, Any]:
     match type_:
         case Kind.FLOAT | Kind.DOUBLE:
             return _INFINITE.get(low, low), _INFINITE.get(high, high)
-        case Kind.STRING:
+        case Kind.STRING if not is_kept_whole(low, high):
             return low[:STRING_CHARACTERS_MAX], _upper(high)
         case Kind.DATE:
             return low.isoformat(), high.isoformat()

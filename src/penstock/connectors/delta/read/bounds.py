@@ -53,18 +53,25 @@ def live_row_count(adds: Iterable[Add]) -> int | None:
     return total
 
 
-def bounds_of(add: Add, form: TableMetadata) -> Bounds:
-    """Return least and greatest values of columns at the top, by their names."""
+def bounds_of(add: Add, form: TableMetadata) -> tuple[Bounds, dict[str, int]]:
+    """Return least and greatest values of columns at the top, and how many nulls, by their names.
+
+    Nulls are those of all rows that were written, or of no row.
+    """
     stats = _texts(add)
     lowest, highest = _mapping(stats, "minValues"), _mapping(stats, "maxValues")
+    counts = _mapping(stats, "nullCount")
     found: Bounds = {}
+    nulls: dict[str, int] = {}
     schema = form.target.schema
     for own, there in zip(schema.fields, form.target.stored.schema.fields, strict=True):
         if own.name in form.partition_by:
             value = partition_value(add, form, own.name).as_py()
             if value is not None:
-                found[own.name] = (value, value)
+                found[own.name], nulls[own.name] = (value, value), 0
             continue
+        if isinstance(count := counts.get(there.name), int):
+            nulls[own.name] = count
         low, high = (
             _value(lowest.get(there.name), own.type),
             _value(highest.get(there.name), own.type),
@@ -75,7 +82,7 @@ def bounds_of(add: Add, form: TableMetadata) -> Bounds:
             high = _later(high)
         if high is not None:
             found[own.name] = (low, high)
-    return found
+    return found, nulls
 
 
 def partition_value(add: Add, form: TableMetadata, column: str) -> pa.Scalar:

@@ -10,20 +10,21 @@ Source: Delta transaction log protocol, "Add File and Remove File", "Append-only
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 
+from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.log.actions import now_ms, removal
 from penstock.connectors.delta.log.table_metadata import TableMetadata
 from penstock.connectors.delta.read.bounds import bounds_of
 from penstock.connectors.delta.read.live_files import Add
 from penstock.connectors.delta.read.live_rows import live_rows
 from penstock.connectors.delta.schema.column_mapping import is_mapped
+from penstock.connectors.delta.vectors.deleted_rows import DeletedRows
 from penstock.connectors.delta.vectors.descriptor import id_of
-from penstock.connectors.delta.vectors.store import Vectors
 from penstock.core.errors import InvalidError
 from penstock.core.table_errors import no_column, not_live
 from penstock.files.sources import COORDINATES, PLACE, source_of
@@ -31,15 +32,16 @@ from penstock.ports.tables import FileSource
 
 
 def sources_of(
-    vectors: Vectors,
+    root: StorageRoot,
+    name: str,
     form: TableMetadata,
     adds: Sequence[Add],
     *,
+    deleted: DeletedRows,
     columns: Mapping[str, str],
     ends: Mapping[tuple[str, int], int],
 ) -> list[FileSource]:
     """Read the source columns of live files. Raises InvalidError (P435, P436), UnavailableError."""
-    name = vectors.table
     if is_mapped(form.configuration):
         raise _refusal(name, "column mapping", "their columns have other names")
     asked = [columns[each] for each in PLACE]
@@ -49,12 +51,14 @@ def sources_of(
     lowest = min(ends.values(), default=0)
     found = []
     for add in adds:
-        bounds = bounds_of(add, form).get(columns["offset"])
+        bounds = bounds_of(add, form)[0].get(columns["offset"])
         if bounds is None or int(bounds[1]) >= lowest:
             if urlsplit(add["path"]).scheme or add["path"].startswith("/"):
                 why = "they are another table's"
                 raise _refusal(name, "files outside of its directory", why)
-            rows = _coordinates(vectors, form, add, asked)
+            gone = deleted.of(add)
+            batches = live_rows(root, name, form, add, asked, deleted=gone)
+            rows = _coordinates(batches, asked)
             found.append(source_of(add["path"], rows, altered=bool(id_of(add))))
     return found
 
@@ -73,13 +77,11 @@ def removals(
     return [removal(live[path], now) for path in paths]
 
 
-def _coordinates(
-    vectors: Vectors, form: TableMetadata, add: Add, columns: Sequence[str]
-) -> pa.Table:
-    batches = [each.select(columns) for each in live_rows(vectors, form, add, columns)]
-    if not batches:
+def _coordinates(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> pa.Table:
+    found = [each.select(columns) for each in batches]
+    if not found:
         return COORDINATES.empty_table()
-    return pa.Table.from_batches(batches).rename_columns(PLACE).cast(COORDINATES)
+    return pa.Table.from_batches(found).rename_columns(PLACE).cast(COORDINATES)
 
 
 def _refusal(name: str, feature: str, why: str) -> InvalidError:

@@ -110,7 +110,7 @@ class LiveMap:
         place = place_of(self._root, self._name, add["path"])
         try:
             rows, vector = record_count(add), vector_of(add)
-            bounds = bounds_of(add, view.form)
+            bounds, nulls = bounds_of(add, view.form)
         except ValueError as error:
             raise unreadable_log(self._name, error) from error
         file = LiveFile(
@@ -120,6 +120,7 @@ class LiveMap:
             deleted=0 if vector is None else vector.cardinality,
             delete_state="" if vector is None else vector.unique_id,
             bounds=bounds,
+            nulls=nulls,
         )
         return KnownFile(add, file)
 

@@ -17,55 +17,44 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.connectors.delta.errors import reading_file
-from penstock.connectors.delta.locations import place_of
+from penstock.connectors.delta.locations import StorageRoot, place_of
 from penstock.connectors.delta.log.table_metadata import TableMetadata
 from penstock.connectors.delta.read.bounds import partition_value
 from penstock.connectors.delta.read.live_files import Add
 from penstock.connectors.delta.schema.types import arrow_schema
-from penstock.connectors.delta.vectors.bitmap import NO_ROWS, Rows
-from penstock.connectors.delta.vectors.descriptor import vector_of
-from penstock.connectors.delta.vectors.store import Vectors
+from penstock.connectors.delta.vectors.bitmap import Rows
 from penstock.core import table_errors
-from penstock.files.errors import first_line
-from penstock.ports.row_deletes import POSITION
+from penstock.files.positions import without
+from penstock.ports.row_deletes import POSITION, Sought
 
-_BATCH_ROWS = 1 << 17
-
-
-def deleted_rows(vectors: Vectors, add: Add) -> Rows:
-    """Read which rows of a file are deleted.
-
-    Raises UnavailableError (P403, P430), InvalidError (P436 in another storage, P438 damaged).
-    """
-    try:
-        vector = vector_of(add)
-        if vector is None:
-            return NO_ROWS
-        with reading_file(vectors.table):
-            return vectors.read(vector)
-    except ValueError as error:
-        what = f"a deletion vector of {vectors.table}"
-        raise table_errors.unreadable(what, first_line(error)) from error
+_BATCH_ROWS = 1 << 16
 
 
 def live_rows(
-    vectors: Vectors, form: TableMetadata, add: Add, columns: Sequence[str]
+    root: StorageRoot,
+    name: str,
+    form: TableMetadata,
+    add: Add,
+    columns: Sequence[str],
+    *,
+    deleted: Rows,
+    sought: Sought | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Read columns of a file's live rows; the last column is their `POSITION`.
+    """Read columns of a file's rows that are not deleted, of those sought; the last column is their
+    `POSITION`.
 
-    Raises UnavailableError (P403, P430), InvalidError (P435 no such column, P436, P438).
+    Raises UnavailableError (P403, P430), InvalidError (P435 no such column, P436).
     """
-    root, name = vectors.root, vectors.table
     for column in columns:
         if form.target.schema.field(column) is None:
             raise table_errors.no_column(name, column)
-    deleted = deleted_rows(vectors, add)
     place = place_of(root, name, add["path"])
     with reading_file(name), root.filesystem().open_input_file(place) as file:
         yield from _batches(
             pq.ParquetFile(file, coerce_int96_timestamp_unit="us"),
             _columns(form, add, columns),
             deleted,
+            sought,
         )
 
 
@@ -102,27 +91,22 @@ def _columns(form: TableMetadata, add: Add, names: Sequence[str]) -> list[_Colum
 
 
 def _batches(
-    parquet: pq.ParquetFile, columns: Sequence[_Column], deleted: Rows
+    parquet: pq.ParquetFile, columns: Sequence[_Column], deleted: Rows, sought: Sought | None
 ) -> Iterator[pa.RecordBatch]:
     there = set(parquet.schema_arrow.names)
     asked = [each.stored_name for each in columns if each.constant is None]
-    fields = [pa.field(each.name, each.type) for each in columns]
-    schema = pa.schema([*fields, pa.field(POSITION, pa.int64())])
+    schema = pa.schema([pa.field(each.name, each.type) for each in columns])
+    place = pa.field(POSITION, pa.int64())
     start = 0
     for batch in _read(parquet, [name for name in asked if name in there]):
-        stop = start + batch.num_rows
-        first, beyond = np.searchsorted(deleted, [start, stop])
-        is_live = np.ones(batch.num_rows, bool)
-        is_live[deleted[first:beyond] - start] = False
-        places = np.flatnonzero(is_live) + start
-        start = stop
-        if places.size:
-            # Cast before they are filtered: deltalake writes views of strings, which Arrow cannot.
-            arrays = [each.of(batch) for each in columns]
-            if len(places) < batch.num_rows:
-                kept = pa.array(is_live)
-                arrays = [each.filter(kept) for each in arrays]
-            yield pa.RecordBatch.from_arrays([*arrays, pa.array(places)], schema=schema)
+        # Cast before rows are taken: deltalake writes views of strings, of which Arrow takes none.
+        rows = pa.RecordBatch.from_arrays([each.of(batch) for each in columns], schema=schema)
+        wanted = np.arange(batch.num_rows) if sought is None else sought(rows)
+        places = without(wanted + start, deleted)
+        if len(places):
+            rows = rows if len(places) == batch.num_rows else rows.take(pa.array(places - start))
+            yield rows.append_column(place, pa.array(places))
+        start += batch.num_rows
 
 
 def _optional(kind: pa.DataType) -> pa.DataType:

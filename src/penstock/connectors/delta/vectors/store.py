@@ -34,9 +34,6 @@ from penstock.files.storage import Storage
 
 FILE_BYTES_MAX = 64 << 20
 """A file takes no further vector when it is that large."""
-KEPT_BYTES_MAX = 1024
-KEPT_MAX = 10_000
-"""How large a vector is that is kept in memory, and how many of them."""
 
 _VERSION = b"\x01"
 _SIZE = struct.Struct(">i")
@@ -48,76 +45,59 @@ def random_uuid() -> UUID:
     return UUID(bytes=secrets.token_bytes(16), version=4)
 
 
-class Vectors:
-    """The deletion vectors of one table.
+def read_vector(root: StorageRoot, table: str, vector: Vector) -> Rows:
+    """Read which rows a vector deletes.
 
-    A vector never changes, so small ones that were written or read are kept: a look-up asks the
-    storage for those of others alone.
+    Raises ValueError when it is damaged, InvalidError (P436) when it lies in another storage,
+    OSError (FileNotFoundError).
     """
+    data = _inline(vector) if vector.storage == INLINE else _framed(root, table, vector)
+    rows = decoded(data)
+    if len(rows) != vector.cardinality:
+        raise ValueError(f"a deletion vector of {vector.cardinality} rows has {len(rows)}")
+    return rows
 
-    def __init__(self, root: StorageRoot, table: str) -> None:
-        self.root, self.table = root, table
-        self._kept: dict[Vector, bytes] = {}
 
-    def read(self, vector: Vector) -> Rows:
-        """Read which rows a vector deletes.
+def write_vectors(
+    root: StorageRoot,
+    table: str,
+    rows: Mapping[str, Rows],
+    *,
+    new_uuid: Callable[[], UUID] = random_uuid,
+) -> dict[str, Vector]:
+    """Write the vectors of files, by any key of theirs; on a local disk they are durable then.
 
-        Raises ValueError when it is damaged, InvalidError (P436) when it lies in another storage,
-        OSError (FileNotFoundError).
-        """
-        data = self._kept.get(vector)
-        if data is None:
-            data = _inline(vector) if vector.storage == INLINE else self._framed(vector)
-            self._keep(vector, data)
-        rows = decoded(data)
-        if len(rows) != vector.cardinality:
-            raise ValueError(f"a deletion vector of {vector.cardinality} rows has {len(rows)}")
-        return rows
+    Raises OSError.
+    """
+    found: dict[str, Vector] = {}
+    for group in _grouped([(key, encoded(positions)) for key, positions in rows.items()]):
+        file, body = new_uuid(), bytearray(_VERSION)
+        for key, data in group:
+            found[key] = relative(file, len(body), data, len(rows[key]))
+            body += _SIZE.pack(len(data)) + data + _CHECKSUM.pack(zlib.crc32(data))
+        _put(root, table, found[group[0][0]].name, bytes(body))
+    return found
 
-    def write(
-        self, rows: Mapping[str, Rows], *, new_uuid: Callable[[], UUID] = random_uuid
-    ) -> dict[str, Vector]:
-        """Write the vectors of files, by any key of theirs; on a local disk they are durable then.
 
-        Raises OSError.
-        """
-        found: dict[str, Vector] = {}
-        for group in _grouped([(key, encoded(positions)) for key, positions in rows.items()]):
-            file, body = new_uuid(), bytearray(_VERSION)
-            for key, data in group:
-                found[key] = relative(file, len(body), data, len(rows[key]))
-                body += _SIZE.pack(len(data)) + data + _CHECKSUM.pack(zlib.crc32(data))
-            self._put(found[group[0][0]].name, bytes(body))
-            for key, data in group:
-                self._keep(found[key], data)
-        return found
+def _put(root: StorageRoot, table: str, name: str, body: bytes) -> None:
+    place = root.location(table)
+    with suppress(FileExistsError):  # the storage asked twice by itself: it is nobody else's name
+        objects.put(place, root.settings, name, body, "create")
+    storage = Storage(root.filesystem())
+    storage.sync(f"{storage_path(place)}/{name}")
+    storage.sync_directories()
 
-    def _keep(self, vector: Vector, data: bytes) -> None:
-        if len(data) <= KEPT_BYTES_MAX:
-            if len(self._kept) >= KEPT_MAX:
-                self._kept.clear()
-            self._kept[vector] = data
 
-    def _put(self, name: str, body: bytes) -> None:
-        place = self.root.location(self.table)
-        with suppress(
-            FileExistsError
-        ):  # the storage asked twice by itself: it is nobody else's name
-            objects.put(place, self.root.settings, name, body, "create")
-        storage = Storage(self.root.filesystem())
-        storage.sync(f"{storage_path(place)}/{name}")
-        storage.sync_directories()
-
-    def _framed(self, vector: Vector) -> bytes:
-        name = vector.name
-        if vector.storage == ABSOLUTE:
-            place = place_of(self.root, self.table, name)
-        else:
-            place = f"{storage_path(self.root.location(self.table))}/{name}"
-        with self.root.filesystem().open_input_file(place) as file:
-            file.seek(vector.starts)
-            framed = bytes(file.read(_SIZE.size + vector.size_bytes + _CHECKSUM.size))
-        return _unframed(vector, framed)
+def _framed(root: StorageRoot, table: str, vector: Vector) -> bytes:
+    name = vector.name
+    if vector.storage == ABSOLUTE:
+        place = place_of(root, table, name)
+    else:
+        place = f"{storage_path(root.location(table))}/{name}"
+    with root.filesystem().open_input_file(place) as file:
+        file.seek(vector.starts)
+        framed = bytes(file.read(_SIZE.size + vector.size_bytes + _CHECKSUM.size))
+    return _unframed(vector, framed)
 
 
 def _grouped(vectors: Sequence[tuple[str, bytes]]) -> list[list[tuple[str, bytes]]]:

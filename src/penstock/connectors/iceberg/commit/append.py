@@ -44,6 +44,7 @@ from penstock.core.errors import InvalidError
 from penstock.core.serialization import ledger_to_json
 from penstock.core.table_errors import not_live
 from penstock.files import ParquetOptions
+from penstock.files.positions import Positions
 from penstock.ports.row_deletes import RowDeletes
 from penstock.ports.runtime import Observer
 from penstock.ports.tables import Verdict
@@ -213,7 +214,13 @@ def _changes(
     prefix = f"{commit.chain.name}-{commit.commit_id}-{commit.attempt}"
     places = base.table.location_provider()
     writer = DeleteFileWriter(base.table.io, places, prefix, base.options)
-    changes = row_changes(files, live, row_deletes, base.name, writer.write)
+
+    def write(deletes: Mapping[str, Positions], like: DataFile) -> DataFile:
+        file = writer.write(deletes, like)
+        base.rows.keep(file, deletes)
+        return file
+
+    changes = row_changes(files, live, row_deletes, base.name, write)
     base.observer.passed(CrashPoint.ROW_DELETES_WRITTEN)
     return changes
 

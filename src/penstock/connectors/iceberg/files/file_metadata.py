@@ -54,10 +54,13 @@ from penstock.core.commits import DataFile
 from penstock.core.table_errors import file_rejected
 from penstock.files import Written
 from penstock.files.footers import extremes, null_count, statistics_of
+from penstock.files.texts import is_kept_whole
 
 DESCRIPTION_VERSION = 1
 METRICS_COLUMNS_MAX = 100
 BOUND_BYTES_MAX = 1024
+_TEXT_CHARACTERS = 16
+"""How much of a text bounds keep where no property says so."""
 PARTITION_LABEL_MAX = 256
 
 _METRICS_MAX_KEY = "write.metadata.metrics.max-inferred-column-defaults"
@@ -223,6 +226,8 @@ def _bounds(
 ) -> tuple[bytes | None, bytes | None]:
     kind, length = plan.iceberg_type, plan.mode.length
     if isinstance(kind, StringType):
+        if length == _TEXT_CHARACTERS and is_kept_whole(least, greatest):
+            length = len(least)
         least, greatest = least[:length], truncate_upper_bound_text_string(greatest, length)
     elif isinstance(kind, BinaryType):
         least, greatest = least[:length], truncate_upper_bound_binary_string(greatest, length)

@@ -12,14 +12,11 @@ Source: Apache Iceberg table specification, "Position Delete Files", "Reserved F
 from __future__ import annotations
 
 import secrets
-import threading
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.conversions import to_bytes
 from pyiceberg.io import FileIO
@@ -30,12 +27,11 @@ from pyiceberg.types import LongType
 from penstock.connectors.iceberg.files.manifest_entries import about, data_file_of
 from penstock.core.table_errors import unsupported
 from penstock.files import ParquetOptions
-from penstock.files.positions import Positions, joined
+from penstock.files.kept import Kept
+from penstock.files.positions import POSITIONS_KEPT_MAX, Positions, joined
 
 PATH_ID = 2147483546
 POSITION_ID = 2147483545
-POSITIONS_KEPT_MAX = 8_000_000
-"""Of 8 bytes each."""
 
 _RANDOM_BYTES = 8
 _ROWS_PER_GROUP = 1_000_000
@@ -66,21 +62,21 @@ class DeleteFileWriter:
         """
         name = f"{self.prefix}-{secrets.token_hex(_RANDOM_BYTES)}-deletes.parquet"
         path = self.places.new_data_location(name)
-        rows = _rows_of(deletes)
-        output = self.io.new_output(path)
-        with output.create() as stream:
-            pq.write_table(
-                rows,
-                stream,
-                compression=self.options.compression,
-                compression_level=self.options.level,
-                use_dictionary=["file_path"],
-                row_group_size=_ROWS_PER_GROUP,
-                store_schema=False,
-            )
-        with output.to_input_file().open() as written:
-            footer = pq.read_metadata(written)
-        return _described(path, len(output), footer, deletes, like)
+        sink = pa.BufferOutputStream()
+        pq.write_table(
+            _rows_of(deletes),
+            sink,
+            compression=self.options.compression,
+            compression_level=self.options.level,
+            use_dictionary=["file_path"],
+            row_group_size=_ROWS_PER_GROUP,
+            store_schema=False,
+        )
+        content = sink.getvalue()
+        with self.io.new_output(path).create() as stream:
+            stream.write(content.to_pybytes())
+        footer = pq.read_metadata(pa.BufferReader(content))
+        return _described(path, content.size, footer, deletes, like)
 
 
 def _rows_of(deletes: Mapping[str, Positions]) -> pa.Table:
@@ -89,7 +85,9 @@ def _rows_of(deletes: Mapping[str, Positions]) -> pa.Table:
     numbers = pa.array(np.repeat(np.arange(len(paths), dtype=np.int32), counts))
     column = pa.DictionaryArray.from_arrays(numbers, pa.array(paths, pa.string()))
     positions = pa.array(np.concatenate([deletes[path] for path in paths]), pa.int64())
-    return pa.Table.from_arrays([column.cast(pa.string()), positions], schema=SCHEMA)
+    path, position = SCHEMA
+    schema = pa.schema([path.with_type(column.type), position])
+    return pa.Table.from_arrays([column, positions], schema=schema)
 
 
 def _described(
@@ -148,50 +146,43 @@ class DeleteFileReader:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._kept: OrderedDict[str, Mapping[str, Positions]] = OrderedDict()
-        self._positions = 0
-        self._guard = threading.Lock()
+        self._kept = Kept[Mapping[str, Positions]](POSITIONS_KEPT_MAX)
 
     def deletes_in(self, file: DataFile, io: FileIO) -> Mapping[str, Positions]:
         """Return the deletes of a delete file by data file.
 
         Raises InvalidError (P436): it is not of Parquet; OSError, ValueError.
         """
-        with self._guard:
-            if file.file_path in self._kept:
-                self._kept.move_to_end(file.file_path)
-                return self._kept[file.file_path]
+        known = self._kept.get(file.file_path)
+        if known is not None:
+            return known
         if file.file_format is not FileFormat.PARQUET:
             feature = (
                 f"position deletes in a file of the format {FileFormat(file.file_format).value}"
             )
             raise unsupported(self._name, feature, "only Parquet is read")
         with io.new_input(file.file_path).open() as stream:
-            rows = pq.read_table(stream, columns=SCHEMA.names)
+            rows = pq.read_table(stream, columns=SCHEMA.names, read_dictionary=["file_path"])
         found = _by_path(rows)
-        with self._guard:
-            if file.file_path not in self._kept:
-                self._kept[file.file_path] = found
-                self._positions += _count(found)
-            while self._positions > POSITIONS_KEPT_MAX and len(self._kept) > 1:
-                _, evicted = self._kept.popitem(last=False)
-                self._positions -= _count(evicted)
+        self.keep(file, found)
         return found
+
+    def keep(self, file: DataFile, deletes: Mapping[str, Positions]) -> None:
+        """Keep the deletes of a file that was written."""
+        self._kept.keep(file.file_path, deletes, sum(map(len, deletes.values())))
 
 
 def _by_path(rows: pa.Table) -> dict[str, Positions]:
-    paths = pc.dictionary_encode(rows["file_path"].combine_chunks())
-    if isinstance(paths, pa.ChunkedArray):
-        paths = paths.combine_chunks()
+    whole = rows.unify_dictionaries().combine_chunks()
+    if not whole.num_rows:
+        return {}
+    [paths], [positions] = whole["file_path"].chunks, whole["pos"].cast(pa.int64()).chunks
     numbers = paths.indices.to_numpy(zero_copy_only=False)
-    positions = rows["pos"].cast(pa.int64()).to_numpy()
     order = np.argsort(numbers, kind="stable")
     stops = np.cumsum(np.bincount(numbers, minlength=len(paths.dictionary)))
-    parts: Sequence[Positions] = np.split(positions[order], stops[:-1]) if len(stops) else []
+    parts = np.split(positions.to_numpy()[order], stops[:-1])
     return {
-        path: joined([part]) for path, part in zip(paths.dictionary.to_pylist(), parts, strict=True)
+        path: joined([part])
+        for path, part in zip(paths.dictionary.to_pylist(), parts, strict=True)
+        if len(part)
     }
-
-
-def _count(deletes: Mapping[str, Positions]) -> int:
-    return sum(map(len, deletes.values()))

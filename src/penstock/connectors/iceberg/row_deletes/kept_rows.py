@@ -6,9 +6,11 @@ Invariant: all that is kept is of files that never change, or of the one snapsho
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
+from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
 from penstock.connectors.iceberg.files.kept_entries import KeptEntries
@@ -17,6 +19,7 @@ from penstock.connectors.iceberg.ledger.properties import parent_of
 from penstock.connectors.iceberg.row_deletes.delete_files import DeleteFileReader
 from penstock.connectors.iceberg.row_deletes.live_rows import LiveRows, live_rows
 from penstock.core.table_errors import unsupported
+from penstock.files.positions import Positions
 
 _FIRST_FORMAT = 1
 
@@ -37,6 +40,10 @@ class KeptRows:
         self._reader = DeleteFileReader(name)
         self._last: tuple[int | None, str, LiveRows] | None = None
         self._guard = threading.Lock()
+
+    def keep(self, file: DataFile, deletes: Mapping[str, Positions]) -> None:
+        """Keep the deletes of a delete file that was written."""
+        self._reader.keep(file, deletes)
 
     def of(self, table: Table) -> LiveRows:
         """Return what is live at the head of the branch, as a table was examined.

@@ -18,20 +18,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyiceberg import types as iceberg
 from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan
-from pyiceberg.manifest import DataFile
+from pyiceberg.manifest import DataFile, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 
 from penstock.connectors.iceberg.row_deletes.live_rows import LiveRows
 from penstock.connectors.iceberg.schema.types import file_schema
 from penstock.core.table_errors import file_missing, no_column
-from penstock.files.positions import Positions
-from penstock.ports.row_deletes import POSITION, LiveFile
+from penstock.files.positions import without
+from penstock.ports.row_deletes import POSITION, LiveFile, Sought
 
+_BATCH_ROWS = 1 << 16
+_FIELD_ID = b"PARQUET:field_id"
 _INT_BYTES = 4
 _PLAIN = (iceberg.IntegerType, iceberg.LongType, iceberg.DecimalType, iceberg.StringType)
 _OF_TIME = (iceberg.DateType, iceberg.TimestampType, iceberg.TimestamptzType)
@@ -42,6 +45,7 @@ def live_files_of(live: LiveRows, schema: Schema) -> list[LiveFile]:
 
     Raises what `LiveRows.delete_state` raises.
     """
+    names = {field.field_id: field.name for field in schema.fields}
     return [
         LiveFile(
             path,
@@ -50,15 +54,28 @@ def live_files_of(live: LiveRows, schema: Schema) -> list[LiveFile]:
             live.count_deleted(path),
             live.delete_state(path),
             Bounds(entry.data_file, schema),
+            _nulls_in(entry.data_file, names),
         )
         for path, entry in live.data.items()
     ]
 
 
+def _nulls_in(file: DataFile, names: Mapping[int, str]) -> dict[str, int]:
+    counts = file.null_value_counts or {}
+    return {name: counts[number] for number, name in names.items() if number in counts}
+
+
 def rows_of(
-    table: Table, live: LiveRows, path: str, columns: Sequence[str], name: str
+    table: Table,
+    live: LiveRows,
+    path: str,
+    columns: Sequence[str],
+    name: str,
+    *,
+    sought: Sought | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Read columns of the rows of a file that are not deleted; the last column is `POSITION`.
+    """Read columns of the rows of a file that are not deleted, of those sought; the last column is
+    `POSITION`.
 
     Raises InvalidError (P435): there is no such column at the top; UnavailableError (P403): the
     file is none of the state's; OSError, ValueError.
@@ -71,23 +88,53 @@ def rows_of(
         raise file_missing(name, f"{path} is not live")
     by_name = {field.name: field for field in schema.fields}
     wanted = Schema(*(by_name[each] for each in dict.fromkeys(columns)))
-    scan = ArrowScan(table.metadata, table.io, wanted, AlwaysTrue())
     types = pa.schema([field.remove_metadata() for field in file_schema(wanted)])
+    place = pa.field(POSITION, pa.int64(), nullable=False)
     deleted, start = live.deleted_in(path), 0
-    for batch in scan.to_record_batches([FileScanTask(live.data[path].data_file)]):
-        kept = kept_of(deleted, start, batch.num_rows)
+    for batch in _batches(table, live.data[path].data_file, wanted, types):
+        columns = [batch.column(each.name).cast(each.type) for each in types]
+        rows = pa.RecordBatch.from_arrays(columns, schema=types)
+        found = np.arange(batch.num_rows) if sought is None else sought(rows)
+        places = without(found + start, deleted)
+        if len(places):
+            rows = rows if len(places) == batch.num_rows else rows.take(pa.array(places - start))
+            yield rows.append_column(place, pa.array(places))
         start += batch.num_rows
-        rows = pa.Table.from_batches([batch]).select(types.names).cast(types)
-        rows = rows if len(kept) == batch.num_rows else rows.take(kept - (start - batch.num_rows))
-        rows = rows.append_column(pa.field(POSITION, pa.int64(), nullable=False), pa.array(kept))
-        yield from rows.combine_chunks().to_batches()
 
 
-def kept_of(deleted: Positions, start: int, count: int) -> Positions:
-    """Return the positions of so many rows from a place on that are not deleted."""
-    all_of_them = np.arange(start, start + count, dtype=np.int64)
-    first, stop = np.searchsorted(deleted, (start, start + count))
-    return np.delete(all_of_them, deleted[first:stop] - start)
+def _batches(
+    table: Table, file: DataFile, wanted: Schema, types: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Read columns as the table names them; PyIceberg does where a file has them otherwise.
+
+    It takes 3 ms for each file, whatever is read of it.
+    """
+    if file.file_format is FileFormat.PARQUET:
+        with table.io.new_input(file.file_path).open() as stream:
+            parquet = pq.ParquetFile(stream, pre_buffer=True)
+            names = _names_in(parquet.schema_arrow, wanted, types)
+            if names is not None:
+                for batch in parquet.iter_batches(_BATCH_ROWS, columns=names):
+                    yield batch.select(names).rename_columns(types.names)
+                return
+    scan = ArrowScan(table.metadata, table.io, wanted, AlwaysTrue())
+    yield from scan.to_record_batches([FileScanTask(file)])
+
+
+def _names_in(stored: pa.Schema, wanted: Schema, types: pa.Schema) -> list[str] | None:
+    """Return the names of columns in a file; None where one is not there with the table's type."""
+    there = {
+        field.metadata[_FIELD_ID]: field
+        for field in stored
+        if field.metadata and _FIELD_ID in field.metadata
+    }
+    names = []
+    for field, kind in zip(wanted.fields, types.types, strict=True):
+        own = there.get(str(field.field_id).encode())
+        if own is None or own.type != kind:
+            return None
+        names.append(own.name)
+    return names or None
 
 
 class Bounds(Mapping[str, tuple[Any, Any]]):

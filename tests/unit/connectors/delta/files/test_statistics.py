@@ -121,7 +121,15 @@ def test_strings_lie_within_their_bounds(values):
     assert (low is None) == (high is None)
     assert low is None or all(low <= value for value in values)
     assert high is None or all(value <= high for value in values)
-    assert low is None or len(low) <= 32
+    assert low is None or len(low) <= 32 or low == high
+
+
+def test_the_name_of_a_topic_that_all_rows_have_is_kept_whole():
+    topic = "shop-of-many-words.public.orders-and-returns"
+
+    assert (topic, topic, 0) == column(Kind.STRING, [topic, topic])
+    assert ("a" * 32, "a" * 32 + LAST, 0) == column(Kind.STRING, ["a" * 250])
+    assert (topic[:32], topic[:32] + LAST, 0) == column(Kind.STRING, [topic, topic + "x"])
 
 
 def test_members_of_structs_have_statistics_and_of_lists_and_maps_none():

@@ -10,7 +10,9 @@ from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.log.table_metadata import TableMetadata
 from penstock.connectors.delta.read.live_rows import live_rows
 from penstock.connectors.delta.schema.column_mapping import Stored
-from penstock.connectors.delta.vectors.store import Vectors
+from penstock.connectors.delta.vectors.bitmap import NO_ROWS
+from penstock.connectors.delta.vectors.deleted_rows import DeletedRows
+from penstock.connectors.delta.vectors.store import write_vectors
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.schema import Field, Kind, List, Map, Schema, Struct
 from penstock.ports.row_deletes import POSITION
@@ -53,7 +55,7 @@ def member(first, second, number):
 
 
 @pytest.fixture
-def vectors(tmp_path):
+def root(tmp_path):
     (tmp_path / "orders").mkdir()
     rows = [
         {
@@ -76,14 +78,16 @@ def vectors(tmp_path):
     pq.write_table(
         pa.Table.from_pylist(rows, schema), tmp_path / "orders" / "a b.parquet", row_group_size=3
     )
-    return Vectors(StorageRoot(str(tmp_path)), "orders")
+    return StorageRoot(str(tmp_path))
 
 
 ADD = {"path": "a%20b.parquet", "partitionValues": {"c5": "x"}}
 
 
-def test_columns_and_members_have_the_names_of_the_table(vectors):
-    found = pa.Table.from_batches(live_rows(vectors, form(), ADD, LOGICAL.names))
+def test_columns_and_members_have_the_names_of_the_table(root):
+    found = pa.Table.from_batches(
+        live_rows(root, "orders", form(), ADD, LOGICAL.names, deleted=NO_ROWS)
+    )
 
     assert [*LOGICAL.names, POSITION] == found.column_names
     assert {
@@ -100,11 +104,12 @@ def test_columns_and_members_have_the_names_of_the_table(vectors):
 
 
 @pytest.mark.parametrize("columns", [["id"], ["part"], [], ["since", "part"], ["part", "id"]])
-def test_deleted_rows_are_left_out_whatever_is_asked(vectors, columns):
+def test_deleted_rows_are_left_out_whatever_is_asked(root, columns):
     rows = np.array([0, 2, 3, 4, 5, 9])
-    vector = vectors.write({"": rows})[""]
+    vector = write_vectors(root, "orders", {"": rows})[""]
     add = {**ADD, "deletionVector": vector.to_json()}
-    found = pa.Table.from_batches(live_rows(vectors, form(), add, columns))
+    deleted = DeletedRows(root, "orders").of(add)
+    found = pa.Table.from_batches(live_rows(root, "orders", form(), add, columns, deleted=deleted))
 
     assert [1, 6, 7, 8] == found[POSITION].to_pylist()
     assert [*columns, POSITION] == found.column_names
@@ -112,14 +117,15 @@ def test_deleted_rows_are_left_out_whatever_is_asked(vectors, columns):
         assert [1, 6, 7, 8] == found["id"].to_pylist()
 
 
-def test_what_is_not_there_is_refused_by_name(vectors):
+def test_what_is_not_there_is_refused_by_name(root):
     with pytest.raises(InvalidError, match="no column c1") as caught:
-        list(live_rows(vectors, form(), ADD, ["c1"]))
+        list(live_rows(root, "orders", form(), ADD, ["c1"], deleted=NO_ROWS))
     assert "P435" == caught.value.code
+    absent = {**ADD, "path": "b.parquet"}
     with pytest.raises(UnavailableError) as gone:
-        list(live_rows(vectors, form(), {**ADD, "path": "b.parquet"}, ["id"]))
+        list(live_rows(root, "orders", form(), absent, ["id"], deleted=NO_ROWS))
     assert "P403" == gone.value.code
     lost = {"storageType": "i", "pathOrInlineDv": "00000", "sizeInBytes": 4, "cardinality": 1}
     with pytest.raises(InvalidError) as damaged:
-        list(live_rows(vectors, form(), {**ADD, "deletionVector": lost}, ["id"]))
+        DeletedRows(root, "orders").of({**ADD, "deletionVector": lost})
     assert "P438" == damaged.value.code

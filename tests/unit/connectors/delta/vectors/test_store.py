@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.vectors import store
 from penstock.connectors.delta.vectors.bitmap import encoded
+from penstock.connectors.delta.vectors.deleted_rows import DeletedRows
 from penstock.connectors.delta.vectors.descriptor import Vector, id_of, packed, unpacked, vector_of
-from penstock.connectors.delta.vectors.store import Vectors
+from penstock.connectors.delta.vectors.store import read_vector, write_vectors
 from penstock.core.errors import InvalidError
 
 FEW = np.array([3, 4, 7, 11, 18, 29], np.int64)
@@ -50,13 +51,13 @@ def test_text_that_is_not_of_85_characters_is_refused():
 
 def test_the_vectors_of_a_commit_share_a_file_however_small_they_are(root, tmp_path):
     held = {"a": FEW, "b": MANY, "c": np.arange(0, 90_000, 7), "d": FEW + (1 << 40)}
-    vectors = Vectors(root, "orders").write(held)
+    vectors = write_vectors(root, "orders", held)
     [file] = (tmp_path / "orders").iterdir()
 
     assert {("u", file.name)} == {(each.storage, each.name) for each in vectors.values()}
     assert 4 == len({each.offset for each in vectors.values()} - {None})
     for key, rows in held.items():
-        assert rows.tolist() == Vectors(root, "orders").read(vectors[key]).tolist()
+        assert rows.tolist() == read_vector(root, "orders", vectors[key]).tolist()
         assert len(rows) == vectors[key].cardinality
 
 
@@ -65,35 +66,26 @@ def test_vectors_in_the_log_are_read(root, tmp_path):
     for rows in (FEW, MANY[:500], np.arange(7)):
         data = encoded(rows)
         vector = Vector("i", packed(data), len(data), len(rows))
-        assert rows.tolist() == Vectors(root, "orders").read(vector).tolist()
+        assert rows.tolist() == read_vector(root, "orders", vector).tolist()
 
 
-def test_small_vectors_that_were_written_or_read_are_not_asked_for_again(root, tmp_path):
-    writer, reader = Vectors(root, "orders"), Vectors(root, "orders")
-    vector = writer.write({"a": FEW})["a"]
-    assert FEW.tolist() == reader.read(vector).tolist()
+def test_vectors_that_were_written_or_read_are_not_asked_for_again(root, tmp_path):
+    writer, reader = DeletedRows(root, "orders"), DeletedRows(root, "orders")
+    vector = write_vectors(root, "orders", {"a": FEW})["a"]
+    add = {"path": "a", "deletionVector": vector.to_json()}
+    writer.keep(vector, FEW)
+    assert FEW.tolist() == reader.of(add).tolist()
     [file] = (tmp_path / "orders").iterdir()
     file.unlink()
 
-    assert FEW.tolist() == reader.read(vector).tolist() == writer.read(vector).tolist()
+    assert FEW.tolist() == reader.of(add).tolist() == writer.of(add).tolist()
     with pytest.raises(FileNotFoundError):
-        Vectors(root, "orders").read(vector)
-
-
-def test_no_more_vectors_are_kept_than_there_is_room_for(root, monkeypatch):
-    monkeypatch.setattr(store, "KEPT_MAX", 2)
-    vectors = Vectors(root, "orders")
-    written = vectors.write({str(at): FEW + at for at in range(5)})
-
-    assert len(vectors._kept) <= 2
-    for at in range(5):
-        assert (FEW + at).tolist() == vectors.read(written[str(at)]).tolist()
-        assert len(vectors._kept) <= 2
+        read_vector(root, "orders", vector)
 
 
 def test_a_file_is_a_version_and_framed_vectors(root, tmp_path):
-    vectors = Vectors(root, "orders").write(
-        {"a": MANY, "b": MANY + 1}, new_uuid=lambda: UUID(int=7)
+    vectors = write_vectors(
+        root, "orders", {"a": MANY, "b": MANY + 1}, new_uuid=lambda: UUID(int=7)
     )
     body = b"\x01"
     for rows in (MANY, MANY + 1):
@@ -108,15 +100,15 @@ def test_a_file_is_a_version_and_framed_vectors(root, tmp_path):
 
 def test_a_full_file_takes_no_more_vectors(root, tmp_path, monkeypatch):
     monkeypatch.setattr(store, "FILE_BYTES_MAX", 500_000)
-    vectors = Vectors(root, "orders").write({key: MANY + at for at, key in enumerate("abc")})
+    vectors = write_vectors(root, "orders", {key: MANY + at for at, key in enumerate("abc")})
 
     assert vectors["a"].name == vectors["b"].name != vectors["c"].name
     assert 2 == len([*(tmp_path / "orders").iterdir()])
-    assert (MANY + 2).tolist() == Vectors(root, "orders").read(vectors["c"]).tolist()
+    assert (MANY + 2).tolist() == read_vector(root, "orders", vectors["c"]).tolist()
 
 
 def test_vectors_below_a_prefix_and_at_absolute_places_are_read(root, tmp_path):
-    written = Vectors(root, "orders").write({"a": MANY})["a"]
+    written = write_vectors(root, "orders", {"a": MANY})["a"]
     file = tmp_path / "orders" / written.name
     place = tmp_path / "orders" / "aB" / file.name
     place.parent.mkdir()
@@ -129,13 +121,13 @@ def test_vectors_below_a_prefix_and_at_absolute_places_are_read(root, tmp_path):
     absolute = Vector("p", f"file://{tmp_path}/ein%20%C3%B6%25.bin", size, count, 1)
 
     for vector in (below, absolute):
-        assert MANY.tolist() == Vectors(root, "orders").read(vector).tolist()
+        assert MANY.tolist() == read_vector(root, "orders", vector).tolist()
     with pytest.raises(InvalidError, match="another storage"):
-        Vectors(root, "orders").read(Vector("p", "s3://bucket/a.bin", size, count, 1))
+        read_vector(root, "orders", Vector("p", "s3://bucket/a.bin", size, count, 1))
 
 
 def test_a_vector_that_is_not_the_one_described_is_refused(root, tmp_path):
-    vector = Vectors(root, "orders").write({"a": MANY})["a"]
+    vector = write_vectors(root, "orders", {"a": MANY})["a"]
     file = tmp_path / "orders" / vector.name
     whole = file.read_bytes()
     size, count = vector.size_bytes, vector.cardinality
@@ -147,13 +139,13 @@ def test_a_vector_that_is_not_the_one_described_is_refused(root, tmp_path):
         Vector("i", packed(encoded(FEW)), 99, len(FEW)),
     ):
         with pytest.raises(ValueError, match="vector"):
-            Vectors(root, "orders").read(other)
+            read_vector(root, "orders", other)
     file.write_bytes(whole[:500] + b"?" + whole[501:])
     with pytest.raises(ValueError, match="checksum"):
-        Vectors(root, "orders").read(vector)
+        read_vector(root, "orders", vector)
     file.unlink()
     with pytest.raises(FileNotFoundError):
-        Vectors(root, "orders").read(vector)
+        read_vector(root, "orders", vector)
 
 
 def test_a_descriptor_is_read_as_entries_and_checkpoints_have_it():

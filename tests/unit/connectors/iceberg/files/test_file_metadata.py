@@ -189,6 +189,16 @@ def test_a_text_that_cannot_be_counted_up_has_a_bound_above_it_or_none(last: str
     assert 3 not in file.upper_bounds or text.encode() < file.upper_bounds[3]
 
 
+def test_the_name_of_a_topic_that_all_rows_have_is_kept_whole() -> None:
+    topic = "shop-of-many-words.public.orders"
+    whole, mixed = listed(described([{"name": topic}] * 2)), [{"name": topic}, {"name": topic[:-1]}]
+    asked = {"write.metadata.metrics.default": "truncate(5)"}
+
+    assert {topic.encode()} == {whole.lower_bounds[3], whole.upper_bounds[3]}
+    assert b"shop-of-many-wor" == listed(described(mixed)).lower_bounds[3]
+    assert b"shop-" == listed(described([{"name": topic}], asked)).lower_bounds[3]
+
+
 LONG = 5000
 """Arrow writes no bounds for a row group with a value longer than 4,096 bytes."""
 

@@ -22,25 +22,9 @@ from penstock.connectors.iceberg.row_deletes.delete_files import (
     DeleteFileWriter,
     only_path_of,
 )
-from penstock.connectors.iceberg.row_deletes.reading import Bounds, kept_of
+from penstock.connectors.iceberg.row_deletes.reading import Bounds
 from penstock.core.errors import InvalidError
 from penstock.files import ParquetOptions
-
-
-@pytest.mark.parametrize(
-    ("deleted", "start", "count", "expected"),
-    [
-        ([], 0, 3, [0, 1, 2]),
-        ([0, 2], 0, 3, [1]),
-        ([0, 2, 5], 3, 3, [3, 4]),
-        ([0, 2, 5], 6, 2, [6, 7]),
-        ([3, 4], 3, 2, []),
-        ([2**33 + 1], 2**33, 3, [2**33, 2**33 + 2]),
-    ],
-)
-def test_kept_rows_are_those_between_the_deleted(deleted, start, count, expected):
-    assert expected == kept_of(np.array(deleted, np.int64), start, count).tolist()
-
 
 KINDS = [
     (iceberg.IntegerType(), -3, -3),

@@ -1,0 +1,90 @@
+"""The mark of a key: 64 bits that are cheap to compute for whole columns, to look keys up by.
+
+Invariants:
+- equal keys have equal marks, whatever batch or file they come from, widened columns as well;
+- different keys may share one, so that a mark alone says that two keys differ, never that they are
+  equal; of one column of at most 64 bits they are different;
+- nothing keeps them: they may be others in another release, unlike digests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.rows.keyed.digest import is_short, is_wide, longs, wide, words_of
+
+Marks = npt.NDArray[np.uint64]
+
+TEXT_BYTES_MAX = 256
+"""How many bytes count of a text, its last ones."""
+
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
+_WORD_BYTES = 8
+
+
+def key_marks(columns: Sequence[pa.Array]) -> Marks:
+    """Return the mark of each row's key; its columns have no nulls."""
+    marks = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        if is_short(column.type):
+            marks = _mixed(marks, longs(column).to_numpy().view(np.uint64))
+        elif is_wide(column.type):
+            for half in words_of(wide(column)):
+                marks = _mixed(marks, half.view(np.uint64))
+        else:
+            marks = _mix_texts(marks, column)
+    return marks
+
+
+def _mixed(marks: Marks, words: Marks) -> Marks:
+    """Mix words in, one to one: the highest bits depend on all of a word's, as filters need, and
+    the lowest on the highest, else words that come next would cancel them.
+    """
+    found = marks ^ words
+    found *= _SPREAD
+    found ^= found >> _HALF
+    return found
+
+
+def _mix_texts(marks: Marks, column: pa.Array) -> Marks:
+    """Mix in the lengths of texts, or bytes, and the bytes in words of eight from the end on; the
+    first word of a text begins where it does, and overlaps with the next.
+    """
+    starts, ends, data = _bytes_of(column)
+    lengths = ends - starts
+    padded = np.concatenate([np.zeros(_WORD_BYTES, np.uint8), data])
+    words = np.ndarray((len(data) + 1,), "<u8", padded, strides=(1,))  # by where they end
+    last = words[ends]
+    short = np.flatnonzero(lengths < _WORD_BYTES)
+    last[short] = (last[short] >> ((7 - lengths[short]) * 8).astype(np.uint64)) >> np.uint64(8)
+    marks = _mixed(_mixed(marks, lengths.view(np.uint64)), last)
+    rows, at = np.flatnonzero(lengths > _WORD_BYTES), _WORD_BYTES
+    while len(rows) and at < TEXT_BYTES_MAX:
+        here = words[np.maximum(ends[rows] - at, starts[rows] + _WORD_BYTES)]
+        marks[rows] = _mixed(marks[rows], here)
+        at += _WORD_BYTES
+        rows = rows[lengths[rows] > at]
+    return marks
+
+
+def _bytes_of(
+    column: pa.Array,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """Return where values begin and end, and all their bytes."""
+    if pa.types.is_fixed_size_binary(column.type):
+        column = column.cast(pa.binary())
+    is_large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+    kind = np.int64 if is_large else np.int32
+    _, offsets, data = column.buffers()
+    if not len(column) or data is None:
+        none = np.zeros(len(column), np.int64)
+        return none, none, np.zeros(0, np.uint8)
+    bounds = np.frombuffer(offsets, kind)[column.offset :][: len(column) + 1].astype(np.int64)
+    first, last = int(bounds[0]), int(bounds[-1])
+    bounds -= first
+    return bounds[:-1], bounds[1:], np.frombuffer(data, np.uint8)[first:last]

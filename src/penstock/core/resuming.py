@@ -136,10 +136,12 @@ def _with_ledger(
 
 def _followed(found: FoundOfTask) -> bool:
     """Return whether no transaction ended after the ledger's, up to the fence."""
-    if found.remembered is None or found.remembered != found.following:
-        return False
-    producer_id, epoch = found.remembered
-    return found.fenced in {None, (producer_id, epoch + 1)}
+    before = found.remembered
+    return (
+        before is not None
+        and before == found.following
+        and found.fenced in {None, (before[0], before[1] + 1)}
+    )
 
 
 def _without_ledger(found: FoundOfTask, accepted: AbstractSet[Accepted]) -> Resume | Stopped:

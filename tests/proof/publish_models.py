@@ -70,7 +70,7 @@ MUTANTS = (
     _mutant("look before fence", "Q1 Q2 Q4", "the ledger is read before the id is taken"),
     _mutant(
         "look below the high watermark",
-        "Q1",
+        "Q1 Q4",
         "the ledger is read up to where a stranger's transaction is open",
         **faults("stranger"),
     ),
@@ -84,6 +84,7 @@ MUTANTS = (
         "take in place of renew",
         "Q4",
         "whoever is in doubt takes the id, though another run may have it",
+        MaxEpoch=5,
     ),
     _mutant("no begin", "Q2", "a run sends before it ended a transaction", Latest=True),
     _mutant("start not written", "Q2", "a start is looked for again", Latest=True),

@@ -56,7 +56,7 @@ def page(mark: str) -> str:
         "",
         "## Models that hold",
         "",
-        f"Invariants: {_names(models.PENSTOCK)}; of keyed tables: {_names(keyed_models.KEYED)}; "
+        f"Invariants: {_names(models.PENSTOCK)}; of keyed tables: {_names(keyed_models.KEYED)};",
         f"of publishing: {_names(publish_models.PUBLISH)}.",
         "",
         "| model | of | distinct states | depth | seconds |",

@@ -14,7 +14,7 @@ Source: docs/design/0274; the specification of publishing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 from penstock.commit import transactions
 from penstock.core.claims import Claim, Generation
@@ -234,16 +234,12 @@ def _found_of(
         stands=record.stands,
         last=record.last,
         ends=ends,
-        remembered=_pair(remembered.term if remembered else None),
-        fenced=_pair(noticed.fenced),
+        remembered=astuple(remembered.term) if remembered else None,
+        fenced=astuple(noticed.fenced) if noticed.fenced else None,
         following=(ledger.producer_id, ledger.producer_epoch + 1) if ledger else None,
         witness=_witness(remembered) if ledger is None else "",
         source="" if publication.accept_gap else ports.source.fault(record.stands),
     )
-
-
-def _pair(term: Term | None) -> tuple[int, int] | None:
-    return (term.producer_id, term.epoch) if term else None
 
 
 def _witness(remembered: Remembered | None) -> str:

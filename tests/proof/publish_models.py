@@ -1,6 +1,7 @@
 """The models of publishing, and their mutants.
 
-The specification is docs/design/spec/Publish.tla; models and mutants are as in models.py.
+The specifications are docs/design/spec/Publish.tla, and PublishTasks.tla where tasks are several;
+models and mutants are as in models.py.
 """
 
 from __future__ import annotations
@@ -21,6 +22,12 @@ PUBLISH = Specification(
     },
 )
 
+TASKS = Specification(
+    "PublishTasks",
+    ("Q1_NoDup", "Q2_NoLoss", "Q4_Fenced"),
+    {"One": 3, "Two": 2, "Three": 0, "MaxTerm": 3, "Off": set()},
+)
+
 
 def _model(name: str, what: str, **changes: object) -> Model:
     return Model(name, what, changes=changes, specification=PUBLISH)
@@ -28,6 +35,10 @@ def _model(name: str, what: str, **changes: object) -> Model:
 
 def _mutant(name: str, breaks: str, what: str, **changes: object) -> Model:
     return Model(name, what, breaks, changes, PUBLISH)
+
+
+def _tasks(name: str, breaks: str, what: str, **changes: object) -> Model:
+    return Model(name, what, breaks, changes, TASKS)
 
 
 SMALL = (
@@ -39,6 +50,9 @@ SMALL = (
         "a task that runs twice, and reads other rows",
         **faults("second attempt"),
     ),
+    _tasks("tasks-3-2", "", "three tasks, then two"),
+    _tasks("tasks-1-3", "", "one task, then three", One=1, Two=3),
+    _tasks("tasks-3-1-2", "", "three tasks, one, two", Two=1, Three=2),
     *(
         _model(f"publish-{name}", what, **faults(*several, times=1, Many=1))
         for name, what, several in (
@@ -58,11 +72,11 @@ SMALL = (
 LARGE = (
     _model(
         "publish-two-faults",
-        "any two faults of a history, three rows",
+        "two faults in a history, of all but second attempts",
         **faults(
             *("expire", "stray", "forget", "cut", "lose", "recreate", "stranger"),
-            "second attempt",
             times=2,
+            Many=1,
         ),
     ),
 )
@@ -166,4 +180,13 @@ MUTANTS = (
         "a transaction ends whose topic was made again meanwhile",
         **faults("recreate"),
     ),
+    _tasks("only present ids fenced", "Q1 Q4", "a start fences the ids of its own tasks alone"),
+    _tasks("fence before announce", "Q1 Q4", "a start fences before it says whose the ids are"),
+    _tasks(
+        "look before the others",
+        "Q1 Q4",
+        "a start looks before it has fenced all ids",
+    ),
+    _tasks("claim not read after init", "Q1 Q4", "a task sends whoever has the claim"),
+    _tasks("tasks before begin", "Q1 Q4", "tasks send before their run ended a transaction"),
 )

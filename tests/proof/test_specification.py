@@ -11,10 +11,17 @@ from tests.proof.steps import TRACES, read_trace, trace_path
 from tests.proof.tlc_output import steps_of
 
 SEVERAL = ("compare and set", "own id", "rollback fence")
+
+
+def _of(specification):
+    return [each for each in publish_models.MUTANTS if each.specification is specification]
+
+
 SPECIFICATIONS = (
     (models.PENSTOCK, models.MUTANTS),
     (keyed_models.KEYED, keyed_models.MUTANTS),
-    (publish_models.PUBLISH, publish_models.MUTANTS),
+    (publish_models.PUBLISH, _of(publish_models.PUBLISH)),
+    (publish_models.TASKS, _of(publish_models.TASKS)),
 )
 
 
@@ -55,7 +62,7 @@ def test_publishing_holds_for_two_runs_and_a_defence_taken_away_breaks_it():
 
 
 @pytest.mark.parametrize(
-    ("specification", "mutants"), SPECIFICATIONS, ids=["penstock", "keyed", "publish"]
+    ("specification", "mutants"), SPECIFICATIONS, ids=["penstock", "keyed", "publish", "tasks"]
 )
 def test_every_defence_that_a_specification_names_has_a_mutant(specification, mutants):
     named = set(re.findall(r'On\("([^"]+)"\)', specification.path.read_text()))

@@ -69,17 +69,6 @@ SMALL = (
         )
     ),
 )
-LARGE = (
-    _model(
-        "publish-two-faults",
-        "two faults in a history, of all but second attempts",
-        **faults(
-            *("expire", "stray", "forget", "cut", "lose", "recreate", "stranger"),
-            times=2,
-            Many=1,
-        ),
-    ),
-)
 MUTANTS = (
     _mutant("look before fence", "Q1 Q2 Q4", "the ledger is read before the id is taken"),
     _mutant(

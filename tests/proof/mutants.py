@@ -50,6 +50,7 @@ OWN: dict[str, tuple[str, ...]] = {
     "core/accounting.py": ("tests/unit/core/test_accounting.py",),
     "core/commits.py": ("tests/unit/core/test_commits.py",),
     "core/decide.py": ("tests/unit/core/test_decide.py",),
+    "core/resuming.py": ("tests/unit/core/test_resuming.py",),
     "core/audit.py": ("tests/proof/test_audit.py",),
     "core/resolutions.py": ("tests/simulation/test_resolutions.py",),
     "core/offsets.py": ("tests/properties/test_offsets.py",),
@@ -70,6 +71,7 @@ OWN: dict[str, tuple[str, ...]] = {
         *("tests/simulation/test_resolutions.py", "tests/simulation/test_replays.py"),
     ),
     "commit/catalog_probe.py": ("tests/unit/commit/test_catalog_probe.py",),
+    "commit/transactions.py": ("tests/unit/commit/test_transactions.py",),
     "commit/evolution.py": ("tests/simulation/test_evolution.py",),
 }
 """What is tried first; of the others the order is that of TESTS."""

@@ -6,14 +6,22 @@
 import re
 
 import pytest
-from tests.proof import keyed_models, models, prove
+from tests.proof import keyed_models, models, prove, publish_models
 from tests.proof.steps import TRACES, read_trace, trace_path
 from tests.proof.tlc_output import steps_of
 
 SEVERAL = ("compare and set", "own id", "rollback fence")
+
+
+def _of(specification):
+    return [each for each in publish_models.MUTANTS if each.specification is specification]
+
+
 SPECIFICATIONS = (
     (models.PENSTOCK, models.MUTANTS),
     (keyed_models.KEYED, keyed_models.MUTANTS),
+    (publish_models.PUBLISH, _of(publish_models.PUBLISH)),
+    (publish_models.TASKS, _of(publish_models.TASKS)),
 )
 
 
@@ -43,7 +51,19 @@ def test_keyed_tables_hold_while_others_compact_and_a_defence_taken_away_breaks_
         assert found.as_it_should, said[-2000:]
 
 
-@pytest.mark.parametrize(("specification", "mutants"), SPECIFICATIONS, ids=["penstock", "keyed"])
+def test_publishing_holds_for_two_runs_and_a_defence_taken_away_breaks_it():
+    [tiny] = [each for each in publish_models.SMALL if each.name == "publish-tiny"]
+    [mutant] = [each for each in publish_models.MUTANTS if each.name == "look before fence"]
+
+    for model in (tiny, mutant):
+        found, said = prove.check(model, seconds=100)
+
+        assert found.as_it_should, said[-2000:]
+
+
+@pytest.mark.parametrize(
+    ("specification", "mutants"), SPECIFICATIONS, ids=["penstock", "keyed", "publish", "tasks"]
+)
 def test_every_defence_that_a_specification_names_has_a_mutant(specification, mutants):
     named = set(re.findall(r'On\("([^"]+)"\)', specification.path.read_text()))
 

@@ -11,16 +11,20 @@ from tests.story.observer import Crash
 from tests.story.publishing import FROM, INTO, OFFSETS, PARTITIONS, PublishingWorld
 
 from penstock.connectors.memory.cluster import Message, Partition, Transaction
+from penstock.connectors.memory.transactions import MemoryTerms
 from penstock.core import resuming
 from penstock.core.errors import FencedError, InvalidError, UnavailableError
 from penstock.core.offsets import Offset
 from penstock.core.positions import partition_of, position_of
 from penstock.core.resuming import Accepted
 from penstock.ports.log import Fetched
+from penstock.ports.producers import Term
 from penstock.ports.sources import MESSAGES, Stretch
 from penstock.publishing import start
 from penstock.publishing.publisher import Publishers
 from penstock.publishing.topic_source import TopicReader
+
+ID = "penstock-orders-0"
 
 
 @pytest.fixture
@@ -158,6 +162,74 @@ def test_an_offsets_topic_that_is_gone_stops_the_publication(world):
     assert "P811" == code_of(world)
     assert "" == code_of(world, accept=frozenset({Accepted.LEDGER}))
     assert [b"a", b"b"] * 2 == world.published(0)
+
+
+def test_a_start_that_died_behind_its_fence_hides_no_transaction(world):
+    """The fence erases what the coordinator remembers of an end; the targets still tell."""
+    published_once(world)
+    world.make_again(OFFSETS)
+    world.coordinator.initialise(ID, None)
+
+    assert "P811" == code_of(world)
+    assert [b"a", b"b"] == world.published(0)
+
+
+def test_a_start_that_died_before_its_first_transaction_is_begun_again(world):
+    world.send(0, "a")
+    world.coordinator.initialise(ID, None)
+
+    assert "" == code_of(world)
+    assert [b"a"] == world.published(0)
+
+
+def test_a_ledger_that_went_back_while_an_answer_was_lost_is_not_gone_on_from(world):
+    published_once(world)
+    former = world.offsets()
+    world.send(0, "c")
+
+    ends: list[str] = []
+
+    def act(step: str) -> str:
+        ends.extend([step] if step == "end" else [])
+        if step == "ended" and len(ends) == 2:
+            world.write_offsets(*former.items())
+        return "lost" if step == "end" and len(ends) == 2 else ""
+
+    assert "P810" == code_of(world, act=act)
+    assert [b"a", b"b", b"c"] == world.published(0)
+
+
+def test_a_ledger_that_went_back_before_the_fence_is_not_gone_on_from(world, monkeypatch):
+    published_once(world)
+    former, take = world.offsets(), MemoryTerms.take
+    successor = world.publisher()
+
+    def late(terms: MemoryTerms, transactional_id: str) -> Term:
+        """Take, once another run has published and its ledger went back."""
+        monkeypatch.undo()
+        world.send(0, "c")
+        world.run()
+        world.write_offsets(*former.items())
+        return take(terms, transactional_id)
+
+    monkeypatch.setattr(MemoryTerms, "take", late)
+    Publishers([successor], world.clock).run()
+
+    assert successor.error is not None
+    assert [b"a", b"b", b"c"] == world.published(0)
+
+
+def test_a_run_notices_that_its_target_was_made_again(world):
+    published_once(world)
+    world.send(0, "c")
+
+    def act(step: str) -> str:
+        if step == "ended" and b"c" not in world.published(0):
+            world.make_again(INTO)
+        return ""
+
+    assert "P808" == code_of(world, act=act)
+    assert [] == world.published(0)
 
 
 def test_positions_of_a_connector_are_gone_on_from(world):

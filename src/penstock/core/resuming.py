@@ -4,7 +4,8 @@ The witnesses are the ledger, the targets, what the coordinator remembered of th
 fenced, and the tail: committed batches of ours behind the last receipt.
 
 Invariants:
-- what was read was read after the fence, but for what the coordinator remembered;
+- what was read was read after the fence, but for what the coordinator remembered: that counts only
+  where the fence gave the term behind it, so that no transaction ended between the two;
 - a ledger that went back, or lost positions, is never gone on from without a person's word;
 - the tail is asked for only where nothing cheaper decides.
 """
@@ -73,8 +74,9 @@ class Tail:
 class FoundOfTask:
     """What was read of one task.
 
-    `remembered` is the coordinator's term before the fence, and `following` the one that it has
-    if the ledger's transaction was the last. `ends` are the high watermarks of the targets now.
+    `remembered` is the coordinator's term before the fence, `fenced` the one that the fence gave
+    (None where nothing is fenced), and `following` the one that the coordinator has if the ledger's
+    transaction was the last. `ends` are the high watermarks of the targets now.
     `witness` says who else knows of a commit; `source` what is wrong with the source.
     """
 
@@ -84,6 +86,7 @@ class FoundOfTask:
     last: Receipt | None = None
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     remembered: tuple[int, int] | None = None
+    fenced: tuple[int, int] | None = None
     following: tuple[int, int] | None = None
     tail: Tail | None = None
     witness: str = ""
@@ -121,17 +124,24 @@ def _with_ledger(
     lost = _lost(found)
     if lost and Accepted.TARGET not in accepted:
         return Stopped(StopReason.TARGET_LOST_RECORDS, f"receipts say more of {lost}")
-    if found.remembered is not None and found.remembered == found.following:
+    if _followed(found):
         return Resume.GO_ON
     if found.tail is None:
         return Resume.READ_TAIL
     if found.tail.ours and Accepted.LEDGER not in accepted:
         said = f"{found.tail.ours} batches of ours are behind its last receipt"
         return Stopped(StopReason.LEDGER_WENT_BACK, said)
-    if found.tail.bytes_max > TAIL_BYTES_MAX and Accepted.TAIL not in accepted:
-        said = f"{found.tail.bytes_max} bytes in one partition, {TAIL_BYTES_MAX} are read"
-        return Stopped(StopReason.TAIL_TOO_LONG, said)
-    return Resume.GO_ON
+    return _too_long(found.tail, accepted) or Resume.GO_ON
+
+
+def _followed(found: FoundOfTask) -> bool:
+    """Return whether no transaction ended after the ledger's, up to the fence."""
+    before = found.remembered
+    return (
+        before is not None
+        and before == found.following
+        and found.fenced in {None, (before[0], before[1] + 1)}
+    )
 
 
 def _without_ledger(found: FoundOfTask, accepted: AbstractSet[Accepted]) -> Resume | Stopped:
@@ -140,12 +150,30 @@ def _without_ledger(found: FoundOfTask, accepted: AbstractSet[Accepted]) -> Resu
         return Resume.BEGIN
     if found.stands:
         return Stopped(StopReason.LEDGER_GONE, f"{len(found.stands)} positions are there")
-    if found.claim and not found.claim.begun:
-        return Resume.BEGIN
-    witness = "the claim of a start that began" if found.claim else found.witness
+    begun = found.claim is not None and found.claim.begun
+    witness = "the claim of a start that began" if begun else found.witness
     if witness:
         return Stopped(StopReason.LEDGER_GONE, f"a commit is known from {witness}")
-    return Resume.BEGIN
+    if _is_new(found):
+        return Resume.BEGIN
+    if found.tail is None:
+        return Resume.READ_TAIL
+    if found.tail.ours:
+        said = f"{found.tail.ours} batches in the targets are of its transactional id"
+        return Stopped(StopReason.LEDGER_GONE, said)
+    return _too_long(found.tail, accepted) or Resume.BEGIN
+
+
+def _is_new(found: FoundOfTask) -> bool:
+    """Return whether nobody had the id: a term that was taken erases that one had ended."""
+    return found.remembered is None and (found.fenced is None or not found.fenced[1])
+
+
+def _too_long(tail: Tail, accepted: AbstractSet[Accepted]) -> Stopped | None:
+    if tail.bytes_max <= TAIL_BYTES_MAX or Accepted.TAIL in accepted:
+        return None
+    said = f"{tail.bytes_max} bytes in one partition, {TAIL_BYTES_MAX} are read"
+    return Stopped(StopReason.TAIL_TOO_LONG, said)
 
 
 def _lost(found: FoundOfTask) -> str:

@@ -10,7 +10,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from penstock.commit import transactions
 from penstock.core.crash_points import CrashPoint
@@ -42,9 +42,10 @@ from penstock.publishing.start import PublicationState, Run
 
 @dataclass(frozen=True, slots=True)
 class InDoubt:
-    """What kept an epoch from ending, or from being known to have ended."""
+    """What kept an epoch from ending, or from being known to; `sent` if its end was asked for."""
 
     reason: str
+    sent: Mapping[TopicPartition, Batches] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,8 @@ def publish_epoch(
     """
     environment = run.environment
     targets = environment.ports.targets.partitions()
+    if {at.topic_id for at in targets} != state.topic_ids:
+        return InDoubt(f"the topic {run.publication.into} was created again")
     deliveries = plan_deliveries(stretches, targets, run.publication)
     jobs = pack_jobs(deliveries, max(environment.engine.capacity(), 1), run, state)
     environment.observer.passed(CrashPoint.SEND_BEFORE)
@@ -208,6 +211,7 @@ def _end(run: Run, state: PublicationState, found: _Sent) -> Published | InDoubt
         publication.transactional_id, state.term, entries, run.environment.transactions
     )
     if isinstance(term, Refused):
-        return InDoubt(f"{term.reason} (Kafka's error {term.error})")
+        return InDoubt(f"{term.reason} (Kafka's error {term.error})", found.targets)
     assert isinstance(term, Term)
-    return Published(PublicationState(term, following, stands, state.keys), receipt)
+    after = PublicationState(term, following, stands, state.keys, state.topic_ids)
+    return Published(after, receipt)

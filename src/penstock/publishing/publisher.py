@@ -192,7 +192,7 @@ class Publisher:
                 code="P814",
                 hint="look at the brokers:  penstock doctor",
             )
-        found = renew_and_look(run, state)
+        found = renew_and_look(run, state, doubt.sent)
         if found.ledger.epoch > state.ledger.epoch:  # it had ended after all
             self._doubts = 0
             self.transactions += 1

@@ -14,7 +14,7 @@ Source: docs/design/0274; the specification of publishing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 from penstock.commit import transactions
 from penstock.core.claims import Claim, Generation
@@ -28,7 +28,7 @@ from penstock.core.errors import (
 )
 from penstock.core.offsets import TopicPartition
 from penstock.core.positions import OffsetKey, Position, SourcePartition
-from penstock.core.receipts import LedgerRecord, PublishedTotals, TasksRecord, counted
+from penstock.core.receipts import Batches, LedgerRecord, PublishedTotals, TasksRecord, counted
 from penstock.core.resuming import (
     TAIL_BYTES_MAX,
     FoundOfTask,
@@ -54,12 +54,13 @@ SECONDS_BETWEEN_STARTS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class PublicationState:
-    """Where a publication stands, and the term of its next transaction."""
+    """Where a publication stands, the term of its next transaction, the ids of what it writes."""
 
     term: Term
     ledger: LedgerRecord
     stands: Mapping[SourcePartition, Position]
     keys: Mapping[SourcePartition, OffsetKey]
+    topic_ids: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +109,12 @@ def start(run: Run) -> PublicationState:
     )
 
 
-def renew_and_look(run: Run, state: PublicationState) -> PublicationState:
+def renew_and_look(
+    run: Run, state: PublicationState, sent: Mapping[TopicPartition, Batches]
+) -> PublicationState:
     """Go on after anything odd: what was open is aborted, what had ended is found.
 
-    Raises what `start` raises.
+    `sent` are the batches of an end that was asked for. Raises what `start` raises.
     """
     environment, id_ = run.environment, run.publication.transactional_id
     term = environment.ports.producers.terms.renew(id_, state.term)
@@ -126,9 +129,38 @@ def renew_and_look(run: Run, state: PublicationState) -> PublicationState:
         or ledger.uuid != state.ledger.uuid
         or ledger.epoch - state.ledger.epoch not in (0, 1)
         or counted(record.stands) != ledger.positions
+        or _topic_ids(environment.ports) != state.topic_ids
+        or (ledger.epoch == state.ledger.epoch and _ended(environment.ports, state.term, sent))
     ):
         return start(run)
-    return PublicationState(term, ledger, record.stands, record.keys)
+    return PublicationState(term, ledger, record.stands, record.keys, state.topic_ids)
+
+
+def _topic_ids(ports: PublicationPorts) -> frozenset[str]:
+    return frozenset(at.topic_id for at in ports.targets.partitions())
+
+
+def _ended(ports: PublicationPorts, term: Term, sent: Mapping[TopicPartition, Batches]) -> bool:
+    """Return whether batches of a term are committed, whatever the ledger says."""
+    return any(
+        head.term == term
+        for at, batches in sent.items()
+        for head in ports.producers.heads.committed(at, batches.first)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """What the coordinator remembered before a fence, and the term that the fence gave, if any."""
+
+    remembered: Remembered | None
+    fenced: Term | None = None
+
+    @property
+    def producers(self) -> set[int]:
+        """Return the producer ids of the two."""
+        terms = [self.fenced, self.remembered.term if self.remembered else None]
+        return {each.producer_id for each in terms if each is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +168,7 @@ class _Found:
     term: Term
     record: PublicationRecord
     decision: Resume
+    topic_ids: frozenset[str]
 
 
 def _fence_and_look(run: Run) -> _Found | None:
@@ -154,8 +187,9 @@ def _fence_and_look(run: Run) -> _Found | None:
             code="P803",
             hint="find it, and end it:  penstock transactions --cluster",
         )
-    decision = decided(run.publication, environment.ports, run.generation, record, remembered)
-    return _Found(term, record, decision)
+    noticed, topic_ids = Noticed(remembered, term), _topic_ids(environment.ports)
+    decision = decided(run.publication, environment.ports, run.generation, record, noticed)
+    return _Found(term, record, decision, topic_ids)
 
 
 def decided(
@@ -163,7 +197,7 @@ def decided(
     ports: PublicationPorts,
     generation: Generation,
     record: PublicationRecord,
-    remembered: Remembered | None,
+    noticed: Noticed,
 ) -> Resume:
     """Decide whether a publication goes on from its record, or begins.
 
@@ -175,10 +209,10 @@ def decided(
             found, group=publication.group, generation=generation, accepted=publication.accept
         )
 
-    found = _found_of(publication, ports, record, remembered)
+    found = _found_of(publication, ports, record, noticed)
     decision = decide(found)
     if decision is Resume.READ_TAIL:
-        decision = decide(replace(found, tail=_tail(publication, ports, record, remembered)))
+        decision = decide(replace(found, tail=_tail(publication, ports, record, noticed)))
     if isinstance(decision, Stopped):
         raise stopped(publication, decision)
     return decision
@@ -188,20 +222,20 @@ def _found_of(
     publication: Publication,
     ports: PublicationPorts,
     record: PublicationRecord,
-    remembered: Remembered | None,
+    noticed: Noticed,
 ) -> FoundOfTask:
     targets = ports.targets.partitions()
     ends = {at: int(each.high) for at, each in ports.targets.bounds(targets).items()}
-    ledger, term = record.ledger, remembered.term if remembered else None
-    following = (ledger.producer_id, ledger.producer_epoch + 1) if ledger else None
+    ledger, remembered = record.ledger, noticed.remembered
     return FoundOfTask(
         ledger=ledger,
         claim=record.claim,
         stands=record.stands,
         last=record.last,
         ends=ends,
-        remembered=(term.producer_id, term.epoch) if term else None,
-        following=following,
+        remembered=astuple(remembered.term) if remembered else None,
+        fenced=astuple(noticed.fenced) if noticed.fenced else None,
+        following=(ledger.producer_id, ledger.producer_epoch + 1) if ledger else None,
         witness=_witness(remembered) if ledger is None else "",
         source="" if publication.accept_gap else ports.source.fault(record.stands),
     )
@@ -218,16 +252,15 @@ def _tail(
     publication: Publication,
     ports: PublicationPorts,
     record: PublicationRecord,
-    remembered: Remembered | None,
+    noticed: Noticed,
 ) -> Tail:
     """Count what our producers committed behind the receipts, in the partitions that we write."""
-    ledger = record.ledger
-    assert ledger is not None, "a tail is behind the receipts of a ledger"
-    written: dict[TopicPartition, int] = {}
-    entries = ports.producers.ledger.look().entries
-    for receipt in receipts_of(publication.name, entries, ledger):
-        written |= {at: batches.last + 1 for at, batches in receipt.targets.items()}
-    producers = {ledger.producer_id, *([remembered.term.producer_id] if remembered else ())}
+    producers, written = noticed.producers, dict[TopicPartition, int]()
+    if record.ledger is not None:
+        producers.add(record.ledger.producer_id)
+        entries = ports.producers.ledger.look().entries
+        for receipt in receipts_of(publication.name, entries, record.ledger):
+            written |= {at: batches.last + 1 for at, batches in receipt.targets.items()}
     largest = ours = 0
     for at in ports.targets.partitions():
         size = 0
@@ -263,7 +296,7 @@ def _begin(run: Run, found: _Found) -> PublicationState | None:
     )
     if isinstance(term, Refused):
         return None
-    return PublicationState(term, ledger, stands, record.keys)
+    return PublicationState(term, ledger, stands, record.keys, found.topic_ids)
 
 
 def _ledger(

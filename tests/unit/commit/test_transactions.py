@@ -97,3 +97,10 @@ def test_a_try_under_a_term_that_is_over_is_refused(stage):
     stage.terms.take(NAME)
 
     assert isinstance(try_renewal(NAME, term, ENTRIES, stage.context), Refused)
+
+
+def test_a_try_whose_entries_were_refused_is_refused_though_its_term_could_be_renewed(stage):
+    term = stage.terms.take(NAME)
+    assert isinstance(stage.terms.renew(NAME, term), Term)
+
+    assert isinstance(try_renewal(NAME, term, ENTRIES, stage.context), Refused)

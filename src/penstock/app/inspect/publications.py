@@ -17,7 +17,7 @@ from penstock.ports.sources import EpochLimit, Stands
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.record import PublicationRecord, read_record
 from penstock.publishing.settings import Publication, PublicationPorts
-from penstock.publishing.start import decided
+from penstock.publishing.start import Noticed, decided
 from penstock.spec.publications import Publications
 
 NEWEST = Generation(2**62)
@@ -77,7 +77,7 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
         if ports.producers.ledger.exists():
             record = read_record(publication.name, ports.producers.ledger.look())
         remembered = ports.producers.terms.remembered(publication.transactional_id)
-        decision = decided(publication, ports, NEWEST, record, remembered)
+        decision = decided(publication, ports, NEWEST, record, Noticed(remembered))
         return _planned(publication, ports, record, begins=decision is Resume.BEGIN)
     except PenstockError as error:
         return _view(publication, record.ledger, problem=error)

@@ -20,6 +20,7 @@ from benchmarks import (
     keyed,
     memory,
     peers,
+    produce,
     profile,
     recovery,
     shapes,
@@ -204,6 +205,27 @@ FIGURES = (
             Metric("merge_changes_per_second", "deltalake's merge: changes a second"),
             Metric("merge_seconds", "its epoch", "s"),
             Metric("merge_rate_ratio", "rate of Penstock, of its", "times", "", "more"),
+        ],
+    ),
+    Figure(
+        "produce",
+        "Rows of JSON with short keys, in memory, sent to a topic in one transaction: our packer "
+        "and sender, and librdkafka from Python, in turn.",
+        produce.measure,
+        full=[produce.Options(), produce.Options(keyed=False)],
+        quick=[produce.Options(records=200_000, rounds=1)],
+        metrics=[
+            Metric("own_rows_per_second", "ours: rows a second", "", "", "more"),
+            Metric(
+                "own_cpu_seconds_per_million", "ours: CPU for a million rows", "s", "≤ 1.1", "less"
+            ),
+            Metric("librdkafka_rows_per_second", "librdkafka: rows a second"),
+            Metric("librdkafka_cpu_seconds_per_million", "librdkafka: CPU", "s"),
+            Metric("cpu_ratio", "librdkafka's CPU, of ours", "times", "≥ 2.5", "more"),
+            Metric("rate_ratio", "our rate, of librdkafka's", "times", "", "more"),
+            Metric("own_broker_seconds_per_million", "the broker's CPU, ours", "s"),
+            Metric("librdkafka_broker_seconds_per_million", "the broker's CPU, librdkafka", "s"),
+            Metric("record_bytes", "mean size of a value", "bytes"),
         ],
     ),
     Figure(

@@ -16,7 +16,7 @@ from tests.processes.broker import Cluster, running_broker, wait_until
 
 from penstock.connectors.kafka.native.brokers import Brokers
 from penstock.connectors.kafka.settings import read_settings
-from penstock.connectors.kafka.transactions import sender
+from penstock.connectors.kafka.transactions import produce
 from penstock.connectors.kafka.transactions.coordinators import Coordinators
 from penstock.connectors.kafka.transactions.offsets_topic import OffsetsTopic
 from penstock.connectors.kafka.transactions.terms import KafkaTerms
@@ -101,7 +101,8 @@ class TestFormerKafka(OnABroker, FormerTransactionsContract):
 
     @pytest.fixture(autouse=True)
     def former(self, expiring: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        monkeypatch.setattr(sender, "PRODUCE_VERSION", 11)
+        monkeypatch.setattr(produce, "BY_NAME", 11)
+        monkeypatch.setattr(produce, "BY_ID", 99)  # which no broker has
         set_level(expiring, 0)
         yield
         set_level(expiring, 2)
@@ -190,7 +191,7 @@ class TestOffsetsTopic(OnABroker):
         Cluster(expiring.bootstrap).delete("again")
         other = self.open_ledger("again")
         other.prepare()
-        ledger._leaders.patience_seconds = 0.2
+        ledger._leaders.patience_seconds = ledger._sender.patience_seconds = 0.2
 
         assert isinstance(ledger.append("again", following, [(b"k", b"2")]), Refused)
         with pytest.raises(UnavailableError, match="created again"):

@@ -14,12 +14,12 @@ from tests.story.clock import ManualClock
 
 from penstock.connectors.memory.cluster import MemoryCluster, Message
 from penstock.connectors.memory.log import MemoryLog, MemoryReader
+from penstock.connectors.memory.sending import MemoryPacker, MemorySender
 from penstock.connectors.memory.store import MemoryStore
 from penstock.connectors.memory.transactions import (
     MemoryCoordinator,
     MemoryHeads,
     MemoryLedger,
-    MemorySender,
     MemoryTerms,
 )
 from penstock.core.crash_points import CrashPoint
@@ -161,7 +161,7 @@ class PublishingWorld:
 
     def _work(self, text: str) -> str:
         reader = TopicReader(MemoryReader(self.cluster, self.clock, batch_records=3))
-        tools = SendTools(reader, MemorySender(self.coordinator), self.clock)
+        tools = SendTools(reader, MemoryPacker(), MemorySender(self.coordinator), self.clock)
         return result_to_json(send(job_from_json(text), tools))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.ports.checks import CheckResult
 from penstock.ports.log import Log, RangeReader
-from penstock.ports.producers import Producers, Sender
+from penstock.ports.producers import Packer, Producers, Sender
 from penstock.ports.registry import Registry
 from penstock.ports.runtime import Clock, Observer, Secrets
 from penstock.ports.store import PendingStore
@@ -42,8 +42,10 @@ class LogConnector:
     """Open the list of the cluster's open transactions."""
     open_producers: Callable[[Settings, Secrets, str, int], Producers] | None = None
     """Open what a publication's driver needs: with an offsets topic and a timeout in ms."""
+    open_packer: Callable[[Settings], Packer] | None = None
+    """Open what a publication's worker encodes with; the settings have `compression`, too."""
     open_sender: Callable[[Settings, Secrets], Sender] | None = None
-    """Open what a publication's worker sends with; the settings have `compression`, too."""
+    """Open what a publication's worker sends with."""
 
 
 @dataclass(frozen=True, slots=True)

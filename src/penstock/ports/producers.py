@@ -1,4 +1,4 @@
-"""Transactions of producers: the right to write under an id, what was written last, and their ends.
+"""Transactions of producers: the right to write under an id, what is written, and their ends.
 
 Invariants:
 - a term is one transaction's: the next begins under the term that ended the one before;
@@ -155,26 +155,83 @@ class Ledger(Protocol):
         """Let go of connections."""
 
 
+@dataclass(frozen=True, slots=True)
+class PackedBatch:
+    """Records of one target partition, encoded and compressed; no term and no place yet.
+
+    `records` are as the cluster wants them, compressed by `codec`, Kafka's number of it.
+    """
+
+    records: bytes
+    count: int
+    codec: int
+    first_ms: int
+    last_ms: int
+
+
+class Packer(Protocol):
+    """Encodes rows, on a worker, before their transaction begins; again where that is needed."""
+
+    def pack(
+        self, rows: pa.RecordBatch, partitions: pa.Int32Array
+    ) -> Mapping[int, Sequence[PackedBatch]]:
+        """Return batches by partition, `partitions` being that of each row.
+
+        `rows` have the columns of `ports.log.Fetched` without `offset`. Those of a partition keep
+        their order. A null timestamp is a record without one; a null list of headers has none.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsRefused:
+    """Records that a partition does not take, whoever sends them: `error` is Kafka's number.
+
+    They are numbered from 0, as the partition's records were given.
+    """
+
+    at: TopicPartition
+    error: int
+    reason: str
+    records: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTooLarge:
+    """A batch of several records is larger than its topic allows: `bytes_max` of a whole batch."""
+
+    at: TopicPartition
+    error: int
+    reason: str
+    bytes_max: int
+
+
+NotSent = Refused | RecordsRefused | BatchTooLarge
+"""Why a sender gave up: what was sent meanwhile is for the transaction's end to be aborted with."""
+
+
 class Sender(Protocol):
-    """Sends messages into the transaction of a term; on a worker, which ends no transaction."""
+    """Writes packed batches into an open transaction; on one worker, in one thread.
+
+    It never ends a transaction, and never decides what is to become of it.
+    """
 
     def send(
         self,
         transactional_id: str,
         term: Term,
-        at: TopicPartition,
-        messages: Iterable[pa.RecordBatch],
-    ) -> Batches | Refused | None:
-        """Send all messages of a partition, and return the batches; None where there are none.
+        batches: Mapping[TopicPartition, Iterable[PackedBatch]],
+    ) -> Mapping[TopicPartition, Batches] | NotSent:
+        """Send all batches, each partition's in order, and return what stands where.
 
-        Called once for a term and a partition, whose first batch has the sequence number 0.
-        `messages` have the columns of `ports.sources.MESSAGES`. What is not answered is sent again:
-        the same bytes. Nothing is sent to a topic of another id. Raises InvalidError (P204, P281),
-        UnavailableError (P280) before anything was sent, and what reading `messages` raises.
+        The transaction begins with the first one, if it is not open. A partition is written by one
+        call under a term: its records are numbered from 0. A partition without a batch is not in
+        the answer. A topic that was created again is not written. Raises InvalidError for a
+        permission that is missing (P281) or a broker that is too old (P282), BugError for a batch
+        that the broker finds damaged twice (P285).
         """
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Let go of connections; what is open stays open."""
 
 
 @dataclass(frozen=True, slots=True)

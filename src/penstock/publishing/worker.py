@@ -8,12 +8,15 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
-from penstock.ports.producers import Refused, Sender
+from penstock.core.offsets import TopicPartition
+from penstock.core.receipts import Batches
+from penstock.ports.producers import PackedBatch, Packer, Refused, Sender
 from penstock.ports.runtime import Clock
 from penstock.ports.sources import SourceReader
 from penstock.publishing.messages import Delivered, Delivery, SendJob, SendResult
@@ -24,6 +27,7 @@ class SendTools:
     """What a worker works with, opened once a process."""
 
     reader: SourceReader
+    packer: Packer
     sender: Sender
     clock: Clock
 
@@ -32,17 +36,15 @@ def send(job: SendJob, tools: SendTools) -> SendResult:
     """Do one job. Raises what the reader and the sender raise."""
     deadline = tools.clock.monotonic() + job.timeout_seconds
     delivered = []
-    sent = {}
+    sent: dict[TopicPartition, Batches] = {}
     for delivery in job.deliveries:
         stretch = _Stretch(delivery, deadline, tools)
-        batches = tools.sender.send(
-            job.transactional_id, job.term, delivery.into, stretch.messages()
-        )
-        if isinstance(batches, Refused):
-            return SendResult(job.number, refused=batches)
+        batches = {delivery.into: stretch.batches()}
+        found = tools.sender.send(job.transactional_id, job.term, batches)
+        if not isinstance(found, Mapping):
+            return SendResult(job.number, refused=Refused(found.error, found.reason))
         delivered.append(Delivered(delivery.stretch.of, stretch.reached, stretch.rows))
-        if batches is not None:
-            sent[delivery.into] = batches
+        sent |= found
     return SendResult(job.number, tuple(delivered), sent)
 
 
@@ -53,8 +55,9 @@ class _Stretch:
         self._delivery, self._deadline, self._tools = delivery, deadline, tools
         self.reached, self.rows = delivery.stretch.start, 0
 
-    def messages(self) -> Iterator[pa.RecordBatch]:
+    def batches(self) -> Iterator[PackedBatch]:
         for read in self._tools.reader.read(self._delivery.stretch, deadline=self._deadline):
             self.reached, self.rows = read.reached, self.rows + read.messages.num_rows
             if read.messages.num_rows:
-                yield read.messages
+                only = pa.array(np.zeros(read.messages.num_rows, np.int32))
+                yield from self._tools.packer.pack(read.messages, only)[0]

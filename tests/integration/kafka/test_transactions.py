@@ -13,7 +13,7 @@ from tests.processes.broker import Cluster, running_broker
 from penstock.connectors.kafka import connector
 from penstock.connectors.kafka.native.brokers import Brokers
 from penstock.connectors.kafka.settings import read_settings
-from penstock.connectors.kafka.transactions import sender
+from penstock.connectors.kafka.transactions import produce
 from penstock.connectors.kafka.transactions.offsets_topic import OffsetsTopic
 from penstock.connectors.kafka.transactions.open_transactions import KafkaTransactions
 from penstock.connectors.kafka.transactions.terms import KafkaTerms
@@ -53,7 +53,8 @@ def hang(broker: Running, topic: str, monkeypatch: pytest.MonkeyPatch) -> int:
     settings = read_settings({"brokers": broker.bootstrap}, ProcessSecrets())
     name = f"hanging-{next(NUMBERS)}"
     term = KafkaTerms(settings, timeout_ms=60_000).take(name)
-    monkeypatch.setattr(sender, "PRODUCE_VERSION", FORMER_PRODUCE)
+    monkeypatch.setattr(produce, "BY_NAME", FORMER_PRODUCE)
+    monkeypatch.setattr(produce, "BY_ID", 99)  # which no broker has
     written = OffsetsTopic(settings, topic, now_ms=lambda: 0).append(name, term, [(b"k", b"v")])
     assert written is None
     return term.producer_id

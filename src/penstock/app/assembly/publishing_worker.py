@@ -24,8 +24,11 @@ def work(text: str) -> str:
     """Do one job. Raises a PenstockError that it ends with."""
     job = job_from_json(text)
     reader = _reader(json.dumps(job.source, sort_keys=True))()
+    connector = connector_of(LogConnector, job.target["connector"])
+    assert connector.open_packer is not None, "the connector for Kafka has it"
+    packer = connector.open_packer(job.target)
     sender = _sender(json.dumps(job.target, sort_keys=True))()
-    return result_to_json(send(job, SendTools(TopicReader(reader), sender, SystemClock())))
+    return result_to_json(send(job, SendTools(TopicReader(reader), packer, sender, SystemClock())))
 
 
 @cache

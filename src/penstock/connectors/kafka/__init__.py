@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from penstock.ports.checks import CheckResult
 from penstock.ports.connectors import PORTS_VERSION, LogConnector, Settings
 from penstock.ports.log import Log, RangeReader
-from penstock.ports.producers import Producers, Sender
+from penstock.ports.producers import Packer, Producers, Sender
 from penstock.ports.runtime import Clock, Secrets
 from penstock.ports.transactions import Transactions
 
@@ -70,15 +70,19 @@ def open_producers(settings: Settings, secrets: Secrets, topic: str, timeout_ms:
     )
 
 
+def open_packer(settings: Settings) -> Packer:
+    """Open the encoding side of a worker; `compression` is the codec."""
+    from penstock.connectors.kafka.native.record_batch_writer import KafkaPacker
+
+    return KafkaPacker(codec=settings.get("compression", "none"))
+
+
 def open_sender(settings: Settings, secrets: Secrets) -> Sender:
     """Open the sending side of a worker. Connects when first asked. Raises InvalidError."""
-    from penstock.connectors.kafka.native.brokers import Brokers
     from penstock.connectors.kafka.settings import read_settings
-    from penstock.connectors.kafka.transactions.leaders import Leaders
     from penstock.connectors.kafka.transactions.sender import KafkaSender
 
-    read = read_settings(settings, secrets)
-    return KafkaSender(Leaders(Brokers(read), read), settings.get("compression", "none"))
+    return KafkaSender(read_settings(settings, secrets))
 
 
 connector = LogConnector(
@@ -88,5 +92,6 @@ connector = LogConnector(
     examine,
     open_transactions,
     open_producers,
+    open_packer,
     open_sender,
 )

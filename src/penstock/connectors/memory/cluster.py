@@ -16,6 +16,8 @@ from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.planning import Bounds
 
+BATCH_BYTES_MAX = 1_048_588
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -23,7 +25,7 @@ class Message:
 
     value: bytes | None = b"{}"
     key: bytes | None = None
-    timestamp_ms: int = 1_700_000_000_000
+    timestamp_ms: int | None = 1_700_000_000_000
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
@@ -83,10 +85,12 @@ class Partition:
 
 @dataclass(slots=True)
 class Topic:
-    """One incarnation of a topic."""
+    """One incarnation of a topic; one that `is_compacted` takes no record without a key."""
 
     id: str
     partitions: list[Partition]
+    batch_bytes_max: int = BATCH_BYTES_MAX
+    is_compacted: bool = False
 
 
 class MemoryCluster:
@@ -135,12 +139,20 @@ class MemoryCluster:
                 return None
             return topic.partitions[at.partition] if at.partition < len(topic.partitions) else None
 
-    def create(self, name: str, partitions: int = 1) -> None:
+    def create(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        batch_bytes_max: int = BATCH_BYTES_MAX,
+        is_compacted: bool = False,
+    ) -> None:
         """Create a topic under a new id."""
         with self.guard:
             assert name not in self._topics, f"topic {name} exists"
             number = next(self._numbers)
-            self._topics[name] = Topic(f"topic-{number}", [Partition() for _ in range(partitions)])
+            empty = [Partition() for _ in range(partitions)]
+            self._topics[name] = Topic(f"topic-{number}", empty, batch_bytes_max, is_compacted)
 
     def send(self, name: str, *messages: Message, partition: int = 0) -> list[int]:
         """Send messages; return their offsets."""

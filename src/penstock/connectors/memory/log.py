@@ -129,8 +129,10 @@ class MemoryReader:
 
 def _position_at(partition: Partition, timestamp_ms: int) -> Offset:
     for each in partition.entries:
-        if each.readable and each.message is not None and each.message.timestamp_ms >= timestamp_ms:
-            return Offset(each.offset)
+        if each.readable and each.message is not None:
+            written = each.message.timestamp_ms
+            if written is not None and written >= timestamp_ms:
+                return Offset(each.offset)
     return partition.bounds.stop
 
 

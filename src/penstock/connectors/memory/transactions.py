@@ -12,19 +12,14 @@ Source: KIP-98, KIP-890; docs/design/0274.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import pyarrow as pa
 
 from penstock.connectors.memory.cluster import MemoryCluster, Message, Partition, Transaction
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
-from penstock.core.receipts import Batches
 from penstock.ports.producers import (
     FORGOTTEN,
-    NO_ANSWER,
     BatchHead,
     Entry,
     Look,
@@ -34,12 +29,22 @@ from penstock.ports.producers import (
     of_the_same_id,
 )
 
+UNKNOWN_TOPIC, TOO_LARGE, INVALID_RECORD = 3, 10, 87
 OUT_OF_ORDER, OLD_EPOCH, NOT_OPEN, FENCED = 45, 47, 48, 90
 LEVEL = 2
 EMPTY, ONGOING, COMMITTED, ABORTED = "Empty", "Ongoing", "CompleteCommit", "CompleteAbort"
 
 Sent = tuple[int, int]
 """First sequence and count of a batch that a partition has taken; beside it its offset there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a leader says of a batch: Kafka's error, the first offset, which records it refuses."""
+
+    error: int
+    first_offset: int = -1
+    refused: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -51,7 +56,7 @@ class _Id:
     state: str = EMPTY
     transaction: Transaction | None = None
     touched: list[Partition] = field(default_factory=list)
-    sent: dict[tuple[str, int], dict[Sent, int]] = field(default_factory=dict)
+    sent: dict[TopicPartition, dict[Sent, int]] = field(default_factory=dict)
 
 
 class MemoryCoordinator:
@@ -108,30 +113,40 @@ class MemoryCoordinator:
             return FENCED, term
 
     def produce(
-        self, name: str, term: Term, place: tuple[str, int], sequence: int, sent: Sequence[Message]
-    ) -> tuple[int, int]:
-        """Take a batch into the transaction of a term, which begins with the first.
-
-        Return the error, and the offset of its first record: where it was taken before, that one.
-        """
+        self,
+        name: str,
+        term: Term,
+        at: TopicPartition,
+        sequence: int,
+        sent: Sequence[Message],
+        *,
+        size_bytes: int = 0,
+    ) -> Answer:
+        """Take a batch into the transaction of a term; it begins with the first."""
         with self.cluster.guard:
-            known = self._ids.get(name)
+            known, partition = self._ids.get(name), self.cluster.find(at)
+            if partition is None:
+                return Answer(UNKNOWN_TOPIC)
             if known is None or term != known.term:
-                return OLD_EPOCH, -1
-            taken = known.sent.setdefault(place, {})
-            if (sequence, len(sent)) in taken:  # whatever is in it
-                return 0, taken[sequence, len(sent)]
-            if sequence != sum(count for _, count in taken):
-                return OUT_OF_ORDER, -1
+                return Answer(OLD_EPOCH)
             if known.transaction is None:
-                known.transaction = Transaction(None, (known.term.producer_id, known.term.epoch))
+                known.transaction = Transaction(None, (term.producer_id, term.epoch))
                 known.state = ONGOING
-            partition = self.cluster.partition(*place)
-            taken[sequence, len(sent)] = partition.end
             known.touched.append(partition)
+            topic, taken = self.cluster.topic(at.topic), known.sent.setdefault(at, {})
+            if size_bytes > topic.batch_bytes_max:
+                return Answer(TOO_LARGE)
+            bare = tuple(n for n, each in enumerate(sent) if each.key is None)
+            if topic.is_compacted and bare:
+                return Answer(INVALID_RECORD, refused=bare)
+            if (sequence, len(sent)) in taken:  # whatever is in it
+                return Answer(0, taken[sequence, len(sent)])
+            if sequence != sum(count for _, count in taken):
+                return Answer(OUT_OF_ORDER)
+            taken[sequence, len(sent)] = partition.end
             for message in sent:
                 partition.add(message, known.transaction)
-            return 0, taken[sequence, len(sent)]
+            return Answer(0, taken[sequence, len(sent)])
 
     def expire(self, name: str) -> None:
         """Abort what is open, as when its time is over."""
@@ -234,44 +249,9 @@ class MemoryLedger:
     def append(self, transactional_id: str, term: Term, entries: Sequence[Entry]) -> Refused | None:
         """Write entries into the term's transaction."""
         sent = [Message(value, key) for key, value in entries]
-        place = (self._topic, 0)
-        error, _ = self._coordinator.produce(transactional_id, term, place, 0, sent)
+        at = TopicPartition(self._coordinator.cluster.topic(self._topic).id, 0, self._topic)
+        error = self._coordinator.produce(transactional_id, term, at, 0, sent).error
         return Refused(error, f"error {error}") if error else None
-
-    def close(self) -> None:
-        """Let go of nothing."""
-
-
-class MemorySender:
-    """Implements `ports.producers.Sender`: a batch of messages is a batch of the log."""
-
-    def __init__(self, coordinator: MemoryCoordinator) -> None:
-        self._coordinator = coordinator
-
-    def send(
-        self,
-        transactional_id: str,
-        term: Term,
-        at: TopicPartition,
-        messages: Iterable[pa.RecordBatch],
-    ) -> Batches | Refused | None:
-        """Send all messages of a partition, and return the batches; None where there are none."""
-        sent: list[tuple[int, int]] = []
-        for some in messages:
-            if self._coordinator.cluster.find(at) is None:
-                return Refused(NO_ANSWER, f"topic {at.topic} was created again")
-            own = [_message(row) for row in some.to_pylist()]
-            sequence = sum(count for _, count in sent)
-            place = (at.topic, at.partition)
-            error, base = self._coordinator.produce(transactional_id, term, place, sequence, own)
-            if error:
-                return Refused(error, f"error {error}")
-            sent.append((base, len(own)))
-        if not sent:
-            return None
-        first, (last, count) = sent[0][0], sent[-1]
-        records = sum(each for _, each in sent)
-        return Batches(first, last + count - 1, records, len(sent), None)
 
     def close(self) -> None:
         """Let go of nothing."""
@@ -293,12 +273,6 @@ class MemoryHeads:
 
     def close(self) -> None:
         """Let go of nothing."""
-
-
-def _message(row: Mapping[str, Any]) -> Message:
-    headers = tuple((each["key"], each["value"]) for each in row["headers"] or ())
-    at_ms = -1 if row["timestamp"] is None else round(row["timestamp"].timestamp() * 1000)
-    return Message(row["value"], row["key"], at_ms, headers)
 
 
 def _answer(error: int, term: Term) -> Term | Refused:

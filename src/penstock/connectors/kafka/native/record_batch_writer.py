@@ -1,220 +1,167 @@
-"""Messages in columns become record batches: packed first, given to a producer later.
+"""Rows become record batches: packed before their transaction begins, finished when it is known.
+
+A packed batch has everything but its head. The head bears the term, the sequence number and the
+checksum, so that encoding and compressing may be repeated, and sending is little work.
 
 Invariants:
-- a packed batch holds all bytes but those of a producer: who sends it again under another term
-  packs nothing again;
-- no loop goes over records: varints are computed in columns, and bytes are joined in one call;
-- messages keep their order, and a batch is above its limit only where one message is.
+- the rows of a partition keep their order; a batch holds rows of one partition;
+- records of a batch take at most `batch_bytes_max` before they are compressed, unless one record
+  alone takes more;
+- every batch is of a transaction, and has the time of its records (`CreateTime`).
 
-Source: Kafka documentation, "Record Batch"; the LZ4 frame format.
+Source: Kafka documentation, "Record Batch"; KIP-98; docs/design/0280.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Literal
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from crc32c import crc32c
 
-from penstock.connectors.kafka.native.record_batches import CODECS, HEADER, MAGIC, TRANSACTIONAL
+from penstock.connectors.kafka.columns import NO_TIMESTAMP
+from penstock.connectors.kafka.native.compression import NUMBERS, compressed
+from penstock.connectors.kafka.native.record_batches import (
+    CHECKED_FROM,
+    HEADER,
+    MAGIC,
+    PREFIX_BYTES,
+    TRANSACTIONAL,
+)
+from penstock.connectors.kafka.native.record_bytes import (
+    Ints,
+    fields_of,
+    number_bytes,
+    records_of,
+)
+from penstock.ports.producers import PackedBatch, Term
 
-Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
-BATCH_BYTES_MAX = 900_000
-"""Below the `max.message.bytes` that brokers have by default."""
-OVERHEAD_BYTES = 32
-"""More than the varints of a record take, but for its headers'."""
-NO_TIMESTAMP = -1
-LZ4_FRAME = b"\x04\x22\x4d\x18\x60\x70\x73"
-"""The head of a frame: version 1, independent blocks of at most 4 MiB, no checksums.
-
-Arrow's own frames link their blocks, which Kafka's Java does not read.
-"""
-LZ4_BLOCK_BYTES = 4 << 20
-LZ4_STORED = 0x80000000
-
-_CODES = {name: code for code, name in CODECS.items()}
-_ATTRIBUTES_AT = 21
-_NOTHING = pa.scalar(b"", pa.binary())
-_ZERO = pa.scalar(b"\x00", pa.binary())
-
-Longs = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class PackedBatch:
-    """Records of one batch, compressed by `codec`, and what its head says of them."""
-
-    records: bytes
-    count: int
-    first_ms: int
-    last_ms: int
-    codec: int
-
-    def headed(self, producer_id: int, epoch: int, sequence: int) -> tuple[bytes, int]:
-        """Return the batch of a transaction of a producer, and its checksum."""
-        head = bytearray(HEADER.size)
-        length = HEADER.size - 12 + len(self.records)
-        attributes = self.codec | TRANSACTIONAL
-        producer = (producer_id, epoch, sequence, self.count)
-        times = (self.count - 1, self.first_ms, self.last_ms)
-        HEADER.pack_into(head, 0, 0, length, -1, MAGIC, 0, attributes, *times, *producer)
-        checksum = crc32c(self.records, crc32c(bytes(head[_ATTRIBUTES_AT:])))
-        struct.pack_into(">I", head, _ATTRIBUTES_AT - 4, checksum)
-        return bytes(head) + self.records, checksum
+BATCH_BYTES_MAX = 1_000_000
+"""With a head, and what a codec adds to what it cannot compress, it is below the
+`max.message.bytes` that brokers have by default."""
+BATCH_RECORDS_MAX = 1 << 20
+OFFSET_BYTES_MAX = 3
+"""Of an offset's delta below BATCH_RECORDS_MAX."""
+PACKED_AT_ONCE_BYTES = 1 << 30
+"""Arrow's offsets have 31 bits."""
+NO_LEADER_EPOCH = -1
+_CHECKSUM_AT = CHECKED_FROM - 4
 
 
-def pack(
-    messages: pa.RecordBatch, *, codec: Codec = "none", bytes_max: int = BATCH_BYTES_MAX
-) -> Iterator[PackedBatch]:
-    """Yield the batches of messages, with at most so many bytes of records before compression.
+class KafkaPacker:
+    """Implements `ports.producers.Packer`."""
 
-    `messages` has the columns of `ports.sources.MESSAGES`.
+    def __init__(self, *, codec: str, batch_bytes_max: int = BATCH_BYTES_MAX) -> None:
+        assert codec in NUMBERS, codec
+        assert batch_bytes_max > 0
+        self._codec, self._batch_bytes_max = codec, batch_bytes_max
+
+    def pack(
+        self, rows: pa.RecordBatch, partitions: pa.Int32Array
+    ) -> Mapping[int, Sequence[PackedBatch]]:
+        """Encode and compress rows, each for its partition."""
+        assert len(partitions) == rows.num_rows
+        assert partitions.null_count == 0
+        found: dict[int, list[PackedBatch]] = {}
+        for part in _pieces(rows):
+            own = partitions.slice(part.start, len(part))
+            for number, batch in self._packed(rows.slice(part.start, len(part)), own):
+                found.setdefault(number, []).append(batch)
+        return found
+
+    def _packed(
+        self, rows: pa.RecordBatch, partitions: pa.Int32Array
+    ) -> Iterator[tuple[int, PackedBatch]]:
+        """Yield partition and batch, each partition's in order.
+
+        Records are encoded where they stand, and then moved: one column is taken, not each.
+        """
+        places = partitions.to_numpy()
+        order = np.argsort(places, kind="stable")
+        places = places[order]
+        times = rows["timestamp"].cast(pa.int64()).fill_null(NO_TIMESTAMP).to_numpy()[order]
+        fields = fields_of(rows)
+        cuts = self._cut(places, fields.sizes[order], times)
+        begins, counts = cuts[:-1], np.diff(cuts)
+
+        at: Ints = np.empty(len(order), np.int64)
+        at[order] = np.arange(len(order)) - np.repeat(begins, counts)
+        since: Ints = np.empty(len(order), np.int64)
+        since[order] = times - np.repeat(times[begins], counts)
+        records = records_of(fields, since, at)
+        if (np.diff(order) != 1).any():
+            records = records.take(pa.array(order))
+        _, bounds, held = records.buffers()
+        ends = np.frombuffer(bounds, np.int32, len(records) + 1, 4 * records.offset)
+        data = memoryview(held)
+        number = NUMBERS[self._codec]
+        latest = np.maximum.reduceat(times, begins)
+        for index, (begin, stop) in enumerate(itertools.pairwise(cuts.tolist())):
+            packed = PackedBatch(
+                records=compressed(data[ends[begin] : ends[stop]], self._codec),
+                count=stop - begin,
+                codec=number,
+                first_ms=int(times[begin]),
+                last_ms=int(latest[index]),
+            )
+            yield int(places[begin]), packed
+
+    def _cut(self, places: Ints, sizes: Ints, times: Ints) -> Ints:
+        """Return where batches begin, and the end; sizes are taken for no smaller than they are."""
+        spread = min(int(times.max()) - int(times.min()), 1 << 62)
+        time_bytes = int(number_bytes(np.array([spread]))[0])
+        sizes = sizes + OFFSET_BYTES_MAX + time_bytes
+        ends = np.cumsum(sizes + number_bytes(sizes))
+        changes = np.flatnonzero(np.diff(places)) + 1
+        cuts = [0]
+        for stop in [*changes.tolist(), len(places)]:
+            while cuts[-1] < stop:
+                begin = cuts[-1]
+                held = ends[begin - 1] if begin else 0
+                room = int(np.searchsorted(ends, held + self._batch_bytes_max, side="right"))
+                cuts.append(min(max(room, begin + 1), begin + BATCH_RECORDS_MAX, stop))
+        return np.array(cuts)
+
+
+def finished(packed: PackedBatch, term: Term, sequence: int) -> tuple[bytes, int]:
+    """Return a whole batch of a term's transaction, and its checksum.
+
+    `sequence` is the number of its first record among those of the term in the partition.
     """
-    if not messages.num_rows:
-        return
-    headers = _headers(messages.column("headers"))
-    sizes = OVERHEAD_BYTES + headers.sizes
-    for name in ("key", "value"):
-        sizes = sizes + _lengths(messages.column(name)).clip(0)
-    starts = _starts(sizes, bytes_max)
-    times = _times(messages.column("timestamp"))
-    records, stops = _records(messages, headers, times, starts)
-    edges = [*starts.tolist(), messages.num_rows]
-    for begin, end in pairwise(edges):
-        plain = records[stops[begin] : stops[end]]
-        packed = _compressed(plain, codec)
-        kept = bytes(plain) if packed is None else packed
-        code = 0 if packed is None else _CODES[codec]
-        first, last = int(times[begin]), int(times[begin:end].max())
-        yield PackedBatch(kept, end - begin, first, last, code)
-
-
-def _starts(sizes: Longs, bytes_max: int) -> Longs:
-    """Return the rows that batches begin with."""
-    ends = np.cumsum(sizes)
-    starts, begun = [0], 0
-    while True:
-        before = int(ends[begun - 1]) if begun else 0
-        begun = max(int(np.searchsorted(ends, before + bytes_max, "right")), begun + 1)
-        if begun >= len(sizes):
-            return np.array(starts, np.int64)
-        starts.append(begun)
-
-
-def _records(
-    messages: pa.RecordBatch, headers: _Headers, times: Longs, starts: Longs
-) -> tuple[memoryview, Longs]:
-    """Return all records, one after the other, and where each begins; and the end."""
-    first = np.repeat(starts, np.diff([*starts, messages.num_rows]))
-    rows = np.arange(messages.num_rows, dtype=np.int64)
-    keys, values = messages.column("key"), messages.column("value")
-    places = [_varint(times - times[first]), _varint(rows - first)]
-    key_sizes, value_sizes = _lengths(keys), _lengths(values)
-    prefixes = [_varint(key_sizes), _varint(value_sizes), _varint(headers.counts)]
-    varints = sum(_lengths(each) for each in [*places, *prefixes])
-    body = 1 + varints + key_sizes.clip(0) + value_sizes.clip(0) + headers.sizes
-    joined = pc.binary_join_element_wise(
-        _varint(body),
-        _ZERO,
-        *places,
-        prefixes[0],
-        pc.fill_null(keys, b""),
-        prefixes[1],
-        pc.fill_null(values, b""),
-        prefixes[2],
-        headers.bytes,
-        _NOTHING,
+    assert 0 <= sequence <= sequence + packed.count < 1 << 31
+    head = bytearray(HEADER.size)
+    HEADER.pack_into(
+        head,
+        0,
+        0,
+        HEADER.size - PREFIX_BYTES + len(packed.records),
+        NO_LEADER_EPOCH,
+        MAGIC,
+        0,
+        packed.codec | TRANSACTIONAL,
+        packed.count - 1,
+        packed.first_ms,
+        packed.last_ms,
+        term.producer_id,
+        term.epoch,
+        sequence,
+        packed.count,
     )
-    stops = np.frombuffer(joined.buffers()[1], np.int32)[: len(joined) + 1].astype(np.int64)
-    return memoryview(joined.buffers()[2]), stops
+    checksum = crc32c(packed.records, crc32c(memoryview(head)[CHECKED_FROM:]))
+    head[_CHECKSUM_AT:CHECKED_FROM] = checksum.to_bytes(4, "big")
+    return b"".join((head, packed.records)), checksum
 
 
-@dataclass(frozen=True, slots=True)
-class _Headers:
-    """The headers of each record as they are on the wire, without their count."""
-
-    counts: Longs
-    sizes: Longs
-    bytes: pa.Array
-
-
-def _headers(column: pa.ListArray) -> _Headers:
-    counts = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
-    counts = counts.astype(np.int64)
-    flat = column.flatten()
-    if not len(flat):
-        sizes = np.zeros(len(column), np.int64)
-        return _Headers(counts, sizes, pa.array([b""] * len(column), pa.binary()))
-    names, values = flat.field("key").cast(pa.binary()), flat.field("value").cast(pa.binary())
-    joined = pc.binary_join_element_wise(
-        _varint(_lengths(names)),
-        names,
-        _varint(_lengths(values)),
-        pc.fill_null(values, b""),
-        _NOTHING,
-    )
-    stops = np.frombuffer(joined.buffers()[1], np.int32)[: len(joined) + 1]
-    offsets = stops[np.concatenate([[0], np.cumsum(counts)])]
-    buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets)), joined.buffers()[2]]
-    own = pa.Array.from_buffers(pa.binary(), len(column), buffers)
-    return _Headers(counts, np.diff(offsets).astype(np.int64), own)
-
-
-def _times(column: pa.Array) -> Longs:
-    whole = pc.fill_null(column.cast(pa.int64()), NO_TIMESTAMP)
-    times: Longs = whole.to_numpy(zero_copy_only=False).astype(np.int64)
-    return times
-
-
-def _lengths(column: pa.Array) -> Longs:
-    """Return the sizes of binary values; -1 for null, as Kafka writes it."""
-    sizes = pc.fill_null(pc.binary_length(column), -1)
-    lengths: Longs = sizes.to_numpy(zero_copy_only=False).astype(np.int64)
-    return lengths
-
-
-def _varint(numbers: Longs) -> pa.Array:
-    """Return numbers as zigzag varints."""
-    left = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
-    columns, more = [], np.ones(len(left), bool)
-    kept = []
-    while more.any():
-        kept.append(more)
-        low, left = (left & 0x7F).astype(np.uint8), left >> np.uint64(7)
-        more = left > 0
-        columns.append(low | np.where(more, 0x80, 0).astype(np.uint8))
-        more = more & kept[-1]
-    mask = np.stack(kept, axis=1)
-    offsets = np.concatenate([[0], np.cumsum(mask.sum(axis=1))]).astype(np.int32)
-    flat = np.stack(columns, axis=1)[mask]
-    return pa.Array.from_buffers(
-        pa.binary(), len(numbers), [None, pa.py_buffer(offsets), pa.py_buffer(flat)]
-    )
-
-
-def _compressed(plain: memoryview, codec: Codec) -> bytes | None:
-    """Return compressed records; None where that makes them no smaller."""
-    if codec == "none":
-        return None
-    own = codec == "lz4"
-    packed = _lz4_frame(plain) if own else pa.Codec(codec).compress(plain, asbytes=True)
-    return packed if len(packed) < len(plain) else None
-
-
-def _lz4_frame(plain: memoryview) -> bytes:
-    raw, parts = pa.Codec("lz4_raw"), [LZ4_FRAME]
-    for at in range(0, len(plain), LZ4_BLOCK_BYTES):
-        block = plain[at : at + LZ4_BLOCK_BYTES]
-        packed = raw.compress(block, asbytes=True)
-        if len(packed) < len(block):
-            parts += [struct.pack("<I", len(packed)), packed]
+def _pieces(rows: pa.RecordBatch) -> Iterator[range]:
+    """Yield ranges of rows that can be encoded at once: all, mostly."""
+    pending = [range(rows.num_rows)]
+    while pending:
+        piece = pending.pop()
+        if len(piece) <= 1 or rows.slice(piece.start, len(piece)).nbytes <= PACKED_AT_ONCE_BYTES:
+            if piece:
+                yield piece
         else:
-            parts += [struct.pack("<I", len(block) | LZ4_STORED), bytes(block)]
-    return b"".join([*parts, struct.pack("<I", 0)])
+            middle = len(piece) // 2
+            pending += [piece[middle:], piece[:middle]]

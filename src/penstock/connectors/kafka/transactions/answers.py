@@ -21,6 +21,7 @@ from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 
 UNKNOWN_TOPIC = 3
 TOPIC_REFUSED, CLUSTER_REFUSED, ID_REFUSED = 29, 31, 53
+WRITE_REFUSED = frozenset({TOPIC_REFUSED, CLUSTER_REFUSED, ID_REFUSED})
 TIMEOUT_REFUSED = 50
 NOT_FOUND = 105
 COORDINATOR_MOVED = frozenset({14, 15, 16})
@@ -66,6 +67,27 @@ def refused(error: int, what: str, settings: KafkaSettings) -> PenstockError:
             hint="shorten the timeout, or raise  transaction.max.timeout.ms  of the brokers",
         )
     return not_answered(what, named(error))
+
+
+def write_refused(
+    error: int, transactional_id: str, topic: str, settings: KafkaSettings
+) -> PenstockError:
+    """Return the error for a user who may not write a topic, or not under an id."""
+    if error == ID_REFUSED:
+        return refused(error, f"transactional id {transactional_id}", settings)
+    if error == CLUSTER_REFUSED:
+        return InvalidError(
+            f"user {settings.user} may not write under a producer id",
+            code="P281",
+            hint=f"kafka-acls --add --allow-principal 'User:{settings.user}'"
+            " --operation IdempotentWrite --cluster",
+        )
+    return InvalidError(
+        f"user {settings.user} may not write topic {topic}",
+        code="P281",
+        hint=f"kafka-acls --add --allow-principal 'User:{settings.user}'"
+        f" --operation Read --operation Write --operation Describe --topic '{topic}'",
+    )
 
 
 def not_answered(what: str, reason: str) -> UnavailableError:

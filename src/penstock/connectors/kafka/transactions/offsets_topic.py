@@ -4,7 +4,7 @@ Invariants:
 - it is compacted and nothing else: retention would delete positions (Connect's own rule);
 - it is read up to the high watermark of all partitions, listed when the reading begins;
 - a key is in one partition, by the hash that Java's producers use, as Connect writes it;
-- what is written again is the same bytes under the same sequence number, to the same incarnation.
+- what is written, in whichever partition, is written by one sender under its rules.
 
 Source: KIP-618; `org.apache.kafka.connect.storage.KafkaOffsetBackingStore`; docs/design/0274.
 """
@@ -12,18 +12,20 @@ Source: KIP-618; `org.apache.kafka.connect.storage.KafkaOffsetBackingStore`; doc
 from __future__ import annotations
 
 import base64
+import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
-from kafka.partitioner.default import murmur2
 
 from penstock.connectors.kafka.errors import NO_TOPIC
 from penstock.connectors.kafka.log import ANSWER_SECONDS_MAX, GONE_SECONDS_MIN, KafkaLog
 from penstock.connectors.kafka.native.brokers import NO_ID, Brokers
 from penstock.connectors.kafka.native.connection import FallbackError
+from penstock.connectors.kafka.native.partitioner import partitions_of
+from penstock.connectors.kafka.native.record_batch_writer import KafkaPacker
 from penstock.connectors.kafka.settings import KafkaSettings
 from penstock.connectors.kafka.transactions.answers import (
     UNKNOWN_TOPIC,
@@ -45,7 +47,6 @@ from penstock.connectors.kafka.transactions.sender import KafkaSender
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
 from penstock.ports.producers import Entry, Look, Refused, Term
-from penstock.ports.sources import MESSAGES
 
 POLICY = "cleanup.policy"
 COMPACT = "compact"
@@ -60,7 +61,7 @@ class OffsetsTopic:
         self._settings, self._topic, self._now_ms = settings, topic, now_ms
         self._brokers = Brokers(settings)
         self._leaders = Leaders(self._brokers, settings)
-        self._sender = KafkaSender(self._leaders)
+        self._packer, self._sender = KafkaPacker(codec="none"), KafkaSender(settings)
         self._places: list[TopicPartition] = []
 
     def prepare(self) -> None:
@@ -91,6 +92,8 @@ class OffsetsTopic:
         """Read all partitions up to the high watermarks of now."""
         entries: dict[bytes, bytes] = {}
         undecided: frozenset[bytes] = frozenset()
+        with contextlib.suppress(FallbackError):  # then it is looked up when it is needed
+            self._brokers.look_up(self._topic)  # offsets are listed by its name, of whichever id
         for at in self._partitions():
             try:
                 # Before the high watermark is listed: what it says may be old.
@@ -103,22 +106,21 @@ class OffsetsTopic:
         return Look(entries, undecided)
 
     def append(self, transactional_id: str, term: Term, entries: Sequence[Entry]) -> Refused | None:
-        """Write entries, partition after partition."""
-        partitions = self._partitions()
-        of_partition: dict[int, list[Entry]] = {}
-        for key, value in entries:
-            number = (murmur2(key) & 0x7FFFFFFF) % len(partitions)
-            of_partition.setdefault(number, []).append((key, value))
-        for number, own in sorted(of_partition.items()):
-            messages = [_messages(own, self._now_ms())]
-            sent = self._sender.send(transactional_id, term, partitions[number], messages)
-            if isinstance(sent, Refused):
-                return sent
-        return None
+        """Write entries, each where its key's hash says; those of a partition in their order."""
+        places = self._partitions()
+        keys = pa.array([key for key, _ in entries], pa.binary())
+        values = pa.array([value for _, value in entries], pa.binary())
+        stamps = pa.array([self._now_ms()] * len(entries), pa.timestamp("ms", tz="UTC"))
+        rows = pa.record_batch({"timestamp": stamps, "key": keys, "value": values})
+        packed = self._packer.pack(rows, partitions_of(keys, len(places)))
+        batches = {places[number]: own for number, own in packed.items()}
+        sent = self._sender.send(transactional_id, term, batches)
+        return None if isinstance(sent, Mapping) else Refused(sent.error, sent.reason)
 
     def close(self) -> None:
         """Let go of connections."""
         self._brokers.forget()
+        self._sender.close()
 
     def _settings_of_topic(self, log: KafkaLog) -> Any:
         """Return the topic's settings; brokers learn of a new topic one after the other."""
@@ -159,8 +161,3 @@ class OffsetsTopic:
         stop = offset_of(self._leaders, at, LATEST, UNCOMMITTED)
         for batches, fetched in fetched_batches(self._leaders, at, begin, stop):
             yield from read(batches, fetched)
-
-
-def _messages(entries: Sequence[Entry], now_ms: int) -> pa.RecordBatch:
-    rows = [{"key": key, "value": value, "timestamp": now_ms} for key, value in entries]
-    return pa.RecordBatch.from_pylist(rows, MESSAGES)

@@ -1,123 +1,268 @@
-"""Sends record batches into the transaction of a term, one after the other.
+"""Packed batches are written into a transaction: sequences from 0, one request under way.
 
 Invariants:
-- one request is under way for a partition, and holds one batch;
-- what is asked again is the same bytes under the same sequence number, to the same incarnation;
-- an answer that gives no offset is no answer: receipts say where each batch is.
+- what is sent again is the same bytes under the same sequence number, to the leader as it is listed
+  then, for at most `patience_seconds`; then the sender gives up, and says why;
+- a partition has one batch in a request, and its next one after that was acknowledged by all
+  replicas in sync;
+- a topic that was created again is not written: leaders are looked up when sending begins, with the
+  ids of their topics;
+- nothing is decided here: no transaction is ended, and after an odd answer nothing more is sent.
 
-Source: KIP-98, KIP-890; docs/design/0274.
+Source: KIP-98, KIP-219 (throttling), KIP-467 (refused records); docs/design/0281.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-from kafka.protocol.producer import ProduceRequest
-
-from penstock.connectors.kafka.native.brokers import Leader
-from penstock.connectors.kafka.native.connection import FallbackError, Wire
-from penstock.connectors.kafka.native.record_batch_writer import Codec, pack
+from penstock.connectors.kafka.native.brokers import Brokers, Leader
+from penstock.connectors.kafka.native.connection import FallbackError
+from penstock.connectors.kafka.native.record_batch_writer import finished
 from penstock.connectors.kafka.settings import KafkaSettings
 from penstock.connectors.kafka.transactions.answers import (
-    ID_REFUSED,
-    TOPIC_REFUSED,
+    WRITE_REFUSED,
     named,
-    refused,
-    require_version,
+    unconnected,
+    write_refused,
 )
-from penstock.connectors.kafka.transactions.leaders import Asked, Leaders
-from penstock.core.errors import InvalidError, UnavailableError
+from penstock.connectors.kafka.transactions.batch_limit import batch_bytes_max
+from penstock.connectors.kafka.transactions.leaders import PAUSE_SECONDS
+from penstock.connectors.kafka.transactions.produce import Place, Produced, produce
+from penstock.core.errors import BugError, UnavailableError
 from penstock.core.offsets import TopicPartition
 from penstock.core.receipts import Batches
-from penstock.ports.producers import NO_ANSWER, Refused, Term
+from penstock.ports.producers import (
+    NO_ANSWER,
+    BatchTooLarge,
+    NotSent,
+    PackedBatch,
+    RecordsRefused,
+    Refused,
+    Term,
+)
 
-PRODUCE_VERSION = 12
-ACKNOWLEDGE_MS = 30_000
-ALL_REPLICAS = -1
+SECONDS_MAX = 30.0
+REQUEST_BYTES_MAX = 32 << 20
+"""Below the `socket.request.max.bytes` that brokers have by default."""
 IN_THE_LOG = frozenset({0, 46})
 """It was written, now or by the attempt before."""
+MAY_PASS = frozenset({3, 5, 6, 7, 14, 15, 16, 19, 20, 51, 56, 100, 103})
+"""It may be in the log: the leader moved or does not know the topic yet, replicas are missing or
+slow, the coordinator that the leader asks is busy or moves, storage failed."""
+DAMAGED, IMPOSSIBLE_TIME, INVALID_RECORD = 2, 32, 87
+OF_RECORDS = frozenset({DAMAGED, IMPOSSIBLE_TIME, INVALID_RECORD})
+TOO_LARGE = frozenset({10, 18})
+
+
+class _Lane:
+    """What is sent to one partition: the batch whose turn it is, and the books of those before."""
+
+    def __init__(self, at: TopicPartition, batches: Iterable[PackedBatch], term: Term) -> None:
+        self.at = at
+        self._batches, self._term = iter(batches), term
+        self._first = self._last = -1
+        self._sent = self._checksums = self._checksum = 0
+        self.sequence = self.count = 0
+        self.batch, self.until, self.is_damaged = b"", 0.0, False
+
+    def load(self) -> bool:
+        """Make the next batch the one whose turn it is; return whether there is one."""
+        packed = next(self._batches, None)
+        if packed is None:
+            return False
+        self.count = packed.count
+        self.batch, self._checksum = finished(packed, self._term, self.sequence)
+        self.until, self.is_damaged = 0.0, False
+        return True
+
+    def begin(self, patience_seconds: float) -> None:
+        """Note the time when the batch is first sent."""
+        self.until = self.until or time.monotonic() + patience_seconds
+
+    def note(self, offset: int) -> None:
+        """Note that the batch stands in the log, from an offset on."""
+        self._first = offset if self._first < 0 else self._first
+        self._last = offset + self.count - 1
+        self.sequence += self.count
+        self._checksums += self._checksum
+        self._sent += 1
+
+    def books(self) -> Batches:
+        """Return what was sent."""
+        return Batches(self._first, self._last, self.sequence, self._sent, self._checksums)
 
 
 class KafkaSender:
-    """Implements `ports.producers.Sender`: packs messages, and asks the leaders of partitions."""
+    """Implements `ports.producers.Sender`; partitions of one leader share its requests."""
 
-    def __init__(self, leaders: Leaders, codec: Codec = "none") -> None:
-        self._leaders, self._codec = leaders, codec
+    def __init__(self, settings: KafkaSettings, *, patience_seconds: float = SECONDS_MAX) -> None:
+        self._settings = settings
+        self._brokers = Brokers(settings)
+        self.patience_seconds = patience_seconds
 
     def send(
         self,
         transactional_id: str,
         term: Term,
-        at: TopicPartition,
-        messages: Iterable[pa.RecordBatch],
-    ) -> Batches | Refused | None:
-        """Send all messages of a partition, and return the batches; None where there are none."""
-        sent: Batches | None = None
-        sequence = 0
-        for each in (packed for some in messages for packed in pack(some, codec=self._codec)):
-            if sent is None:
-                try:  # requests name the topic, of whichever incarnation
-                    self._leaders.brokers.look_up(at.topic)
-                except FallbackError as failure:
-                    return Refused(NO_ANSWER, str(failure))
-            batch, checksum = each.headed(term.producer_id, term.epoch, sequence)
-            try:
-                error, base = self._produced(transactional_id, at, batch)
-            except UnavailableError as failed:
-                return Refused(NO_ANSWER, failed.message)
-            if error == ID_REFUSED:
-                what = f"transactional id {transactional_id}"
-                raise refused(error, what, self._leaders.settings)
-            if error == TOPIC_REFUSED:
-                raise _write_refused(at.topic, self._leaders.settings)
-            if error not in IN_THE_LOG or base < 0:
-                return Refused(error, named(error))
-            sequence += each.count
-            own = Batches(base, base + each.count - 1, each.count, 1, checksum)
-            sent = own if sent is None else _sum(sent, own)
-        return sent
+        batches: Mapping[TopicPartition, Iterable[PackedBatch]],
+    ) -> Mapping[TopicPartition, Batches] | NotSent:
+        """Send all batches, and return what stands where."""
+        lanes = [_Lane(at, own, term) for at, own in batches.items()]
+        lanes = [each for each in lanes if each.load()]
+        sending = _Sending(
+            transactional_id, self._brokers, self._settings, self.patience_seconds, deque(lanes)
+        )
+        why = sending.run()
+        return {each.at: each.books() for each in lanes} if why is None else why
 
     def close(self) -> None:
         """Let go of connections."""
-        self._leaders.brokers.forget()
+        self._brokers.forget()
 
-    def _produced(self, transactional_id: str, at: TopicPartition, batch: bytes) -> tuple[int, int]:
-        def make(_: Leader, wire: Wire) -> Asked:
-            topic = ProduceRequest.TopicProduceData
-            partition = topic.PartitionProduceData(index=at.partition, records=batch)
-            request = ProduceRequest(
-                transactional_id=transactional_id,
-                acks=ALL_REPLICAS,
-                timeout_ms=ACKNOWLEDGE_MS,
-                topic_data=[topic(name=at.topic, partition_data=[partition])],
+
+@dataclass(slots=True)
+class _Sending:
+    """One call of `send`: the lanes that wait, in the order in which their turn comes."""
+
+    transactional_id: str
+    brokers: Brokers
+    settings: KafkaSettings
+    patience_seconds: float
+    waiting: deque[_Lane]
+
+    def run(self) -> NotSent | None:
+        """Send what waits until nothing does; return why the sender gives up, if it does."""
+        self._look_up(self.waiting)
+        why = None
+        while self.waiting and why is None:
+            why = self._exchange()
+        return why
+
+    def _exchange(self) -> NotSent | None:
+        """Send one request; lanes with more to send, or the same again, wait behind the others."""
+        first = self.waiting.popleft()
+        first.begin(self.patience_seconds)
+        asked = [first]
+        try:
+            leader = self._leader(first)
+            asked += self._fellows(leader.node, len(first.batch))
+            produced = produce(
+                self.brokers.wire(leader.node),
+                self.transactional_id,
+                {self._place(each.at): each.batch for each in asked},
+                until=min(each.until for each in asked),
+                settings=self.settings,
             )
-            version = require_version(wire, request, PRODUCE_VERSION, self._leaders.settings)
-            return request, version
+        except FallbackError as failed:
+            return self._again(asked, Refused(NO_ANSWER, str(failed)), failed)
+        why = self._understood(asked, produced)
+        time.sleep(produced.throttle_seconds)
+        return why
 
-        part: Any = self._leaders.ask(
-            at, make, lambda answer, _: answer.responses[0].partition_responses[0]
-        )
-        return int(part.error_code), int(part.base_offset)
+    def _fellows(self, node: int, size_bytes: int) -> list[_Lane]:
+        """Take the lanes that have the same leader, as far as a request has room for them."""
+        found, others = [], deque[_Lane]()
+        for lane in self.waiting:
+            size_bytes += len(lane.batch)
+            if size_bytes <= REQUEST_BYTES_MAX and self._is_led_by(node, lane):
+                lane.begin(self.patience_seconds)
+                found.append(lane)
+            else:
+                others.append(lane)
+        self.waiting = others
+        return found
+
+    def _is_led_by(self, node: int, lane: _Lane) -> bool:
+        try:
+            return self._leader(lane).node == node
+        except FallbackError:  # it is told when it is the lane's turn
+            return False
+
+    def _leader(self, lane: _Lane) -> Leader:
+        leader = self.brokers.leader(lane.at)
+        if not leader.is_of(lane.at):
+            raise FallbackError("the topic was created again")
+        return leader
+
+    def _place(self, at: TopicPartition) -> Place:
+        return Place(at.topic, self.brokers.leader(at).topic_id, at.partition)
+
+    def _understood(self, asked: Sequence[_Lane], produced: Produced) -> NotSent | None:
+        """Go through the answers; the first that does not pass is why the sender gives up."""
+        again, latest = [], Refused(0, "")
+        for lane, part in zip(asked, produced.parts, strict=True):
+            error = part.error_code
+            if error in IN_THE_LOG and part.base_offset >= 0:
+                lane.note(part.base_offset)
+                if lane.load():
+                    self.waiting.append(lane)
+                continue
+            if error not in MAY_PASS:
+                why = self._refused(lane, part)
+                if why is not None:
+                    return why
+            again.append(lane)
+            latest = Refused(error, named(error))
+        return self._again(again, latest) if again else None
+
+    def _refused(self, lane: _Lane, part: Any) -> NotSent | None:
+        """Return what an error means that does not pass; None: the same bytes once more."""
+        error = part.error_code
+        reason = f"{lane.at}: {part.error_message or named(error)}"
+        if error in WRITE_REFUSED:
+            raise write_refused(error, self.transactional_id, lane.at.topic, self.settings)
+        if error in OF_RECORDS and part.record_errors:
+            numbers = {lane.sequence + each.batch_index for each in part.record_errors}
+            return RecordsRefused(lane.at, error, reason, tuple(sorted(numbers)))
+        if error in TOO_LARGE and lane.count == 1:
+            return RecordsRefused(lane.at, error, reason, (lane.sequence,))
+        if error in TOO_LARGE:
+            limit = batch_bytes_max(self.brokers, lane.at.topic, refused_bytes=len(lane.batch))
+            return BatchTooLarge(lane.at, error, reason, limit)
+        if error != DAMAGED:
+            return Refused(error, reason)
+        if lane.is_damaged:
+            raise _damaged(lane)
+        lane.is_damaged = True
+        return None
+
+    def _again(
+        self, lanes: Sequence[_Lane], why: Refused, failed: FallbackError | None = None
+    ) -> Refused | None:
+        """Let lanes wait to send the same bytes again, unless the time of one is over."""
+        for lane in lanes:
+            if time.monotonic() + PAUSE_SECONDS > lane.until:
+                return self._given_up(lane, why, failed)
+        time.sleep(PAUSE_SECONDS)
+        self.waiting.extend(lanes)
+        self._look_up(lanes)
+        return None
+
+    def _given_up(self, lane: _Lane, why: Refused, failed: FallbackError | None) -> Refused:
+        """Return why; what a connection fails from for good is for a person, and raised."""
+        if failed is not None and failed.lasting:
+            explained = unconnected(failed, f"topic {lane.at.topic}", self.settings)
+            if not isinstance(explained, UnavailableError):
+                raise explained
+        return Refused(why.error, f"{lane.at}: {why.reason}")
+
+    def _look_up(self, lanes: Iterable[_Lane]) -> None:
+        """Look up leaders anew; those that are not found are looked up when they are needed."""
+        for topic in {each.at.topic for each in lanes}:
+            with contextlib.suppress(FallbackError):
+                self.brokers.look_up(topic)
 
 
-def _sum(sent: Batches, own: Batches) -> Batches:
-    assert sent.crc_sum is not None
-    assert own.crc_sum is not None
-    return Batches(
-        sent.first,
-        own.last,
-        sent.records + own.records,
-        sent.count + own.count,
-        sent.crc_sum + own.crc_sum,
-    )
-
-
-def _write_refused(topic: str, settings: KafkaSettings) -> InvalidError:
-    return InvalidError(
-        f"user {settings.user} may not write topic {topic}",
-        code="P281",
-        hint=f"kafka-acls --add --allow-principal 'User:{settings.user}'"
-        f" --operation Read --operation Write --operation Describe --topic '{topic}'",
+def _damaged(lane: _Lane) -> BugError:
+    last = lane.sequence + lane.count - 1
+    return BugError(
+        f"{lane.at}: the broker finds records {lane.sequence} to {last} damaged, twice",
+        code="P285",
+        hint="report it, with what the broker's log says of that time",
     )

@@ -50,7 +50,7 @@ class JavaConsumer:
             found: list[Read] = []
             while len(found) < count:
                 polled = consumer.poll(self._java.java.time.Duration.ofMillis(POLL_MS))
-                found += map(_read, polled.records(at))
+                found += map(_read, polled.records(at).toArray())  # PySpark replaces how lists end
             return found
         finally:
             consumer.close()

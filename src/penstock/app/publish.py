@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from penstock.app.assembly import publishing
-from penstock.app.assembly.assembly import INLINE
+from penstock.app.assembly import assembly, publishing
 from penstock.app.assembly.process import SystemClock
 from penstock.core.errors import InvalidError, PenstockError, gravest
-from penstock.ports.runtime import Engine, Observer
+from penstock.ports.runtime import Observer
 from penstock.publishing.publisher import Publisher, Publishers, Until
 from penstock.spec.problems import listed, nearest
 from penstock.spec.publications import Publications
@@ -38,25 +37,24 @@ def publish(
     until: Until,
     takeover: bool = False,
     accept: Collection[str] = (),
-    faults: str = "",
-    engine: Callable[[], Engine] | None = None,
 ) -> list[PublishResult]:
     """Publish the named publications, or all. Raises what concerns all of them.
 
     `accept` is what a person consents to: `ledger`, `target`, `tail` (what a start found), `gap`
-    (go on behind records that are gone). `faults` are crash points.
+    (go on behind records that are gone).
     """
     rules = rules_named(spec, names)
     with ExitStack() as stack:
-        opened = (engine or _engine_of(spec))()
-        stack.callback(opened.close)
+        engine = assembly.open_engine(spec, work=publishing.PUBLISHING_WORK)
+        stack.callback(engine.close)
         publishers = []
         for rule in rules:
-            own = publishing.publication_of(spec, rule, accept=accept, faults=faults)
+            own = publishing.publication_of(spec, rule, accept=accept)
             environment = publishing.open_publishing(
-                spec, own, stack, engine=opened, observer=observer
+                spec, own, stack, engine=engine, observer=observer
             )
             publishers.append(Publisher(own, environment, until, takeover))
+        engine.capacity()  # nothing is claimed by a run whose workers do not start
         Publishers(publishers, SystemClock(), stop).run()
     return [
         PublishResult(each.publication.name, each.reason, each.rows, each.transactions, each.error)
@@ -81,19 +79,3 @@ def rules_named(spec: Publications, names: Collection[str]) -> list[PublicationR
                 hint=f"did you mean {near}?" if near else f"it has {listed(known)}",
             )
     return [rule for rule in spec.publish if not names or rule.name in names]
-
-
-def _engine_of(spec: Publications) -> Callable[[], Engine]:
-    if spec.spark.master == INLINE:
-        from penstock.engines.inline import InlineEngine
-
-        return lambda: InlineEngine(publishing.PUBLISHING_WORK)
-
-    def spark() -> Engine:
-        from penstock.engines.spark.engine import SparkEngine
-        from penstock.engines.spark.settings import SparkSettings
-
-        settings = SparkSettings(master=spec.spark.master, conf=dict(spec.spark.conf))
-        return SparkEngine(settings=settings, work=publishing.PUBLISHING_WORK).warm()
-
-    return spark

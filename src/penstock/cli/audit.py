@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from penstock.cli import publications
 from penstock.cli.output import fields_of, pasteable, print_line, print_result, say, show_error
 from penstock.cli.parameters import SPEC, Json, Spec
-from penstock.cli.specs import lands, load_spec
+from penstock.cli.specs import load_spec, parts_of
 from penstock.core.errors import InvalidError, gravest
 from penstock.observe.formatting import number_of
 
@@ -111,10 +111,13 @@ def _audit_rows(
 ) -> int:
     from penstock.app.inspect.audit import audit as prove
 
-    if not lands(spec):
+    parts = parts_of(spec)
+    if not parts.lands:
         return publications.audited(spec, tables, rows=count).show(json=json)
     found = prove(load_spec(spec), tables=tables, rows=count, progressed=progressed)
-    published = publications.Report() if tables else publications.audited(spec, (), rows=count)
+    published = publications.NOTHING
+    if parts.publishes and not tables:
+        published = publications.audited(spec, (), rows=count)
     print_result(
         found, data=lambda all_: {**_data(all_), **published.data}, show=print_audit, json=json
     )

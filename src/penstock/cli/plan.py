@@ -13,7 +13,7 @@ from penstock.cli import publications
 from penstock.cli.output import fields_of, pasteable, print_json, result_console
 from penstock.cli.parameters import SPEC, AcceptAny, Json, OfPublishing, Spec, Takeover
 from penstock.cli.record_text import shown_bytes
-from penstock.cli.specs import lands, load_spec
+from penstock.cli.specs import load_spec, parts_of
 from penstock.cli.waiting import waits_shown
 from penstock.core.errors import gravest
 from penstock.observe.formatting import age_text, count_text, number_of, one_line, size_text
@@ -71,10 +71,11 @@ def plan(
     from penstock.app.inspect.plan.plan import plan as make_plan
     from penstock.landing.settings import Consent
 
-    published = publications.planned(
-        spec, accept=[each for each in accept if each in OF_PUBLISHING], exit_code=exit_code
-    )
-    if not lands(spec):
+    parts, published = parts_of(spec), publications.NOTHING
+    if parts.publishes:
+        own = [each for each in accept if each in OF_PUBLISHING]
+        published = publications.planned(spec, accept=own, exit_code=exit_code)
+    if not parts.lands:
         return published.show(json=json)
     pipeline = load_spec(spec)
     consents: list[Consent] = [each for each in get_args(Consent) if each in accept]

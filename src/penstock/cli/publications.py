@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.output import fields_of, pasteable, print_json, print_line, show_error
-from penstock.cli.specs import load_publications, publishes
+from penstock.cli.specs import load_publications
 from penstock.core.errors import PenstockError, gravest
 from penstock.observe.formatting import number_of, one_line
 
@@ -49,8 +49,12 @@ class Report:
                 print_line(line)
 
 
+NOTHING = Report()
+"""What is said of a spec without publications."""
+
+
 def planned(spec: Path, *, accept: Sequence[str] = (), exit_code: bool = False) -> Report:
-    """Say what `penstock publish` would do; nothing of a spec without publications."""
+    """Say what `penstock publish` would do."""
     views = _views(spec, accept)
     lines = [line for each in views for line in _plan_lines(each)]
     works = [each for each in views if each.problem is None and (each.backlog or each.begins)]
@@ -61,27 +65,24 @@ def planned(spec: Path, *, accept: Sequence[str] = (), exit_code: bool = False) 
 
 
 def standing(spec: Path) -> Report:
-    """Say where publications stand; nothing of a spec without publications."""
+    """Say where publications stand."""
     views = _views(spec)
     lines = [line for each in views for line in _status_lines(each)]
     return Report(_data(views), lines, _code_of(views))
 
 
 def checked(spec: Path, *, offline: bool) -> Report:
-    """Check publications and the topics that they name; nothing of a spec without any."""
+    """Check publications, and the topics that they name unless `offline`."""
     if offline:
-        loaded = load_publications(spec) if publishes(spec) else None
-        return Report(lines=[] if loaded is None else _valid(len(loaded.publish)))
+        return Report(lines=_valid(len(load_publications(spec).publish)))
     views = _views(spec)
     problems = [each.problem for each in views if each.problem is not None]
     lines = problems or _valid(len(views))
-    return Report({"publications": problems} if views else {}, lines, _code_of(views))
+    return Report({"publications": problems}, lines, _code_of(views))
 
 
 def audited(spec: Path, names: Sequence[str], *, rows: bool) -> Report:
-    """Prove what publications published; nothing of a spec without publications."""
-    if not publishes(spec):
-        return Report()
+    """Prove what publications published."""
     from penstock.app.inspect.publication_audit import audit_publications
     from penstock.app.inspect.publication_audit import exit_code as code_of
 
@@ -92,15 +93,13 @@ def audited(spec: Path, names: Sequence[str], *, rows: bool) -> Report:
 
 
 def _views(spec: Path, accept: Sequence[str] = ()) -> list[PublicationView]:
-    if not publishes(spec):
-        return []
     from penstock.app.inspect.publications import view_publications
 
     return view_publications(load_publications(spec), accept=accept)
 
 
 def _data(views: Sequence[PublicationView]) -> dict[str, Any]:
-    return {"publications": [fields_of(each) for each in views]} if views else {}
+    return {"publications": [fields_of(each) for each in views]}
 
 
 def _code_of(views: Sequence[PublicationView]) -> int:
@@ -108,7 +107,7 @@ def _code_of(views: Sequence[PublicationView]) -> int:
 
 
 def _valid(count: int) -> list[str | PenstockError]:
-    return [f"{number_of(count, 'publication')}: valid"] if count else []
+    return [f"{number_of(count, 'publication')}: valid"]
 
 
 def _title(each: PublicationView) -> str:

@@ -56,19 +56,17 @@ def publish(
     from penstock.observe.fanout import Observers
 
     loaded = load_publications(spec)
-    faults = from_environment()
     until: Until = "once" if once else "caught-up" if until_caught_up else "stopped"
     stop = threading.Event()
     with signals(stop, Voice()):
         results = publish_all(
             loaded,
             names,
-            observer=Observers(_log(as_json=json), observer_for(faults)),
+            observer=Observers(_log(as_json=json), observer_for(from_environment())),
             stop=stop,
             until=until,
             takeover=takeover,
             accept=accept,
-            faults=faults,
         )
     _print_outcome(results, as_json=json)
     return exit_code(results)

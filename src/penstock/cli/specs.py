@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -57,18 +58,20 @@ def load_spec(path: Path) -> Pipeline:
     return loaded.pipeline
 
 
-def lands(path: Path) -> bool:
-    """Return whether a spec lands anything; a broken one is taken to, so that it is reported."""
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Which parts a spec has; a broken one lands, so that loading it says what is wrong."""
+
+    lands: bool
+    publishes: bool
+
+
+def parts_of(path: Path) -> Parts:
+    """Return whether a spec lands, publishes, or both."""
     from penstock.spec.load import blocks_of
 
-    return "publish" not in (found := blocks_of(path)) or "tables" in found
-
-
-def publishes(path: Path) -> bool:
-    """Return whether a spec has publications."""
-    from penstock.spec.load import blocks_of
-
-    return "publish" in blocks_of(path)
+    found = blocks_of(path)
+    return Parts("tables" in found or "publish" not in found, "publish" in found)
 
 
 def load_publications(path: Path) -> Publications:

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from penstock.cli import publications
 from penstock.cli.output import fields_of, pasteable, print_json, result_console
 from penstock.cli.parameters import SPEC, Json, Spec
-from penstock.cli.specs import lands, load_spec
+from penstock.cli.specs import load_spec, parts_of
 from penstock.cli.waiting import waits_shown
 from penstock.core.errors import UnavailableError, gravest
 from penstock.observe.formatting import one_line
@@ -50,8 +50,9 @@ def status(
     from penstock.app.assembly.process import SystemClock
     from penstock.app.inspect.status import status as read
 
-    published = publications.standing(spec)
-    if not lands(spec):
+    parts = parts_of(spec)
+    published = publications.standing(spec) if parts.publishes else publications.NOTHING
+    if not parts.lands:
         return published.show(json=json)
     pipeline, clock = load_spec(spec), SystemClock()
     if watch:

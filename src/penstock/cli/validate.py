@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from penstock.cli import publications
 from penstock.cli.output import print_json, print_line, show_error
 from penstock.cli.parameters import SPEC, Json, Spec
-from penstock.cli.specs import lands, load_spec
+from penstock.cli.specs import load_spec, parts_of
 from penstock.cli.waiting import waits_shown
 from penstock.core.errors import PenstockError, gravest
 
@@ -34,8 +34,10 @@ def validate(
     """
     from penstock.app.inspect.validate import check
 
-    published = publications.checked(spec, offline=offline)
-    if not lands(spec):
+    parts, published = parts_of(spec), publications.NOTHING
+    if parts.publishes:
+        published = publications.checked(spec, offline=offline)
+    if not parts.lands:
         return published.show(json=json)
     pipeline = load_spec(spec)
     problems: list[PenstockError] = []

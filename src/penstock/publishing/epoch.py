@@ -25,7 +25,7 @@ from penstock.core.receipts import (
     counted,
     transaction_commit_id,
 )
-from penstock.ports.producers import Refused, Term
+from penstock.ports.producers import Refused
 from penstock.ports.runtime import JobResult
 from penstock.ports.sources import Stands, Stretch
 from penstock.publishing.messages import (
@@ -96,7 +96,6 @@ def pack_jobs(
             target=publication.target,
             deliveries=tuple(part),
             timeout_seconds=publication.timeout_seconds / 4,
-            crash_plan=publication.crash_plan,
         )
         for number, part in enumerate(parts)
     ]
@@ -212,6 +211,5 @@ def _end(run: Run, state: PublicationState, found: _Sent) -> Published | InDoubt
     )
     if isinstance(term, Refused):
         return InDoubt(f"{term.reason} (Kafka's error {term.error})", found.targets)
-    assert isinstance(term, Term)
     after = PublicationState(term, following, stands, state.keys, state.topic_ids)
     return Published(after, receipt)

@@ -41,7 +41,6 @@ class SendJob:
     target: Mapping[str, Any]
     deliveries: tuple[Delivery, ...]
     timeout_seconds: float
-    crash_plan: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,6 @@ def job_to_json(job: SendJob) -> str:
                 for each in job.deliveries
             ],
             "timeout_seconds": job.timeout_seconds,
-            "faults": job.crash_plan,
         }
     )
 
@@ -100,7 +98,6 @@ def job_from_json(text: str) -> SendJob:
                 for stretch, into in data["deliveries"]
             ),
             timeout_seconds=data["timeout_seconds"],
-            crash_plan=data["faults"],
         )
 
 

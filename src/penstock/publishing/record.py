@@ -53,6 +53,8 @@ class PublicationRecord:
     stands: Mapping[SourcePartition, Position] = field(default_factory=dict)
     keys: Mapping[SourcePartition, OffsetKey] = field(default_factory=dict)
     last: Receipt | None = None
+    entries: Mapping[bytes, bytes] = field(default_factory=dict, repr=False)
+    """All that the topic holds, from which older receipts are read."""
     undecided: bool = False
     """Whether a transaction has entries of the publication, and has not ended."""
 
@@ -71,7 +73,8 @@ def read_record(name: str, look: Look) -> PublicationRecord:
         claim=None if claim is None else tasks_record_from_json(claim),
         stands={key.partition: position for key, position in stands.items()},
         keys={key.partition: key for key in stands},
-        last=_last_receipt(name, read, entries),
+        last=_receipt(name, read.epoch, entries) if read and read.epoch else None,
+        entries=entries,
         undecided=any(is_key_of(name, key) for key in look.undecided),
     )
 
@@ -107,28 +110,19 @@ def receipts_of(name: str, entries: Mapping[bytes, bytes], ledger: LedgerRecord)
     """
     found: list[Receipt] = []
     for epoch in range(ledger.epoch, 0, -1):
-        parts = _parts(name, epoch, entries)
-        receipt = receipt_from_parts(parts) if parts else None
+        receipt = _receipt(name, epoch, entries)
         if receipt is None or receipt.epoch != epoch:
             break
         found.append(receipt)
     return found[::-1]
 
 
-def _last_receipt(
-    name: str, ledger: LedgerRecord | None, entries: Mapping[bytes, bytes]
-) -> Receipt | None:
-    if ledger is None or ledger.epoch == 0:
-        return None
-    parts = _parts(name, ledger.epoch, entries)
-    return receipt_from_parts(parts) if parts else None
-
-
-def _parts(name: str, epoch: int, entries: Mapping[bytes, bytes]) -> list[bytes]:
+def _receipt(name: str, epoch: int, entries: Mapping[bytes, bytes]) -> Receipt | None:
+    """Read the receipt in the slot of an epoch, which may be an older epoch's."""
     parts: list[bytes] = []
     while (value := entries.get(receipt_key(name, TASK, epoch, len(parts)).raw)) is not None:
         parts.append(value)
-    return parts
+    return receipt_from_parts(parts) if parts else None
 
 
 def _key(name: str, at: SourcePartition, keys: Mapping[SourcePartition, OffsetKey]) -> OffsetKey:

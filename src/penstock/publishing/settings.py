@@ -42,7 +42,6 @@ class Publication:
     accept_gap: bool = False
     heartbeat_seconds: float = 3.0
     alive_seconds: float = 15.0
-    crash_plan: str = ""
 
     @property
     def transactional_id(self) -> str:

@@ -21,9 +21,6 @@ from penstock.core.claims import Claim, Generation
 from penstock.core.commits import CommitId
 from penstock.core.errors import (
     DecisionNeededError,
-    FencedError,
-    InvalidError,
-    PenstockError,
     UnavailableError,
 )
 from penstock.core.offsets import TopicPartition
@@ -34,18 +31,19 @@ from penstock.core.resuming import (
     FoundOfTask,
     Resume,
     Stopped,
-    StopReason,
     Tail,
     resume,
 )
 from penstock.ownership.claim import PipelineClaim
 from penstock.ports.producers import Refused, Remembered, Term
+from penstock.ports.sources import Source, Stands
 from penstock.publishing.record import PublicationRecord, entries_of, read_record, receipts_of
 from penstock.publishing.settings import (
     Publication,
     PublicationPorts,
     PublishingEnvironment,
 )
+from penstock.publishing.stops import fenced, stopped
 
 STARTS_MAX = 5
 """How often a start begins from the top before it gives up: another run may do the same."""
@@ -258,8 +256,7 @@ def _tail(
     producers, written = noticed.producers, dict[TopicPartition, int]()
     if record.ledger is not None:
         producers.add(record.ledger.producer_id)
-        entries = ports.producers.ledger.look().entries
-        for receipt in receipts_of(publication.name, entries, record.ledger):
+        for receipt in receipts_of(publication.name, record.entries, record.ledger):
             written |= {at: batches.last + 1 for at, batches in receipt.targets.items()}
     largest = ours = 0
     for at in ports.targets.partitions():
@@ -273,14 +270,23 @@ def _tail(
     return Tail(largest, ours)
 
 
+def begun_from(
+    publication: Publication, source: Source, record: PublicationRecord, decision: Resume
+) -> Stands:
+    """Return the positions that a run begins with: those of its record, and starts where it begins.
+
+    Positions whose rows are gone are moved to what is there, where a person accepted that.
+    """
+    stands = source.readable(record.stands) if publication.accept_gap else record.stands
+    if decision is Resume.BEGIN:
+        stands = {**source.starts(publication.start), **stands}
+    return stands
+
+
 def _begin(run: Run, found: _Found) -> PublicationState | None:
     """End the first transaction of a run: claim, ledger, and start positions where they are new."""
     publication, environment, record = run.publication, run.environment, found.record
-    stands = dict(record.stands)
-    if publication.accept_gap:
-        stands |= environment.ports.source.readable(stands)
-    if found.decision is Resume.BEGIN:
-        stands = {**environment.ports.source.starts(publication.start), **stands}
+    stands = begun_from(publication, environment.ports.source, record, found.decision)
     moved = {at: to for at, to in stands.items() if record.stands.get(at) != to}
     claim = TasksRecord(
         count=1,
@@ -332,65 +338,7 @@ def _require_ours(run: Run, record: PublicationRecord) -> None:
     mine = run.claim.claim
     for claim in claims_in(record):
         if claim.generation >= mine.generation and claim.owner != mine.owner:
-            error = FencedError(
-                f"a newer run publishes {run.publication.name}: generation {claim.generation},"
-                f" {claim.owner}",
-                code="P804",
-                hint="leave it to that run; do not start this one again",
-            )
+            found = f"generation {claim.generation}, {claim.owner}"
+            error = fenced(run.publication.name, found)
             error.by = claim
             raise error
-
-
-def stopped(publication: Publication, found: Stopped) -> PenstockError:
-    """Return the error of a start that may not use its ledger, by what was found."""
-    name, fact = publication.name, found.message
-    match found.reason:
-        case StopReason.OTHER_GROUP:
-            return InvalidError(
-                f"the offsets topic of {name} is another's: {fact}",
-                code="P806",
-                hint="give the publication another offsets topic, or its former group",
-            )
-        case StopReason.FENCED:
-            return FencedError(
-                f"a newer run publishes {name}: {fact}",
-                code="P804",
-                hint="leave it to that run; do not start this one again",
-            )
-        case StopReason.LEDGER_DAMAGED:
-            return DecisionNeededError(
-                f"the offsets topic of {name} lost positions: {fact}",
-                code="P807",
-                hint="restore the offsets topic from a copy",
-            )
-        case StopReason.TARGET_LOST_RECORDS:
-            return DecisionNeededError(
-                f"the topic {publication.into} lost what {name} published: {fact}",
-                code="P808",
-                hint="to go on behind what is lost:  penstock publish --accept target",
-            )
-        case StopReason.TAIL_TOO_LONG:
-            return DecisionNeededError(
-                f"too much is behind the last receipt of {name} to be looked through: {fact}",
-                code="P809",
-                hint="to go on without having looked:  penstock publish --accept tail",
-            )
-        case StopReason.LEDGER_WENT_BACK:
-            return DecisionNeededError(
-                f"the offsets topic of {name} went back: {fact}",
-                code="P810",
-                hint="restore it, or publish them again:  penstock publish --accept ledger",
-            )
-        case StopReason.LEDGER_GONE:
-            return DecisionNeededError(
-                f"the offsets topic of {name} has no ledger: {fact}",
-                code="P811",
-                hint="restore it, or begin without it:  penstock publish --accept ledger",
-            )
-        case StopReason.SOURCE:
-            return DecisionNeededError(
-                f"the source of {name} is not the one that was read: {fact}",
-                code="P812",
-                hint="to go on from what is there:  penstock publish --accept gap",
-            )

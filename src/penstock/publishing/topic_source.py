@@ -23,7 +23,7 @@ from penstock.core.positions import (
     values_of,
 )
 from penstock.ports.log import Fetched, Log, RangeReader
-from penstock.ports.sources import EpochLimit, Read, Stands, Stretch
+from penstock.ports.sources import MESSAGES, EpochLimit, Read, Stands, Stretch
 
 _ONE = "source"
 """Planning knows tables: a publication is one."""
@@ -48,8 +48,9 @@ class TopicSource:
 
     def fault(self, stands: Stands) -> str:
         """Say which positions have no partition, or are outside of its log."""
-        bounds = {_partition(at): each for at, each in self._bounds().items()}
-        listed = {_partition(at) for at in self._log.partitions()}
+        partitions = self._log.partitions()
+        bounds = {_partition(at): each for at, each in self._log.bounds(partitions).items()}
+        listed = {_partition(at) for at in partitions}
         for of, position in stands.items():
             place, offset = _place(of), _offset(position)
             if of not in listed:
@@ -123,10 +124,9 @@ class TopicReader:
             headers=True,
             leader_epoch=epoch if isinstance(epoch, int) else None,
         ):
-            columns = ["key", "value", "timestamp", "headers"]
             _require_headers(stretch.of, fetched)
             position = _position(fetched.reached, fetched.leader_epoch)
-            yield Read(fetched.batch.select(columns), position)
+            yield Read(fetched.batch.select(MESSAGES.names), position)
 
 
 def _partition(at: TopicPartition) -> SourcePartition:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.app.assembly import assembly, worker
+from penstock.app.assembly import assembly, kept_readers
 
 
 class Opening:
@@ -40,8 +40,8 @@ def test_a_reader_is_closed_when_its_secret_has_changed_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     place = Opening()
-    monkeypatch.setattr(worker, "connector_of", lambda *_: place)
-    kept = worker._kept_reader('{"connector": "any", "password": "${env:WORD_OF_MINE}"}')
+    monkeypatch.setattr(kept_readers, "connector_of", lambda *_: place)
+    kept = kept_readers.kept_reader('{"connector": "any", "password": "${env:WORD_OF_MINE}"}')
     for word in ("one", "two", "three"):
         monkeypatch.setenv("WORD_OF_MINE", word)
         kept()

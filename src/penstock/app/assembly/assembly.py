@@ -24,6 +24,7 @@ from penstock.core.errors import InvalidError
 from penstock.core.events import ClassArchiveBegun, WaitBegan
 from penstock.core.schema import SOURCE_PREFIX
 from penstock.engines.background import BackgroundEngine, CancellationToken
+from penstock.engines.work import LANDING_WORK
 from penstock.files.reopening import Reopening
 from penstock.landing.run import FormerSpec
 from penstock.landing.settings import (
@@ -50,11 +51,13 @@ from penstock.spec.checks.rules import is_read
 from penstock.spec.language.expressions import expression, fields_of, looked_at
 from penstock.spec.model import Pipeline
 from penstock.spec.problems import path_text
+from penstock.spec.publications import Publications
 from penstock.spec.routing.topics import Target as Routed
 from penstock.spec.routing.topics import routes
 from penstock.spec.rules import rules_hash, rules_text, with_rules
 from penstock.spec.secrets import ProcessSecrets
 from penstock.spec.settings.records import REGISTERED, Records
+from penstock.spec.settings.sections import SparkSettings as SparkSection
 from penstock.spec.settings.table import Table
 
 LOG = "kafka"
@@ -168,14 +171,18 @@ def open_catalogs(pipeline: Pipeline, stack: ExitStack, *, read_only: bool = Fal
     return stack.enter_context(closing(LazyCatalogs(opening, asks_once=True)))
 
 
-def open_store(pipeline: Pipeline) -> PendingStore:
+def open_store(spec: Pipeline | Publications) -> PendingStore:
     """Open the pending store."""
-    address = pipeline.pending.store.replace("{name}", pipeline.name)
+    address = spec.pending.store.replace("{name}", spec.name)
     return store_connector(address).open_store(address, ProcessSecrets())
 
 
 def open_engine(
-    pipeline: Pipeline, session: Any = None, *, observer: Observer | None = None
+    spec: Pipeline | Publications,
+    session: Any = None,
+    *,
+    observer: Observer | None = None,
+    work: str = LANDING_WORK,
 ) -> Engine:
     """Start Spark, take a running session, or run in this process (`spark.master: inline`).
 
@@ -184,52 +191,55 @@ def open_engine(
     checked now. With an `observer`, a process of its own archives Java's classes as soon as
     Spark runs (docs/design/0239). Raises InvalidError (P602; of a session P128, P603, P604).
     """
-    if pipeline.spark.master == INLINE and session is None:
+    if spec.spark.master == INLINE and session is None:
         from penstock.engines.inline import InlineEngine
 
-        return InlineEngine()
-    if session is not None or pipeline.spark.master == EXISTING:
+        return InlineEngine(work)
+    if session is not None or spec.spark.master == EXISTING:
         from penstock.engines.spark.engine import SparkEngine
         from penstock.engines.spark.session import existing_session
 
-        lent = SparkEngine(session=existing_session() if session is None else session)
+        lent = SparkEngine(existing_session() if session is None else session, work=work)
         if not lent.is_local:
-            _require_reachable(pipeline)
+            _require_reachable(spec)
         return lent
-    require_engine(pipeline)
-    return BackgroundEngine(partial(_spark, pipeline, observer))
+    require_engine(spec)
+    return BackgroundEngine(partial(_spark, spec.spark, work, observer))
 
 
-def require_engine(pipeline: Pipeline) -> None:
+def require_engine(spec: Pipeline | Publications) -> None:
     """Raise InvalidError where an engine of our own certainly could not start (P128, P602)."""
-    if pipeline.spark.master in (INLINE, EXISTING):
+    if spec.spark.master in (INLINE, EXISTING):
         return
     from penstock.engines.java import find_java
 
-    if is_remote(pipeline.spark.master):
-        _require_reachable(pipeline)
+    if is_remote(spec.spark.master):
+        _require_reachable(spec)
     find_java(os.environ)
 
 
-def _require_reachable(pipeline: Pipeline) -> None:
-    problem = next(iter(unreachable(pipeline.spark, pipeline.catalogs)), None)
+def _require_reachable(spec: Pipeline | Publications) -> None:
+    catalogs = spec.catalogs if isinstance(spec, Pipeline) else {}
+    problem = next(iter(unreachable(spec.spark, catalogs)), None)
     if problem is not None:
         raise InvalidError(
             f"{path_text(problem.path)}: {problem.message}", code=problem.code, hint=problem.hint
         )
 
 
-def _spark(pipeline: Pipeline, observer: Observer | None, token: CancellationToken) -> Engine:
+def _spark(
+    spark: SparkSection, work: str, observer: Observer | None, token: CancellationToken
+) -> Engine:
     from penstock.engines.spark.class_archive import make_in_background
     from penstock.engines.spark.engine import SparkEngine
     from penstock.engines.spark.settings import SparkSettings
 
-    settings = SparkSettings(master=pipeline.spark.master, conf=dict(pipeline.spark.conf))
-    engine = SparkEngine(settings=settings, launched=token.on_cancel)
+    settings = SparkSettings(master=spark.master, conf=dict(spark.conf))
+    engine = SparkEngine(settings=settings, work=work, launched=token.on_cancel)
     if token.is_cancelled:
         return engine
     engine.warm()
-    if observer is not None and pipeline.spark.prepare:
+    if observer is not None and spark.prepare:
         path = make_in_background(settings.conf, os.environ)
         if path is not None:
             observer(ClassArchiveBegun(str(path)))

@@ -8,15 +8,14 @@ from collections.abc import Collection
 from contextlib import ExitStack, closing
 from typing import Any
 
-from penstock.app.assembly.assembly import LOG
-from penstock.app.assembly.connectors import connector_of, store_connector
+from penstock.app.assembly.assembly import LOG, open_store
+from penstock.app.assembly.connectors import connector_of
 from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
 from penstock.core.resuming import Accepted
 from penstock.ports.connectors import LogConnector
 from penstock.ports.log import Log
 from penstock.ports.runtime import Engine, Observer
 from penstock.ports.sources import EpochLimit
-from penstock.ports.store import PendingStore
 from penstock.publishing.settings import Publication, PublicationPorts, PublishingEnvironment
 from penstock.publishing.topic_source import TopicSource
 from penstock.spec.publications import Publications
@@ -33,7 +32,6 @@ def publication_of(
     rule: PublicationRule,
     *,
     accept: Collection[str] = (),
-    faults: str = "",
 ) -> Publication:
     """Return the settings of a publication."""
     transaction = rule.transaction
@@ -52,7 +50,6 @@ def publication_of(
         timeout_seconds=transaction.timeout_seconds,
         accept=frozenset(Accepted(word) for word in accept if word != GAP),
         accept_gap=GAP in accept,
-        crash_plan=faults,
     )
 
 
@@ -70,13 +67,6 @@ def open_ports(publication: Publication, stack: ExitStack) -> PublicationPorts:
     )
 
 
-def open_publishing_store(spec: Publications, stack: ExitStack) -> PendingStore:
-    """Open the store that keeps claims; `stack` closes it again."""
-    address = spec.pending.store.replace("{name}", spec.name)
-    opened = store_connector(address).open_store(address, ProcessSecrets())
-    return stack.enter_context(closing(opened))
-
-
 def open_publishing(
     spec: Publications,
     publication: Publication,
@@ -88,7 +78,7 @@ def open_publishing(
     """Open everything that one publication needs; `stack` closes it again."""
     return PublishingEnvironment(
         ports=open_ports(publication, stack),
-        store=open_publishing_store(spec, stack),
+        store=stack.enter_context(closing(open_store(spec))),
         engine=engine,
         observer=observer,
         clock=SystemClock(),

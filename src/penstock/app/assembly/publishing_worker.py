@@ -9,10 +9,10 @@ import json
 from functools import cache, partial
 
 from penstock.app.assembly.connectors import connector_of
+from penstock.app.assembly.kept_readers import kept_reader
 from penstock.app.assembly.process import SystemClock
 from penstock.files.reopening import Reopening
 from penstock.ports.connectors import LogConnector
-from penstock.ports.log import RangeReader
 from penstock.ports.producers import Sender
 from penstock.publishing.messages import job_from_json, result_to_json
 from penstock.publishing.topic_source import TopicReader
@@ -23,19 +23,12 @@ from penstock.spec.secrets import ProcessSecrets
 def work(text: str) -> str:
     """Do one job. Raises a PenstockError that it ends with."""
     job = job_from_json(text)
-    reader = _reader(json.dumps(job.source, sort_keys=True))()
+    reader = kept_reader(json.dumps(job.source, sort_keys=True))()
     connector = connector_of(LogConnector, job.target["connector"])
     assert connector.open_packer is not None, "the connector for Kafka has it"
     packer = connector.open_packer(job.target)
     sender = _sender(json.dumps(job.target, sort_keys=True))()
     return result_to_json(send(job, SendTools(TopicReader(reader), packer, sender, SystemClock())))
-
-
-@cache
-def _reader(settings: str) -> Reopening[RangeReader]:
-    data, secrets = json.loads(settings), ProcessSecrets()
-    opening = partial(connector_of(LogConnector, data["connector"]).open_reader, data, secrets)
-    return Reopening(data, secrets, opening, lambda reader: reader.close())
 
 
 @cache

@@ -15,6 +15,7 @@ from typing import Any
 from penstock.app.assembly.connectors import connector_of, registry_connector
 from penstock.app.assembly.crash_points import observer_for
 from penstock.app.assembly.functions import function_at
+from penstock.app.assembly.kept_readers import kept_reader
 from penstock.app.assembly.process import SystemClock
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import PenstockError
@@ -23,7 +24,7 @@ from penstock.landing.task.context import TaskContext
 from penstock.landing.task.message_json import job_from_json, result_to_json
 from penstock.landing.task.messages import TaskResult
 from penstock.landing.task.worker import work as do_work
-from penstock.ports.connectors import LogConnector, TableConnector
+from penstock.ports.connectors import TableConnector
 from penstock.ports.log import RangeReader
 from penstock.ports.writers import WriterFactory
 from penstock.rows.decode.decoder import ReaderCache
@@ -32,7 +33,7 @@ from penstock.spec.secrets import ProcessSecrets
 
 def work(text: str) -> str:
     """Do one job. Never raises a PenstockError: it is part of the result."""
-    return work_with(text, lambda settings: _kept_reader(settings)(), writer)
+    return work_with(text, lambda settings: kept_reader(settings)(), writer)
 
 
 def work_with(
@@ -81,11 +82,3 @@ def _kept_readers(settings: str) -> Callable[[], ReaderCache]:
         return lambda: plain
     connector = registry_connector(data["url"])
     return Reopening(data, secrets, lambda: ReaderCache(connector.open_registry(data, secrets)))
-
-
-@cache
-def _kept_reader(settings: str) -> Reopening[RangeReader]:
-    data, secrets = json.loads(settings), ProcessSecrets()
-    connector = connector_of(LogConnector, data["connector"])
-    opening = partial(connector.open_reader, data, secrets)
-    return Reopening(data, secrets, opening, lambda reader: reader.close())

@@ -25,7 +25,7 @@ from penstock.core.receipts import Batches, Receipt
 from penstock.ports.connectors import LogConnector
 from penstock.ports.log import RangeReader
 from penstock.ports.producers import BatchHead, Term
-from penstock.ports.sources import SourceReader, Stretch
+from penstock.ports.sources import MESSAGES, SourceReader, Stretch
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.record import read_record, receipts_of
 from penstock.publishing.settings import Publication, PublicationPorts
@@ -95,11 +95,10 @@ def audit_publication(
     try:
         if not ledger_topic.exists():
             return PublicationAudit(name, not_compared=("nothing was published yet",))
-        look = ledger_topic.look()
-        record = read_record(name, look)
+        record = read_record(name, ledger_topic.look())
         if record.ledger is None:
             return PublicationAudit(name, not_compared=("nothing was published yet",))
-        receipts = receipts_of(name, look.entries, record.ledger)
+        receipts = receipts_of(name, record.entries, record.ledger)
         breaks = [*receipt_breaks(receipts, record.ledger, record.stands)]
         heads = _heads(ports, receipts)
         breaks += _breaks_of_batches(receipts, heads)
@@ -236,9 +235,8 @@ def _rows(reader: SourceReader, stretch: Stretch) -> list[dict[str, object]]:
 
 def _read(reader: RangeReader, at: TopicPartition, head: BatchHead) -> list[dict[str, object]]:
     covered = OffsetRange(Offset(head.first), Offset(head.last + 1))
-    columns = ["key", "value", "timestamp", "headers"]
     read: list[pa.RecordBatch] = [
-        each.batch.select(columns)
+        each.batch.select(MESSAGES.names)
         for each in reader.read(at, covered, deadline=FOREVER, headers=True)
     ]
     return [row for each in read for row in each.to_pylist()]

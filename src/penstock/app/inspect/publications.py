@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.app.assembly import publishing
 from penstock.app.publish import rules_named
 from penstock.core.claims import Generation
 from penstock.core.errors import PenstockError
 from penstock.core.positions import Position, SourcePartition
-from penstock.core.receipts import LedgerRecord
 from penstock.core.resuming import Resume
 from penstock.ports.sources import EpochLimit, Stands
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.record import PublicationRecord, read_record
 from penstock.publishing.settings import Publication, PublicationPorts
-from penstock.publishing.start import Noticed, decided
+from penstock.publishing.start import Noticed, begun_from, decided
 from penstock.spec.publications import Publications
 
 NEWEST = Generation(2**62)
 """A run that begins now claims above all that are known."""
+EVERYTHING = EpochLimit(2**62, 2**62)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,63 +71,44 @@ def view_publications(
 
 def view_of(publication: Publication, ports: PublicationPorts) -> PublicationView:
     """Look at one publication; what keeps it from going on is its `problem`."""
-    record = PublicationRecord()
-    try:
-        ports.producers.terms.check()
-        if ports.producers.ledger.exists():
-            record = read_record(publication.name, ports.producers.ledger.look())
-        remembered = ports.producers.terms.remembered(publication.transactional_id)
-        decision = decided(publication, ports, NEWEST, record, Noticed(remembered))
-        return _planned(publication, ports, record, begins=decision is Resume.BEGIN)
-    except PenstockError as error:
-        return _view(publication, record.ledger, problem=error)
-
-
-def _planned(
-    publication: Publication, ports: PublicationPorts, record: PublicationRecord, *, begins: bool
-) -> PublicationView:
-    stands: Stands = dict(record.stands)
-    if publication.accept_gap:
-        stands = ports.source.readable(stands)
-    if begins:
-        stands = {**ports.source.starts(publication.start), **stands}
-    ends = ports.source.ends()
-    all_of_it = EpochLimit(2**62, 2**62)
-    stretches = ports.source.plan(stands, ends, all_of_it)
-    plan_deliveries(stretches, ports.targets.partitions(), publication)
-    backlog = ports.source.count(stands, ends)
-    return _view(
-        publication,
-        record.ledger,
-        begins=begins,
-        backlog=backlog,
-        transactions=-(-backlog // publication.limit.rows_max),
-        moves=tuple(PublicationMove(each.of, stands.get(each.of), each.stop) for each in stretches),
-    )
-
-
-def _view(
-    publication: Publication,
-    ledger: LedgerRecord | None,
-    *,
-    begins: bool = False,
-    backlog: int | None = None,
-    transactions: int | None = None,
-    moves: tuple[PublicationMove, ...] = (),
-    problem: PenstockError | None = None,
-) -> PublicationView:
-    return PublicationView(
+    view = PublicationView(
         publication=publication.name,
         source=publication.source["topics"][0],
         into=publication.into,
         transactional_id=publication.transactional_id,
         offsets_topic=publication.offsets_topic,
-        epoch=ledger.epoch if ledger else 0,
-        published=ledger.totals.published if ledger else 0,
-        owner=ledger.owner if ledger else "",
-        begins=begins,
+    )
+    record = PublicationRecord()
+    try:
+        ports.producers.terms.check()
+        if ports.producers.ledger.exists():
+            record = read_record(publication.name, ports.producers.ledger.look())
+        if record.ledger is not None:
+            view = replace(
+                view,
+                epoch=record.ledger.epoch,
+                published=record.ledger.totals.published,
+                owner=record.ledger.owner,
+            )
+        remembered = ports.producers.terms.remembered(publication.transactional_id)
+        decision = decided(publication, ports, NEWEST, record, Noticed(remembered))
+        stands = begun_from(publication, ports.source, record, decision)
+        return _planned(publication, ports, stands, replace(view, begins=decision is Resume.BEGIN))
+    except PenstockError as error:
+        return replace(view, problem=error)
+
+
+def _planned(
+    publication: Publication, ports: PublicationPorts, stands: Stands, view: PublicationView
+) -> PublicationView:
+    """Add what a run would publish from these positions on."""
+    ends = ports.source.ends()
+    stretches = ports.source.plan(stands, ends, EVERYTHING)
+    plan_deliveries(stretches, ports.targets.partitions(), publication)
+    backlog = ports.source.count(stands, ends)
+    return replace(
+        view,
         backlog=backlog,
-        transactions=transactions,
-        moves=moves,
-        problem=problem,
+        transactions=-(-backlog // publication.limit.rows_max),
+        moves=tuple(PublicationMove(each.of, stands.get(each.of), each.stop) for each in stretches),
     )

@@ -1,0 +1,66 @@
+"""The errors of a publication that may not go on: what was found, and what to do."""
+
+from __future__ import annotations
+
+from penstock.core.errors import DecisionNeededError, FencedError, InvalidError, PenstockError
+from penstock.core.resuming import Stopped, StopReason
+from penstock.publishing.settings import Publication
+
+
+def fenced(name: str, fact: str) -> FencedError:
+    """Return the error of a run that a newer one has replaced."""
+    return FencedError(
+        f"a newer run publishes {name}: {fact}",
+        code="P804",
+        hint="leave it to that run; do not start this one again",
+    )
+
+
+def stopped(publication: Publication, found: Stopped) -> PenstockError:
+    """Return the error of a start that may not use its ledger, by what was found."""
+    name, fact = publication.name, found.message
+    match found.reason:
+        case StopReason.OTHER_GROUP:
+            return InvalidError(
+                f"the offsets topic of {name} is another's: {fact}",
+                code="P806",
+                hint="give the publication another offsets topic, or its former group",
+            )
+        case StopReason.FENCED:
+            return fenced(name, fact)
+        case StopReason.LEDGER_DAMAGED:
+            return DecisionNeededError(
+                f"the offsets topic of {name} lost positions: {fact}",
+                code="P807",
+                hint="restore the offsets topic from a copy",
+            )
+        case StopReason.TARGET_LOST_RECORDS:
+            return DecisionNeededError(
+                f"the topic {publication.into} lost what {name} published: {fact}",
+                code="P808",
+                hint="to go on behind what is lost:  penstock publish --accept target",
+            )
+        case StopReason.TAIL_TOO_LONG:
+            return DecisionNeededError(
+                f"too much is behind the last receipt of {name} to be looked through: {fact}",
+                code="P809",
+                hint="to go on without having looked:  penstock publish --accept tail",
+            )
+        case StopReason.LEDGER_WENT_BACK:
+            return DecisionNeededError(
+                f"the offsets topic of {name} went back: {fact}",
+                code="P810",
+                hint="restore it, or publish them again:  penstock publish --accept ledger",
+            )
+        case StopReason.LEDGER_GONE:
+            return DecisionNeededError(
+                f"the offsets topic of {name} has no ledger: {fact}",
+                code="P811",
+                hint="restore it, or begin without it:  penstock publish --accept ledger",
+            )
+        case StopReason.SOURCE:
+            return DecisionNeededError(
+                f"the source of {name} is not the one that was read: {fact}",
+                code="P812",
+                hint="to go on from what is there:  penstock publish --accept gap",
+            )

@@ -126,7 +126,7 @@ def ports(environment: Mapping[str, str], conf: Mapping[str, str]) -> Iterator[C
         if conf.get(key, "").isdecimal():
             yield _port(key, conf.get("spark.driver.bindAddress", LOOPBACK), int(conf[key]))
     if environment.get("PENSTOCK_METRICS"):
-        from penstock.observe.metrics import address
+        from penstock.observe.metrics_endpoint import address
 
         try:
             yield _port("metrics", *address(environment["PENSTOCK_METRICS"]))

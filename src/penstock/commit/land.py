@@ -186,7 +186,7 @@ def _try_commit(
         context.observer.passed(CrashPoint.RESOLVE_BEFORE)
         found = resolver.resolve(state, table, examined_ledger(commit, state))
         context.observer.passed(CrashPoint.RESOLVE_AFTER)
-        keys = max(found.across, found.moved)
+        keys = found.in_two_partitions
         if keys and commit.chain.table in context.stop_across_partitions:
             raise keys_across_partitions(commit.chain.table, keys)
         commit = replace(commit, compares_offsets=found.compares_offsets)

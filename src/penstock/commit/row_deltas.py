@@ -68,6 +68,11 @@ class ResolvedRows:
     across: int
     compares_offsets: bool
 
+    @property
+    def in_two_partitions(self) -> int:
+        """Return the keys of which it is not known which change is the last, at least."""
+        return max(self.across, self.moved)
+
 
 @dataclass(slots=True)
 class RowDeltaResolver:

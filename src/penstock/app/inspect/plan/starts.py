@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from penstock.app.inspect.plan.forecast import StartRange
 from penstock.app.inspect.read_only_world import ReadOnlyWorld
 from penstock.commit.errors import keys_across_partitions
+from penstock.commit.land import examined_ledger
+from penstock.commit.row_deltas import RowDeltaResolver
 from penstock.core.commits import Committable, Landed
 from penstock.core.errors import DecisionNeededError, PenstockError
 from penstock.core.offsets import Offset, Positions, TopicPartition, stops
@@ -94,18 +96,31 @@ class TableStart:
         self._apply_retention()
 
     def _across_in_pending(self) -> int:
-        """Count the keys for which a prepared commit waits, as it says itself: those that it
-        changes in two partitions. Raises InvalidError (P190, P191).
+        """Count the keys for which a prepared commit waits: the rows of the next one are searched
+        for as a run would, later ones say themselves what they change in two partitions.
+
+        Raises InvalidError (P190, P191), and what reading the table raises.
         """
         progress, stopping = self.progress, self.world.settings.stop_across_partitions
-        if progress.name not in stopping or progress.position is None:
+        position, state = progress.position, progress.state
+        if progress.name not in stopping or position is None or state is None:
             return 0
-        landed = progress.position.expected
-        counts = (
-            touched_from_bytes(commit.touched).across
+        waiting = [
+            commit
             for commit in self.pending
             if commit.touched is not None
-            and any(stop > landed.get(at, 0) for at, stop in stops(commit.progress).items())
+            and any(
+                stop > position.expected.get(at, 0) for at, stop in stops(commit.progress).items()
+            )
+        ]
+        counts = (
+            RowDeltaResolver(commit)
+            .resolve(state, position.table, examined_ledger(commit, state))
+            .in_two_partitions
+            if commit is waiting[0]
+            else touched_from_bytes(commit.touched).across
+            for commit in waiting
+            if commit.touched is not None
         )
         return next(filter(None, counts), 0)
 

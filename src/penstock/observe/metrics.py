@@ -104,6 +104,8 @@ class Metrics(Collector):
         self._landed = counter("rows_landed", "Rows made visible in a table.", "table", "operation")
         about = "Changes of keyed tables, by what they did."
         self._changes = counter("changes_landed", about, "table", "outcome")
+        about = "Bytes of files that were written again where rows went."
+        self._rewritten = counter("rewritten_bytes", about, "table")
         self._quarantined = counter("records_quarantined", "Records rejected.", "table", "code")
         self._filtered = counter("records_filtered", "Records filtered out.", "reason")
         self._commits = counter("commits", "Attempts to commit, by outcome.", "table", "outcome")
@@ -133,6 +135,7 @@ class Metrics(Collector):
             case events.TableCommitted():
                 self._landed.labels(event.table, event.kind).inc(event.rows)
                 _add(self._changes, event.changes, event.table)
+                self._rewritten.labels(event.table).inc(event.rewritten_bytes)
                 self._seconds.labels("commit").observe(event.seconds)
             case events.RecordsQuarantined():
                 _add(self._quarantined, event.codes, event.table)

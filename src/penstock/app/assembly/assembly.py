@@ -20,6 +20,7 @@ from penstock.app.assembly.keyed_rules import identifier_fields, keyed_options
 from penstock.app.assembly.lazy_catalogs import LazyCatalogs
 from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
 from penstock.app.assembly.reopening_log import ReopeningLog
+from penstock.app.assembly.worker import writer
 from penstock.core.errors import InvalidError
 from penstock.core.events import ClassArchiveBegun, WaitBegan
 from penstock.core.schema import SOURCE_PREFIX
@@ -30,6 +31,7 @@ from penstock.landing.run import FormerSpec
 from penstock.landing.settings import (
     Consent,
     Environment,
+    RewrittenTable,
     Routes,
     Settings,
     Start,
@@ -39,6 +41,7 @@ from penstock.landing.settings import (
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.connectors import READ_ONLY, LogConnector, TableConnector
 from penstock.ports.log import Log, RangeReader
+from penstock.ports.row_deletes import RowDeleteMode
 from penstock.ports.runtime import Engine, Observer
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat
@@ -95,6 +98,11 @@ def settings_of(
         stop_across_partitions=frozenset(
             rule.table for rule in pipeline.tables if rule.across_partitions == "stop"
         ),
+        rewritten={
+            rule.table: RewrittenTable(place_of(pipeline, rule.table).connector, size)
+            for rule in pipeline.tables
+            if (size := rule.rewritten_bytes_max) is not None
+        },
         accept=accept,
         crash_plan=faults,
     )
@@ -273,6 +281,7 @@ def open_environment(
         log=log,
         cluster_id=cluster_id,
         catalogs=catalogs,
+        writers=writer,
         store=store,
         engine=started,
         observer=observer,
@@ -360,6 +369,7 @@ def _target(pipeline: Pipeline, topic: str, routed: Routed) -> TableTarget:
         properties=dict(rule.properties),
         identifier_fields=identifier_fields(rule, pipeline.catalogs[place.catalog]),
         sort_by=tuple(rule.sort_by),
+        row_deletes=RowDeleteMode(rule.row_deletes),
         registry=_registry_settings(pipeline, records),
         filters={} if gate.passes_all else {topic: gate},
         computed=_computed(rule, f"tables[{routed.number}].transform.columns"),

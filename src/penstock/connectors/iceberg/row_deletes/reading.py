@@ -30,7 +30,7 @@ from pyiceberg.table import FileScanTask, Table
 from penstock.connectors.iceberg.row_deletes.live_rows import LiveRows
 from penstock.connectors.iceberg.schema.types import file_schema
 from penstock.core.table_errors import file_missing, no_column
-from penstock.files.positions import without
+from penstock.files.positions import NONE, Positions, without
 from penstock.ports.row_deletes import POSITION, LiveFile, Sought
 
 _BATCH_ROWS = 1 << 16
@@ -77,21 +77,35 @@ def rows_of(
     """Read columns of the rows of a file that are not deleted, of those sought; the last column is
     `POSITION`.
 
-    Raises InvalidError (P435): there is no such column at the top; UnavailableError (P403): the
-    file is none of the state's; OSError, ValueError.
+    Raises what `rows_in` raises, and UnavailableError (P403): the file is none of the state's.
     """
-    schema = table.schema()
-    there = {field.name for field in schema.fields}
-    if missing := [each for each in columns if each not in there]:
-        raise no_column(name, missing[0])
     if path not in live.data:
         raise file_missing(name, f"{path} is not live")
-    by_name = {field.name: field for field in schema.fields}
+    file, deleted = live.data[path].data_file, live.deleted_in(path)
+    yield from rows_in(table, file, columns, name, deleted=deleted, sought=sought)
+
+
+def rows_in(
+    table: Table,
+    file: DataFile,
+    columns: Sequence[str],
+    name: str,
+    *,
+    deleted: Positions = NONE,
+    sought: Sought | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Read columns of the rows of a file but for some, of those sought; the last column is
+    `POSITION`.
+
+    Raises InvalidError (P435): there is no such column at the top; OSError, ValueError.
+    """
+    by_name = {field.name: field for field in table.schema().fields}
+    if missing := [each for each in columns if each not in by_name]:
+        raise no_column(name, missing[0])
     wanted = Schema(*(by_name[each] for each in dict.fromkeys(columns)))
     types = pa.schema([field.remove_metadata() for field in file_schema(wanted)])
-    place = pa.field(POSITION, pa.int64(), nullable=False)
-    deleted, start = live.deleted_in(path), 0
-    for batch in _batches(table, live.data[path].data_file, wanted, types):
+    place, start = pa.field(POSITION, pa.int64(), nullable=False), 0
+    for batch in _batches(table, file, wanted, types):
         columns = [batch.column(each.name).cast(each.type) for each in types]
         rows = pa.RecordBatch.from_arrays(columns, schema=types)
         found = np.arange(batch.num_rows) if sought is None else sought(rows)

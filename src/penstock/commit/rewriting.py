@@ -62,17 +62,8 @@ class FileRewriter:
         `live` are files of the state by path; others are the commit's own. Raises
         DecisionNeededError (P265), what reading the table raises, and what its writer raises.
         """
-        own = {file.path: file for file in self.commit.files}
-        files = [live.get(each.path) or own[each.path] for each in row_deletes]
-        partly = [
-            file.size_bytes
-            for each, file in zip(row_deletes, files, strict=True)
-            if len(each.positions) < _rows_in(file)
-        ]
-        self.size_bytes = sum(partly)
-        if self.size_bytes > self.rewriting.bytes_max:
-            name = self.commit.chain.table
-            raise too_many_bytes(name, self.size_bytes, self.rewriting.bytes_max)
+        files = _files_of(self.commit, row_deletes, live)
+        self.size_bytes = require_within(self.commit, row_deletes, live, self.rewriting.bytes_max)
         known, self._known = self._known, {}
         for each, file in zip(row_deletes, files, strict=True):
             key = (state.schema_id, each.path, each.delete_state, each.positions.tobytes())
@@ -99,6 +90,34 @@ class FileRewriter:
         except BaseException:
             writer.abandon()
             raise
+
+
+def require_within(
+    commit: Committable,
+    row_deletes: Sequence[RowDeletes],
+    live: Mapping[str, LiveFile],
+    bytes_max: int,
+) -> int:
+    """Return the size of the files that lose some of their rows, and are written again.
+
+    Raises DecisionNeededError (P265) where it is more than `bytes_max`.
+    """
+    files = _files_of(commit, row_deletes, live)
+    size_bytes = sum(
+        file.size_bytes
+        for each, file in zip(row_deletes, files, strict=True)
+        if len(each.positions) < _rows_in(file)
+    )
+    if size_bytes > bytes_max:
+        raise too_many_bytes(commit.chain.table, size_bytes, bytes_max)
+    return size_bytes
+
+
+def _files_of(
+    commit: Committable, row_deletes: Sequence[RowDeletes], live: Mapping[str, LiveFile]
+) -> list[LiveFile | DataFile]:
+    own = {file.path: file for file in commit.files}
+    return [live.get(each.path) or own[each.path] for each in row_deletes]
 
 
 def _rows_in(file: LiveFile | DataFile) -> int:

@@ -109,6 +109,9 @@ def test_a_table_goes_over_to_rewriting_and_back_and_stops_where_it_would_be_too
     send(shop, database, 60)
     parked = shop.run()
     assert (4, "P265") == (parked.code, problem(parked)[0]), parked.err
+    planned = shop.call("plan", "--json")
+    problems = {each["problem"] and each["problem"]["code"] for each in planned.json["tables"]}
+    assert (4, {"P265"}) == (planned.code, problems)
     for table in tables:
         table["rewrite_bytes_max"] = "1MB"
     ended = shop.run()

@@ -41,7 +41,7 @@ class Mirror:
     def call(self, command: str, *words: str, **environment: str) -> Finished:
         """Run a command on the spec."""
         path = self.write()
-        named = ["--spec", path] if command in ("publish", "audit") else [path]
+        named = ["--spec", path] if command in ("publish", "audit", "seek") else [path]
         return warm_penstock(
             command, *named, *words, environment=environment, directory=self.directory
         )
@@ -120,6 +120,24 @@ def test_librdkafka_reads_in_the_mirror_what_is_in_the_topic(mirror, codec):
     assert 0 == done.code, done.err
     assert 2 * 50 == done.json["publications"][0]["rows"]
     assert mirror.read(mirror.source) == mirror.read(mirror.into)
+
+
+def test_a_seek_shows_what_it_would_do_and_the_audit_holds_after_it(mirror):
+    mirror.send(30)
+    assert 0 == mirror.call("publish", "--until-caught-up").code
+    name, place = f"m{mirror.number}", f"{mirror.source}:1:10"
+    shown = mirror.call("seek", name, place)
+    assert 0 == shown.code, shown.err
+    assert "20 rows are published again" in shown.err
+    assert 0 == mirror.call("seek", name, place, "--yes", "shop").code
+    again = mirror.call("publish", "--until-caught-up", "--json")
+    assert 20 == again.json["publications"][0]["rows"]
+    audit = mirror.call("audit", "--count", "--json")
+
+    assert (0, []) == (audit.code, audit.json["publications"][0]["breaks"]), audit.out
+    source, target = mirror.read(mirror.source), mirror.read(mirror.into)
+    assert source[0] == target[0]
+    assert source[1] + source[1][10:] == target[1]
 
 
 POINTS = ["send.before", "send.after", "ledger.before", "ledger.after", "end.before", "end.after"]

@@ -8,12 +8,17 @@ import pytest
 from tests.story.backend import MemoryGround, catalog_name
 from tests.story.faulty_catalog import Fault
 from tests.story.keyed import KEYED, SEQUENCED, SOFT, KeyedWorld, small_slices
-from tests.story.world import ORDERS, PIPELINE, SOURCE, World
+from tests.story.world import ORDERS, PIPELINE, RULES, SOURCE, World
 from tests.unit.app.inspect.test_audit import audited
 
 from penstock.core.commits import Chain, CommitKind
 from penstock.core.crash_points import CrashPoint
-from penstock.core.events import FilesWritten, KeysAcrossPartitions, TableCommitted
+from penstock.core.events import (
+    FilesWritten,
+    KeysAcrossPartitions,
+    TableAbsent,
+    TableCommitted,
+)
 from penstock.landing.repair import replay as replaying
 from penstock.landing.repair import seek as seeking
 from penstock.landing.repair.selection import Selection
@@ -391,6 +396,22 @@ def test_a_table_that_was_away_goes_on_where_it_was(world: KeyedWorld) -> None:
     assert [] == world.breaks()
 
 
+@pytest.mark.parametrize("appends", [False, True])
+def test_of_a_table_that_was_dropped_it_is_said_what_does_not_come_back(
+    world: KeyedWorld, appends: bool
+) -> None:
+    world.appended = {ORDERS} if appends else set()
+    put(world, 1, 2)
+    world.send_raw("orders", b"bad")
+    assert [] == world.run().of(TableAbsent)
+    world.ground.drop(NAME)
+    assert [TableAbsent(ORDERS, "orders[0] offset 3")] == world.run().of(TableAbsent)
+
+    put(world, 2)
+    world.run()
+    assert {2: 3} == values(world)
+
+
 @pytest.mark.parametrize("kills", PoisonKind)
 def test_a_change_that_kills_its_process_is_refused_alone(
     world: KeyedWorld, kills: PoisonKind
@@ -763,3 +784,47 @@ def sought(held, offset: int | None = None) -> None:
 
 def commits_of(world: World):
     return world.table().history(Chain(PIPELINE, ORDERS)).commits
+
+
+class TestAnotherPipelineInTheSameTable:
+    """A row that it appends would stand beside the one of its key."""
+
+    def test_one_that_has_appended_waits_once_the_table_is_keyed(self, world: KeyedWorld) -> None:
+        world.appended = {ORDERS}
+        put(world, 1, 2)
+        world.run()
+        world.appended = set()
+        put(world, 1)
+        assert {} == world.run(pipeline="other").parked
+        rows = world.rows()
+        world.appended = {ORDERS}
+        life = world.run()
+
+        assert {ORDERS: "P464"} == life.parked
+        assert life.ended is not None
+        assert "another name" in life.ended.parked[ORDERS].hint
+        assert rows == world.rows()
+
+    @pytest.mark.parametrize("keys", [(), ("v",)])
+    def test_a_prepared_commit_waits_where_the_table_became_keyed_meanwhile(
+        self, world: KeyedWorld, keys: tuple[str, ...]
+    ) -> None:
+        def become_keyed() -> None:
+            world.appended, world.rulebook[RULES] = set(), {"keyed": KEYED}
+            assert {} == world.run(pipeline="other").parked
+
+        world.appended = {ORDERS}
+        put(world, 1, 2)
+        world.run()
+        if keys:
+            world.appended, world.rulebook[RULES] = set(), {"keyed": replace(KEYED, keys=keys)}
+        put(world, 1)
+        life = world.life().at(CrashPoint.PREPARE_AFTER, become_keyed).run()
+
+        assert {ORDERS: "P464"} == life.parked
+        assert {1: 3, 2: 2} == values(world)
+        assert 2 == len(world.rows())
+
+        assert {} == world.run().parked  # by the keys of the other pipeline
+        assert {1: 3, 2: 2} == values(world)
+        assert [] == world.breaks()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from penstock.core.claims import Claim
 from penstock.core.commits import Chain, Committable, Landed
 from penstock.core.decide import outranks
-from penstock.core.errors import DecisionNeededError, FencedError, PenstockError
-from penstock.ports.tables import TableState
+from penstock.core.errors import DecisionNeededError, FencedError, InvalidError, PenstockError
+from penstock.ports.tables import Table, TableState
 
 ROLLED_BACK = "P455"
 
@@ -79,19 +79,28 @@ def require_same_keys(
     )
 
 
+def keyed_otherwise(
+    chain: Chain, table: Table, state: TableState, keys: Sequence[str], sequence: Sequence[str]
+) -> Iterator[Landed]:
+    """Yield the ledgers of other pipelines that change rows by other columns than these."""
+    for other in ledgers_of_all(table, state):
+        there = other.keyed
+        if other.chain == chain.name or there is None:
+            continue
+        if (there.keys, there.sequence) != (tuple(keys), tuple(sequence)):
+            yield other
+
+
 def require_keys_of_others(
-    chain: Chain, ledgers: Iterable[Landed], keys: Sequence[str], sequence: Sequence[str]
+    chain: Chain, table: Table, state: TableState, keys: Sequence[str], sequence: Sequence[str]
 ) -> None:
     """Raise DecisionNeededError where another pipeline changes rows by other columns than these.
 
     It would find rows of this one by other keys, or this one would put rows beside its.
     """
-    for other in ledgers:
+    for other in keyed_otherwise(chain, table, state, keys, sequence):
+        assert other.keyed is not None, "it changes rows"
         there = other.keyed
-        if other.chain == chain.name or there is None:
-            continue
-        if (there.keys, there.sequence) == (tuple(keys), tuple(sequence)):
-            continue
         differ = bool(keys) and there.sequence != tuple(sequence)
         own = f"changes them by {_shown(keys, sequence if differ else None)}"
         raise DecisionNeededError(
@@ -102,6 +111,16 @@ def require_keys_of_others(
             hint="land in a table of another name, or give the rule the mode, keys and "
             "sequence_by of that pipeline",
         )
+
+
+def ledgers_of_all(table: Table, state: TableState) -> Sequence[Landed]:
+    """Return the ledgers of all pipelines, or none where that of one cannot be read: another
+    release of Penstock may have written it.
+    """
+    try:
+        return table.ledgers(state)
+    except InvalidError:
+        return []
 
 
 def _shown(keys: Sequence[str], sequence: Sequence[str] | None) -> str:

@@ -4,7 +4,8 @@ Invariants:
 - every attempt is decided on a state read afresh, and is applied to that state or not at all;
 - what a row delta replaces is found after the decision, on that same state; where files are
   written again for it, they are after that, and from that state;
-- a chain changes rows by the keys that its ledger names, and by no others;
+- a chain changes rows by the keys that its ledger names, and by no others; nor does it land beside
+  a pipeline that changes rows of the table by others;
 - nothing is deleted here, whatever the outcome;
 - a lost answer is never taken for a failure nor for a success: the next turn finds out.
 """
@@ -25,6 +26,7 @@ from penstock.commit.attempt import (
 )
 from penstock.commit.errors import (
     fenced,
+    keyed_otherwise,
     keys_across_partitions,
     last_lineage,
     ledger_missing,
@@ -92,10 +94,8 @@ def land(
         match decision:
             case Commit() if dead:
                 return _aborted(commit, observer, abort_reason)
-            # Files of a former schema would lose their columns (protocol.md 5); it may come
-            # back, and with it an attempt that was rejected.
-            case Commit() if abort_reason or (commit.files and state.schema_id != commit.schema_id):
-                abort_reason = abort_reason or "the table's schema changed meanwhile"
+            case Commit() if reason := abort_reason or _outdated(commit, state, table):
+                abort_reason = reason  # it may cease to hold, and an attempt that failed come back
                 fence(commit, state, table, context)
                 dead = True  # an attempt in flight may have been faster: read again
             case Commit():
@@ -128,6 +128,21 @@ def land(
         code="P450",
         hint="another writer commits all the time, or the catalog fails; the run tries again",
     )
+
+
+def _outdated(commit: Committable, state: TableState, table: Table) -> str:
+    """Return why a commit must not land as the table is now: "" where it may.
+
+    Files of a former schema would lose their columns (protocol.md 5); rows beside those of a
+    pipeline with other keys would be second ones of a key.
+    """
+    if commit.files and state.schema_id != commit.schema_id:
+        return "the table's schema changed meanwhile"
+    if commit.chain.is_quarantine or commit.kind not in (CommitKind.APPEND, CommitKind.ROW_DELTA):
+        return ""
+    given = commit.chain, table, state, commit.keys, commit.sequence
+    other = next(keyed_otherwise(*given), None)
+    return f"pipeline {other.chain} changes rows of the table by keys" if other else ""
 
 
 def examined_ledger(commit: Committable, state: TableState) -> Landed:

@@ -53,6 +53,16 @@ class BacklogCounted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TableAbsent(Event):
+    """A table is not there, and this pipeline has read for it before. The next record that fits
+    creates it; it holds no rows of records before `begin`, of the topics' partitions.
+    """
+
+    table: str
+    begin: str
+
+
+@dataclass(frozen=True, slots=True)
 class TableCreated(Event):
     """A table was created, with its ledger."""
 

@@ -297,6 +297,10 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
     events.GapFound: (WARNING, "commit {commit_id} is ahead of the table; planned again"),
     events.CommitsStalled: (ERROR, "stalled for two commit intervals: {where}"),
     events.CommitsResumed: (INFO, "resumed after {seconds}"),
+    events.TableAbsent: (
+        WARNING,
+        "not there: the next record that fits creates it, without rows of records before {begin}",
+    ),
     events.TableCreated: (INFO, "created with {columns}"),
     events.SchemaChanged: (INFO, "schema: {kind}, {change}"),
     events.TableParked: (ERROR, "parked, {code}: {reason}"),

@@ -29,6 +29,7 @@ from penstock.core.events import (
     RecordsQuarantined,
     SchemaChanged,
     SliceRead,
+    TableAbsent,
     TableCommitted,
     TableCreated,
     TableParked,
@@ -62,6 +63,10 @@ LINES = [
     ),
     (PipelineStarted("shop", 3, "h:1", 1, 0), "started as generation 3, 1 table"),
     (TableCreated(T, 19), "created with 19 columns"),
+    (
+        TableAbsent(T, "a"),
+        "warning: not there: the next record that fits creates it, without rows of records before a",
+    ),
     (events.ReplayProgressed(T, 2000, 9000), "2,000 of 9,000 offsets read again"),
     (events.KafkaAnswered(12.3), "answers again after 12.3 s"),
     (COMMIT, "epoch 17: 20,000 rows in 4 files, 1.2 MB, committed in 24 ms"),

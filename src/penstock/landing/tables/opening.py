@@ -18,8 +18,9 @@ from penstock.commit.chain_position import ChainPosition, read_position, sound_p
 from penstock.commit.creation import create
 from penstock.commit.errors import require_keys_of_others, require_same_keys
 from penstock.core.claims import Claim
-from penstock.core.commits import Chain, Keyed, Landed, first_ledger
+from penstock.core.commits import Chain, Keyed, first_ledger
 from penstock.core.errors import InvalidError
+from penstock.core.events import TableAbsent
 from penstock.core.key_columns import require_key_columns, require_sequence_columns
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.schema import Schema
@@ -92,6 +93,9 @@ class TableOpener:
             raise table_absent(target.location.table)
         if table is None:
             offsets = position.expected
+            if any(offsets.values()):
+                begin = ", ".join(f"{at} offset {offset}" for at, offset in sorted(offsets.items()))
+                self.environment.observer(TableAbsent(target.location.table, begin))
             return TableProgress(target, own, position, start_offsets=offsets, examined=offsets)
         opened = self.attach(TableProgress(target, own, position), table)
         opened = replace(opened, examined=opened.expected)
@@ -182,21 +186,11 @@ def require_usable(target: TableTarget, chain: Chain, table: Table, state: Table
     name, keys, sequence = target.location.table, target.options.keys, target.options.sequence
     require_columns(target, state)
     require_same_keys(name, state.landed, keys, sequence)
-    require_keys_of_others(chain, _ledgers(table, state), keys, sequence)
+    require_keys_of_others(chain, table, state, keys, sequence)
     if keys:
         require_key_columns(name, state.schema, keys)
         require_sequence_columns(name, state.schema, sequence)
         table.require_row_deletes(state, target.row_deletes)
-
-
-def _ledgers(table: Table, state: TableState) -> Sequence[Landed]:
-    """Return the ledgers of all pipelines, or none where that of one cannot be read: another
-    release of Penstock may have written it.
-    """
-    try:
-        return table.ledgers(state)
-    except InvalidError:
-        return []
 
 
 def require_columns(target: TableTarget, state: TableState) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.app.inspect.plan.forecast import StartRange
 from penstock.app.inspect.read_only_world import ReadOnlyWorld
-from penstock.commit.errors import keys_across_partitions
+from penstock.commit.errors import keys_across_partitions, ledgers_of_all
 from penstock.commit.land import examined_ledger
 from penstock.commit.rewriting import require_within
 from penstock.commit.row_deltas import RowDeltaResolver
@@ -126,17 +126,11 @@ class TableStart:
             require_within(commit, found.row_deletes, found.searched, rewritten.bytes_max)
 
     def _others(self) -> list[Landed]:
-        """List the ledgers of other pipelines in the table; a run ignores those that cannot be
-        read.
-        """
-        progress = self.progress
-        if progress.position is None or progress.state is None:
+        """List the ledgers of other pipelines in the table."""
+        position, state = self.progress.position, self.progress.state
+        if position is None or state is None:
             return []
-        try:
-            found = progress.position.table.ledgers(progress.state)
-        except PenstockError:
-            return []
-        return of_others(progress.position.chain, found)
+        return of_others(position.chain, ledgers_of_all(position.table, state))
 
     def _apply_retention(self) -> None:
         begun = replace(self.progress, examined={**self.progress.examined, **self.positions})

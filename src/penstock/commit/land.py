@@ -134,7 +134,7 @@ def _outdated(commit: Committable, state: TableState, table: Table) -> str:
     """Return why a commit must not land as the table is now: "" where it may.
 
     Files of a former schema would lose their columns (protocol.md 5); rows beside those of a
-    pipeline with other keys would be second ones of a key.
+    pipeline with other keys would be second ones of a key (docs/design/0270).
     """
     if commit.files and state.schema_id != commit.schema_id:
         return "the table's schema changed meanwhile"

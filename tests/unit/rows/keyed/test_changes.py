@@ -23,6 +23,7 @@ from penstock.ports.registry import RegisteredSchema
 from penstock.rows.arrow_types import arrow_schema, arrow_type
 from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.keyed.changes import ChangeBatch, convert_changes
+from penstock.rows.keyed.net import Changes, net_by_lane
 from penstock.rows.options import HEADERS, KeyedOptions, RowOptions
 from penstock.rows.reject_codes import RejectCode
 
@@ -554,3 +555,54 @@ def test_an_operation_is_read_where_the_envelope_s_column_is_the_table_s_own() -
     upserted = row(1) | {"_change_operation": "insert"}
     assert [(0, 0, "upsert", upserted), (1, 0, "delete", {"id": 1})] == shown
     assert () == made.rejects
+
+
+def test_a_row_with_a_value_that_the_source_left_out_is_rejected_and_its_key_still_deletes() -> (
+    None
+):
+    unavailable = "__debezium_unavailable_value"
+    batch = batch_of(
+        debezium("u", None, row(1, unavailable)),
+        debezium("d", row(2, unavailable), None),
+        debezium("u", row(3, unavailable), row(4)),
+    )
+
+    shown, made = changed(batch, envelope="debezium")
+
+    assert ["delete", "delete former", "upsert"] == [done for _, _, done, _ in shown]
+    assert {0: "P323"} == {at: code for at, (code, _) in refused(made).items()}
+
+
+def test_an_event_of_canal_with_several_rows_is_rejected() -> None:
+    batch = batch_of(
+        {"type": "UPDATE", "data": [row(1), row(2)]},
+        {"type": "DELETE", "data": [row(1), row(2)]},
+        {"type": "INSERT", "data": [row(3)]},
+    )
+
+    shown, made = changed(batch, envelope="canal")
+
+    assert [(2, 0, "upsert", row(3))] == shown
+    assert [0, 1] == sorted(refused(made))
+
+
+def test_of_a_million_changes_of_one_key_one_is_left() -> None:
+    count = 1_000_000
+    order = np.arange(count, dtype=np.int64)
+    zeros = np.zeros(count, np.int8)
+    rows = pa.record_batch({"id": pa.array(np.zeros(count, np.int64))})
+    every = Changes(rows, zeros == 0, zeros == 0, zeros.astype(np.int32), order, zeros)
+    net = net_by_lane(every, ["id"])
+
+    assert ([count - 1], {0: count - 1}) == (net.changes.offset.tolist(), dict(net.superseded))
+
+
+def test_texts_of_keys_are_equal_where_their_bytes_are() -> None:
+    names = ["a", "A", "é", "e\u0301", "a "]
+    columns = (np.ones(5, np.bool_), np.ones(5, np.bool_), np.zeros(5, np.int32))
+    rows = pa.record_batch({"id": pa.array(names)})
+    every = Changes(rows, *columns, np.arange(5), np.zeros(5, np.int8))
+
+    assert names == sorted(
+        net_by_lane(every, ["id"]).changes.rows.column("id").to_pylist(), key=names.index
+    )

@@ -24,6 +24,7 @@ from penstock.landing.repair import seek as seeking
 from penstock.landing.repair.selection import Selection
 from penstock.landing.task.message_json import job_from_json
 from penstock.landing.task.messages import PoisonKind
+from penstock.ports.row_deletes import RowDeleteMode
 from penstock.rows.decode import portions
 
 NAME = catalog_name(ORDERS)
@@ -34,6 +35,9 @@ POINTS = (
     CrashPoint.RESULT_RETURNED,
     CrashPoint.PREPARE_BEFORE,
     CrashPoint.PREPARE_AFTER,
+    CrashPoint.RESOLVE_BEFORE,
+    CrashPoint.RESOLVE_AFTER,
+    CrashPoint.FILES_REWRITTEN,
     CrashPoint.COMMIT_BEFORE,
     CrashPoint.COMMIT_AFTER,
     CrashPoint.READ_BACK,
@@ -340,6 +344,7 @@ def test_a_task_that_holds_little_writes_early_and_lands_the_same(
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_kill_loses_and_doubles_nothing(world: KeyedWorld, point: CrashPoint) -> None:
+    world.mode = RowDeleteMode.REWRITE if point is CrashPoint.FILES_REWRITTEN else world.mode
     put(world, 1, 2, 3)
     world.run()
     put(world, 1, 4, 1)

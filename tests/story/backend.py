@@ -34,7 +34,7 @@ NOWHERE_REACHED = frozenset(
     {
         *(CrashPoint.EVOLVE_BEFORE, CrashPoint.EVOLVE_AFTER),
         *(CrashPoint.RESOLVE_BEFORE, CrashPoint.RESOLVE_AFTER),
-        CrashPoint.ROW_DELETES_WRITTEN,
+        *(CrashPoint.FILES_REWRITTEN, CrashPoint.ROW_DELETES_WRITTEN),
         *OF_PUBLISHING,
     }
 )

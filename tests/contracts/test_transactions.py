@@ -178,6 +178,23 @@ class TestOffsetsTopic(OnABroker):
         assert entries == ledger.look().entries
         assert places_by_librdkafka(expiring, entries) == places(expiring, "of-connect")
 
+    def test_what_was_written_after_partitions_were_added_counts(self, expiring: Running) -> None:
+        """A key moves to another partition; what stands in its former one is old."""
+        Cluster(expiring.bootstrap).create("grown", 2, cleanup_policy="compact")
+        terms = self.open_terms(timeout_ms=LONG_MS)
+        keys = [f'["grown",{{"n":{n}}}]'.encode() for n in range(30)]
+        for written, partitions in ((keys, 2), (keys[::2], 3)):
+            if partitions > 2:
+                Cluster(expiring.bootstrap).grow("grown", partitions)
+            term, ledger = terms.take("grown"), self.open_ledger("grown")
+            values = [(key, b"%d" % partitions) for key in written]
+            assert ledger.append("grown", term, values) is None
+            terms.end("grown", term)
+        terms.take("grown")
+
+        wanted = {key: b"3" if key in keys[::2] else b"2" for key in keys}
+        assert wanted == self.open_ledger("grown").look().entries
+
     def test_a_topic_that_was_created_again_is_neither_written_nor_read(
         self, expiring: Running
     ) -> None:

@@ -17,12 +17,13 @@ from penstock.core import resuming
 from penstock.core.errors import FencedError, InvalidError, UnavailableError
 from penstock.core.offsets import Offset
 from penstock.core.positions import partition_of, position_of
+from penstock.core.publication_events import TransactionGivenUp
 from penstock.core.resuming import Accepted
 from penstock.ports.log import Fetched
 from penstock.ports.producers import Term
 from penstock.ports.sources import MESSAGES, Stretch
 from penstock.publishing import start
-from penstock.publishing.publisher import Publishers
+from penstock.publishing.publisher import Publisher, Publishers
 from penstock.publishing.record import read_record
 from penstock.publishing.topic_source import TopicReader
 
@@ -312,6 +313,75 @@ def test_a_source_that_was_made_again_stops_the_publication(world):
     world.make_again(FROM)
 
     assert "P812" == code_of(world)
+
+
+def running(world: PublishingWorld) -> Publisher:
+    """Return a run that has published what there was, and goes on."""
+    publisher = world.publisher("stopped")
+    assert publisher.step()
+    assert publisher.step()
+    world.clock.advance(10)
+    return publisher
+
+
+def test_a_source_that_is_made_again_while_a_run_goes_on_stops_it(world):
+    world.send(0, "a")
+    publisher = running(world)
+    world.send(0, "lost")
+    world.make_again(FROM)
+    world.send(0, "b")
+    publisher.step()
+
+    assert publisher.error is not None
+    assert "P812" == publisher.error.code
+    assert [b"a"] == world.published(0)
+
+
+def test_records_that_are_deleted_before_a_run_reads_them_stop_it(world):
+    world.send(0, "a")
+    publisher = running(world)
+    world.send(0, "b", "c")
+    world.cluster.partition(FROM, 0).start = 2
+    publisher.step()
+
+    assert publisher.error is not None
+    assert "P812" == publisher.error.code
+    assert "penstock publish --accept gap" in publisher.error.hint
+
+
+def test_a_source_that_was_made_again_is_accepted_once(world):
+    published_once(world)
+    world.make_again(FROM)
+    world.send(0, "c")
+
+    assert "" == code_of(world, accept_gap=True)
+    assert [b"a", b"b", b"c"] == world.published(0)
+    assert "" == code_of(world)
+    assert "" == code_of(world, accept_gap=True)
+    assert [b"a", b"b", b"c"] == world.published(0)
+
+
+def test_batches_are_as_small_as_the_target_takes_them(world):
+    world.cluster.topic(INTO).batch_bytes_max = 3_000
+    values = [f"{number:04}" * 400 for number in range(7)]
+    world.send(0, *values)
+    run = world.run()
+
+    assert run.error is None
+    assert world.sent(0) == world.published(0)
+    given_up = [each for each in world.events if isinstance(each, TransactionGivenUp)]
+    assert 1 == len(given_up)
+
+
+def test_a_record_that_the_target_does_not_take_is_named(world):
+    world.cluster.topic(INTO).batch_bytes_max = 3_000
+    world.send(0, "a", "b", "x" * 5_000, "c")
+    error = world.run().error
+
+    assert isinstance(error, InvalidError)
+    assert "P816" == error.code
+    assert 'error 10: record 3 of those from {"offset":0} on' in error.message
+    assert [] == world.published(0)
 
 
 def test_a_partition_that_the_target_does_not_have(world):

@@ -14,7 +14,7 @@ from tests.story.clock import ManualClock
 
 from penstock.connectors.memory.cluster import MemoryCluster, Message
 from penstock.connectors.memory.log import MemoryLog, MemoryReader
-from penstock.connectors.memory.sending import MemoryPacker, MemorySender
+from penstock.connectors.memory.sending import BATCH_BYTES_MAX, MemoryPacker, MemorySender
 from penstock.connectors.memory.store import MemoryStore
 from penstock.connectors.memory.transactions import (
     MemoryCoordinator,
@@ -160,9 +160,11 @@ class PublishingWorld:
         )
 
     def _work(self, text: str) -> str:
+        job = job_from_json(text)
         reader = TopicReader(MemoryReader(self.cluster, self.clock, batch_records=3))
-        tools = SendTools(reader, MemoryPacker(), MemorySender(self.coordinator), self.clock)
-        return result_to_json(send(job_from_json(text), tools))
+        packer = MemoryPacker(batch_bytes_max=job.batch_bytes_max or BATCH_BYTES_MAX)
+        tools = SendTools(reader, packer, MemorySender(self.coordinator), self.clock)
+        return result_to_json(send(job, tools))
 
 
 class Watch:

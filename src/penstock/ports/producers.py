@@ -236,7 +236,10 @@ class Sender(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BatchHead:
-    """A committed batch of a transaction, without its records; offsets are inclusive."""
+    """A committed batch of a transaction, without its records; offsets are inclusive.
+
+    `codec` is the name of its compression; `is_stamped`: it has the time of the broker.
+    """
 
     term: Term
     first: int
@@ -244,6 +247,8 @@ class BatchHead:
     records: int
     crc: int | None
     size_bytes: int
+    codec: str = "none"
+    is_stamped: bool = False
 
 
 class Heads(Protocol):

@@ -71,7 +71,10 @@ class Source(Protocol):
         """Say why the source cannot be read from these positions; "" if it can."""
 
     def readable(self, stands: Stands) -> Stands:
-        """Return the same positions, but its first row where what a position asks for is gone."""
+        """Return the same positions, but its first row where what a position asks for is gone.
+
+        A source partition that is gone has no position any more.
+        """
 
     def count(self, start: Stands, stop: Stands) -> int:
         """Count the rows between positions; an upper bound."""

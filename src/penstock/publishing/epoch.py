@@ -42,10 +42,14 @@ from penstock.publishing.start import PublicationState, Run
 
 @dataclass(frozen=True, slots=True)
 class InDoubt:
-    """What kept an epoch from ending, or from being known to; `sent` if its end was asked for."""
+    """What kept an epoch from ending, or from being known to; `sent` if its end was asked for.
+
+    `batch_bytes_max` is there where a batch was larger than the target takes.
+    """
 
     reason: str
     sent: Mapping[TopicPartition, Batches] = field(default_factory=dict)
+    batch_bytes_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,7 @@ def pack_jobs(
             target=publication.target,
             deliveries=tuple(part),
             timeout_seconds=publication.timeout_seconds / 4,
+            batch_bytes_max=state.batch_bytes_max,
         )
         for number, part in enumerate(parts)
     ]
@@ -138,7 +143,8 @@ def add_up(deliveries: Sequence[Delivery], results: Sequence[JobResult]) -> _Sen
             return InDoubt("a task was not seen to run once")
         read = result_from_json(result.text)
         if read.refused is not None:
-            return InDoubt(f"{read.refused.reason} (Kafka's error {read.refused.error})")
+            reason = f"{read.refused.reason} (Kafka's error {read.refused.error})"
+            return InDoubt(reason, batch_bytes_max=read.batch_bytes_max)
         fault = _add(read, planned, moves, sent, rows)
         if fault:
             return InDoubt(fault)
@@ -211,5 +217,5 @@ def _end(run: Run, state: PublicationState, found: _Sent) -> Published | InDoubt
     )
     if isinstance(term, Refused):
         return InDoubt(f"{term.reason} (Kafka's error {term.error})", found.targets)
-    after = PublicationState(term, following, stands, state.keys, state.topic_ids)
+    after = replace(state, term=term, ledger=following, stands=stands)
     return Published(after, receipt)

@@ -32,7 +32,10 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class SendJob:
-    """The work of one task: read some stretches and send them under a term."""
+    """The work of one task: read some stretches and send them under a term.
+
+    `batch_bytes_max` is how large a batch may be where the target takes smaller ones than usual.
+    """
 
     number: int
     transactional_id: str
@@ -41,6 +44,7 @@ class SendJob:
     target: Mapping[str, Any]
     deliveries: tuple[Delivery, ...]
     timeout_seconds: float
+    batch_bytes_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +58,16 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """What one task sent; with `refused` the transaction must not end."""
+    """What one task sent; with `refused` the transaction must not end.
+
+    With `batch_bytes_max` it was refused because a batch was larger than that.
+    """
 
     number: int
     delivered: tuple[Delivered, ...] = ()
     sent: Mapping[TopicPartition, Batches] = field(default_factory=dict)
     refused: Refused | None = None
+    batch_bytes_max: int | None = None
 
 
 def job_to_json(job: SendJob) -> str:
@@ -80,6 +88,7 @@ def job_to_json(job: SendJob) -> str:
                 for each in job.deliveries
             ],
             "timeout_seconds": job.timeout_seconds,
+            "batch_bytes_max": job.batch_bytes_max,
         }
     )
 
@@ -98,6 +107,7 @@ def job_from_json(text: str) -> SendJob:
                 for stretch, into in data["deliveries"]
             ),
             timeout_seconds=data["timeout_seconds"],
+            batch_bytes_max=data["batch_bytes_max"],
         )
 
 
@@ -114,6 +124,7 @@ def result_to_json(result: SendResult) -> str:
                 for at, it in result.sent.items()
             ],
             "refused": None if refused is None else [refused.error, refused.reason],
+            "batch_bytes_max": result.batch_bytes_max,
         }
     )
 
@@ -127,6 +138,7 @@ def result_from_json(text: str) -> SendResult:
             delivered=tuple(Delivered(*each) for each in data["delivered"]),
             sent={TopicPartition(*at): Batches(*batches) for at, batches in data["sent"]},
             refused=None if refused is None else Refused(*refused),
+            batch_bytes_max=data["batch_bytes_max"],
         )
 
 

@@ -12,10 +12,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from penstock.core.errors import FencedError, PenstockError, UnavailableError
+from penstock.core.errors import (
+    DecisionNeededError,
+    FencedError,
+    InvalidError,
+    PenstockError,
+    UnavailableError,
+)
 from penstock.core.publication_events import (
     PublicationStarted,
     PublicationStopped,
@@ -28,6 +34,7 @@ from penstock.ports.sources import EpochLimit, Stands, Stretch
 from penstock.publishing.epoch import InDoubt, Published, publish_epoch
 from penstock.publishing.settings import Publication, PublishingEnvironment
 from penstock.publishing.start import PublicationState, Run, claimed, renew_and_look, start
+from penstock.publishing.stops import require_source
 
 Until = Literal["stopped", "once", "caught-up"]
 CAUGHT_UP, ONCE, ASKED = "caught up", "one transaction", "asked to stop"
@@ -109,6 +116,8 @@ class Publisher:
         self._claim.check()
         source, clock = self.environment.ports.source, self.environment.clock
         ends = self._fixed or source.ends()
+        if self._state.stands.keys() - ends.keys():
+            require_source(self.publication, source, self._state.stands)
         waiting = source.count(self._state.stands, ends)
         if not waiting and self._fixed is not None:
             self.end(CAUGHT_UP)
@@ -148,6 +157,10 @@ class Publisher:
             found = publish_epoch(run, state, stretches)
         except UnavailableError as error:
             found = InDoubt(error.message)
+        except (DecisionNeededError, InvalidError) as error:
+            source = self.environment.ports.source
+            require_source(self.publication, source, state.stands, instead_of=error)
+            raise
         if found is None:
             return False
         if isinstance(found, InDoubt):
@@ -176,8 +189,13 @@ class Publisher:
         )
 
     def _renewed(self, run: Run, state: PublicationState, doubt: InDoubt) -> PublicationState:
-        """Find out what came of an epoch, under a new term."""
-        self._doubts += 1
+        """Find out what came of an epoch, under a new term.
+
+        One whose batches were too large is tried again with smaller ones, however often that is.
+        """
+        known, limit = state.batch_bytes_max, doubt.batch_bytes_max
+        is_smaller = limit is not None and (known is None or limit < known)
+        self._doubts += not is_smaller
         epoch = state.ledger.epoch + 1
         self.environment.observer(TransactionGivenUp(self.publication.name, epoch, doubt.reason))
         if self._doubts > DOUBTS_MAX:
@@ -192,7 +210,7 @@ class Publisher:
             self._doubts = 0
             self.transactions += 1
             self.rows += found.ledger.totals.published - state.ledger.totals.published
-        return found
+        return replace(found, batch_bytes_max=limit if is_smaller else known)
 
     def _abort(self) -> None:
         """Abort what may be open, so that no reader waits for it until its time is over."""

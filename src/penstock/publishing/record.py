@@ -8,7 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from penstock.core.positions import (
@@ -85,13 +85,18 @@ def entries_of(
     *,
     claim: TasksRecord | None = None,
     moved: Mapping[SourcePartition, Position],
+    gone: Collection[SourcePartition] = (),
     keys: Mapping[SourcePartition, OffsetKey],
     receipt: Receipt | None = None,
 ) -> list[Entry]:
-    """Return what one transaction writes into the offsets topic."""
+    """Return what one transaction writes into the offsets topic.
+
+    `gone` are source partitions that have no position any more.
+    """
     entries: list[Entry] = [
         (_key(name, at, keys).raw, position.encode()) for at, position in sorted(moved.items())
     ]
+    entries += [(_key(name, at, keys).raw, None) for at in sorted(gone)]
     entries.append((ledger_key(name, TASK).raw, ledger_record_to_json(ledger)))
     if claim is not None:
         entries.append((tasks_key(name).raw, tasks_record_to_json(claim)))

@@ -44,7 +44,7 @@ from penstock.publishing.settings import (
     PublishingEnvironment,
     claim_context,
 )
-from penstock.publishing.stops import fenced, stopped
+from penstock.publishing.stops import ALIVE, alive, fenced, stopped
 
 STARTS_MAX = 5
 """How often a start begins from the top before it gives up: another run may do the same."""
@@ -53,13 +53,17 @@ SECONDS_BETWEEN_STARTS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class PublicationState:
-    """Where a publication stands, the term of its next transaction, the ids of what it writes."""
+    """Where a publication stands, the term of its next transaction, the ids of what it writes.
+
+    `batch_bytes_max` is how large a batch may be, where the topic takes smaller ones than usual.
+    """
 
     term: Term
     ledger: LedgerRecord
     stands: Mapping[SourcePartition, Position]
     keys: Mapping[SourcePartition, OffsetKey]
     topic_ids: frozenset[str]
+    batch_bytes_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,12 @@ def claimed(
     producers.ledger.prepare()
     claim = PipelineClaim(claim_context(publication, environment))
     seen = claims_in(read_record(publication.name, producers.ledger.look()))
-    claim.acquire([replace(each, owner="") for each in seen], takeover=takeover)
+    try:
+        claim.acquire([replace(each, owner="") for each in seen], takeover=takeover)
+    except UnavailableError as error:
+        if error.code != ALIVE:
+            raise
+        raise alive(error.message) from error
     return claim
 
 
@@ -307,6 +316,7 @@ def _begin(run: Run, found: _Found) -> PublicationState | None:
     publication, environment, record = run.publication, run.environment, found.record
     stands = begun_from(publication, environment.ports.source, record, found.decision)
     moved = {at: to for at, to in stands.items() if record.stands.get(at) != to}
+    gone = record.stands.keys() - stands.keys()
     claim = TasksRecord(
         count=1,
         generation=run.generation,
@@ -314,8 +324,10 @@ def _begin(run: Run, found: _Found) -> PublicationState | None:
         start=environment.token(),
         begun=True,
     )
-    ledger = _ledger(run, found, stands, new_segment=bool(moved))
-    entries = entries_of(publication.name, ledger, claim=claim, moved=moved, keys=record.keys)
+    ledger = _ledger(run, found, stands, new_segment=bool(moved or gone))
+    entries = entries_of(
+        publication.name, ledger, claim=claim, moved=moved, gone=gone, keys=record.keys
+    )
     term = transactions.end(
         publication.transactional_id, found.term, entries, environment.transactions
     )

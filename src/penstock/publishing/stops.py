@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from penstock.core.errors import DecisionNeededError, FencedError, InvalidError, PenstockError
+from penstock.core.errors import (
+    DecisionNeededError,
+    FencedError,
+    InvalidError,
+    PenstockError,
+    UnavailableError,
+)
 from penstock.core.resuming import Stopped, StopReason
+from penstock.ports.sources import Source, Stands
 from penstock.publishing.settings import Publication
+
+ALIVE = "P510"
+"""The code of a pending store where another run is alive."""
 
 
 def fenced(name: str, fact: str) -> FencedError:
@@ -14,6 +24,24 @@ def fenced(name: str, fact: str) -> FencedError:
         code="P804",
         hint="leave it to that run; do not start this one again",
     )
+
+
+def alive(fact: str) -> UnavailableError:
+    """Return the error of a claim that is not got while another run is alive."""
+    hint = "stop it there, or take over:  penstock publish --takeover"
+    return UnavailableError(fact, code="P510", hint=hint)
+
+
+def require_source(
+    publication: Publication,
+    source: Source,
+    stands: Stands,
+    *,
+    instead_of: PenstockError | None = None,
+) -> None:
+    """Raise DecisionNeededError (P812) where a source cannot be read from its positions."""
+    if fault := source.fault(stands):
+        raise stopped(publication, Stopped(StopReason.SOURCE, fault)) from instead_of
 
 
 def stopped(publication: Publication, found: Stopped) -> PenstockError:

@@ -83,13 +83,16 @@ class TopicSource:
         return ""
 
     def readable(self, stands: Stands) -> Stands:
-        """Return positions inside of the logs as they are now; those of no partition are left."""
-        bounds = {_partition(at): each for at, each in self._bounds().items()}
+        """Return positions inside of the logs as they are now, of partitions that are there."""
+        partitions = self._log.partitions()
+        bounds = {_partition(at): each for at, each in self._log.bounds(partitions).items()}
+        listed = {_partition(at) for at in partitions}
         return {
             of: _position(bounds[of].start, None)
             if of in bounds and not bounds[of].start <= _offset(position) <= bounds[of].high
             else position
             for of, position in stands.items()
+            if of in listed
         }
 
     def count(self, start: Stands, stop: Stands) -> int:

@@ -14,9 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
 from penstock.core.receipts import Batches
-from penstock.ports.producers import PackedBatch, Packer, Refused, Sender
+from penstock.ports.producers import (
+    BatchTooLarge,
+    PackedBatch,
+    Packer,
+    RecordsRefused,
+    Refused,
+    Sender,
+)
 from penstock.ports.runtime import Clock
 from penstock.ports.sources import SourceReader
 from penstock.publishing.messages import Delivered, Delivery, SendJob, SendResult
@@ -33,7 +41,11 @@ class SendTools:
 
 
 def send(job: SendJob, tools: SendTools) -> SendResult:
-    """Do one job. Raises what the reader and the sender raise."""
+    """Do one job.
+
+    Raises what the reader and the sender raise, and InvalidError (P816) for a record that the
+    target does not take, whoever sends it.
+    """
     deadline = tools.clock.monotonic() + job.timeout_seconds
     delivered = []
     sent: dict[TopicPartition, Batches] = {}
@@ -41,8 +53,12 @@ def send(job: SendJob, tools: SendTools) -> SendResult:
         stretch = _Stretch(delivery, deadline, tools)
         batches = {delivery.into: stretch.batches()}
         found = tools.sender.send(job.transactional_id, job.term, batches)
+        if isinstance(found, RecordsRefused):
+            raise _not_taken(delivery, found)
         if not isinstance(found, Mapping):
-            return SendResult(job.number, refused=Refused(found.error, found.reason))
+            limit = found.bytes_max if isinstance(found, BatchTooLarge) else None
+            refused = Refused(found.error, found.reason)
+            return SendResult(job.number, refused=refused, batch_bytes_max=limit)
         delivered.append(Delivered(delivery.stretch.of, stretch.reached, stretch.rows))
         sent |= found
     return SendResult(job.number, tuple(delivered), sent)
@@ -61,3 +77,13 @@ class _Stretch:
             if read.messages.num_rows:
                 only = pa.array(np.zeros(read.messages.num_rows, np.int32))
                 yield from self._tools.packer.pack(read.messages, only)[0]
+
+
+def _not_taken(delivery: Delivery, found: RecordsRefused) -> InvalidError:
+    stretch, number = delivery.stretch, found.records[0] + 1
+    return InvalidError(
+        f"{found.reason}: record {number} of those from {stretch.start} on of {stretch.of}",
+        code="P816",
+        hint=f"see what the topic takes:  kafka-configs --describe --all --topic"
+        f" '{delivery.into.topic}'",
+    )

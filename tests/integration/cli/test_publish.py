@@ -56,6 +56,11 @@ class Mirror:
         """Start to publish, until asked to stop."""
         return Driver(self.write(), *words, start=WarmProcess, verb=("publish", "--spec"))
 
+    def make_again(self, topic: str, **config: str) -> None:
+        """Create a topic again, with settings."""
+        self.cluster.delete(topic)
+        self.cluster.create(topic, PARTITIONS, **config)
+
     def send(self, count: int) -> None:
         """Send records of all kinds."""
         for partition in range(PARTITIONS):
@@ -180,6 +185,46 @@ def test_an_audit_finds_a_record_that_was_doubled(mirror):
     assert 0 == again.code, again.err
     assert 4 == audit.code
     assert "have no receipt" in audit.json["publications"][0]["breaks"][0]["message"]
+
+
+def test_a_target_that_takes_small_batches_and_writes_them_anew(mirror):
+    mirror.make_again(mirror.into, max_message_bytes="20000", compression_type="gzip")
+    mirror.spec["publish"][0] |= {"compression": "none", "transaction": {"interval": "100ms"}}
+    records = [Sent(bytes([n % 251]) * 900, timestamp_ms=n) for n in range(200)]
+    mirror.cluster.send(mirror.source, 0, records)
+    done = mirror.call("publish", "--until-caught-up")
+    audit = mirror.call("audit", "--count", "--json")
+
+    assert 0 == done.code, done.err
+    assert 1 == done.err.count("given up")
+    assert mirror.read(mirror.source) == mirror.read(mirror.into)
+    (found,) = audit.json["publications"]
+    assert (0, [], 200) == (audit.code, found["breaks"], found["rows"])
+    assert "which the brokers wrote anew" in found["not_compared"][0]
+
+
+def test_a_record_that_the_target_does_not_take_is_named(mirror):
+    mirror.make_again(mirror.into, cleanup_policy="compact")
+    mirror.cluster.send(mirror.source, 1, [Sent(b"a", key=b"k"), Sent(b"no key")])
+    done = mirror.call("publish", "--until-caught-up")
+
+    assert 2 == done.code
+    assert "P816" in done.err
+    assert 'record 2 of those from {"offset":0} on' in done.err
+
+
+def test_an_audit_compares_what_is_still_there(mirror):
+    mirror.make_again(mirror.into, message_timestamp_type="LogAppendTime")
+    for _ in range(2):
+        mirror.send(10)
+        assert 0 == mirror.call("publish", "--until-caught-up").code
+    mirror.cluster.delete_before(mirror.source, 0, 5)
+    mirror.cluster.delete_before(mirror.into, 1, 5)
+    audit = mirror.call("audit", "--count", "--json")
+
+    (found,) = audit.json["publications"]
+    assert (0, [], 20) == (audit.code, found["breaks"], found["rows"])
+    assert 5 == len(found["not_compared"])
 
 
 def test_plan_says_what_publish_does(mirror):

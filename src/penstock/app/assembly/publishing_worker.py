@@ -26,7 +26,7 @@ def work(text: str) -> str:
     reader = kept_reader(json.dumps(job.source, sort_keys=True))()
     connector = connector_of(LogConnector, job.target["connector"])
     assert connector.open_packer is not None, "the connector for Kafka has it"
-    packer = connector.open_packer(job.target)
+    packer = connector.open_packer({**job.target, "batch_bytes_max": job.batch_bytes_max})
     sender = _sender(json.dumps(job.target, sort_keys=True))()
     return result_to_json(send(job, SendTools(TopicReader(reader), packer, sender, SystemClock())))
 

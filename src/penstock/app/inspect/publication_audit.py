@@ -20,6 +20,7 @@ from penstock.app.publish import rules_named
 from penstock.core.audit import Break
 from penstock.core.errors import PenstockError, gravest
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
+from penstock.core.planning import Bounds
 from penstock.core.receipt_chain import receipt_breaks
 from penstock.core.receipts import Batches, Receipt
 from penstock.ports.connectors import LogConnector
@@ -101,12 +102,14 @@ def audit_publication(
         receipts = receipts_of(name, record.entries, record.ledger)
         breaks = [*receipt_breaks(receipts, record.ledger, record.stands)]
         heads = _heads(ports, receipts)
-        breaks += _breaks_of_batches(receipts, heads)
-        skipped = [*_not_there(ports, receipts)]
+        codec = publication.target.get("compression", "none")
+        breaks += _breaks_of_batches(receipts, heads, codec)
+        skipped = [*_not_there(ports, receipts), *_written_anew(heads, codec)]
         rows = None
         if readers is not None:
-            rows, differing = _compare(publication, ports, receipts, heads, readers)
+            rows, differing, left_out = _compare(publication, ports, receipts, heads, readers)
             breaks += differing
+            skipped += left_out
     except PenstockError as error:
         return PublicationAudit(name, problem=error)
     return PublicationAudit(
@@ -142,7 +145,21 @@ def _heads(ports: PublicationPorts, receipts: Sequence[Receipt]) -> Heads:
     }
 
 
-def _breaks_of_batches(receipts: Sequence[Receipt], heads: Heads) -> Iterator[Break]:
+def _is_anew(head: BatchHead, codec: str) -> bool:
+    """Return whether the brokers wrote a batch anew: its checksum is not the one that was sent."""
+    return head.is_stamped or head.codec != codec
+
+
+def _written_anew(heads: Heads, codec: str) -> Iterator[str]:
+    for at, found in sorted(heads.items()):
+        if count := sum(_is_anew(head, codec) for head in found):
+            yield (
+                f"{at}: the checksums of {count} of {len(found)} batches, which the brokers wrote"
+                " anew, as compression.type or message.timestamp.type have it"
+            )
+
+
+def _breaks_of_batches(receipts: Sequence[Receipt], heads: Heads, codec: str) -> Iterator[Break]:
     """Compare batches with the receipts of their terms."""
     for at, found in heads.items():
         by_term: dict[Term, list[BatchHead]] = {}
@@ -156,7 +173,7 @@ def _breaks_of_batches(receipts: Sequence[Receipt], heads: Heads) -> Iterator[Br
             if said is None:
                 if own:
                     yield Break("batches", where, f"{len(own)} batches are in no receipt")
-            elif own and (problem := _differs(own, said)):
+            elif own and (problem := _differs(own, said, codec)):
                 yield Break("batches", where, problem)
             elif not own and said.first >= start and found:
                 yield Break("lost", where, f"{said.records} records are not there")
@@ -165,7 +182,7 @@ def _breaks_of_batches(receipts: Sequence[Receipt], heads: Heads) -> Iterator[Br
             yield Break("batches", where, f"{len(own)} batches of the term {term} have no receipt")
 
 
-def _differs(own: Sequence[BatchHead], said: Batches) -> str:
+def _differs(own: Sequence[BatchHead], said: Batches, codec: str) -> str:
     records = sum(head.records for head in own)
     if records != said.records:
         return f"{records} records are there, the receipt says {said.records}"
@@ -174,6 +191,8 @@ def _differs(own: Sequence[BatchHead], said: Batches) -> str:
             f"they are at {own[0].first} to {own[-1].last}, the receipt says"
             f" {said.first} to {said.last}"
         )
+    if any(_is_anew(head, codec) for head in own):
+        return ""
     sums = [head.crc for head in own if head.crc is not None]
     if said.crc_sum is not None and sums and sum(sums) != said.crc_sum:
         return "the checksums are not those of the receipt"
@@ -199,26 +218,54 @@ def _compare(
     receipts: Sequence[Receipt],
     heads: Heads,
     readers: Readers,
-) -> tuple[int, list[Break]]:
-    """Read each stretch of the receipts again, and compare it with what stands in the target."""
+) -> tuple[int, list[Break], list[str]]:
+    """Read each stretch of the receipts again, and compare it with what stands in the target.
+
+    Return the rows compared, what differs, and what is gone from the source or the target.
+    """
     source, target = readers
-    rows, breaks = 0, []
+    rows, breaks, gone = 0, list[Break](), dict[str, int]()
+    begun, targets = ports.source.starts("earliest"), ports.targets.partitions()
+    bounds = ports.targets.bounds(targets)
     for receipt in receipts:
         term = Term(receipt.producer_id, receipt.producer_epoch)
         for of, move in receipt.moves.items():
-            start = move.start or ports.source.starts("earliest").get(of)
-            if start is None:
+            start = move.start or begun.get(of)
+            if start is None or of not in begun or ports.source.count({of: start}, {of: begun[of]}):
+                gone[f"of {of}"] = receipt.epoch
                 continue
             stretch = Stretch(of, start, move.stop, 0)
-            (delivery,) = plan_deliveries([stretch], ports.targets.partitions(), publication)
-            own = [each for each in heads.get(delivery.into, ()) if each.term == term]
-            sent = _rows(source, stretch)
-            there = [row for head in own for row in _read(target, delivery.into, head)]
+            (delivery,) = plan_deliveries([stretch], targets, publication)
+            into = delivery.into
+            if _is_gone(receipt, into, bounds):
+                gone[f"in {into}"] = receipt.epoch
+                continue
+            own = [each for each in heads.get(into, ()) if each.term == term]
+            columns = _compared_columns(own)
+            sent = _rows(source, stretch, columns)
+            there = [row for head in own for row in _read(target, into, head, columns)]
             rows += len(sent)
             if sent != there:
-                where = f"transaction {receipt.epoch}, {delivery.into}"
+                where = f"transaction {receipt.epoch}, {into}"
                 breaks.append(Break("rows", where, _first_difference(sent, there)))
-    return rows, breaks
+    skipped = [f"records {what} up to transaction {to}: they are gone" for what, to in gone.items()]
+    return rows, breaks, skipped
+
+
+def _is_gone(
+    receipt: Receipt, into: TopicPartition, bounds: Mapping[TopicPartition, Bounds]
+) -> bool:
+    """Return whether what a receipt has in a partition was deleted, or its topic made again."""
+    for at, said in receipt.targets.items():
+        if (at.topic, at.partition) == (into.topic, into.partition):
+            return at != into or into not in bounds or said.first < bounds[into].start
+    return False
+
+
+def _compared_columns(heads: Sequence[BatchHead]) -> list[str]:
+    """Return what of records is compared: their times where brokers do not replace them."""
+    stamped = any(head.is_stamped for head in heads)
+    return [name for name in MESSAGES.names if not (stamped and name == "timestamp")]
 
 
 def _first_difference(sent: Sequence[object], there: Sequence[object]) -> str:
@@ -228,15 +275,19 @@ def _first_difference(sent: Sequence[object], there: Sequence[object]) -> str:
     return f"the source has {len(sent)} records, the target {len(there)}"
 
 
-def _rows(reader: SourceReader, stretch: Stretch) -> list[dict[str, object]]:
-    read = [each.messages for each in reader.read(stretch, deadline=FOREVER)]
+def _rows(
+    reader: SourceReader, stretch: Stretch, columns: Sequence[str]
+) -> list[dict[str, object]]:
+    read = [each.messages.select(columns) for each in reader.read(stretch, deadline=FOREVER)]
     return [row for each in read for row in each.to_pylist()]
 
 
-def _read(reader: RangeReader, at: TopicPartition, head: BatchHead) -> list[dict[str, object]]:
+def _read(
+    reader: RangeReader, at: TopicPartition, head: BatchHead, columns: Sequence[str]
+) -> list[dict[str, object]]:
     covered = OffsetRange(Offset(head.first), Offset(head.last + 1))
     read: list[pa.RecordBatch] = [
-        each.batch.select(MESSAGES.names)
+        each.batch.select(columns)
         for each in reader.read(at, covered, deadline=FOREVER, headers=True)
     ]
     return [row for each in read for row in each.to_pylist()]

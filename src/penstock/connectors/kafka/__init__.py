@@ -71,10 +71,14 @@ def open_producers(settings: Settings, secrets: Secrets, topic: str, timeout_ms:
 
 
 def open_packer(settings: Settings) -> Packer:
-    """Open the encoding side of a worker; `compression` is the codec."""
-    from penstock.connectors.kafka.native.record_batch_writer import KafkaPacker
+    """Open the encoding side of a worker.
 
-    return KafkaPacker(codec=settings.get("compression", "none"))
+    `compression` is the codec, `batch_bytes_max` the largest batch that the topic takes, if known.
+    """
+    from penstock.connectors.kafka.native.record_batch_writer import KafkaPacker, records_bytes_max
+
+    limit = records_bytes_max(settings.get("batch_bytes_max"))
+    return KafkaPacker(codec=settings.get("compression", "none"), batch_bytes_max=limit)
 
 
 def open_sender(settings: Settings, secrets: Secrets) -> Sender:

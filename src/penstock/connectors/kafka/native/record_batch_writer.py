@@ -125,6 +125,13 @@ class KafkaPacker:
         return np.array(cuts)
 
 
+def records_bytes_max(batch_bytes_max: int | None) -> int:
+    """Return how many bytes of records fit into a batch, whatever a codec adds; None: the usual."""
+    if batch_bytes_max is None:
+        return BATCH_BYTES_MAX
+    return max(min(batch_bytes_max * 15 // 16 - 2 * HEADER.size, BATCH_BYTES_MAX), 1)
+
+
 def finished(packed: PackedBatch, term: Term, sequence: int) -> tuple[bytes, int]:
     """Return a whole batch of a term's transaction, and its checksum.
 

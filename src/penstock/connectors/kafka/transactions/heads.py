@@ -12,8 +12,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from penstock.connectors.kafka.native.record_batches import (
+    CODEC,
+    CODECS,
     CONTROL,
     HEADER,
+    LOG_APPEND_TIME,
     TRANSACTIONAL,
     RecordBatch,
     is_abort,
@@ -59,4 +62,13 @@ def _head(batch: RecordBatch, fetched: bytes) -> BatchHead:
     _, _, _, _, checksum, *_, epoch, _, _ = HEADER.unpack_from(fetched, batch.begin)
     term = Term(batch.producer, epoch)
     size = batch.stop - batch.begin
-    return BatchHead(term, batch.base, batch.last, batch.count, checksum, size)
+    return BatchHead(
+        term,
+        batch.base,
+        batch.last,
+        batch.count,
+        checksum,
+        size,
+        codec=CODECS.get(batch.attributes & CODEC, "none"),
+        is_stamped=bool(batch.attributes & LOG_APPEND_TIME),
+    )

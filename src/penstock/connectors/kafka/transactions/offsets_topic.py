@@ -3,7 +3,8 @@
 Invariants:
 - it is compacted and nothing else: retention would delete positions (Connect's own rule);
 - it is read up to the high watermark of all partitions, listed when the reading begins;
-- a key is in one partition, by the hash that Java's producers use, as Connect writes it;
+- a key is in one partition, by the hash that Java's producers use, as Connect writes it; what
+  another has of it is from when there were fewer, and older;
 - what is written, in whichever partition, is written by one sender under its rules.
 
 Source: KIP-618; `org.apache.kafka.connect.storage.KafkaOffsetBackingStore`; docs/design/0274.
@@ -90,20 +91,25 @@ class OffsetsTopic:
 
     def look(self) -> Look:
         """Read all partitions up to the high watermarks of now."""
-        entries: dict[bytes, bytes] = {}
+        at_home: dict[bytes, bytes] = {}
+        elsewhere: dict[bytes, bytes] = {}  # from when there were fewer partitions
         undecided: frozenset[bytes] = frozenset()
         with contextlib.suppress(FallbackError):  # then it is looked up when it is needed
             self._brokers.look_up(self._topic)  # offsets are listed by its name, of whichever id
-        for at in self._partitions():
+        places = self._partitions()
+        for at in places:
             try:
                 # Before the high watermark is listed: what it says may be old.
                 stable = offset_of(self._leaders, at, LATEST, COMMITTED)
                 found = decide(self._read(at), stable)
             except FallbackError as error:
                 raise not_answered(f"topic {self._topic}", str(error)) from error
-            entries |= found.entries
+            keys = [*found.entries]
+            homes = partitions_of(pa.array(keys, pa.binary()), len(places)).to_pylist()
+            for key, home in zip(keys, homes, strict=True):
+                (at_home if home == at.partition else elsewhere)[key] = found.entries[key]
             undecided |= found.undecided
-        return Look(entries, undecided)
+        return Look(elsewhere | at_home, undecided)
 
     def append(self, transactional_id: str, term: Term, entries: Sequence[Entry]) -> Refused | None:
         """Write entries, each where its key's hash says; those of a partition in their order."""

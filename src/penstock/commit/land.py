@@ -36,7 +36,7 @@ from penstock.commit.errors import (
 from penstock.commit.fence import fence
 from penstock.commit.rewriting import FileRewriter
 from penstock.commit.row_deltas import RowDeltaResolver
-from penstock.core.commits import CommitKind, Committable, Landed, first_ledger
+from penstock.core.commits import CommitKind, Committable, Landed, first_ledger, outgrown
 from penstock.core.crash_points import CrashPoint
 from penstock.core.decide import AlreadyLanded, Commit, Fenced, Gap, Superseded, decide
 from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
@@ -94,8 +94,7 @@ def land(
                 return _aborted(commit, observer, abort_reason)
             # Files of a former schema would lose their columns (protocol.md 5); it may come
             # back, and with it an attempt that was rejected.
-            case Commit() if abort_reason or (commit.files and state.schema_id != commit.schema_id):
-                abort_reason = abort_reason or "the table's schema changed meanwhile"
+            case Commit() if abort_reason or (abort_reason := _overtaken(commit, state)):
                 fence(commit, state, table, context)
                 dead = True  # an attempt in flight may have been faster: read again
             case Commit():
@@ -128,6 +127,15 @@ def land(
         code="P450",
         hint="another writer commits all the time, or the catalog fails; the run tries again",
     )
+
+
+def _overtaken(commit: Committable, state: TableState) -> str:
+    """Return what keeps a commit from landing that begins where the table is, or ""."""
+    if commit.files and state.schema_id != commit.schema_id:
+        return "the table's schema changed meanwhile"
+    if commit.kind is CommitKind.ROW_DELTA and state.landed and outgrown(state.landed, commit):
+        return "its topic was given partitions meanwhile"
+    return ""
 
 
 def examined_ledger(commit: Committable, state: TableState) -> Landed:

@@ -20,6 +20,7 @@ from penstock.commit.errors import require_keys_of_others, require_same_keys
 from penstock.core.claims import Claim
 from penstock.core.commits import Chain, Keyed, Landed, first_ledger
 from penstock.core.errors import InvalidError
+from penstock.core.growth import Growths
 from penstock.core.key_columns import require_key_columns, require_sequence_columns
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.schema import Schema
@@ -117,7 +118,12 @@ class TableOpener:
         return _as_stated(progress, state)
 
     def create_table(
-        self, target: TableTarget, shown: Schema, start_offsets: Positions, claim: Claim
+        self,
+        target: TableTarget,
+        shown: Schema,
+        start_offsets: Positions,
+        claim: Claim,
+        grown: Growths = (),
     ) -> Table:
         """Create a target's table for what its records show, its ledger at start offsets."""
         settings, environment, location = self.settings, self.environment, target.location
@@ -132,6 +138,7 @@ class TableOpener:
             keyed=Keyed(keys, compares_offsets=True, sequence=target.options.sequence)
             if keys
             else None,
+            grown=tuple(grown),
         )
         catalog, definition = environment.catalogs[location.catalog], target.definition_for(shown)
         named = (location.table, location.name)

@@ -241,6 +241,22 @@ def test_what_a_log_has_lost_is_not_waited_for(world: KeyedWorld) -> None:
     assert {0: 3, 1: 1} == world.offsets()
 
 
+def test_what_comes_where_a_log_has_lost_its_end_is_in_no_order(world: KeyedWorld) -> None:
+    put(world, 1, 2)
+    world.run()
+    put(world, 1, 2, 1)
+    grow(world)
+    world.crash_at(CrashPoint.EPOCH_PLANNED)
+    world.ground.cluster.elect_leader("orders", 0, truncate_to=3)
+    put(world, 2, partition=1)
+    world.run(stop_across_partitions=STOPS)
+    put(world, 2)
+
+    assert [{0: 5}] == ends(world)
+    assert {ORDERS: "P489"} == world.run(stop_across_partitions=STOPS).parked
+    assert {1: 3, 2: 6} == values(world)
+
+
 def growth_of_a_run_that_was_replaced(monkeypatch: pytest.MonkeyPatch) -> KeyedWorld:
     """Play the counterexample of the mutant `growth at the commit`: a run lists the ends of the
     partitions that it knows, after a former one has written down where they ended earlier.

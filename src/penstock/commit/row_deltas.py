@@ -122,7 +122,7 @@ class RowDeltaResolver:
             ),
             searched={file.path: file for file, _ in found},
             counts=self._counted(every, late),
-            moved=self._moved(every, landed, tied),
+            moved=self._moved(every, landed, tied, compares=compares),
             across=self._touched.across,
             compares_offsets=compares,
         )
@@ -173,7 +173,9 @@ class RowDeltaResolver:
         }
         return {what: int(each.sum()) for what, each in counts.items() if each.any()}
 
-    def _moved(self, hits: _Hits, landed: Landed, tied: npt.NDArray[np.bool_]) -> int:
+    def _moved(
+        self, hits: _Hits, landed: Landed, tied: npt.NDArray[np.bool_], *, compares: bool
+    ) -> int:
         """Count the keys that have a row of another partition whose changes this chain has read.
 
         A row that was appended before the table became keyed shows nothing, nor one of another
@@ -192,14 +194,18 @@ class RowDeltaResolver:
             & self._touched.counts[hits.keys]
             & tied
             & ~_appended(hits, landed)
-            & ~self._of_known_order(hits, landed)
+            & ~self._of_known_order(hits, landed, compares=compares)
         )
         return len(np.unique(hits.keys[moved]))
 
-    def _of_known_order(self, hits: _Hits, landed: Landed) -> npt.NDArray[np.bool_]:
-        """Return which rows and changes of their keys lie before and behind a growth of the topic.
+    def _of_known_order(
+        self, hits: _Hits, landed: Landed, *, compares: bool
+    ) -> npt.NDArray[np.bool_]:
+        """Return which rows lie before a growth of the topic, and the changes of their keys behind.
 
-        Rows know a topic by its name: nothing is said of one that the chain has read two of.
+        The reverse is known where changes are applied again, which a later one follows; else the
+        log lost what lay there. Rows know a topic by its name: nothing is said of one that the
+        chain has read two of.
         """
         if not landed.grown:
             return np.zeros(len(hits.keys), np.bool_)
@@ -215,7 +221,9 @@ class RowDeltaResolver:
         for ends in landed.grown:
             before, behind = sides_of(ends, rows, which.reshape(-1), hits.offset)
             first, second = sides_of(ends, lanes, lane, changes)
-            known |= (before & second) | (behind & first)
+            known |= before & second
+            if not compares:
+                known |= behind & first
         found: npt.NDArray[np.bool_] = known & same.to_numpy(zero_copy_only=False)
         return found
 

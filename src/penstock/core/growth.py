@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.core.offsets import Offset, Positions, TopicPartition
 
-Growths = Sequence[Positions]
+FormerEnds = Sequence[Positions]
 """The ends of former partitions, each time that topics were given further ones."""
 
 
@@ -36,7 +36,7 @@ def end_in(ends: Positions, at: TopicPartition) -> Offset | None:
     return ends.get(at, Offset(0)) if grew else None
 
 
-def not_level(grown: Growths, examined: Positions, highs: Positions) -> Iterator[Positions]:
+def not_level(grown: FormerEnds, examined: Positions, highs: Positions) -> Iterator[Positions]:
     """Yield the ends that are not all reached; `highs` are the ends of the log now, where listed:
     what it has lost is not waited for.
     """
@@ -47,7 +47,7 @@ def not_level(grown: Growths, examined: Positions, highs: Positions) -> Iterator
             yield ends
 
 
-def waiting(grown: Growths, examined: Positions, highs: Positions) -> set[TopicPartition]:
+def waiting(grown: FormerEnds, examined: Positions, highs: Positions) -> set[TopicPartition]:
     """Return the partitions of which nothing is to be read yet, as others have not come so far."""
     return {
         at

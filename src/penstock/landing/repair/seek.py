@@ -27,7 +27,7 @@ from penstock.commit.fence import fence_rollback
 from penstock.commit.manual import land_manual
 from penstock.core.commits import Chain, CommitKind, Landed
 from penstock.core.errors import InvalidError
-from penstock.core.growth import Growths, end_in
+from penstock.core.growth import FormerEnds, end_in
 from penstock.core.offsets import Offset, Positions, TopicPartition
 from penstock.core.resolutions import records_only, resolutions_of
 from penstock.landing.repair.access import ExclusiveAccess
@@ -247,7 +247,7 @@ def _require_added(
     name: str,
     moves: Sequence[PartitionMove],
     positions: Positions,
-    grown: Growths,
+    grown: FormerEnds,
     reach: SeekBounds,
 ) -> None:
     """Raise InvalidError when changes from before a growth of the topic are to be applied again,

@@ -20,7 +20,7 @@ from penstock.commit.errors import require_keys_of_others, require_same_keys
 from penstock.core.claims import Claim
 from penstock.core.commits import Chain, Keyed, Landed, first_ledger
 from penstock.core.errors import InvalidError
-from penstock.core.growth import Growths
+from penstock.core.growth import FormerEnds
 from penstock.core.key_columns import require_key_columns, require_sequence_columns
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.schema import Schema
@@ -123,7 +123,7 @@ class TableOpener:
         shown: Schema,
         start_offsets: Positions,
         claim: Claim,
-        grown: Growths = (),
+        grown: FormerEnds = (),
     ) -> Table:
         """Create a target's table for what its records show, its ledger at start offsets."""
         settings, environment, location = self.settings, self.environment, target.location

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from penstock.commit.chain_position import ChainPosition
 from penstock.core.accounting import Tally
 from penstock.core.commits import Chain, Committable, target_of
-from penstock.core.growth import Growths, not_level, waiting
+from penstock.core.growth import FormerEnds, not_level, waiting
 from penstock.core.offsets import LeaderEpochs, Offset, Positions, TopicPartition, between, without
 from penstock.core.planning import Bounds
 from penstock.core.schema import Schema
@@ -71,7 +71,7 @@ class TableProgress:
         return (self.position or self.quarantine).expected
 
     @property
-    def grown(self) -> Growths:
+    def grown(self) -> FormerEnds:
         """What its ledger says of partitions that were added to topics."""
         return (self.position or self.quarantine).grown
 

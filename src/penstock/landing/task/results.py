@@ -19,7 +19,7 @@ from types import MappingProxyType
 from penstock.core.accounting import Tally
 from penstock.core.commits import DataFile
 from penstock.core.errors import BugError, DecisionNeededError, PenstockError
-from penstock.core.growth import Growths
+from penstock.core.growth import FormerEnds
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.planning import Epoch, Lane
 from penstock.core.schema import Schema
@@ -135,7 +135,7 @@ def _starved(results: Sequence[TaskResult]) -> set[str]:
 
 
 def aggregate(
-    results: Sequence[TaskResult], grown: Mapping[str, Growths] = MappingProxyType({})
+    results: Sequence[TaskResult], grown: Mapping[str, FormerEnds] = MappingProxyType({})
 ) -> dict[str, TableResult]:
     """Add results up by table, without those that failed anywhere: they get nothing at all.
 
@@ -215,7 +215,7 @@ def _add_lane(found: TableResult, result: LaneResult) -> None:
         found.newest_ms[at] = max(found.newest_ms.get(at, newest_ms), newest_ms)
 
 
-def _merge(found: TableResult, parts: Sequence[tuple[bytes, int]], grown: Growths) -> None:
+def _merge(found: TableResult, parts: Sequence[tuple[bytes, int]], grown: FormerEnds) -> None:
     """Make one list of the keys that a table's slices touch; with each part comes how many of the
     files come before its own. Files of which no row stays are left over (docs/design/0244).
     """

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.core.growth import Growths, end_in
+from penstock.core.growth import FormerEnds, end_in
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.rows.arrow_arrays import Mask
 from penstock.rows.keyed.digest import words_of
@@ -52,7 +52,7 @@ class MergedKeys:
 
 
 def merge_touched(
-    parts: Sequence[tuple[bytes, int]], rows_of_files: Sequence[int], grown: Growths = ()
+    parts: Sequence[tuple[bytes, int]], rows_of_files: Sequence[int], grown: FormerEnds = ()
 ) -> MergedKeys:
     """Merge the parts of one table; there is at least one.
 
@@ -210,7 +210,7 @@ def _across(
     touched: TouchedRows,
     order: npt.NDArray[np.int64],
     begins: npt.NDArray[np.int64],
-    grown: Growths,
+    grown: FormerEnds,
 ) -> int:
     """Count the keys that are changed in two partitions; deleting a former key shows nothing, nor a
     change from before a growth of the topic where another lies behind it.

@@ -30,7 +30,7 @@ from penstock.app.inspect.row_count import (
 )
 from penstock.core.audit import Break
 from penstock.core.commits import Keyed, Landed
-from penstock.core.growth import Growths, end_in
+from penstock.core.growth import FormerEnds, end_in
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition, span
 from penstock.core.planning import Bounds
 from penstock.core.resolutions import records_only
@@ -190,7 +190,9 @@ def _changed_later(reader: RangeReader, folder: Folder, lanes: Sequence[_Lane]) 
     return fold.last().digests
 
 
-def _with_added(again: Mapping[int, int], lanes: Sequence[_Lane], grown: Growths) -> dict[int, int]:
+def _with_added(
+    again: Mapping[int, int], lanes: Sequence[_Lane], grown: FormerEnds
+) -> dict[int, int]:
     """Return from where to apply changes again, with what lies behind a growth since then."""
     found = dict(again)
     for ends in reversed(grown):

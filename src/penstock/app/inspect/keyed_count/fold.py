@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from penstock.app.assembly.functions import function_at
 from penstock.app.assembly.worker import readers as readers_of
-from penstock.core.growth import Growths
+from penstock.core.growth import FormerEnds
 from penstock.core.offsets import TopicPartition
 from penstock.landing.foreign_errors import CONVERT, converting, range_text
 from penstock.landing.task.convert import convert_changes_for_table
@@ -58,7 +58,7 @@ class LastChanges:
     upsert: npt.NDArray[np.bool_]
     gone: npt.NDArray[np.bool_]
 
-    def but_for_outgrown(self, lanes: Sequence[TopicPartition], grown: Growths) -> LastChanges:
+    def but_for_outgrown(self, lanes: Sequence[TopicPartition], grown: FormerEnds) -> LastChanges:
         """Leave out what lies before a growth of its topic where its key has a change behind it."""
         key = self.digests.dictionary_encode().indices.to_numpy().astype(np.int64)
         stays = np.ones(len(key), np.bool_)

@@ -386,6 +386,35 @@ class TestATableThatIsPutBack:
         assert {1: 4, 3: 3, 4: 6} == values(world)
         sound(world)
 
+    @pytest.mark.parametrize(("commits", "reached"), [(1, 1), (2, 0), (3, 0)])
+    def test_lands_what_a_rollback_took(
+        self, world: KeyedWorld, commits: int, reached: int
+    ) -> None:
+        put(world, 1, 3, partition=1)
+        world.run()
+        history = world.table().history(Chain(PIPELINE, ORDERS))
+        world.ground.roll_back(NAME, history.commits[-1 - commits].snapshot)
+        assert {ORDERS: "P455"} == world.run().parked
+        world.life().change(lambda held: put_back(held, {}))
+
+        assert {0: 3, 1: reached} == world.offsets()
+        assert {} == world.run(records_max=1, stop_across_partitions=STOPS).parked
+        assert {1: 6, 3: 7} == values(world)
+        sound(world)
+
+
+def test_a_topic_that_was_made_again_with_more_partitions_has_not_grown(world: KeyedWorld) -> None:
+    put(world, 1, 2)
+    world.run()
+    world.delete_topic("orders")
+    world.ground.create(world.ground.topic("orders"), 2)
+    put(world, 1, 3, partition=1)
+    gone(world, 2)
+    world.run(accept=["topic"])
+
+    assert [] == ends(world)
+    assert {1: 3, 3: 4} == values(world)
+
 
 def put_back(held, offsets: dict[int, int]) -> None:
     wanted = {("orders", partition): offset for partition, offset in offsets.items()}

@@ -168,6 +168,25 @@ def test_where_a_topic_grew_outlives_the_run_that_found_it(
     sound(world)
 
 
+@pytest.mark.parametrize("point", [CrashPoint.EPOCH_PLANNED, CrashPoint.RESOLVE_AFTER])
+def test_a_topic_may_grow_while_an_epoch_is_under_way(world: KeyedWorld, point: CrashPoint) -> None:
+    put(world, 1, 2)
+    world.run()
+    put(world, 1, 2, 1, 2)
+
+    def grown() -> None:
+        put(world, 2)
+        grow(world)
+        gone(world, 2, partition=1)
+
+    life = world.life(records_max=1, stop_across_partitions=STOPS).at(point, grown).run()
+    assert {} == life.parked
+    assert {} == world.run(records_max=1, stop_across_partitions=STOPS).parked
+    assert {1: 5} == values(world)
+    assert [{0: 7}] == ends(world)
+    sound(world)
+
+
 def test_a_topic_may_grow_again(world: KeyedWorld) -> None:
     put(world, 1, 2, 3)
     world.run()

@@ -86,6 +86,11 @@ SMALL = (
         **faults("lose", "compact", times=1, Shape="grown"),
     ),
     _model(
+        "keyed-growth-of-two",
+        "a partition that is added to two; a key moves from one of these to the other",
+        **faults("lose", times=1, Shape="moved"),
+    ),
+    _model(
         "keyed-equality",
         "equality deletes of others",
         **faults("equality", "compact", "lose", Shape="dels"),
@@ -270,5 +275,17 @@ MUTANTS = (
         "K1",
         "a new partition is read before the former ones are level",
         Shape="grown",
+    ),
+    _mutant(
+        "growth at the commit",
+        "K1",
+        "a commit lands beyond the ends of a growth that it was prepared without",
+        Shape="moved",
+    ),
+    _mutant(
+        "former behind the ends",
+        "K1",
+        "a former partition is read on before all former ones are level",
+        Shape="moved",
     ),
 )

@@ -45,6 +45,9 @@ ledgers = st.builds(
     recent=st.lists(st.tuples(texts, texts), max_size=4).map(tuple),
     valid_through_ms=st.none() | counts,
     keyed=st.none() | st.builds(Keyed, keys, st.booleans()),
+    grown=st.lists(st.dictionaries(partitions, counts, min_size=1, max_size=3), max_size=2).map(
+        tuple
+    ),
 )
 appends = st.builds(
     Committable,
@@ -74,7 +77,10 @@ row_deltas = st.builds(
     keys=keys,
     compares_offsets=st.booleans(),
 )
-committables = appends | row_deltas
+begins = st.builds(
+    replace, appends, kind=st.just(CommitKind.ANCHOR), ends=positions, growths=counts
+)
+committables = appends | begins | row_deltas
 
 
 def concatenated(first, second):

@@ -62,7 +62,7 @@ def answers(row: Row, first: dict[TopicPartition, int], since: dict[TopicPartiti
 def test_known_sources_answer_as_those_of_each_row(
     rows: list[Row], first: dict[TopicPartition, int], since: dict[TopicPartition, int], wider: int
 ) -> None:
-    known = known_source(file_of(rows, wider), SOURCE, first, since)
+    known = known_source(file_of(rows, wider), SOURCE, first, since.items())
     for row in rows:
         taken = tuple(known.get(role, own) for role, own in zip(SOURCE, row, strict=True))
 
@@ -73,14 +73,14 @@ def test_a_file_of_one_partition_from_before_the_changes_is_known_whole() -> Non
     file = file_of([("a", 1, 3), ("a", 1, 7)], 0)
 
     assert {"topic": "a", "partition": 1, "offset": 7} == known_source(
-        file, SOURCE, {LANES[1]: 8}, {LANES[1]: 0}
+        file, SOURCE, {LANES[1]: 8}, [(LANES[1], 0)]
     )
-    assert {"topic": "a", "partition": 1} == known_source(file, SOURCE, {LANES[1]: 7}, {})
-    assert {"topic": "a", "partition": 1} == known_source(file, SOURCE, {}, {LANES[1]: 5})
+    assert {"topic": "a", "partition": 1} == known_source(file, SOURCE, {LANES[1]: 7}, [])
+    assert {"topic": "a", "partition": 1} == known_source(file, SOURCE, {}, [(LANES[1], 5)])
 
 
 def test_nothing_is_known_of_a_column_with_nulls_or_without_counts() -> None:
     bounds: dict[str, tuple[Any, Any]] = {"_topic": ("a", "a"), "_partition": (1, 1)}
     file = LiveFile("f", 2, 1, bounds=bounds, nulls={"_topic": 1})
 
-    assert {} == known_source(file, SOURCE, {}, {})
+    assert {} == known_source(file, SOURCE, {}, [])

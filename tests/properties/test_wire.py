@@ -156,8 +156,8 @@ def test_hostile_text_is_refused(read, text):
     ids=["ledger", "committable"],
 )
 def test_a_newer_version_is_refused_with_what_it_needs(read, text):
-    with pytest.raises(InvalidError, match="version 4") as refused:
-        read(text.replace('"v":1', '"v":4'))
+    with pytest.raises(InvalidError, match="version 5") as refused:
+        read(text.replace('"v":1', '"v":5'))
 
     assert "P190" == refused.value.code
 

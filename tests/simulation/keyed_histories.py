@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
-from tests.simulation.histories import ACTS, Play, reported
-from tests.story.backend import MemoryGround
+from tests.simulation.histories import ACTS, Play, Step, reported
+from tests.story.backend import MemoryGround, catalog_name
 from tests.story.keyed import KEYED, SEQUENCED, SOFT, KeyedWorld, small_slices
 from tests.story.world import World
 
@@ -25,6 +25,9 @@ from penstock.rows.options import KeyedOptions
 
 KEYS = 3
 """How many keys a partition has."""
+PARTITIONS = 2
+MOVING = 8
+"""How many keys a topic has whose keys move, and partitions at most."""
 
 
 class KeyedPlay(Play):
@@ -37,7 +40,7 @@ class KeyedPlay(Play):
     def made(self, routes: Mapping[str, Sequence[str]]) -> World:
         """Make the world."""
         return KeyedWorld(
-            MemoryGround(), keyed=self.keyed, mode=self.mode, routes=routes, partitions=2
+            MemoryGround(), keyed=self.keyed, mode=self.mode, routes=routes, partitions=PARTITIONS
         )
 
     def begin(self, **given: object):
@@ -89,6 +92,62 @@ class SoftPlay(KeyedPlay):
     """A history of keyed tables whose deletes leave a row."""
 
     keyed: ClassVar[KeyedOptions] = SOFT
+
+
+class MovingPlay(KeyedPlay):
+    """A history of topics whose partitions are doubled once they are known, so that keys move to the
+    new ones.
+    """
+
+    acts: ClassVar[Sequence[str]] = [
+        *["grow"] * 8,
+        *["plain", "crash", "other_host", "two_at_once", "compaction"],
+        *["fault", "away", "back", "lose_store", "restore_store", "remove_file"],
+    ]
+
+    def run(self, steps: Iterable[Step]) -> list[str]:
+        """Begin with a life that finds the topics."""
+        self.live()
+        return super().run(steps)
+
+    def send(self) -> None:
+        """Send changes of keys, each to the partition that it has by now."""
+        topic = self.random.choice(sorted(self.partitions))
+        for _ in range(self.random.randrange(1, 5)):
+            self.change(topic)
+
+    def change(self, topic: str) -> None:
+        """Send one change of a topic."""
+        key = self.random.randrange(MOVING)
+        partition = key % self.partitions[topic]
+        op = "gone" if self.random.random() < 0.3 else "put"
+        world = self.world
+        assert isinstance(world, KeyedWorld)
+        world.change(topic, partition, sorted(self.partitions).index(topic) * MOVING + key, op)
+
+    def grow(self) -> None:
+        """Double the partitions of a topic that has a backlog; producers go on before a life sees.
+
+        Those of two growths at once would be in no order.
+        """
+        topic = self.random.choice(sorted(self.partitions))
+        for _ in range(self.random.randrange(30)):
+            self.change(topic)
+        if self.partitions[topic] < MOVING and self.is_known(topic):
+            self.partitions[topic] *= 2
+            self.world.ground.grow(topic, self.partitions[topic])
+        for _ in range(self.random.randrange(5)):
+            self.change(topic)
+        if self.random.random() < 0.5:
+            self.live()
+
+    def is_known(self, topic: str) -> bool:
+        """Return whether the table of a topic has begun with all of its partitions."""
+        [table] = self.world.routes[topic]
+        if self.world.catalog().load(catalog_name(table)) is None:
+            return self.partitions[topic] == PARTITIONS
+        known = [at for at in self.world.landed(table).offsets if at.topic == topic]
+        return len(known) == self.partitions[topic]
 
 
 class SequencedPlay(KeyedPlay):

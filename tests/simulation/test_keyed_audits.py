@@ -8,13 +8,14 @@ from random import Random  # noqa: TID251  seeded
 
 import pytest
 from tests.simulation.histories import history_of
-from tests.simulation.keyed_histories import KeyedPlay, SequencedPlay
+from tests.simulation.keyed_histories import KeyedPlay, MovingPlay, SequencedPlay
 from tests.story.backend import MemoryGround, catalog_name
 from tests.story.keyed import KeyedWorld, small_slices
 from tests.story.world import ORDERS, SOURCE
 from tests.unit.app.inspect.test_audit import audited
 
 from penstock.app.inspect.keyed_count import compare, fold
+from penstock.landing import coordinator
 
 NAME = catalog_name(ORDERS)
 BLOCK = 15
@@ -58,13 +59,17 @@ class AuditedSequences(AuditedPlay, SequencedPlay):
     """The same of changes that come in any order."""
 
 
+class AuditedMoves(AuditedPlay, MovingPlay):
+    """The same of topics whose keys move to new partitions."""
+
+
 def played(seeds: range, audited_play: type[AuditedPlay] = AuditedPlay) -> tuple[list[str], int]:
     """Play histories; return what was wrong, and how many keys were compared."""
     wrong, compared = [], 0
     with small_slices():
         for seed in seeds:
             play = audited_play(seed)
-            wrong += [f"{seed}: {each}" for each in play.run(history_of(seed, KeyedPlay.acts))]
+            wrong += [f"{seed}: {each}" for each in play.run(history_of(seed, audited_play.acts))]
             compared += play.compared
     return wrong, compared
 
@@ -82,6 +87,21 @@ def test_an_audit_folds_by_sequence() -> None:
 
     assert [] == wrong
     assert compared > 150
+
+
+def test_an_audit_knows_the_order_of_keys_that_moved() -> None:
+    wrong, compared = played(range(15), AuditedMoves)
+
+    assert [] == wrong
+    assert compared > 150
+
+
+def test_histories_of_keys_that_move_go_wrong_where_partitions_do_not_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(coordinator, "up_to_growths", lambda positions, *_: (positions, {}))
+
+    assert len(played(range(15), AuditedMoves)[0]) > 2
 
 
 class Story:

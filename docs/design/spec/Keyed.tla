@@ -42,6 +42,9 @@ Log == CASE
   [] Shape = "fill"  -> << <<<<"put", 1, 0>>, <<"fill", 1, 0>>>> >>
   [] Shape = "retopic" -> << <<<<"put", 1, 0>>, <<"put", 1, 0>>>>, <<<<"put", 1, 0>>>> >>
   [] Shape = "grown" -> << <<<<"put", 1, 0>>, <<"put", 1, 0>>>>, <<<<"put", 1, 0>>>> >>
+  [] Shape = "moved" -> << <<<<"put", 1, 0>>>>, <<<<"put", 2, 0>>, <<"put", 1, 0>>>>,
+                           <<<<"put", 2, 0>>>> >>
+Grows == Shape \in {"grown", "moved"}     Added == IF Shape = "moved" THEN 3 ELSE 2
 Parts == DOMAIN Log     What(x) == Log[Part(x)][Offset(x) + 1]
 Name == [p \in Parts |-> IF Shape = "retopic" THEN 1 ELSE p]   \* rows know a topic's name alone
 Order(x) == IF Shape \in {"late", "erased"} /\ x < 90 THEN What(x)[3] ELSE 0
@@ -66,7 +69,7 @@ Live(T) == UNION {{<<r[1], r[2], f.n>> : r \in {r \in RowsOf(f) : r[1] \notin f.
 NewFile(n, rows) == [n |-> n, rows |-> rows, dead |-> {}, by |-> 0, eq |-> {}]
 NewTable == [uuid |-> 1, head |-> 0, n |-> 0, files |-> {}, snaps |-> <<>>]
 NewLedger == [offs |-> Zero, recent |-> {}, gen |-> 0, own |-> 0, last |-> 0, changed |-> 0,
-             grown |-> -1]
+             grown |-> <<>>]
 Moved(T, own, files) ==
   [T EXCEPT !.head = T.n + 1, !.n = @ + 1, !.files = files, !.snaps = IF ~Past THEN @
      ELSE Append(@, [par |-> T.head, own |-> own, kept |-> TRUE, files |-> files])]
@@ -82,11 +85,13 @@ Seen(T, L) ==   \* third witness: an entry of the newest commit that changed row
 (* its first record: slice A reads before, slice B behind it and all of partition 1.  An attempt  *)
 (* of A may stop early: then what B read of partition 2 is dropped.  A slice writes the rows of   *)
 (* what it netted; of those that a change of another slice supersedes (over) none may stay.       *)
-(* Growth moves keys: what partition 1 had when 2 was found goes before all that 2 has; records   *)
-(* behind it, of producers that have not heard, are in no order with those of 2.                  *)
+(* Growth moves keys, to a partition that is added and between those that were there.  Where all  *)
+(* end when it is found is in the ledger before it is read: what lies before goes before what is  *)
+(* behind, whatever the partitions.  Producers that have not heard write behind, in no order.     *)
+Before(x, grown) == Offset(x) < grown[Part(x)]
 Known(x, y, grown) ==   \* is the order of two records of one key known?
-  \/ Shape # "grown" \/ x >= 90 \/ Part(x) = Part(y)
-  \/ \E z \in {x, y} : Part(z) = 1 /\ Offset(z) < grown
+  \/ ~Grows \/ x >= 90 \/ Part(x) = Part(y)
+  \/ (grown # <<>> /\ Before(x, grown) # Before(y, grown))
 Clash(C, grown) == \E c, d \in C : c.k = d.k /\ ~Known(c.at, d.at, grown)
 Last(C) == {c \in C : \A d \in C : d.k = c.k => Rank(d.at) <= Rank(c.at)}
 Collapsed(C) == IF On("order of the fold") THEN {Last(C)}   \* else in whatever order they come
@@ -139,9 +144,11 @@ Copied(T, marks) ==   \* what stays of the files that are touched, all in one; a
        (x[1] \in g.was /\ ~On("copies of live rows"))} : g \in {g \in marks : g.n = f.n}}
      : f \in T.files}
 Met(r, Is(_, _)) == \E c \in r.net : \E row \in Live(tab) : row[1] = c.k /\ Is(row[2], c.at)
-Unordered(r) == Met(r, LAMBDA x, at : ~Known(x, at, r.grown))
+Unordered(r) == Met(r, LAMBDA x, at : ~Known(x, at, led.grown))
 Losers(r, T) == IF On("late in its own file") THEN {d.k : d \in {d \in r.net : Loses(d, T, r)}}
                    ELSE {}
+Outgrown(r) ==   \* it was planned by who had not heard of the growth, and goes beyond its ends
+  r.grown # led.grown /\ \E p \in Parts : r.to[p] > led.grown[p]
 (* Decide: as in Penstock.tla, for one chain of one line of claims.                               *)
 Fences(c) == led.gen > life[c].gen \/ (led.gen = life[c].gen /\ led.own # c /\ led.own # 0)
 Decide(c, r) ==
@@ -153,11 +160,11 @@ Decide(c, r) ==
         [] \A p \in P : led.offs[p] = r.from[p] -> "commit"
         [] OTHER -> "superseded"
 NoLife == [ph |-> "new", gen |-> 0, ep |-> 0, st |-> "aside", exp |-> Zero, uuid |-> 0,
-           line |-> <<>>, known |-> {}, grown |-> -1]
+           line |-> <<>>, known |-> {}, grown |-> <<>>]
 NoStore == [gen |-> 0, own |-> 0, rows |-> <<>>]
 Init ==
-  /\ log = [p \in Parts |-> IF p = 2 /\ Shape \in {"retopic", "grown"} THEN -1
-                          ELSE IF Shape = "grown" THEN 1 ELSE Len(Log[p])]
+  /\ log = [p \in Parts |-> IF p = Added /\ (Grows \/ Shape = "retopic") THEN -1
+                          ELSE IF Grows THEN 1 ELSE Len(Log[p])]
   /\ tab = NewTable /\ led = NewLedger /\ net = {} /\ store = NoStore /\ saved = NoStore
   /\ life = [c \in Lives |-> NoLife] /\ quar = {} /\ cache = {} /\ broken = {}
   /\ ghost = [truth |-> [k \in Keys |-> 0], struck |-> 0]
@@ -182,29 +189,39 @@ Open(c) ==
      ELSE IF Seen(tab, led) # "agreed" \/ (\E f \in tab.files : f.eq # {}) THEN Aside(c, "stop")
      ELSE life' = [life EXCEPT ![c].st = "in", ![c].exp = led.offs, ![c].uuid = tab.uuid,
                                ![c].grown = led.grown]
-Ends(c) == IF Shape = "grown" /\ log[2] >= 0 /\ life[c].grown = -1 THEN log[1] ELSE life[c].grown
+Begin(c) ==   \* a partition is found: where all end then is written down
+  /\ Grows /\ Runs(c) /\ life[c].st = "in" /\ life[c].grown = <<>> /\ log[Added] >= 0
+  /\ life[c].uuid = tab.uuid /\ UNCHANGED <<World, store>>
+  /\ IF Fences(c) THEN Exit(c) /\ UNCHANGED <<tab, led, net>>
+     ELSE \E ends \in {IF led.grown = <<>> THEN [log EXCEPT ![Added] = 0] ELSE led.grown} :
+          /\ life' = [life EXCEPT ![c].grown = ends]
+          /\ tab' = Moved(tab, TRUE, tab.files) /\ net' = {}
+          /\ led' = [led EXCEPT !.grown = ends, !.last = tab.n + 1, !.gen = life[c].gen, !.own = c]
 RowOf(c, from, to, changes, id) ==
   LET r == [from |-> from, to |-> to, net |-> changes, uuid |-> tab.uuid, id |-> id,
             att |-> 10 * c + life[c].ep + 1, kept |-> FALSE, marks |-> {},
-            over |-> {}, grown |-> Ends(c)]
+            over |-> {}, grown |-> life[c].grown]
       early == ~On("resolved at the commit") \/ (life[c].line # <<>> /\ ~On("behind the former"))
   IN  IF early THEN [r EXCEPT !.kept = TRUE, !.marks = Resolve(c, r, tab)] ELSE r
 Id(from, to) == 1000 * tab.uuid + 100 * from[1] + to[1] +
-                IF 2 \in Parts THEN 10000 * (10 * from[2] + to[2]) ELSE 0
+                (IF 2 \in Parts THEN 10000 * (10 * from[2] + to[2]) ELSE 0) +
+               IF 3 \in Parts THEN 250000 * (from[3] + to[3]) ELSE 0
 Ready(c) == Runs(c) /\ life[c].st = "in" /\ life[c].ep < MaxEpochs /\ Len(life[c].line) < MaxWaiting
 Prepared(c, r, to) ==
   IF ~Holds(c) THEN Exit(c) /\ UNCHANGED store
-  ELSE /\ life' = [life EXCEPT ![c].ep = @ + 1, ![c].exp = to, ![c].line = Append(@, r),
-                     ![c].grown = r.grown]
+  ELSE /\ life' = [life EXCEPT ![c].ep = @ + 1, ![c].exp = to, ![c].line = Append(@, r)]
        /\ store' = [store EXCEPT !.rows = Append(@, r)]
 Epoch(c) ==
   /\ Ready(c) /\ life[c].uuid = tab.uuid /\ UNCHANGED <<log, saved, cache, ghost, tab, led, net>>
   /\ \E ends \in [Parts -> 0 .. 3] :
        /\ \A p \in Parts : ends[p] \in life[c].exp[p] .. Max2(log[p], life[c].exp[p])
-       /\ IF Ends(c) # life[c].grown /\ On("growth barrier")   \* first to where 1 ends by now
-          THEN ends = <<Max2(log[1], life[c].exp[1]), life[c].exp[2]>> ELSE ends # life[c].exp
+       /\ ends # life[c].exp
+       /\ IF ~Grows THEN TRUE ELSE IF life[c].grown = <<>> THEN ends[Added] = 0 ELSE
+            (\E p \in Parts : life[c].exp[p] < life[c].grown[p]) /\ On("growth barrier") =>
+              \A p \in IF On("former behind the ends") THEN Parts ELSE {Added} :
+                ends[p] <= life[c].grown[p]   \* all first to where they ended
        /\ \E e \in Slices(life[c].exp, ends) :
-            /\ ~Clash(Changes(Span(life[c].exp, e.to)), Ends(c))
+            /\ ~Clash(Changes(Span(life[c].exp, e.to)), life[c].grown)
             /\ Prepared(c, [RowOf(c, life[c].exp, e.to, e.net, Id(life[c].exp, e.to))
                               EXCEPT !.over = e.over], e.to)
             /\ quar' = quar \union {x \in Span(life[c].exp, e.to) : Refused(x)}
@@ -240,7 +257,7 @@ Turn(c) == /\ Runs(c) /\ Line(c) # <<>> /\ UNCHANGED <<log, saved, ghost>>
          seen == {[uuid |-> tab.uuid, n |-> f.n, rows |-> f.rows] :
                     f \in {f \in tab.files : \A d2 \in cache : d2.n # f.n \/ d2.uuid # tab.uuid}}
          strange == Met(r, LAMBDA x, at : IF ~On("growth") THEN x < 90 /\ Part(x) # Part(at)
-                      ELSE ~Known(x, at, IF On("ends of the growth") THEN r.grown ELSE 9))
+                      ELSE ~Known(x, at, IF On("ends of the growth") THEN led.grown ELSE <<9, 0>>))
      IN  IF d = "commit" /\ strange   \* one key in two partitions: a person decides
          THEN /\ Aside(c, "stop") /\ UNCHANGED <<tab, led, net, store, quar, cache>>
               /\ broken' = broken \union IF Unordered(r) THEN {} ELSE {"K8"}
@@ -254,6 +271,7 @@ Turn(c) == /\ Runs(c) /\ Line(c) # <<>> /\ UNCHANGED <<log, saved, ghost>>
          ELSE IF d = "ours"
          THEN Settle(c, r, TRUE) /\ UNCHANGED <<tab, led, net, quar, cache, broken>>
          ELSE IF d # "commit" \/ (Late(r, c) /\ r.id >= 900000)
+            \/ (Outgrown(r) /\ On("growth at the commit"))
          THEN Settle(c, r, FALSE) /\ Fence(TRUE) /\ UNCHANGED <<quar, cache, broken>>
          ELSE /\ sent \notin net /\ net' = net \union {sent}
               /\ life' = [life EXCEPT ![c].known = {g \in @ : g.id # r.id} \union
@@ -268,7 +286,7 @@ RECURSIVE Folded(_, _, _)
 Folded(truth, X, grown) ==   \* the records one after another, the highest last
   IF X = {} THEN truth
   ELSE LET x == CHOOSE x \in X : \A y \in X : Rank(x) <= Rank(y)
-           before(k) == Shape = "grown" /\ Part(x) = 1 /\ Part(truth[k]) = 2 /\ Offset(x) < grown
+           before(k) == Grows /\ grown # <<>> /\ Before(x, grown) /\ ~Before(truth[k], grown)
            wins(k) == truth[k] = 0 \/ truth[k] >= 90 \/ (Order(truth[k]) <= Order(x) /\ ~before(k))
            now == [k \in Keys |-> LET C == {c \in Halves(x) : c.k = k} IN
                      IF C = {} \/ ~wins(k) THEN truth[k] ELSE
@@ -303,7 +321,7 @@ Arrives == \E m \in net : Matches(m) /\ UNCHANGED <<log, store, saved, life, qua
       moves == r.id < 900000
       offs == [p \in Parts |-> IF r.from[p] = r.to[p] THEN led.offs[p]
                                 ELSE Max2(led.offs[p], r.to[p])]
-      truth == IF moves THEN Folded(ghost.truth, Span(led.offs, offs), r.grown)
+      truth == IF moves THEN Folded(ghost.truth, Span(led.offs, offs), led.grown)
                ELSE Again(ghost.truth, (CHOOSE c \in r.net : TRUE).at)
       changed == rows # {} \/ (m.marks # {} /\ On("marks are changes"))
                  \/ (r.net # {} /\ m.marks = {} /\ On("absent deletes"))   \* it leaves no entry
@@ -314,8 +332,8 @@ Arrives == \E m \in net : Matches(m) /\ UNCHANGED <<log, store, saved, life, qua
       table == {<<k, truth[k]>> : k \in {k \in Keys : truth[k] # 0}}
       came == IF On("copied rows are not new") THEN rows ELSE rows \union m.copied
   IN  /\ tab' = T /\ net' = {}
-      /\ led' = [led EXCEPT !.offs = offs, !.grown = r.grown, !.gen = m.gen, !.own = m.own,
-                   !.last = n, !.recent = @ \union {<<r.id, r.att>>},
+      /\ led' = [led EXCEPT !.offs = offs, !.gen = m.gen, !.own = m.own, !.last = n,
+                   !.recent = @ \union {<<r.id, r.att>>},
                    !.changed = IF changed THEN n ELSE @]
       /\ ghost' = [ghost EXCEPT !.truth = truth]
       /\ broken' = broken
@@ -372,10 +390,10 @@ Restore == /\ Strike("restore") /\ saved # NoStore /\ store' = saved
 Retopic == /\ Strike("retopic") /\ log[2] = -1
            /\ log' = <<-1, Len(Log[2])>> /\ Struck(ghost)
            /\ UNCHANGED <<saved, life, quar, cache, broken, tab, led, net, store>>
-Grow == /\ Shape = "grown" /\ IF log[2] = -1 THEN log' = [log EXCEPT ![2] = 0] ELSE
+Grow == /\ Grows /\ IF log[Added] = -1 THEN log' = [log EXCEPT ![Added] = 0] ELSE
              \E p \in Parts : log[p] < Len(Log[p]) /\ log' = [log EXCEPT ![p] = @ + 1]
         /\ UNCHANGED <<saved, life, quar, cache, ghost, broken, tab, led, net, store>>
-Next == \/ \E c \in Lives : Start(c) \/ Open(c) \/ Epoch(c) \/ Retry(c) \/ Turn(c)
+Next == \/ \E c \in Lives : Start(c) \/ Open(c) \/ Begin(c) \/ Epoch(c) \/ Retry(c) \/ Turn(c)
         \/ Arrives \/ Compact \/ ForeignDelete \/ ForeignPut \/ Equality \/ Rollback \/ Expire
         \/ Recreate \/ Lose \/ Save \/ Restore \/ Retopic \/ Grow
 Spec == Init /\ [][Next]_vars

@@ -33,7 +33,8 @@ NO_EPOCH = EpochNumber(0)
 class ChainPosition:
     """The position of one chain in its table; `last_claim` is the claim that landed last in it.
 
-    `expected` is what the chain will have landed once its pending commits are in.
+    `expected` is what the chain will have landed once its pending commits are in; `grown` is what
+    its ledger says of partitions that were added.
     """
 
     chain: Chain
@@ -43,10 +44,11 @@ class ChainPosition:
     schema_id: int
     last_claim: Claim
     expected: Positions
+    grown: tuple[Positions, ...] = ()
 
-    def moved(self, offsets: Positions) -> ChainPosition:
-        """Return it with further positions expected."""
-        return replace(self, expected={**self.expected, **offsets})
+    def begun(self, origins: Positions, landed: Landed) -> ChainPosition:
+        """Return it with further start positions, as its ledger has them now."""
+        return replace(self, expected={**self.expected, **origins}, grown=landed.grown)
 
     def after(self, commit: Committable) -> ChainPosition:
         """Return it as it is expected once a commit of its chain is in."""
@@ -101,6 +103,7 @@ def position_at(table: Table, chain: Chain, state: TableState) -> ChainPosition:
         schema_id=state.schema_id,
         last_claim=last_claim_of(landed),
         expected={} if landed is None else records_only(landed.offsets),
+        grown=() if landed is None else landed.grown,
     )
 
 
@@ -125,6 +128,7 @@ def commit_at(
     keys: tuple[str, ...] = (),
     touched: bytes | None = None,
     sequence: tuple[str, ...] = (),
+    ends: Positions | None = None,
 ) -> Committable:
     """Make one commit of a chain; its id follows from the progress, or from a nonce without one.
 
@@ -159,4 +163,6 @@ def commit_at(
         keys=keys,
         touched=touched,
         sequence=sequence,
+        ends=ends or {},
+        growths=len(position.grown),
     )

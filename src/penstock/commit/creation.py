@@ -47,11 +47,13 @@ def begin(
     cluster_id: str,
     rules_hash: str,
     context: CommitContext,
-) -> Positions:
-    """Write start positions into a chain where it has none, before anything is read from them.
+    ends: Positions | None = None,
+) -> Landed:
+    """Write start positions into a chain where it has none, before anything is read from them;
+    `ends` are where former partitions end.
 
-    Returns the positions that are in the ledger now: another owner may have written first.
-    Raises what `land` raises.
+    Returns the ledger as it is now: another owner may have written first. Raises what `land`
+    raises.
     """
     claim = context.claim
     anchor = commit_at(
@@ -62,9 +64,10 @@ def begin(
         kind=CommitKind.ANCHOR,
         nonce=f"begin:{claim.generation}:{claim.owner}:{context.jitter()}",
         origins=origins,
+        ends=ends,
     )
     land(anchor, table, context)
     landed = table.state(chain).landed
     if landed is None:
         raise ledger_missing(anchor)
-    return {at: landed.offsets[at] for at in origins}
+    return landed

@@ -2,7 +2,8 @@
 read.
 
 A commit asks of a row that it replaces whether it is of another partition than the change of its
-key, whether it comes later in that partition, and whether it is from before the chain changed rows.
+key, whether it comes later in that partition, and whether it is from before the chain changed rows
+or the topic grew.
 
 Invariants:
 - a value is known only where the file has no null in its column, and each answer is the same for
@@ -12,7 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -35,12 +36,12 @@ def known_source(
     file: LiveFile,
     source: Mapping[str, str],
     first: Mapping[TopicPartition, int],
-    since: Mapping[TopicPartition, int],
+    edges: Iterable[tuple[TopicPartition, int]],
 ) -> dict[str, Any]:
     """Return topic, partition and offset of a file's rows, as far as they answer for all of them.
 
-    `source` names the columns, `first` are the offsets of the first changes, `since` those from
-    which on the chain has changed rows.
+    `source` names the columns, `first` are the offsets of the first changes, `edges` those from
+    which on rows count as others: the chain has changed rows since, or the topic had grown.
     """
     bounds = {
         role: file.bounds[column]
@@ -57,7 +58,7 @@ def known_source(
     least, greatest = bounds[_OFFSET]
     is_before = all(greatest < offset for at, offset in first.items() if _may_be(at, found))
     is_on_one_side = not any(
-        least < offset <= greatest for at, offset in since.items() if _may_be(at, found)
+        least < offset <= greatest for at, offset in edges if _may_be(at, found)
     )
     return {**found, _OFFSET: greatest} if is_before and is_on_one_side else found
 

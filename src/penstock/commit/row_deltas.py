@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -37,6 +37,7 @@ from penstock.ports.row_deletes import POSITION, LiveFile, RowDeletes
 from penstock.ports.tables import Table, TableState
 from penstock.rows.keyed.file_bounds import KeyBounds
 from penstock.rows.keyed.lookup import KeyLookup
+from penstock.rows.keyed.merge import sides_of
 from penstock.rows.keyed.sequence import numbers_of_both
 from penstock.rows.keyed.touched import SOURCE, TouchedRows, touched_from_bytes
 
@@ -121,7 +122,7 @@ class RowDeltaResolver:
             ),
             searched={file.path: file for file, _ in found},
             counts=self._counted(every, late),
-            moved=self._moved(every, landed, tied),
+            moved=self._moved(every, landed, tied, compares=compares),
             across=self._touched.across,
             compares_offsets=compares,
         )
@@ -129,7 +130,7 @@ class RowDeltaResolver:
 
     def _found(self, state: TableState, table: Table, file: LiveFile, landed: Landed) -> _Hits:
         source, sequence, types = self._touched.source, self._touched.sequence, self._touched.types
-        known = known_source(file, source, self._first, _since(landed))
+        known = known_source(file, source, self._first, _edges(landed))
         if sequence:  # of rows that are above a change the last one stays
             known.pop(SOURCE[-1], None)
         asked = [column for role, column in source.items() if role not in known]
@@ -172,11 +173,14 @@ class RowDeltaResolver:
         }
         return {what: int(each.sum()) for what, each in counts.items() if each.any()}
 
-    def _moved(self, hits: _Hits, landed: Landed, tied: npt.NDArray[np.bool_]) -> int:
+    def _moved(
+        self, hits: _Hits, landed: Landed, tied: npt.NDArray[np.bool_], *, compares: bool
+    ) -> int:
         """Count the keys that have a row of another partition whose changes this chain has read.
 
         A row that was appended before the table became keyed shows nothing, nor one of another
-        sequence, nor does the delete of a former key.
+        sequence, nor one of before the change's partition was added, nor does the delete of a
+        former key.
         """
         if not len(hits.keys):
             return 0
@@ -190,8 +194,38 @@ class RowDeltaResolver:
             & self._touched.counts[hits.keys]
             & tied
             & ~_appended(hits, landed)
+            & ~self._of_known_order(hits, landed, compares=compares)
         )
         return len(np.unique(hits.keys[moved]))
+
+    def _of_known_order(
+        self, hits: _Hits, landed: Landed, *, compares: bool
+    ) -> npt.NDArray[np.bool_]:
+        """Return which rows lie before a growth of the topic, and the changes of their keys behind.
+
+        The reverse is known where changes are applied again, which a later one follows; else the
+        log lost what lay there. Rows know a topic by its name: nothing is said of one that the
+        chain has read two of.
+        """
+        if not landed.grown:
+            return np.zeros(len(hits.keys), np.bool_)
+        single = pa.array(_single_topics(landed, self.commit), pa.string())
+        topics, _ = self._places(hits.keys)
+        comparable = pc.is_in(topics, value_set=single)
+        same = pc.and_(comparable, pc.equal(hits.topic, topics)).fill_null(False)
+        lanes, lane = self._touched.lanes, self._touched.lane[hits.keys].astype(np.int64)
+        pairs, which = np.unique(np.stack([lane, hits.partition]), axis=1, return_inverse=True)
+        rows = [replace(lanes[at], partition=partition) for at, partition in pairs.T.tolist()]
+        changes = self._touched.offset[hits.keys]
+        known = np.zeros(len(hits.keys), np.bool_)
+        for ends in landed.grown:
+            before, behind = sides_of(ends, rows, which.reshape(-1), hits.offset)
+            first, second = sides_of(ends, lanes, lane, changes)
+            known |= before & second
+            if not compares:
+                known |= behind & first
+        found: npt.NDArray[np.bool_] = known & same.to_numpy(zero_copy_only=False)
+        return found
 
     def _places(self, keys: npt.NDArray[np.int64]) -> tuple[pa.Array, npt.NDArray[np.int64]]:
         """Return topic and partition of the changes of keys."""
@@ -242,6 +276,11 @@ def _appended(hits: _Hits, landed: Landed) -> npt.NDArray[np.bool_]:
 def _since(landed: Landed) -> Mapping[TopicPartition, int]:
     """Return from which offsets on the chain has changed rows."""
     return landed.offsets if landed.keyed is None else landed.keyed.since
+
+
+def _edges(landed: Landed) -> list[tuple[TopicPartition, int]]:
+    """List the offsets before and behind which rows count as different."""
+    return [each for positions in (_since(landed), *landed.grown) for each in positions.items()]
 
 
 def _has_own_rows_alone(

@@ -21,6 +21,7 @@ from typing import NewType
 
 from penstock.core.accounting import Tally
 from penstock.core.claims import Claim, Generation
+from penstock.core.growth import end_in
 from penstock.core.offsets import (
     LeaderEpochs,
     Offset,
@@ -97,7 +98,8 @@ class Committable:
     `removes` are paths of live files that a replacement takes away; such a commit is never kept.
     `touched` are the keys that a row delta changes (rows/keyed/touched.py), and `keys` the columns
     of the key; `sequence` and `compares_offsets` are what a ledger that becomes keyed by it is to
-    say (`Keyed`).
+    say (`Keyed`). `ends` are where former partitions end as new ones begin, `growths` how many
+    such ends of the ledger its plan knew of (`Landed`).
     """
 
     chain: Chain
@@ -123,6 +125,8 @@ class Committable:
     keys: tuple[str, ...] = ()
     compares_offsets: bool = False
     sequence: tuple[str, ...] = ()
+    ends: Positions = field(default_factory=dict)
+    growths: int = 0
 
     def __post_init__(self) -> None:
         assert all(covered.count for covered in self.progress.values()), (
@@ -133,6 +137,7 @@ class Committable:
         assert self.kind is CommitKind.ROW_DELTA or not (
             self.touched or self.keys or self.compares_offsets or self.sequence
         ), f"a {self.kind} has no keys"
+        assert self.kind is CommitKind.ANCHOR or not self.ends, f"a {self.kind} begins nothing"
 
     @property
     def claim(self) -> Claim:
@@ -177,7 +182,9 @@ class Landed:
     `leader_epochs` are those of the records before them, where known (KIP-320): they show that a
     log was truncated and has grown past our position again.
     `recent` are the newest commit ids with the digest of their files, oldest first. `keyed` is None
-    for a chain that only appends.
+    for a chain that only appends. `grown` are, each time that topics of a keyed table were given
+    partitions, the ends of the former ones: what lies before these comes before what lies behind
+    them (core/growth.py).
     """
 
     chain: str
@@ -191,6 +198,7 @@ class Landed:
     valid_through_ms: int | None = None
     leader_epochs: LeaderEpochs = field(default_factory=dict)
     keyed: Keyed | None = None
+    grown: tuple[Positions, ...] = ()
 
     @property
     def claim(self) -> Claim:
@@ -238,6 +246,7 @@ def landed_after(landed: Landed, commit: Committable) -> Landed:
         rules_hash=commit.rules_hash,
         recent=((commit.commit_id, commit.digest),),
         keyed=keyed_after(landed, commit),
+        grown=_grown_after(landed, commit),
     )
     if commit.kind is CommitKind.SEEK:
         return replace(
@@ -275,6 +284,21 @@ def keyed_after(landed: Landed, commit: Committable) -> Keyed | None:
     return replace(keyed, since={**keyed.since, **_beyond_first(begun)})
 
 
+def _grown_after(landed: Landed, commit: Committable) -> tuple[Positions, ...]:
+    """Return when topics grew; another owner may have written the same start positions first."""
+    begins = any(at not in landed.offsets for at in commit.origins)
+    return (*landed.grown, commit.ends) if commit.ends and begins else landed.grown
+
+
+def outgrown(landed: Landed, commit: Committable) -> bool:
+    """Return whether a commit lies behind the ends of a growth that its plan did not know of."""
+    return any(
+        (end := end_in(ends, at)) is not None and covered.stop > end
+        for ends in landed.grown[commit.growths :]
+        for at, covered in commit.progress.items()
+    )
+
+
 def _put_back(keyed: Keyed, to: Positions) -> Keyed:
     """Return how a chain changes rows once it is put back: what it reads again are changes."""
     since = {at: min(first, to.get(at, first)) for at, first in keyed.since.items()}
@@ -299,6 +323,7 @@ def first_ledger(
     origins: Positions,
     *,
     keyed: Keyed | None = None,
+    grown: tuple[Positions, ...] = (),
 ) -> Landed:
     """Return the ledger a table is created with: start positions and nothing landed."""
     if keyed is not None:
@@ -312,6 +337,7 @@ def first_ledger(
         rules_hash,
         dict(origins),
         keyed=keyed,
+        grown=grown,
     )
 
 

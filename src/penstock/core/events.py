@@ -361,6 +361,14 @@ class HousekeepingFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TopicsGrew(Event):
+    """Topics of a keyed table were given partitions: what they had before is read first."""
+
+    table: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
 class TopicUnrouted(Event):
     """No rule writes a topic to a table, so its records are not read. `reason` is set when the
     topic appeared after start and its target table conflicts with another rule.

@@ -40,9 +40,10 @@ from penstock.core.plain_data import (
 
 Value = TypeVar("Value")
 
-LEDGER_VERSION = 3
-"""Of a keyed chain with a sequence; without one it is 2, and of a chain that appends 1. A release
-that knows no keys, or no sequence, would land other rows, and must not read it."""
+LEDGER_VERSION = 4
+"""Of a chain whose topics have grown; of a keyed chain with a sequence it is 3, without one 2, and
+of a chain that appends 1. A release that knows no keys, no sequence, or no partitions that wait,
+would land other rows, and must not read it."""
 COMMITTABLE_VERSION = 3
 """Of a row delta with a sequence; without one it is 2, and of other commits 1, as for ledgers."""
 
@@ -53,7 +54,7 @@ def ledger_to_json(landed: Landed) -> str:
     """Write a ledger as it is kept in a table (protocol.md 3), compact and with sorted keys."""
     return _ENCODER.encode(
         {
-            "v": 1 if landed.keyed is None else 3 if landed.keyed.sequence else 2,
+            "v": _version_of(landed),
             "chain": landed.chain,
             "cluster": landed.cluster_id,
             "generation": landed.generation,
@@ -65,8 +66,19 @@ def ledger_to_json(landed: Landed) -> str:
             "leader_epochs": epochs_to_json(landed.leader_epochs),
             "topics": positions_to_json(landed.offsets),
             **({} if landed.keyed is None else {"keyed": _keyed_with_since(landed.keyed)}),
+            **(
+                {"grown": [positions_to_json(each) for each in landed.grown]}
+                if landed.grown
+                else {}
+            ),
         }
     )
+
+
+def _version_of(landed: Landed) -> int:
+    if landed.grown:
+        return 4
+    return 1 if landed.keyed is None else 3 if landed.keyed.sequence else 2
 
 
 def ledger_from_json(text: str) -> Landed:
@@ -84,6 +96,7 @@ def ledger_from_json(text: str) -> Landed:
             valid_through_ms=_optional(data.get("valid_through_ms")),
             leader_epochs=epochs_from_json(data.get("leader_epochs", [])),
             keyed=_keyed(data),
+            grown=tuple(positions_from_json(each) for each in as_list(data.get("grown", []))),
         )
 
 
@@ -151,6 +164,8 @@ def committable_to_json(commit: Committable) -> str:
             **({"keys": [*commit.keys]} if commit.keys else {}),
             **({"compares_offsets": True} if commit.compares_offsets else {}),
             **({"sequence": [*commit.sequence]} if commit.sequence else {}),
+            **({"ends": positions_to_json(commit.ends)} if commit.ends else {}),
+            **({"growths": commit.growths} if commit.growths else {}),
         }
     )
 
@@ -181,6 +196,8 @@ def committable_from_json(text: str) -> Committable:
             keys=_names(data["keys"]) if "keys" in data else (),
             compares_offsets=as_truth(data.get("compares_offsets", False)),
             sequence=_names(data["sequence"]) if "sequence" in data else (),
+            ends=positions_from_json(data.get("ends", {})),
+            growths=as_natural(data.get("growths", 0)),
         )
 
 
@@ -301,11 +318,11 @@ def _number(text: str) -> int:
 
 
 def _keyed(ledger: Mapping[str, Any]) -> Keyed | None:
-    if ledger["v"] > 1:
-        return keyed_from_data(ledger["keyed"])
-    if "keyed" in ledger:
+    if ledger["v"] == 1 and "keyed" in ledger:
         raise ValueError("a ledger of version 1 is of no keyed chain")
-    return None
+    if ledger["v"] == 1 or (ledger["v"] == LEDGER_VERSION and "keyed" not in ledger):
+        return None
+    return keyed_from_data(ledger["keyed"])
 
 
 def _tally(examined: Any, landed: Any, filtered: Any, refused: Any, *superseded: Any) -> Tally:

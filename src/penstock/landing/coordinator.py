@@ -32,7 +32,7 @@ from penstock.landing.foreign_errors import CREATE
 from penstock.landing.settings import Until
 from penstock.landing.tables import route_creation, schema_evolution
 from penstock.landing.tables.credentials import renewed, with_credentials
-from penstock.landing.tables.progress import by_table, positions_of
+from penstock.landing.tables.progress import by_table, positions_of, up_to_growths
 from penstock.landing.tables.spec_change import CatchUp, catch_up_needed
 from penstock.landing.tables.table_set import TableSet
 from penstock.landing.task.messages import TaskResult, WriteTarget
@@ -196,9 +196,10 @@ class Coordinator:
         known = [tables.progress[name] for name in left_out]
         parked = positions_of(known, fixed)
         self.waits.counted(waiting.backlog_of(positions, ends, parked=parked))
-        epoch = plan(
-            EpochNumber(self.preparer.epoch + 1), positions, ends, budget, self.discovery.stops
-        )
+        readable, stops = up_to_growths(positions, active, listing.bounds)
+        for at, offsets in self.discovery.stops.items():
+            stops.setdefault(at, set()).update(offsets)
+        epoch = plan(EpochNumber(self.preparer.epoch + 1), readable, ends, budget, stops)
         return runner.deprioritize(epoch, self.discovery.unresponsive)
 
     @property
@@ -267,7 +268,11 @@ class Coordinator:
             progress, table = tables.progress[name], None
             with tables.parked.parking(name, CREATE):
                 table = tables.opener.create_table(
-                    progress.target, schema, progress.start_offsets, self.commits.claim.claim
+                    progress.target,
+                    schema,
+                    progress.start_offsets,
+                    self.commits.claim.claim,
+                    progress.grown,
                 )
             if table is not None:
                 self.commits.write(partial(tables.table_created, name, table))

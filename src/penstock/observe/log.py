@@ -260,6 +260,7 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
     events.BacklogCounted: (DEBUG, "{lag} to read"),
     events.KafkaAnswered: (INFO, "answers again after {seconds}"),
     events.PartitionStalled: (WARNING, "cannot be read: {reason}"),
+    events.TopicsGrew: (INFO, "{partitions} found: what was there before is read first"),
     events.TopicUnrouted: (WARNING, "no rule writes it to a table; its records are not read"),
     events.PoisonFound: (
         WARNING,

@@ -33,6 +33,7 @@ class Database:
         self.rows: dict[int, Image] = {}
         self.gone: dict[int, Image] = {}
         self.changes = 0
+        self.partitions = PARTITIONS
 
     def change(self) -> tuple[int, list[Sent]]:
         """Change a row; return the partition and the records that say so."""
@@ -44,11 +45,11 @@ class Database:
         if before is not None and self.random.random() < 0.3:
             self.gone[number] = before
             gone = [Sent(event("d", before, None), key), Sent(None, key)]
-            return number % PARTITIONS, gone
+            return number % self.partitions, gone
         after = {"id": number, "name": f"at {self.changes}", "amount": self.changes / 8}
         self.rows[number] = after
         op = "u" if before else self.random.choice("cr")
-        return number % PARTITIONS, [Sent(event(op, before, after), key)]
+        return number % self.partitions, [Sent(event(op, before, after), key)]
 
     def expected(self) -> list[Image]:
         """Return the rows as they are now."""

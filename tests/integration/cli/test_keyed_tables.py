@@ -98,6 +98,36 @@ def test_the_tables_are_the_database_after_each_kill_in_the_middle_of_a_commit(s
     assert 0 == values.code, values.out
 
 
+def test_keys_that_move_to_new_partitions_stop_nothing_but_for_producers_that_have_not_heard(
+    shop: Shop,
+) -> None:
+    for table in shop.spec["tables"]:
+        table["across_partitions"] = "stop"
+    database = Database(9)
+    send(shop, database, 40)
+    assert 0 == shop.run().code
+    send(shop, database, 200)
+    shop.cluster.grow(shop.topic, 2 * PARTITIONS)
+    database.partitions *= 2
+    send(shop, database, 60)
+    planned = shop.call("plan")
+    assert "after what all partitions had when some were added" in " ".join(planned.out.split())
+    killed = shop.run(PENSTOCK_FAULTS="commit.after:1")
+    assert -signal.SIGKILL == killed.code, killed.out
+    assert 0 == shop.run().code
+    compared(shop, database)
+    shop.prove()
+
+    database.partitions = PARTITIONS
+    send(shop, database, 40)
+    stopped = shop.run()
+    assert (4, "P489") == (stopped.code, problem(stopped)[0])
+    for table in shop.spec["tables"]:
+        table["across_partitions"] = "warn"
+    assert 0 == shop.run().code
+    compared(shop, database)
+
+
 def test_deleted_rows_stay_with_a_flag_in_both_formats(shop: Shop) -> None:
     for table in shop.spec["tables"]:
         table["deletes"] = "soft"

@@ -391,7 +391,7 @@ def test_a_chain_begins_before_the_first_epoch(bench):
     chain, origins = Chain("bank", OWN.table), positions({0: 7})
     given = {"cluster_id": "cluster-1", "rules_hash": "rules", "context": bench.conditions}
 
-    assert origins == begin(bench.table, chain, origins, **given)
+    assert origins == begin(bench.table, chain, origins, **given).offsets
     (event,) = bench.observer.of(TableCommitted)
     assert (0, 0) == (event.epoch, bench.table.state(chain).landed.segment)
 

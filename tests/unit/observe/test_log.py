@@ -132,6 +132,7 @@ LINES = [
             "for now: raise workers' memory, or lower slice_bytes"
         ),
     ),
+    (events.TopicsGrew(T, 2), "2 partitions found: what was there before is read first"),
     (TopicUnrouted("audit"), "warning: no rule writes it to a table; its records are not read"),
     (PipelineStopped("shop", "SIGTERM", clean=True), "stopped: SIGTERM"),
     (

@@ -14,7 +14,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,6 +27,7 @@ from penstock.commit.fence import fence_rollback
 from penstock.commit.manual import land_manual
 from penstock.core.commits import Chain, CommitKind, Landed
 from penstock.core.errors import InvalidError
+from penstock.core.growth import FormerEnds, end_in
 from penstock.core.offsets import Offset, Positions, TopicPartition
 from penstock.core.resolutions import records_only, resolutions_of
 from penstock.landing.repair.access import ExclusiveAccess
@@ -106,8 +107,9 @@ def plan_seek(settings: Settings, environment: Environment, name: str, wanted: W
     meanwhile rows go back to what they were, and a key that was deleted since may have a row until
     its delete is applied again.
 
-    Raises InvalidError (P185, P186, P461, P474, P472 forward, P479 rows would land twice,
-    P482 two pipelines, P483 no row and no beginning, P485 another topic of that name),
+    Raises InvalidError (P185, P186, P270 without partitions that were added, P461, P474, P472
+    forward, P479 rows would land twice, P482 two pipelines, P483 no row and no beginning, P485
+    another topic of that name),
     DecisionNeededError (P455) when the witnesses do not show what was rolled back.
     """
     target = _target(settings, environment, name)
@@ -150,6 +152,7 @@ def plan_seek(settings: Settings, environment: Environment, name: str, wanted: W
         applied_again=target.options.keyed is not None,
     )
     moves = _moves(name, positions, wanted, reach)
+    _require_added(name, moves, positions, state.landed.grown, reach)
     lost = _from_target(retried, positions, wanted, reach)
     return SeekPlan(chain, table, state, moves, rows.absent(lost))
 
@@ -238,6 +241,37 @@ def _moves(
             given_up = max(stop - (asked if end is None else end), 0)
             moves.append(PartitionMove(at, current, stop, given_up, expired))
     return tuple(moves)
+
+
+def _require_added(
+    name: str,
+    moves: Sequence[PartitionMove],
+    positions: Positions,
+    grown: FormerEnds,
+    reach: SeekBounds,
+) -> None:
+    """Raise InvalidError when changes from before a growth of the topic are to be applied again,
+    and not those from behind it, which come after them.
+    """
+    asked = {move.at: move.stop for move in moves}
+    stops = {**positions, **asked}
+    for ends in reversed(grown):
+        if not any(stop < ends.get(at, Offset(0)) for at, stop in asked.items()):
+            continue
+        for at, bounds in reach.bounds.items():
+            end = end_in(ends, at)
+            first = max(end or Offset(0), reach.began.get(at, Offset(0)), bounds.start)
+            if end is not None and stops.get(at, first) > first:
+                stops[at] = asked[at] = first
+    if asked == {move.at: move.stop for move in moves}:
+        return
+    places = " ".join(f"{at.topic}:{at.partition}:{stop}" for at, stop in sorted(asked.items()))
+    raise InvalidError(
+        f"{name} would be put back to before partitions were added: changes from after that come "
+        "after those that are applied again, and would be undone",
+        code="P270",
+        hint=f"put all of it back:  penstock seek {name} {places}",
+    )
 
 
 def _require_between(

@@ -21,6 +21,7 @@ from penstock.core.claims import Claim
 from penstock.core.commits import Chain, Keyed, first_ledger
 from penstock.core.errors import InvalidError
 from penstock.core.events import TableAbsent
+from penstock.core.growth import FormerEnds
 from penstock.core.key_columns import require_key_columns, require_sequence_columns
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.schema import Schema
@@ -121,7 +122,12 @@ class TableOpener:
         return _as_stated(progress, state)
 
     def create_table(
-        self, target: TableTarget, shown: Schema, start_offsets: Positions, claim: Claim
+        self,
+        target: TableTarget,
+        shown: Schema,
+        start_offsets: Positions,
+        claim: Claim,
+        grown: FormerEnds = (),
     ) -> Table:
         """Create a target's table for what its records show, its ledger at start offsets."""
         settings, environment, location = self.settings, self.environment, target.location
@@ -136,6 +142,7 @@ class TableOpener:
             keyed=Keyed(keys, compares_offsets=True, sequence=target.options.sequence)
             if keys
             else None,
+            grown=tuple(grown),
         )
         catalog, definition = environment.catalogs[location.catalog], target.definition_for(shown)
         named = (location.table, location.name)

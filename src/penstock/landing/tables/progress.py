@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from penstock.commit.chain_position import ChainPosition
 from penstock.core.accounting import Tally
 from penstock.core.commits import Chain, Committable, target_of
+from penstock.core.growth import FormerEnds, not_level, waiting
 from penstock.core.offsets import LeaderEpochs, Offset, Positions, TopicPartition, between, without
 from penstock.core.planning import Bounds
 from penstock.core.schema import Schema
@@ -68,6 +69,11 @@ class TableProgress:
     def expected(self) -> Positions:
         """What the chain has landed or will have: the table's, or where it is to begin."""
         return (self.position or self.quarantine).expected
+
+    @property
+    def grown(self) -> FormerEnds:
+        """What its ledger says of partitions that were added to topics."""
+        return (self.position or self.quarantine).grown
 
     @property
     def positions(self) -> list[ChainPosition]:
@@ -186,6 +192,27 @@ def positions_of(
         }
         for each in tables
     }
+
+
+def up_to_growths(
+    positions: Mapping[str, Positions],
+    tables: Iterable[TableProgress],
+    bounds: Mapping[TopicPartition, Bounds],
+) -> tuple[dict[str, Positions], dict[TopicPartition, set[Offset]]]:
+    """Leave out what a table reads when all of a topic has come to where it grew; return also the
+    ends up to which it is read before.
+    """
+    highs = {at: each.high for at, each in bounds.items()}
+    found, stops = dict(positions), defaultdict[TopicPartition, set[Offset]](set)
+    for each in tables:
+        held = waiting(each.grown, each.examined, highs)
+        if held and each.name in positions:
+            own = positions[each.name]
+            found[each.name] = {at: offset for at, offset in own.items() if at not in held}
+        for ends in not_level(each.grown, each.examined, highs):
+            for at, end in ends.items():
+                stops[at].add(end)
+    return found, stops
 
 
 def resume_examined(

@@ -78,13 +78,23 @@ def catch_up_needed(
     if not ranges:
         return None
     hashes = former_rules([each for each in fed if each.name in ranges], settings.rules_hash)
-    return CatchUp(tuple(sorted(hashes)), ranges, _end_positions(tables))
+    return CatchUp(tuple(sorted(hashes)), ranges, _with_former_ends(_end_positions(tables), tables))
 
 
 def former_rules(tables: Iterable[TableProgress], rules_hash: str) -> set[str]:
     """List the hashes of other rules that tables were fed with."""
     ledgers = [each.state.landed for each in tables if each.state and each.state.landed]
     return {ledger.rules_hash for ledger in ledgers} - {"", rules_hash}
+
+
+def _with_former_ends(
+    ends: Positions, tables: Iterable[TableProgress]
+) -> dict[TopicPartition, Offset]:
+    """Let former partitions be read as far as new ones wait for them."""
+    found = dict(ends)
+    for at, end in (each for table in tables for grown in table.grown for each in grown.items()):
+        found[at] = max(found.get(at, end), end)
+    return found
 
 
 def _end_positions(tables: Iterable[TableProgress]) -> dict[TopicPartition, Offset]:

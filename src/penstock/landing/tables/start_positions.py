@@ -11,12 +11,15 @@ from dataclasses import replace
 from penstock.commit.attempt import CommitContext
 from penstock.commit.creation import begin
 from penstock.core.errors import InvalidError, UnavailableError
+from penstock.core.events import TopicsGrew
+from penstock.core.growth import former_partitions
 from penstock.core.offsets import Offset, Positions, TopicPartition
 from penstock.landing.settings import Environment, Settings
 from penstock.landing.tables.log_checks import check_recreated
 from penstock.landing.tables.opening import Listing, quarantined_by
 from penstock.landing.tables.progress import TableProgress
 from penstock.landing.tables.quarantined_offsets import EMPTY
+from penstock.ports.log import Log
 
 
 def write_missing_starts(
@@ -45,21 +48,28 @@ def write_missing_starts(
         chosen = start_positions(settings, environment, known, fresh)
     else:
         chosen = dict(route.expected)
+    ends: Positions = {}
+    if table.target.options.keys:
+        chosen, ends = with_former_ends(environment.log, known, chosen)
     if not chosen:
         return table
     chain = table.position or table.quarantine
-    origins = begin(
+    landed = begin(
         chain.table,
         chain.chain,
         chosen,
         cluster_id=environment.cluster_id,
         rules_hash=settings.rules_hash,
         context=context,
+        ends=ends,
     )
+    origins = {at: landed.offsets[at] for at in chosen}
+    if ends:
+        environment.observer(TopicsGrew(table.name, len(chosen)))
     if route is not None and not known:
         route.quarantine.recheck(context)
     begun = replace(
-        table.with_chain(chain.moved(origins)),
+        table.with_chain(chain.begun(origins, landed)),
         examined={**table.examined, **origins},
         start_offsets=table.start_offsets if table.position else {**table.start_offsets, **origins},
     )
@@ -67,6 +77,21 @@ def write_missing_starts(
     if route is not None:
         rejected |= quarantined_by(route.quarantine, begun)
     return replace(begun, quarantined=rejected)
+
+
+def with_former_ends(
+    log: Log, known: Positions, chosen: Positions
+) -> tuple[dict[TopicPartition, Offset], dict[TopicPartition, Offset]]:
+    """Return start positions, and the ends of former partitions where topics were given new ones.
+
+    All that the log has counts, also what a transaction holds back: it was there before. A topic
+    waits until all of its former partitions have a leader.
+    """
+    former = former_partitions(known, chosen)
+    bounds = log.bounds(former) if former else {}
+    silent = {at.topic_id for at in former if at not in bounds}
+    ready = {at: offset for at, offset in chosen.items() if at.topic_id not in silent}
+    return ready, {at: bounds[at].high for at in former if at.topic_id not in silent}
 
 
 def require_known_ledger(table: str, known: Positions, wanted: Listing) -> None:

@@ -14,10 +14,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from penstock.core.accounting import Tally
 from penstock.core.commits import DataFile
 from penstock.core.errors import BugError, DecisionNeededError, PenstockError
+from penstock.core.growth import FormerEnds
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.planning import Epoch, Lane
 from penstock.core.schema import Schema
@@ -132,9 +134,12 @@ def _starved(results: Sequence[TaskResult]) -> set[str]:
     }
 
 
-def aggregate(results: Sequence[TaskResult]) -> dict[str, TableResult]:
+def aggregate(
+    results: Sequence[TaskResult], grown: Mapping[str, FormerEnds] = MappingProxyType({})
+) -> dict[str, TableResult]:
     """Add results up by table, without those that failed anywhere: they get nothing at all.
 
+    `grown` is, by table, what is known of the order of partitions that one epoch does not hold.
     Raises BugError when the books of a table do not balance.
     """
     found: dict[str, TableResult] = defaultdict(TableResult)
@@ -162,7 +167,7 @@ def aggregate(results: Sequence[TaskResult]) -> dict[str, TableResult]:
         found.pop(table, None)
     for table, each in found.items():
         if table in parts:
-            _merge(each, parts[table])
+            _merge(each, parts[table], grown.get(table, ()))
         _require_balance(table, each)
     return dict(found)
 
@@ -210,11 +215,12 @@ def _add_lane(found: TableResult, result: LaneResult) -> None:
         found.newest_ms[at] = max(found.newest_ms.get(at, newest_ms), newest_ms)
 
 
-def _merge(found: TableResult, parts: Sequence[tuple[bytes, int]]) -> None:
+def _merge(found: TableResult, parts: Sequence[tuple[bytes, int]], grown: FormerEnds) -> None:
     """Make one list of the keys that a table's slices touch; with each part comes how many of the
     files come before its own. Files of which no row stays are left over (docs/design/0244).
     """
-    merged = found.merged = merge_touched(parts, [file.record_count for file in found.files])
+    rows = [file.record_count for file in found.files]
+    merged = found.merged = merge_touched(parts, rows, grown)
     found.files = tuple(found.files[place] for place in merged.files)
     for at, count in merged.superseded.items():
         found.tallies[at] = found.tallies[at].after_merge(count)

@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.core.offsets import TopicPartition
+from penstock.core.growth import FormerEnds, end_in
+from penstock.core.offsets import Positions, TopicPartition
 from penstock.rows.arrow_arrays import Mask
 from penstock.rows.keyed.digest import words_of
 from penstock.rows.keyed.sequence import sequence_numbers
@@ -50,11 +51,14 @@ class MergedKeys:
     sequence: tuple[str, ...] = ()
 
 
-def merge_touched(parts: Sequence[tuple[bytes, int]], rows_of_files: Sequence[int]) -> MergedKeys:
+def merge_touched(
+    parts: Sequence[tuple[bytes, int]], rows_of_files: Sequence[int], grown: FormerEnds = ()
+) -> MergedKeys:
     """Merge the parts of one table; there is at least one.
 
     With each part comes how many files of the table come before its own; `rows_of_files` are the
-    rows written to each. Raises InvalidError (P190, P191).
+    rows written to each. By `grown` the order of some partitions is known: a sample may hold what
+    is read in several epochs. Raises InvalidError (P190, P191).
     """
     whole = _joined([(touched_from_bytes(content), before) for content, before in parts])
     order, begins = _grouped(whole.digests)
@@ -64,7 +68,7 @@ def merge_touched(parts: Sequence[tuple[bytes, int]], rows_of_files: Sequence[in
     stays = np.zeros(len(order), np.bool_)
     stays[order] = ranks == np.repeat(best, lengths)
     assert stays.sum() == len(begins), "a change is in one part"
-    across = _across(whole, order, begins)
+    across = _across(whole, order, begins, grown)
     gone = ~stays & (whole.file >= 0)
     files = np.asarray(rows_of_files, np.int64)
     empty = (files > 0) & (np.bincount(whole.file[gone], minlength=len(files)) == files)
@@ -189,10 +193,27 @@ def _in_order(*given: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     return ranks
 
 
+def sides_of(
+    ends: Positions,
+    lanes: Sequence[TopicPartition],
+    lane: npt.NDArray[Any],
+    offset: npt.NDArray[np.int64],
+) -> tuple[Mask, Mask]:
+    """Return which records lie before the ends at which their topic grew, and which behind them."""
+    found = [end_in(ends, at) for at in lanes]
+    grew = np.array([end is not None for end in found], np.bool_)[lane]
+    before = offset < np.array([end or 0 for end in found], np.int64)[lane]
+    return grew & before, grew & ~before
+
+
 def _across(
-    touched: TouchedRows, order: npt.NDArray[np.int64], begins: npt.NDArray[np.int64]
+    touched: TouchedRows,
+    order: npt.NDArray[np.int64],
+    begins: npt.NDArray[np.int64],
+    grown: FormerEnds,
 ) -> int:
-    """Count the keys that are changed in two partitions; deleting a former key shows nothing.
+    """Count the keys that are changed in two partitions; deleting a former key shows nothing, nor a
+    change from before a growth of the topic where another lies behind it.
 
     Where changes have sequences, those of the highest one of their key alone are looked at.
     """
@@ -203,6 +224,11 @@ def _across(
         numbers = sequence_numbers([*touched.sequence.values()])[order]
         lengths = np.diff(np.append(begins, len(order)))
         counts &= numbers == np.repeat(np.maximum.reduceat(numbers, begins), lengths)
+    lengths = np.diff(np.append(begins, len(order)))
+    for ends in grown:
+        before, behind = sides_of(ends, touched.lanes, lane, touched.offset[order])
+        met = np.repeat(np.logical_or.reduceat(behind & counts, begins), lengths)
+        counts &= ~(met & before)
     first = np.minimum.reduceat(np.where(counts, lane, len(touched.lanes)), begins)
     last = np.maximum.reduceat(np.where(counts, lane, -1), begins)
     return int((first < last).sum())

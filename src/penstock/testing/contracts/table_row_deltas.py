@@ -19,13 +19,14 @@ from penstock.commit.row_deltas import ResolvedRows, RowDeltaResolver
 from penstock.core import serialization
 from penstock.core.commits import CommitKind, Committable, Keyed
 from penstock.core.errors import InvalidError
+from penstock.core.offsets import Positions
 from penstock.ports.tables import Table, TableFormat, TableState
 from penstock.rows.keyed.merge import merge_touched
 from penstock.rows.keyed.net import Changes
 from penstock.rows.keyed.touched import touched_to_bytes
 from penstock.testing.contracts.table_fixture import COLUMNS, RETAIN, Quiet, batch_of
 from penstock.testing.contracts.table_row_deletes import RowDeleteTests
-from penstock.testing.prepared import TOPIC, origin, part
+from penstock.testing.prepared import TOPIC, origin, part, positions
 
 ODD_NAMES = ("a b", "Ö%20ü", "100%", "日本=x:y", "#?&+", "..")
 ODD_PLACE = "Läger 50% voll"
@@ -179,18 +180,37 @@ class RowDeltaTests(RowDeleteTests):
         assert {1: "b", 2: "a", 3: "b", 4: "a"} == self.names(by_name)
         assert {"a": {2, 4}, "b": {1, 3}} == self.ids_by_name(by_name)
 
+    def test_a_table_says_where_its_topic_grew(self, catalog: TableFormat) -> None:
+        ledger = replace(origin(self.chain, {0: 0}), keyed=Keyed(("id",), compares_offsets=True))
+        table = catalog.create(self.name, self.keyed, [ledger])
+        self.change(table, 0, upserts=range(3))
+        ends = self.landed(table).offsets
+        added = positions({1: 0})
+        for nonce, given in (("first", ends), ("late", added)):
+            state = table.state(self.chain)
+            begin = self.prepare(state, {}, nonce=nonce, origins={1: 0})
+            table.commit(state, replace(begin, ends=given), retain=RETAIN)
+
+        assert (ends,) == self.landed(table).grown
+        assert {**ends, **added} == self.landed(table).offsets
+        self.change(table, 3, upserts=[1])
+        assert (ends,) == self.landed(table).grown
+
     @pytest.mark.parametrize(
-        ("sequence", "former"), [((), 1), (("name",), 2)], ids=["keys", "sequence"]
+        ("sequence", "grown", "former"),
+        [((), (), 1), (("name",), (), 2), ((), (positions({0: 0}),), 3)],
+        ids=["keys", "sequence", "growth"],
     )
     def test_a_release_that_does_not_know_how_rows_are_changed_refuses_the_table(
         self,
         catalog: TableFormat,
         monkeypatch: pytest.MonkeyPatch,
         sequence: tuple[str, ...],
+        grown: tuple[Positions, ...],
         former: int,
     ) -> None:
         keyed = Keyed(("id",), compares_offsets=True, sequence=sequence)
-        ledger = replace(origin(self.chain, {0: 0}), keyed=keyed)
+        ledger = replace(origin(self.chain, {0: 0}), keyed=keyed, grown=grown)
         table = catalog.create(self.name, self.keyed, [ledger])
         for land in (dict, partial(self.change, table, 0, upserts=range(3))):
             land()

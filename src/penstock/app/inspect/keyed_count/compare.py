@@ -34,8 +34,9 @@ class LogLane:
     """One partition that is compared: what is known of its records.
 
     Records are changes from `since` on; `start` is the first that was read, `stop` where the table
-    has read to. `held` are the offsets of rows at which Kafka has a record, `unknown` the records
-    that cannot be converted any more.
+    has read to, `grew` where the partition ended when its topic was last given others. `held` are
+    the offsets of rows at which Kafka has a record, `unknown` the records that cannot be converted
+    any more.
     """
 
     name: str
@@ -44,6 +45,7 @@ class LogLane:
     stop: int
     held: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))
     unknown: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))
+    grew: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +254,7 @@ class _Comparison:
         """Return the rows in the place of others that are of no earlier change of their key."""
         single = broken & (self.rows_of == 1) & (self.puts_of > 0)
         earlier = (self.entry >= 0) & (self.rows.offset < self.reached)
+        earlier |= self.held & (self.rows.offset < self._of_lanes("grew"))
         if self.by_sequence:  # a row whose change lost may be of any place in the log
             earlier = self.held
         found: Mask = single[self.key] & ~earlier & (~self.placed | self.read | self.above)

@@ -11,8 +11,8 @@ Invariants:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ from penstock.app.inspect.row_count import (
 )
 from penstock.core.audit import Break
 from penstock.core.commits import Keyed, Landed
+from penstock.core.growth import FormerEnds, end_in
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition, span
 from penstock.core.planning import Bounds
 from penstock.core.resolutions import records_only
@@ -104,14 +105,17 @@ def count_keyed(log: Log, reader: RangeReader, subject: KeyedSubject) -> RowCoun
             stop=lane.stop,
             held=lane.held,
             unknown=np.concatenate([fold.unknown.get(number, _NOTHING), lane.left_out]),
+            grew=max((int(ends.get(lane.at, 0)) for ends in subject.landed.grown), default=0),
         )
         for number, lane in enumerate(lanes)
     ]
     alone = subject.keyed is None or subject.keyed.compares_offsets
+    last = fold.last().but_for_outgrown([lane.at for lane in lanes], subject.landed.grown)
     found = compare(
-        fold.last(), rows, compared, later=later, alone=alone, by_sequence=bool(options.sequence)
+        last, rows, compared, later=later, alone=alone, by_sequence=bool(options.sequence)
     )
-    return _row_count(lanes, rows, fold, found)
+    again = _with_added(found.again, lanes, subject.landed.grown)
+    return _row_count(lanes, rows, fold, replace(found, again=again))
 
 
 def _lanes(log: Log, subject: KeyedSubject) -> list[_Lane]:
@@ -184,6 +188,20 @@ def _changed_later(reader: RangeReader, folder: Folder, lanes: Sequence[_Lane]) 
         for _ in folder.fold(fold, lane.at, number, batches, lane.rejected):
             pass
     return fold.last().digests
+
+
+def _with_added(
+    again: Mapping[int, int], lanes: Sequence[_Lane], grown: FormerEnds
+) -> dict[int, int]:
+    """Return from where to apply changes again, with what lies behind a growth since then."""
+    found = dict(again)
+    for ends in reversed(grown):
+        if any(offset < ends.get(lanes[number].at, 0) for number, offset in again.items()):
+            for number, lane in enumerate(lanes):
+                end = end_in(ends, lane.at)
+                if end is not None and end < lane.stop:
+                    found[number] = min(found.get(number, end), max(end, lane.covered.start))
+    return found
 
 
 def _row_count(lanes: Sequence[_Lane], rows: LiveRows, fold: Fold, found: Outcome) -> RowCount:

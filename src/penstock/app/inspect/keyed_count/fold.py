@@ -13,7 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from penstock.app.assembly.functions import function_at
 from penstock.app.assembly.worker import readers as readers_of
+from penstock.core.growth import FormerEnds
 from penstock.core.offsets import TopicPartition
 from penstock.landing.foreign_errors import CONVERT, converting, range_text
 from penstock.landing.task.convert import convert_changes_for_table
@@ -32,6 +33,7 @@ from penstock.rows.arrow_types import arrow_type
 from penstock.rows.decode.portions import Growth, portions
 from penstock.rows.keyed.changes import key_column
 from penstock.rows.keyed.digest import key_digests
+from penstock.rows.keyed.merge import sides_of
 from penstock.rows.keyed.net import Changes, net_by_lane
 from penstock.rows.keyed.sequence import sequence_numbers
 from penstock.rows.route.router import Router
@@ -55,6 +57,23 @@ class LastChanges:
     offset: Offsets
     upsert: npt.NDArray[np.bool_]
     gone: npt.NDArray[np.bool_]
+
+    def but_for_outgrown(self, lanes: Sequence[TopicPartition], grown: FormerEnds) -> LastChanges:
+        """Leave out what lies before a growth of its topic where its key has a change behind it."""
+        key = self.digests.dictionary_encode().indices.to_numpy().astype(np.int64)
+        stays = np.ones(len(key), np.bool_)
+        for ends in grown:
+            before, behind = sides_of(ends, lanes, self.lane, self.offset)
+            stays &= ~(before & np.isin(key, key[behind]))
+        if stays.all():
+            return self
+        return LastChanges(
+            self.digests.filter(pa.array(stays)),
+            self.lane[stays],
+            self.offset[stays],
+            self.upsert[stays],
+            self.gone[stays],
+        )
 
 
 @dataclass(slots=True)

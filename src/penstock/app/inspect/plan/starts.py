@@ -13,6 +13,7 @@ from penstock.commit.rewriting import require_within
 from penstock.commit.row_deltas import RowDeltaResolver
 from penstock.core.commits import Committable, Landed
 from penstock.core.errors import DecisionNeededError, PenstockError
+from penstock.core.growth import waiting
 from penstock.core.offsets import Offset, Positions, TopicPartition, stops
 from penstock.landing.repair.allowed_ranges import of_others
 from penstock.landing.tables import log_checks, opening, start_positions
@@ -77,6 +78,8 @@ class TableStart:
         except PenstockError as error:
             self.problem = error
             return
+        if progress.target.options.keys:
+            chosen = self._grow(chosen)
         topics = {at.topic_id for at in progress.expected}
         others = self._others()
         for at, offset in chosen.items():
@@ -93,6 +96,24 @@ class TableStart:
             self.problem = error
             return
         self._apply_retention()
+        self._note_waiting()
+
+    def _grow(self, chosen: Positions) -> dict[TopicPartition, Offset]:
+        """Let the table know where former partitions end, as a run writes it down."""
+        progress = self.progress
+        ready, grown = start_positions.with_former_ends(
+            self.world.environment.log, progress.expected, chosen
+        )
+        if grown:
+            chain = progress.position or progress.quarantine
+            chain = replace(chain, grown=(*chain.grown, grown))
+            self.progress = progress.with_chain(chain)
+        return ready
+
+    def _note_waiting(self) -> None:
+        highs = {at: each.high for at, each in self.world.bounds.items()}
+        for at in waiting(self.progress.grown, self.positions, highs):
+            self.whys[at] += "; after what all partitions had when some were added"
 
     def _require_what_is_prepared_lands(self) -> None:
         """Raise what a prepared commit would wait with: the rows of the next one are searched for

@@ -185,7 +185,7 @@ def _keep(
     lanes: Sequence[tuple[Piece, Lane]],
     results: Sequence[TaskResult],
 ) -> None:
-    found.whole = aggregate(results)
+    found.whole = aggregate(results, {name: each.grown for name, each in found.progress.items()})
     for result in results:
         piece, _ = lanes[result.number]
         for table, tallies in result.tallies.items():

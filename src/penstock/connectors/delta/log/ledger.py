@@ -11,6 +11,7 @@
 | `rolled-back`                       | the sequence of a fence that reports a rollback       |
 | `keyed/<keys and flags>`            | the sequence at which it began to change rows         |
 | `since/<topic id>/<partition>`      | the offset from which on records are changes          |
+| `grown/<n>/<topic id>/<partition>`  | where a former partition ended as new ones were found |
 
 Invariants:
 - `generation` is in every commit of a chain, so that of two racing ones the log refuses one;
@@ -24,8 +25,9 @@ Invariants:
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, unquote
@@ -55,10 +57,10 @@ ROLLED_BACK = "rolled-back"
 CREATED = "created"
 KEYED = "keyed"
 SINCE = "since"
+GROWN = "grown"
 NEWER = "P190"
 
 _BITS_63 = (1 << 63) - 1
-_OFFSET_PARTS = 3
 
 
 def app_id(chain: str, *parts: str) -> str:
@@ -84,6 +86,10 @@ def transactions_of(
     if landed.keyed is not None:
         former = None if before is None else before.keyed
         found |= _keyed_transactions(landed.keyed, former, sequence)
+    known_grown = 0 if before is None else len(before.grown)
+    for number, ends in enumerate(landed.grown[known_grown:], known_grown):
+        for at, offset in ends.items():
+            found[GROWN, str(number), at.topic_id, str(at.partition)] = offset
     for at, offset in landed.offsets.items():
         if known.get(at) != offset:
             found[str(landed.segment), at.topic_id, str(at.partition)] = offset
@@ -135,6 +141,7 @@ def landed_from(chain: str, transactions: Mapping[str, int]) -> Landed | None:
         offsets=_positions_in(own, str(segment)),
         valid_through_ms=own.get(("valid-through",)),
         keyed=_keyed_in(own),
+        grown=tuple(_grown_in(own)),
     )
 
 
@@ -230,11 +237,19 @@ def _keyed_in(own: Mapping[tuple[str, ...], int]) -> Keyed | None:
     return replace(keyed_from_text(text), since=_positions_in(own, SINCE)) if text else None
 
 
-def _positions_in(own: Mapping[tuple[str, ...], int], under: str) -> dict[TopicPartition, Offset]:
+def _grown_in(own: Mapping[tuple[str, ...], int]) -> Iterator[dict[TopicPartition, Offset]]:
+    for number in itertools.count():
+        ends = _positions_in(own, GROWN, str(number))
+        if not ends:
+            return
+        yield ends
+
+
+def _positions_in(own: Mapping[tuple[str, ...], int], *under: str) -> dict[TopicPartition, Offset]:
     return {
-        TopicPartition(parts[1], int(parts[2]), parts[1]): Offset(version)
+        TopicPartition(parts[-2], int(parts[-1]), parts[-2]): Offset(version)
         for parts, version in own.items()
-        if len(parts) == _OFFSET_PARTS and parts[0] == under and parts[2].isdecimal()
+        if len(parts) == len(under) + 2 and parts[:-2] == under and parts[-1].isdecimal()
     }
 
 

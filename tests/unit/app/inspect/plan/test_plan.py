@@ -440,6 +440,25 @@ def test_a_prepared_commit_that_waits_for_a_row_of_another_partition_is_foretold
     assert (4, "P489") == reported(place.plan())
 
 
+def test_partitions_that_are_added_are_said_to_wait_and_park_nothing() -> None:
+    place = Place(keyed(across_partitions="stop"), ["orders"])
+    place.cluster.send("orders", Message(change(1, "U")), partition=0)
+    assert 0 == place.run().code
+    for op in "UD":
+        place.cluster.send("orders", Message(change(1, op)), partition=0)
+    place.cluster.grow("orders", 3)
+    place.cluster.send("orders", Message(change(1, "U")), partition=2)
+
+    table = table_of(place)
+    whys = {each.partition: each.reason for each in table.ranges}
+    assert "the position of the table" == whys[0]
+    assert whys[2].startswith("a new partition of a known topic; after what all partitions had")
+    assert table.sampled.changes is not None
+    assert (0, 0) == (table.sampled.changes.across, place.plan().exit_code)
+    assert 0 == place.run().code
+    assert () == place.plan().tables[0].ranges or 0 == place.plan().change
+
+
 def test_a_table_that_has_appended_is_said_to_become_keyed(place: Place) -> None:
     assert 0 == place.run().code
     place.settings = Place(

@@ -223,6 +223,16 @@ def test_a_chain_that_becomes_keyed_says_so_with_its_first_row_delta():
     assert replace(back.keyed, since=origins) == landed_from(CHAIN.name, found).keyed
 
 
+def test_the_transactions_alone_say_where_topics_grew():
+    ends = [dict(FIRST.offsets), {**FIRST.offsets, TopicPartition("id-new", 7, "new"): Offset(0)}]
+    once, twice = replace(KEYED, grown=(ends[0],)), replace(KEYED, grown=tuple(ends))
+    created, later = transactions_of(once, None, 0), transactions_of(twice, once, 3)
+
+    assert list(twice.grown) == list(landed_from(CHAIN.name, created | later).grown)
+    assert list(once.grown) == list(landed_from(CHAIN.name, created).grown)
+    assert not [name for name in transactions_of(twice, twice, 4) if "grown" in name]
+
+
 def test_keys_that_were_damaged_in_the_transactions_are_refused():
     """Without its keys the chain would pass for one that appends."""
     damaged = transactions() | {app_id(CHAIN.name, "keyed", "{}"): 3}

@@ -125,6 +125,7 @@ def commit_at(
     keys: tuple[str, ...] = (),
     touched: bytes | None = None,
     sequence: tuple[str, ...] = (),
+    purged_through_ms: int | None = None,
 ) -> Committable:
     """Make one commit of a chain; its id follows from the progress, or from a nonce without one.
 
@@ -159,4 +160,5 @@ def commit_at(
         keys=keys,
         touched=touched,
         sequence=sequence,
+        purged_through_ms=purged_through_ms,
     )

@@ -65,6 +65,7 @@ def ledger_to_json(landed: Landed) -> str:
             "leader_epochs": epochs_to_json(landed.leader_epochs),
             "topics": positions_to_json(landed.offsets),
             **({} if landed.keyed is None else {"keyed": _keyed_with_since(landed.keyed)}),
+            **_given(purged_through_ms=landed.purged_through_ms),
         }
     )
 
@@ -84,6 +85,7 @@ def ledger_from_json(text: str) -> Landed:
             valid_through_ms=_optional(data.get("valid_through_ms")),
             leader_epochs=epochs_from_json(data.get("leader_epochs", [])),
             keyed=_keyed(data),
+            purged_through_ms=_optional(data.get("purged_through_ms")),
         )
 
 
@@ -322,6 +324,10 @@ def _names(value: Any) -> tuple[str, ...]:
     if not names or len(set(names)) < len(names):
         raise ValueError(f"names were expected, each once, not {value!r}")
     return names
+
+
+def _given(**values: int | None) -> dict[str, int]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _optional(value: Any) -> int | None:

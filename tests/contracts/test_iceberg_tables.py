@@ -26,6 +26,7 @@ from penstock.testing.contracts.table_fixture import (
     TableBench,
     foreign_row,
 )
+from penstock.testing.contracts.table_purges import PurgeTests
 from penstock.testing.contracts.table_rewrites import RewriteTests
 from penstock.testing.prepared import ORDERS, TOPIC, origin, positions
 
@@ -88,7 +89,7 @@ class TestIcebergTables(IcebergFixture, TableContract):
     )
 
 
-class TestIcebergRowDeletes(IcebergFixture, RewriteTests):
+class TestIcebergRowDeletes(IcebergFixture, RewriteTests, PurgeTests):
     """Another writer deletes by position delete files about one data file each."""
 
     keyed = TableDefinition(ORDERS, keys=("id",), properties=AT_ONCE)

@@ -61,6 +61,21 @@ SMALL = (
         **faults(*OTHERS, "lose", "restore", times=2, Shape="erased"),
     ),
     _model(
+        "keyed-purged",
+        "rows of deleted keys are purged beside it, while the key gets a row again",
+        **faults("purge", *OTHERS, "lose", times=2, Shape="purged"),
+    ),
+    _model(
+        "keyed-purged-late",
+        "rows of deleted keys are purged where no change of a lower sequence is to come",
+        **faults("purge", "compact", "lose", "restore", times=2, Shape="erased"),
+    ),
+    _model(
+        "keyed-purged-back",
+        "a purge that is rolled back, history expired",
+        **faults("purge", "rollback", "expire", "compact", times=3, MaxEpochs=3, Shape="purged"),
+    ),
+    _model(
         "keyed-retries",
         "refused records that land after all",
         **faults("retry", *OTHERS, "lose", times=2, Shape="bad"),
@@ -99,6 +114,11 @@ SMALL = (
         "keyed-verdicts",
         "a record that needs the row it replaces",
         **faults("delete", "lose", Shape="fill"),
+    ),
+    _model(
+        "keyed-purged-copies",
+        "a purge rewrites the files that lose rows, while the key gets a row again",
+        **faults("purge", "compact", "delete", times=2, Shape="purged", Copies=True),
     ),
     _model(
         "keyed-copies",
@@ -187,6 +207,24 @@ MUTANTS = (
         "K1",
         "a delete leaves no row, so that a later change of a lower sequence brings one back",
         Shape="erased",
+    ),
+    _mutant(
+        "purge on the examined state",
+        "K1 K3",
+        "a purge removes what it found, though the key got a row meanwhile",
+        **faults("purge", Shape="purged"),
+    ),
+    _mutant(
+        "purge keeps the ledger",
+        "K1",
+        "a purge writes a ledger that knows nothing of what has landed",
+        **faults("purge", Shape="purged", MaxEpochs=3),
+    ),
+    _mutant(
+        "purge behind the lateness",
+        "K1",
+        "the row of a deleted key is purged while a change of a lower sequence is still to come",
+        **faults("purge", Shape="erased"),
     ),
     _mutant(
         "no verdict by the head",

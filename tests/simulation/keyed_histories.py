@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from tests.simulation.histories import ACTS, Play, Step, reported
@@ -148,6 +148,38 @@ class MovingPlay(KeyedPlay):
             return self.partitions[topic] == PARTITIONS
         known = [at for at in self.world.landed(table).offsets if at.topic == topic]
         return len(known) == self.partitions[topic]
+
+
+class PurgedPlay(SoftPlay):
+    """A history in which rows of deleted keys are purged, beside lives and between them."""
+
+    acts: ClassVar[Sequence[str]] = [*KeyedPlay.acts, *["purge"] * 8]
+
+    def purge(self) -> None:
+        """Purge a table now, while a life lands, or just before a commit of a life."""
+        self.plain()
+        self.some()
+        chosen = self.random.choice(self.existing() or [""])
+        if not chosen or f"lake.{chosen}" in self.rolled:
+            return
+        name = f"lake.{chosen}"
+        when = self.random.choice(["alone", "while a life lands", "before a commit"])
+        if when == "before a commit":
+            self.world.faults.before_commit(chosen, lambda: self.purged(name))
+            self.live()
+        else:
+            self.purged(name, self.live if when == "while a life lands" else lambda: None)
+
+    def purged(self, name: str, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """Purge a table; none of the rows that were there is left, and no position has moved."""
+        assert isinstance(self.world, KeyedWorld)
+        before = self.world.landed(name)
+        if before.keyed is None:
+            return
+        done = self.world.purge(name, meanwhile)
+        self.played["purge: rows went"] += bool(done.rows)
+        self.reported.append(f"  purged {done.rows} rows of {name}")
+        assert [] == self.world.flagged(name), "a row of a deleted key is left"
 
 
 class SequencedPlay(KeyedPlay):

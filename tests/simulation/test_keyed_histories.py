@@ -1,13 +1,22 @@
 """Random histories of keyed tables, each exact in the end; and planted faults that they find."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.simulation.keyed_histories import RewritingPlay, SequencedPlay, SoftPlay, broken
+from tests.simulation.keyed_histories import (
+    PurgedPlay,
+    RewritingPlay,
+    SequencedPlay,
+    SoftPlay,
+    broken,
+)
 
 from penstock.commit import rewriting, row_deltas
+from penstock.connectors.memory import ledger
 from penstock.core.accounting import Tally
+from penstock.core.commits import CommitKind
 from penstock.files.positions import NONE
 from penstock.landing.task import changes
 from penstock.ports.row_deletes import LiveFile, RowDeletes
@@ -27,6 +36,25 @@ def test_the_rows_of_keyed_tables_are_the_fold_where_deletes_leave_a_row():
     texts = broken(range(10), play=SoftPlay)
 
     assert not texts, "\n\n".join(texts)
+
+
+def test_the_rows_of_keyed_tables_are_the_fold_while_rows_of_deleted_keys_are_purged():
+    hit = Counter()
+    texts = broken(range(15), hit, PurgedPlay)
+
+    assert not texts, "\n\n".join(texts)
+    assert hit["purge: rows went"] > 5
+
+
+def test_histories_go_wrong_where_a_purge_writes_a_ledger_without_positions(monkeypatch):
+    def forgotten(landed, commit):
+        after = landed_after(landed, commit)
+        return after if commit.kind is not CommitKind.PURGE else replace(after, offsets={})
+
+    landed_after = ledger.landed_after
+    monkeypatch.setattr(ledger, "landed_after", forgotten)
+
+    assert len(broken(range(10), play=PurgedPlay)) > 1
 
 
 def test_the_rows_of_keyed_tables_are_the_fold_by_sequence_whatever_order_changes_come_in():

@@ -14,6 +14,8 @@ from penstock.cli import COMMANDS, NAMING, application
 from penstock.cli.parameters import SPEC
 from penstock.cli.specs import with_spec_named
 
+OPTIONS = {"purge": ["--older-than", "30d"]}
+"""Options that a command does not go without."""
 OF_NO_SPEC = {"prepare", "schema", "explain", "completion", "demo", "dev"}
 
 
@@ -46,10 +48,10 @@ def test_every_command_takes_the_spec_in_the_same_ways(
         and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
     ]
     names = ["lake.shop.orders" for _ in required]
-    words = [*name.split(), *names]
+    words = [*name.split(), *names, *OPTIONS.get(name, [])]
     match reported:
         case "a word":
-            words = [*name.split(), "shop.yaml", *names]
+            words = [*name.split(), "shop.yaml", *names, *OPTIONS.get(name, [])]
         case "--spec":
             words += ["--spec", "shop.yaml"]
         case "PENSTOCK_SPEC":

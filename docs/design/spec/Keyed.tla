@@ -21,7 +21,7 @@ VARIABLES
   life,   \* coordinator -> [ph, gen, ep, st, exp, uuid, line, known, grown]
   quar,   \* refused records
   cache,  \* keys of files on the local disk: [uuid, n, rows]
-  ghost,  \* [truth: key -> the record its row is of, or 0; when: order of records; struck]
+  ghost,  \* [truth: key -> the record its row is of, or 0; purged: records whose row was; struck]
   broken
 vars == <<log, tab, led, net, store, saved, life, quar, cache, ghost, broken>>
 On(d) == d \notin Off     Strike(name) == name \in Faults /\ ghost.struck < MaxFaults
@@ -38,6 +38,7 @@ Log == CASE
                              <<<<"put", 2, 0>>, <<"put", 1, 0>>, <<"del", 2, 0>>>> >>
   [] Shape = "late"  -> << <<<<"put", 1, 2>>, <<"put", 1, 1>>, <<"put", 2, 1>>>> >>
   [] Shape = "erased" -> << <<<<"put", 1, 1>>, <<"del", 1, 3>>, <<"put", 1, 2>>>> >>
+  [] Shape = "purged" -> << <<<<"put", 1, 1>>, <<"del", 1, 2>>, <<"put", 1, 3>>>> >>
   [] Shape = "bad"   -> << <<<<"put", 1, 0>>, <<"bad", 1, 0>>, <<"put", 1, 0>>>> >>
   [] Shape = "fill"  -> << <<<<"put", 1, 0>>, <<"fill", 1, 0>>>> >>
   [] Shape = "retopic" -> << <<<<"put", 1, 0>>, <<"put", 1, 0>>>>, <<<<"put", 1, 0>>>> >>
@@ -47,8 +48,8 @@ Log == CASE
 Grows == Shape \in {"grown", "moved"}     Added == IF Shape = "moved" THEN 3 ELSE 2
 Parts == DOMAIN Log     What(x) == Log[Part(x)][Offset(x) + 1]
 Name == [p \in Parts |-> IF Shape = "retopic" THEN 1 ELSE p]   \* rows know a topic's name alone
-Order(x) == IF Shape \in {"late", "erased"} /\ x < 90 THEN What(x)[3] ELSE 0
-Soft == Shape = "erased"   \* deletes bring a row, which knows their sequence; else it is forgotten
+Order(x) == IF Shape \in {"late", "erased", "purged"} /\ x < 90 THEN What(x)[3] ELSE 0
+Soft == Shape \in {"erased", "purged"}   \* deletes bring a row, which knows their sequence
 Erased(x) == Soft /\ x < 90 /\ What(x)[1] = "del"
 Rank(x) == IF x >= 90 THEN 0 ELSE 1000 * Order(x) + x    \* later in the fold's order
 Refused(x) == What(x)[1] = "bad" \/ (What(x)[1] = "fill" /\ On("no verdict by the head"))
@@ -167,7 +168,7 @@ Init ==
                           ELSE IF Grows THEN 1 ELSE Len(Log[p])]
   /\ tab = NewTable /\ led = NewLedger /\ net = {} /\ store = NoStore /\ saved = NoStore
   /\ life = [c \in Lives |-> NoLife] /\ quar = {} /\ cache = {} /\ broken = {}
-  /\ ghost = [truth |-> [k \in Keys |-> 0], struck |-> 0]
+  /\ ghost = [truth |-> [k \in Keys |-> 0], purged |-> {}, struck |-> 0]
 Runs(c)  == life[c].ph = "run"     Holds(c) == store.own = c /\ store.gen = life[c].gen
 Exit(c)  == life' = [life EXCEPT ![c] = [NoLife EXCEPT !.ph = "out"]]
 Aside(c, st) == life' = [life EXCEPT ![c].st = st, ![c].line = <<>>, ![c].known = {}]
@@ -296,8 +297,10 @@ Again(truth, x) ==   \* a retry lands where the row it meets is older
   [k \in Keys |-> IF k = What(x)[2] /\ truth[k] # 0 /\ (truth[k] >= 90 \/ truth[k] < x) THEN x
                   ELSE truth[k]]
 OnHead == IF Copies THEN On("copied on the head") ELSE On("head")
+Purges(m) == m.row.id \in 800000 .. 899999
 Matches(m) == tab.uuid = m.uuid /\
-  IF OnHead THEN tab.head = m.base /\ tab.n = m.n
+  IF Purges(m) /\ ~On("purge on the examined state") THEN TRUE
+  ELSE IF OnHead THEN tab.head = m.base /\ tab.n = m.n
   ELSE \A p \in Parts : m.row.from[p] < m.row.to[p] => led.offs[p] = m.row.from[p]
 Shown(P) == IF On("deletes keep their sequence") THEN P ELSE {x \in P : ~Erased(x[2])}
 Pairs(T) == {<<r[1], r[2]>> : r \in Live(T)}
@@ -329,13 +332,19 @@ Arrives == \E m \in net : Matches(m) /\ UNCHANGED <<log, store, saved, life, qua
       alive(f) == {x[1] : x \in f.rows} \ f.eq
       base == \A g \in m.marks : \E f \in tab.files :
                 f.n = g.n /\ f.dead = g.was /\ (g.dead \ g.was) \subseteq alive(f)
-      table == {<<k, truth[k]>> : k \in {k \in Keys : truth[k] # 0}}
+      purged == IF ~Purges(m) THEN ghost.purged ELSE ghost.purged \union
+        {x[2] : x \in UNION {{x \in f.rows : \E g \in of(f) : x[1] \in g.dead \ g.was} :
+                               f \in tab.files}}
+      table == {<<k, truth[k]>> : k \in {k \in Keys : truth[k] # 0 /\ truth[k] \notin purged}}
       came == IF On("copied rows are not new") THEN rows ELSE rows \union m.copied
-  IN  /\ tab' = T /\ net' = {}
-      /\ led' = [led EXCEPT !.offs = offs, !.gen = m.gen, !.own = m.own, !.last = n,
-                   !.recent = @ \union {<<r.id, r.att>>},
+  IN  /\ tab' = T
+      /\ net' = {m2 \in net \ {m} : Purges(m2) /\ ~On("purge on the examined state")}
+      /\ led' =
+           IF Purges(m) /\ ~On("purge keeps the ledger") THEN [NewLedger EXCEPT !.gen = m.gen]
+           ELSE [led EXCEPT !.offs = offs, !.gen = m.gen, !.own = m.own,
+                   !.last = n, !.recent = @ \union {<<r.id, r.att>>},
                    !.changed = IF changed THEN n ELSE @]
-      /\ ghost' = [ghost EXCEPT !.truth = truth]
+      /\ ghost' = [ghost EXCEPT !.truth = truth, !.purged = purged]
       /\ broken' = broken
            \union (IF Shown(Pairs(T)) = Shown(table) THEN {} ELSE {"K1"})
            \union (IF \E x, y \in Live(T) : x # y /\ x[1] = y[1] THEN {"K2"} ELSE {})
@@ -343,6 +352,25 @@ Arrives == \E m \in net : Matches(m) /\ UNCHANGED <<log, store, saved, life, qua
            \union (IF came = rows THEN {} ELSE {"K5"})
            \union (IF Unordered(r) THEN {"K8"} ELSE {})
            \union (IF \E c \in r.net : c.at \in quar /\ moves THEN {"K7"} ELSE {})
+(* A person has rows of deleted keys removed, beside the lives: marks alone, found on the state   *)
+(* that they land on, with the ledger as it is there.  Of a key whose changes of a lower sequence *)
+(* may still come, the row stays: purged, it cannot say any more that they are late.              *)
+Behind(x) == \A p \in Parts : \A o \in 0 .. Len(Log[p]) - 1 :
+  LET y == 10 * p + o IN What(y)[2] = What(x)[2] /\ Order(y) < Order(x) => o < led.offs[p]
+Old(x) == Erased(x) /\ (Behind(x) \/ ~On("purge behind the lateness"))
+Purge == Soft /\ Strike("purge") /\ \E P \in {{r \in Live(tab) : Old(r[2])}} :
+  /\ P # {} /\ Seen(tab, led) = "agreed"
+  /\ LET none == [from |-> Zero, to |-> Zero, net |-> {}, uuid |-> tab.uuid, kept |-> FALSE,
+                  id |-> 800000 + ghost.struck, att |-> 800000 + ghost.struck, marks |-> {},
+                  over |-> {}, grown |-> led.grown]
+         marks == {[n |-> f.n, id |-> none.id, was |-> f.dead,
+                    dead |-> f.dead \union {r[1] : r \in {r \in P : r[3] = f.n}}] :
+                     f \in {f \in tab.files : \E r \in P : r[3] = f.n}}
+     IN  net' = net \union {[row |-> none, base |-> tab.head, n |-> tab.n, uuid |-> tab.uuid,
+                             marks |-> marks, late |-> {}, copied |-> Copied(tab, marks),
+                             gen |-> led.gen, own |-> led.own]}
+  /\ ghost' = [ghost EXCEPT !.struck = @ + 1]
+  /\ UNCHANGED <<log, saved, life, quar, cache, broken, tab, led, store>>
 (* What others do.                                                                                *)
 Struck(g) == ghost' = [g EXCEPT !.struck = @ + 1]
 Others == <<log, saved, life, quar, cache, broken>>
@@ -394,8 +422,8 @@ Grow == /\ Grows /\ IF log[Added] = -1 THEN log' = [log EXCEPT ![Added] = 0] ELS
              \E p \in Parts : log[p] < Len(Log[p]) /\ log' = [log EXCEPT ![p] = @ + 1]
         /\ UNCHANGED <<saved, life, quar, cache, ghost, broken, tab, led, net, store>>
 Next == \/ \E c \in Lives : Start(c) \/ Open(c) \/ Begin(c) \/ Epoch(c) \/ Retry(c) \/ Turn(c)
-        \/ Arrives \/ Compact \/ ForeignDelete \/ ForeignPut \/ Equality \/ Rollback \/ Expire
-        \/ Recreate \/ Lose \/ Save \/ Restore \/ Retopic \/ Grow
+        \/ Arrives \/ Purge \/ Compact \/ ForeignDelete \/ ForeignPut \/ Equality \/ Rollback
+        \/ Expire \/ Recreate \/ Lose \/ Save \/ Restore \/ Retopic \/ Grow
 Spec == Init /\ [][Next]_vars
 Held(i) == i \notin broken     K1_Fold == Held("K1")     K2_OneRow == Held("K2")
 K3_Base == Held("K3")     K5_Books == Held("K5")     K7_OneVerdict == Held("K7")

@@ -43,6 +43,7 @@ COMMANDS = {
         "Re-ingest an offset range and replace its rows in one commit.",
     ),
     "seek": ("penstock.cli.seek:seek", "Move a table's progress back to where its rows end."),
+    "purge": ("penstock.cli.purge:purge", "Remove the rows of keys that were deleted long ago."),
     "pause": ("penstock.cli.pause:pause", "Commit nothing to a table while another writer works."),
     "resume": ("penstock.cli.pause:resume", "End the pause of a table."),
     "doctor": ("penstock.cli.doctor:doctor", "Check that everything a run needs is in place."),
@@ -58,7 +59,12 @@ COMMANDS = {
     "dev": ("penstock.cli.dev:app", "Run a real Kafka broker on this machine."),
 }
 
-NAMING = frozenset({"audit", "pause", "peek", "publish", "quarantine", "replay", "resume", "seek"})
+NAMING = frozenset(
+    {
+        *("audit", "pause", "peek", "publish", "purge", "quarantine"),
+        *("replay", "resume", "seek"),
+    }
+)
 """Commands with names of tables and topics as arguments."""
 
 

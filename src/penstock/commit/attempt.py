@@ -32,6 +32,7 @@ _POINTS = {
     CommitKind.ROW_DELTA: (CrashPoint.COMMIT_BEFORE, CrashPoint.COMMIT_AFTER),
     CommitKind.REPLACE: (CrashPoint.COMMIT_BEFORE, CrashPoint.COMMIT_AFTER),
     CommitKind.SEEK: (CrashPoint.COMMIT_BEFORE, CrashPoint.COMMIT_AFTER),
+    CommitKind.PURGE: (CrashPoint.COMMIT_BEFORE, CrashPoint.COMMIT_AFTER),
 }
 
 

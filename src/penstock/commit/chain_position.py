@@ -129,6 +129,7 @@ def commit_at(
     touched: bytes | None = None,
     sequence: tuple[str, ...] = (),
     ends: Positions | None = None,
+    purged_through_ms: int | None = None,
 ) -> Committable:
     """Make one commit of a chain; its id follows from the progress, or from a nonce without one.
 
@@ -165,4 +166,5 @@ def commit_at(
         sequence=sequence,
         ends=ends or {},
         growths=len(position.grown),
+        purged_through_ms=purged_through_ms,
     )

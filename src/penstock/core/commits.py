@@ -4,6 +4,8 @@ Invariants:
 - one logical commit has one id over retries, restarts and failovers: it is a hash of the source
   ranges it covers and of nothing that changes with time (protocol.md I5);
 - a row delta adds rows and deletes others, which are found at the commit (docs/design/0243);
+- a purge deletes rows of deleted keys and moves no position: the claim that landed last stays the
+  ledger's (docs/design/0267);
 - a committable without files moves progress only (an anchor); without ranges it moves nothing but
   the table's head and start positions (a fence, or the anchor that fixes start positions);
 - manual changes have no ranges either: a replacement puts files in the place of others and moves no
@@ -85,17 +87,21 @@ class CommitKind(StrEnum):
     REPLACE = "replace"
     ROW_DELTA = "row-delta"
     SEEK = "seek"
+    PURGE = "purge"
 
 
 MOVES = frozenset({CommitKind.APPEND, CommitKind.ANCHOR, CommitKind.ROW_DELTA})
 """The kinds of commits that move positions by ranges."""
+DELETES_ROWS = frozenset({CommitKind.ROW_DELTA, CommitKind.PURGE})
+"""The kinds of commits that take single rows away."""
 
 
 @dataclass(frozen=True, slots=True)
 class Committable:
     """One prepared commit of one chain: all that is needed to land it after a crash.
 
-    `removes` are paths of live files that a replacement takes away; such a commit is never kept.
+    `removes` are paths of live files that a replacement takes away, `purged_through_ms` is until
+    when keys were deleted whose rows a purge takes away; neither is ever kept.
     `touched` are the keys that a row delta changes (rows/keyed/touched.py), and `keys` the columns
     of the key; `sequence` and `compares_offsets` are what a ledger that becomes keyed by it is to
     say (`Keyed`). `ends` are where former partitions end as new ones begin, `growths` how many
@@ -127,6 +133,7 @@ class Committable:
     sequence: tuple[str, ...] = ()
     ends: Positions = field(default_factory=dict)
     growths: int = 0
+    purged_through_ms: int | None = None
 
     def __post_init__(self) -> None:
         assert all(covered.count for covered in self.progress.values()), (
@@ -138,6 +145,7 @@ class Committable:
             self.touched or self.keys or self.compares_offsets or self.sequence
         ), f"a {self.kind} has no keys"
         assert self.kind is CommitKind.ANCHOR or not self.ends, f"a {self.kind} begins nothing"
+        assert (self.kind is CommitKind.PURGE) == (self.purged_through_ms is not None)
 
     @property
     def claim(self) -> Claim:
@@ -184,7 +192,8 @@ class Landed:
     `recent` are the newest commit ids with the digest of their files, oldest first. `keyed` is None
     for a chain that only appends. `grown` are, each time that topics of a keyed table were given
     partitions, the ends of the former ones: what lies before these comes before what lies behind
-    them (core/growth.py).
+    them (core/growth.py). Of keys that were deleted until `purged_through_ms`, rows may
+    have been purged.
     """
 
     chain: str
@@ -199,6 +208,7 @@ class Landed:
     leader_epochs: LeaderEpochs = field(default_factory=dict)
     keyed: Keyed | None = None
     grown: tuple[Positions, ...] = ()
+    purged_through_ms: int | None = None
 
     @property
     def claim(self) -> Claim:
@@ -257,15 +267,19 @@ def landed_after(landed: Landed, commit: Committable) -> Landed:
             valid_through_ms=None,
             leader_epochs=without(landed.leader_epochs, commit.origins),
         )
-    times_ms = (landed.valid_through_ms, commit.valid_through_ms)
     return replace(
         by_commit,
         cluster_id=commit.cluster_id,
         offsets=advanced({**commit.origins, **landed.offsets}, commit.progress),
         recent=(*landed.recent, *by_commit.recent)[-RECENT_COMMITS_MAX:],
-        valid_through_ms=max((each for each in times_ms if each is not None), default=None),
+        valid_through_ms=_later(landed.valid_through_ms, commit.valid_through_ms),
         leader_epochs={**without(landed.leader_epochs, commit.progress), **commit.leader_epochs},
+        purged_through_ms=_later(landed.purged_through_ms, commit.purged_through_ms),
     )
+
+
+def _later(*times_ms: int | None) -> int | None:
+    return max((each for each in times_ms if each is not None), default=None)
 
 
 def keyed_after(landed: Landed, commit: Committable) -> Keyed | None:

@@ -71,6 +71,7 @@ def ledger_to_json(landed: Landed) -> str:
                 if landed.grown
                 else {}
             ),
+            **_given(purged_through_ms=landed.purged_through_ms),
         }
     )
 
@@ -97,6 +98,7 @@ def ledger_from_json(text: str) -> Landed:
             leader_epochs=epochs_from_json(data.get("leader_epochs", [])),
             keyed=_keyed(data),
             grown=tuple(positions_from_json(each) for each in as_list(data.get("grown", []))),
+            purged_through_ms=_optional(data.get("purged_through_ms")),
         )
 
 
@@ -339,6 +341,10 @@ def _names(value: Any) -> tuple[str, ...]:
     if not names or len(set(names)) < len(names):
         raise ValueError(f"names were expected, each once, not {value!r}")
     return names
+
+
+def _given(**values: int | None) -> dict[str, int]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _optional(value: Any) -> int | None:

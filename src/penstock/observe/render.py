@@ -200,6 +200,7 @@ def _remarks_on_tables(snapshot: Snapshot, now_ms: int) -> Iterator[Text]:
             if table.parked.hint:
                 yield Text(one_line(f"  → {table.parked.hint}"), "red")
     yield from _pauses(snapshot, now_ms)
+    yield from _purges(snapshot)
     yield from _changes(snapshot)
     for name, table in sorted(snapshot.tables.items()):
         if table.quarantined:
@@ -215,6 +216,15 @@ def _changes(snapshot: Snapshot) -> Iterator[Text]:
         files = f"; files of {size_text(again)} written again" if again else ""
         if counts:
             yield Text(f"{name_text(name)} {when}: {counts}{files}")
+
+
+def _purges(snapshot: Snapshot) -> Iterator[Text]:
+    for name, table in sorted(snapshot.tables.items()):
+        if table.purged_through_ms is not None:
+            until = (
+                f"{datetime.fromtimestamp(table.purged_through_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+            )
+            yield _line(f"{name_text(name)} purged of keys deleted until {until}", "dim")
 
 
 def _pauses(snapshot: Snapshot, now_ms: int) -> Iterator[Text]:

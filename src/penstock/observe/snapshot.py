@@ -83,7 +83,8 @@ class TableStatus:
 
     Nothing is committed before `paused_until_ms`, where somebody paused the table.
     Where the table was read, `table_rows` counts all its rows, whichever writer they are from, and
-    `offsets` are the next to land, by `topic:partition`.
+    `offsets` are the next to land, by `topic:partition`; of keys that were deleted until
+    `purged_through_ms` the rows were purged.
     """
 
     rows: int = 0
@@ -102,6 +103,7 @@ class TableStatus:
     table_rows: int | None = None
     offsets: Mapping[str, int] = field(default_factory=dict)
     paused_until_ms: int | None = None
+    purged_through_ms: int | None = None
 
     def is_paused(self, now_ms: int) -> bool:
         """Return whether the table is paused."""

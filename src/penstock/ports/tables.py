@@ -191,8 +191,8 @@ class Table(Protocol):
         act where the format allows. A FENCE on a ROLLED_BACK state moves the head and leaves the
         ledger as it is; a SEEK is what ends that verdict. A REPLACE takes the files in `removes`
         away in the same act; where one of them is not live in `state` nothing is applied
-        (`FILES_REJECTED`). `row_deletes`, of a ROW_DELTA alone, were found on `state`; a file of
-        which they leave no row, or that was rewritten, goes as well. Raises ConflictError,
+        (`FILES_REJECTED`). `row_deletes`, of a ROW_DELTA or a PURGE, were found on `state`; a file
+        of which they leave no row, or that was rewritten, goes as well. Raises ConflictError,
         OutcomeUnknownError, UnavailableError, InvalidError; BugError (P707) when a row delete is
         not of a live row, or a file was rewritten to more or fewer rows than stay.
         """

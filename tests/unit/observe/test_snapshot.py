@@ -93,6 +93,7 @@ def test_the_json_form_is_this() -> None:
         "table_rows": None,
         "offsets": {},
         "paused_until_ms": None,
+        "purged_through_ms": None,
     } == data["snapshot"]["tables"]["lake.a"]
 
 

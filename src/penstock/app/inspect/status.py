@@ -175,4 +175,5 @@ def _as_read(
         valid_through_ms=before.valid_through_ms if landed is None else landed.valid_through_ms,
         table_rows=rows,
         offsets={f"{at.topic}:{at.partition}": int(next_) for at, next_ in sorted(offsets.items())},
+        purged_through_ms=None if landed is None else landed.purged_through_ms,
     )

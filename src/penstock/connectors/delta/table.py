@@ -49,7 +49,7 @@ from penstock.connectors.delta.schema.reserved_names import reserved
 from penstock.connectors.delta.schema.schema_change import schema_entry
 from penstock.connectors.delta.vectors.deleted_rows import DeletedRows
 from penstock.core import table_errors
-from penstock.core.commits import Chain, CommitKind, Committable, DataFile, Landed
+from penstock.core.commits import DELETES_ROWS, Chain, Committable, DataFile, Landed
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import OutcomeUnknownError
 from penstock.core.schema import Schema
@@ -363,7 +363,7 @@ class DeltaTable:
     ) -> RowDelta:
         """Check row deletes against a state, and write their vectors."""
         view = state.view
-        assert commit.kind is CommitKind.ROW_DELTA, f"a {commit.kind} deletes no rows"
+        assert commit.kind in DELETES_ROWS, f"a {commit.kind} deletes no rows"
         again = [file for each in row_deletes for file in each.rewritten or ()]
         rewritten = all(each.rewritten is not None for each in row_deletes)
         mode = RowDeleteMode.REWRITE if rewritten else RowDeleteMode.AUTO

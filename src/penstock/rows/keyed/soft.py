@@ -28,7 +28,7 @@ from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.keyed.key_rows import KeyRows
 from penstock.rows.keyed.net import Changes
 from penstock.rows.keyed.sorting import SortedRecords
-from penstock.rows.options import RowOptions
+from penstock.rows.options import SOFT_TYPES, RowOptions
 from penstock.rows.reject_codes import CODE_INFO, RejectCode, RejectError
 
 Offsets = npt.NDArray[np.int64]
@@ -145,6 +145,15 @@ class SoftDeletes:
         own = self.batch.column("offset").to_numpy()
         places: Offsets = np.searchsorted(own, offsets).astype(np.int64)
         return places
+
+
+def are_until(times: pa.Array, through_ms: int | None) -> npt.NDArray[np.bool_]:
+    """Return which times of deletes are not after a moment; none without one, nor a null."""
+    if through_ms is None:
+        return np.zeros(len(times), np.bool_)
+    kind = arrow_type(SOFT_TYPES[1])
+    through = pa.scalar(through_ms, pa.timestamp("ms", "UTC")).cast(kind)
+    return mask_of(pc.less_equal(times.cast(kind), through).fill_null(False))
 
 
 def _without_sequence(name: str) -> RejectError:

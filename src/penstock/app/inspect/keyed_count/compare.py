@@ -54,8 +54,9 @@ class Outcome:
 
     `keys` had changes; of them `across` had some in several partitions. `moved` keys are excused,
     for they change again between the ledger and the end of the log, `unknown` ones for records that
-    cannot be converted any more. `removed` deleted keys have no row, flagged or not. `apart` rows
-    are of no partition that the chain has read, `holes` at offsets that Kafka has no record at.
+    cannot be converted any more. `removed` deleted keys have no row, flagged or not; `purged` ones
+    neither, and were deleted before what the table says was purged. `apart` rows are of no
+    partition that the chain has read, `holes` at offsets that Kafka has no record at.
     `again` is, by lane, the first change to apply again so that all is mended.
     """
 
@@ -66,6 +67,7 @@ class Outcome:
     moved: int
     unknown: int
     removed: int
+    purged: int
     apart: int
     holes: int
     breaks: tuple[Break, ...]
@@ -164,6 +166,7 @@ class _Comparison:
         self.puts_of = np.bincount(self.changed[self.last.upsert], minlength=self.size)
         self.touched = self.changes_of > 0
         self.removed = self._any(self.changed[self.last.gone]) & (self.rows_of == 0)
+        self.purged = self.removed & self._any(self.changed[self.last.purged])
         gone = ~self.read & ~self.above & (self.by_sequence | ((self.entry < 0) & self.era))
         self.elsewhere = self._any(self.key[gone & self.touched[self.key]])
         self.speaks = self._speaking()
@@ -206,7 +209,8 @@ class _Comparison:
             across=int((self.changes_of > 1).sum()),
             moved=int(excused.sum()),
             unknown=int(doubted.sum()),
-            removed=int(self.removed.sum()),
+            removed=int((self.removed & ~self.purged).sum()),
+            purged=int(self.purged.sum()),
             apart=int((~self.placed & ~broken[self.key]).sum()),
             holes=int((self._untouched_read & ~self.held & ~stray).sum()),
             breaks=tuple(breaks),

@@ -92,7 +92,7 @@ def count_keyed(log: Log, reader: RangeReader, subject: KeyedSubject) -> RowCoun
     places = {(lane.at.topic, lane.at.partition): number for number, lane in enumerate(lanes)}
     source = [options.source_columns[name] for name in SOURCE]
     rows = live_rows(subject.table, subject.state, folder.types, source, places)
-    fold = folder.nothing()
+    fold = folder.nothing(subject.landed.purged_through_ms)
     for number, lane in enumerate(lanes):
         mine = np.unique(rows.offset[rows.lane == number])
         _read(reader, folder, fold, (number, lane), mine)
@@ -256,6 +256,8 @@ def _not_compared(
         yield f"{number_of(left_out, 'row')} of records that the rules of now leave out"
     if found.unknown:
         yield f"{number_of(found.unknown, 'key')} that may have changed by such records"
+    if found.purged:
+        yield f"{number_of(found.purged, 'deleted key')} whose flagged row was purged"
     if found.removed:
         yield f"{number_of(found.removed, 'deleted key')} whose flagged row is not there any more"
     if found.apart:

@@ -36,6 +36,7 @@ from penstock.rows.keyed.digest import key_digests
 from penstock.rows.keyed.merge import sides_of
 from penstock.rows.keyed.net import Changes, net_by_lane
 from penstock.rows.keyed.sequence import sequence_numbers
+from penstock.rows.keyed.soft import are_until
 from penstock.rows.route.router import Router
 
 Offsets = npt.NDArray[np.int64]
@@ -49,7 +50,7 @@ class LastChanges:
     """The last change of each key in each partition: its key's digest, and its place in the log.
 
     Where changes have sequences, only those of the highest one of their key. `gone` says which
-    bring the row of a deleted key.
+    bring the row of a deleted key, `purged` of which of them the row may have been purged.
     """
 
     digests: pa.Array
@@ -57,6 +58,7 @@ class LastChanges:
     offset: Offsets
     upsert: npt.NDArray[np.bool_]
     gone: npt.NDArray[np.bool_]
+    purged: npt.NDArray[np.bool_]
 
     def but_for_outgrown(self, lanes: Sequence[TopicPartition], grown: FormerEnds) -> LastChanges:
         """Leave out what lies before a growth of its topic where its key has a change behind it."""
@@ -73,6 +75,7 @@ class LastChanges:
             self.offset[stays],
             self.upsert[stays],
             self.gone[stays],
+            self.purged[stays],
         )
 
 
@@ -81,15 +84,17 @@ class Fold:
     """Takes changes, keeps the last one of each key in each partition.
 
     `kind` is the type of digests, `sequence` are the columns by which changes compare before the
-    order of the log, `flag` is the one that says of a row that its key was deleted. `counted` is
-    how many records were changes, `filtered` how many were none; `unknown` are the offsets of those
+    order of the log, `soft` are those that say of a row that its key was deleted, and when; until
+    `purged_through_ms` such rows may have been purged. `counted` is how many records were changes,
+    `filtered` how many were none; `unknown` are the offsets of those
     that cannot be converted any more, by lane, `left_out` those of the newest batch that are not
     the table's.
     """
 
     kind: pa.DataType
     sequence: tuple[str, ...] = ()
-    flag: str | None = None
+    soft: tuple[str, ...] = ()
+    purged_through_ms: int | None = None
     counted: int = 0
     filtered: int = 0
     unknown: dict[int, Offsets] = field(default_factory=dict)
@@ -103,7 +108,7 @@ class Fold:
         if not len(changes.offset):
             return
         digests = key_digests([changes.rows.column(name) for name in keys])
-        names = [*self.sequence, *([] if self.flag is None else [self.flag])]
+        names = [*self.sequence, *self.soft]
         columns = [digests, *(changes.rows.column(name) for name in names)]
         rows = pa.RecordBatch.from_arrays(columns, [_DIGEST, *names])
         self.counted += int(changes.counts.sum())
@@ -116,14 +121,17 @@ class Fold:
         """Return what is left."""
         if not self._parts:
             none, no = np.zeros(0, np.int64), np.zeros(0, np.bool_)
-            return LastChanges(pa.array([], self.kind), none, none, no, no)
+            return LastChanges(pa.array([], self.kind), none, none, no, no, no)
         [left] = self._net()
         if self.sequence:
             left = left.take(np.flatnonzero(self._are_highest(left.rows)))
-        gone = mask_of(left.rows.column(self.flag)) if self.flag else np.zeros_like(left.upsert)
-        return LastChanges(
-            left.rows.column(0), left.lane.astype(np.int64), left.offset, left.upsert, gone
-        )
+        gone = purged = np.zeros_like(left.upsert)
+        if self.soft:
+            flag, time = (left.rows.column(name) for name in self.soft)
+            gone = mask_of(flag)
+            purged = gone & are_until(time, self.purged_through_ms)
+        lane = left.lane.astype(np.int64)
+        return LastChanges(left.rows.column(0), lane, left.offset, left.upsert, gone, purged)
 
     def _net(self) -> list[Changes]:
         left = net_by_lane(Changes.concat(self._parts), (_DIGEST,), self.sequence).changes
@@ -171,12 +179,15 @@ class Folder:
         columns = (key_column(self.job.schema, name) for name in self.keys)
         return {column.name: arrow_type(column.type) for column in columns}
 
-    def nothing(self) -> Fold:
-        """Begin a fold. Raises InvalidError (P490)."""
+    def nothing(self, purged_through_ms: int | None = None) -> Fold:
+        """Begin a fold; rows of keys deleted until then may have been purged.
+
+        Raises InvalidError (P490).
+        """
         kind = key_digests([pa.array([], each) for each in self.types.values()]).type
         options = self.job.options
-        flag = next((each.name for each in options.soft_columns), None)
-        return Fold(kind, options.sequence, flag)
+        soft = tuple(each.name for each in options.soft_columns)
+        return Fold(kind, options.sequence, soft, purged_through_ms)
 
     def fold(
         self,

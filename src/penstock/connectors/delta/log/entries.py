@@ -15,7 +15,13 @@ from typing import Any
 
 from penstock.connectors.delta.log import ledger
 from penstock.connectors.delta.vectors.descriptor import id_of
-from penstock.core.commits import CommitKind, Committable, first_ledger, landed_after
+from penstock.core.commits import (
+    DELETES_ROWS,
+    CommitKind,
+    Committable,
+    first_ledger,
+    landed_after,
+)
 from penstock.core.errors import BugError
 from penstock.ports import tables as ports
 
@@ -50,7 +56,7 @@ def newest_of(commit: Committable, added: Actions, renewed: Actions = ()) -> str
     """Return what vouches for a commit: `added` are its files, `renewed` those with new vectors."""
     if added:
         return str(added[-1]["path"])
-    if commit.kind is not CommitKind.ROW_DELTA:
+    if commit.kind not in DELETES_ROWS:
         return None
     if renewed:
         return f"{renewed[-1]['path']} {id_of(renewed[-1])}"

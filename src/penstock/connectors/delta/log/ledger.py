@@ -5,7 +5,8 @@
 | `generation`                        | the generation                                        |
 | `sequence`                          | the version examined + 1: our newest commit or before |
 | `<segment>/<topic id>/<partition>`  | the next offset                                       |
-| `segment`, `valid-through`          | themselves                                            |
+| `segment`                           | itself                                                |
+| `valid-through`, `purged-through`   | themselves, in milliseconds                           |
 | `cluster/<id>`, `rules/<hash>`      | the sequence at which it began to hold                |
 | `file`                              | 63 bits of a hash: our newest voucher (entries.py)    |
 | `rolled-back`                       | the sequence of a fence that reports a rollback       |
@@ -79,6 +80,8 @@ def transactions_of(
         known = {}
     if landed.valid_through_ms is not None:
         found["valid-through",] = landed.valid_through_ms
+    if landed.purged_through_ms is not None:
+        found["purged-through",] = landed.purged_through_ms
     if before is None or before.cluster_id != landed.cluster_id:
         found["cluster", landed.cluster_id] = sequence
     if before is None or before.rules_hash != landed.rules_hash:
@@ -140,6 +143,7 @@ def landed_from(chain: str, transactions: Mapping[str, int]) -> Landed | None:
         rules_hash=_newest(own, "rules"),
         offsets=_positions_in(own, str(segment)),
         valid_through_ms=own.get(("valid-through",)),
+        purged_through_ms=own.get(("purged-through",)),
         keyed=_keyed_in(own),
         grown=tuple(_grown_in(own)),
     )

@@ -32,8 +32,8 @@ from penstock.connectors.iceberg.row_deletes.changes import RowChanges, row_chan
 from penstock.connectors.iceberg.row_deletes.delete_files import DeleteFileWriter
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
 from penstock.core.commits import (
+    DELETES_ROWS,
     Chain,
-    CommitKind,
     Committable,
     Landed,
     first_ledger,
@@ -209,7 +209,7 @@ def _changes(
     files = [data_file(file, base.metadata, base.name) for file in commit.files]
     if not row_deletes:
         return RowChanges(tuple(files), tuple(_removed_entries(base, commit)))
-    assert commit.kind is CommitKind.ROW_DELTA, f"a {commit.kind} deletes no rows"
+    assert commit.kind in DELETES_ROWS, f"a {commit.kind} deletes no rows"
     live = base.rows.of(base.table)
     prefix = f"{commit.chain.name}-{commit.commit_id}-{commit.attempt}"
     places = base.table.location_provider()
@@ -301,7 +301,7 @@ def _newest_after(
         sequence=metadata.next_sequence_number(),
         number=last.number + 1,
     )
-    if commit.kind is CommitKind.ROW_DELTA:
+    if commit.kind in DELETES_ROWS:
         # Rows in files are no longer those that live, and a commit that found none to delete must
         # vouch all the same: what it knew to be deleted may come back (docs/design/0243).
         return replace(newest, files_snapshot=snapshot_id, rows=0, ranges={})

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from tests.story.table_publishing import TableStory
 
-from penstock.publishing.table_source import Changes
+from penstock.publishing.settings import Changes
 
 HISTORIES = 150
 

@@ -23,8 +23,9 @@ from penstock.connectors.memory.increments import (
 from penstock.core.errors import DecisionNeededError
 from penstock.ports.increments import Effect
 from penstock.ports.sources import EpochLimit, Stands, Stretch
+from penstock.publishing.settings import Changes
 from penstock.publishing.table_positions import Reading, table_position
-from penstock.publishing.table_source import Changes, TableSource
+from penstock.publishing.table_source import TableSource
 from penstock.publishing.table_work import TableReader, work_from_json
 
 ACTS = ("append", "append", "append", "compact", "delete", "overwrite", "roll back", "expire")

@@ -11,12 +11,13 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, assert_never
+from typing import assert_never
 
 from penstock.core.errors import DecisionNeededError
 from penstock.core.positions import partition_of
 from penstock.ports.increments import Effect, Increments, SourceFile, TableHead, TableStep
 from penstock.ports.sources import EpochLimit, Stands, Stretch
+from penstock.publishing.settings import Changes
 from penstock.publishing.source_stops import OTHER_TABLE, other_table, rows_removed
 from penstock.publishing.table_positions import (
     Cut,
@@ -31,8 +32,6 @@ from penstock.publishing.table_positions import (
 )
 from penstock.publishing.table_work import FilePart, work_to_json
 
-Changes = Literal["stop", "skip", "whole"]
-"""What is done about a snapshot that removed rows: ask, leave it out, or publish all anew."""
 FRESH_SECONDS = 1.0
 """How old the newest snapshot that is known may be: loops ask more often than catalogs like."""
 _NAMED_MAX = 5

@@ -17,7 +17,8 @@ from penstock.core.errors import DecisionNeededError
 from penstock.ports.increments import Effect, FileRows, Increments, SourceFile, TableHead
 from penstock.ports.row_deletes import POSITION
 from penstock.ports.sources import EpochLimit, Stands
-from penstock.publishing.table_source import Changes, TableSource
+from penstock.publishing.settings import Changes
+from penstock.publishing.table_source import TableSource
 from penstock.publishing.table_work import TableReader
 
 TICKS = itertools.count()

@@ -49,8 +49,9 @@ class TableHead:
 
 
 class Effect(StrEnum):
-    """What a snapshot did to the rows of the one before."""
+    """What a snapshot did to the rows of the one before; `KEPT` moved files, `NONE` nothing."""
 
+    NONE = "none"
     APPENDED = "appended"
     KEPT = "kept"
     REMOVED = "removed"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from penstock.core.errors import DecisionNeededError
-from penstock.core.positions import partition_of
+from penstock.core.positions import Position, partition_of
 from penstock.ports.increments import Effect, Increments, SourceFile, TableHead, TableStep
 from penstock.ports.sources import EpochLimit, Stands, Stretch
 from penstock.publishing.settings import Changes
@@ -35,6 +35,7 @@ from penstock.publishing.table_work import FilePart, work_to_json
 FRESH_SECONDS = 1.0
 """How old the newest snapshot that is known may be: loops ask more often than catalogs like."""
 _NAMED_MAX = 5
+_SNAPSHOTS_KEPT = 1000
 
 
 class TableSource:
@@ -51,6 +52,7 @@ class TableSource:
         self._monotonic = monotonic
         self._head: TableHead | None = None
         self._read_at = 0.0
+        self._known: dict[tuple[str, int], Sequence[SourceFile]] = {}
         self._of = partition_of({"table": table}, table)
 
     def starts(self, word: str) -> Stands:
@@ -68,8 +70,10 @@ class TableSource:
 
     def fault(self, stands: Stands) -> str:
         """Say why the table is not the one that was read."""
+        if stands and self._of not in stands:
+            return f"{', '.join(stands)} was read, and not {self._table}"
         try:
-            if self._of in stands:
+            if stands:
                 self.count(stands, self.ends())
         except DecisionNeededError as error:
             return error.message if error.code == OTHER_TABLE else ""
@@ -84,12 +88,11 @@ class TableSource:
 
         Raises DecisionNeededError: P826 another table, or another history; P827 rows are gone.
         """
-        return self._cut(start, stop, _NO_LIMIT).rows
+        return self._cut(start, stop, _NO_LIMIT)[1].rows
 
     def plan(self, stands: Stands, ends: Stands, limit: EpochLimit) -> Sequence[Stretch]:
         """Return one stretch, cut to the limit. Raises as `count` does."""
-        start = stands.get(self._of) or self.starts("earliest")[self._of]
-        taken = self._cut({self._of: start}, ends, limit)
+        start, taken = self._cut(stands, ends, limit)
         stop = taken.stop.to_position()
         if stop == start:
             return []
@@ -111,9 +114,10 @@ class TableSource:
         """Let go of connections."""
         self._increments.close()
 
-    def _cut(self, start: Stands, stop: Stands, limit: EpochLimit) -> Cut:
-        begun, end = table_position(start[self._of]), table_position(stop[self._of])
-        return cut(begun, self._legs(begun, end), limit, end)
+    def _cut(self, stands: Stands, ends: Stands, limit: EpochLimit) -> tuple[Position, Cut]:
+        start = stands.get(self._of) or self.starts("earliest")[self._of]
+        begun, end = table_position(start), table_position(ends[self._of])
+        return start, cut(begun, self._legs(begun, end), limit, end)
 
     def _fresh(self) -> TableHead:
         now = self._monotonic()
@@ -198,11 +202,11 @@ class TableSource:
                 return rest if _loads(start) else [self._whole(head, steps[-1])]
         legs, at = rest, start.moment
         for step in steps:
-            files: list[SourceFile] = []
+            files: Sequence[SourceFile] = ()
             if step.effect is Effect.APPENDED:
-                files = in_order(self._increments.added(head, step.snapshot))
+                files = self._added(head, step.snapshot)
                 at = at.plus(files)
-            else:
+            elif step.effect is not Effect.NONE:
                 found = Moment().plus(self._live(head, step.snapshot))
                 if step.effect is Effect.KEPT and found.records != at.records:
                     raise self._unbalanced(step, at.records, found.records)
@@ -213,15 +217,24 @@ class TableSource:
             raise self._unbalanced(steps[-1], at.records, head.records)
         return legs
 
+    def _added(self, head: TableHead, snapshot: int) -> Sequence[SourceFile]:
+        """Return what a snapshot added, in order; what was asked for last is kept."""
+        at = head.uuid, snapshot
+        if at not in self._known:
+            self._known[at] = in_order(self._increments.added(head, snapshot))
+            while len(self._known) > _SNAPSHOTS_KEPT:
+                del self._known[next(iter(self._known))]
+        return self._known[at]
+
     def _rest(self, head: TableHead, start: TablePosition) -> list[Leg]:
         """Return what is left of the snapshot within which a position is."""
         if start.within is None:
             return []
         if start.within.reading is Reading.ADDED:
-            files = self._increments.added(head, start.snapshot)
+            files = self._added(head, start.snapshot)
         else:
-            files = _read_of(start, self._live(head, start.snapshot))
-        return [Leg(_behind(start), start.within, in_order(files))]
+            files = in_order(_read_of(start, self._live(head, start.snapshot)))
+        return [Leg(_behind(start), start.within, files)]
 
     def _whole(self, head: TableHead, last: TableStep) -> Leg:
         files = in_order(self._live(head, last.snapshot))

@@ -134,5 +134,5 @@ def _move(publication: Publication, stretch: Stretch, stands: Stands) -> Publica
     words = ""
     if publication.reads_table:
         start, stop = table_position(stretch.start), table_position(stretch.stop)
-        words = f"from {start.words()} to {stop.words()}"
+        words = f"from: {start.words()}; to: {stop.words()}"
     return PublicationMove(stretch.of, stands.get(stretch.of), stretch.stop, words)

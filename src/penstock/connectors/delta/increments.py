@@ -40,6 +40,7 @@ class DeltaIncrements:
         self._following = LogTail(name, root, ParquetOptions())
         self._live = LiveMap(name, root)
         self._deleted = DeletedRows(root, name)
+        self._steps: dict[tuple[str, int], TableStep] = {}
 
     def head(self) -> TableHead:
         """Read the newest version. Raises UnavailableError, InvalidError (P435, P436, P438)."""
@@ -53,14 +54,18 @@ class DeltaIncrements:
         del sequence
         if snapshot > head.snapshot:
             return StepsSince(left=f"it ends at version {head.snapshot}, and {snapshot} was read")
-        steps = []
+        known = {}
         with reading(self._name):
             for version in range(snapshot + 1, head.snapshot + 1):
-                actions = self._actions(version)
-                if actions is None:
-                    return StepsSince(left=f"version {version} is no longer in its log")
-                steps.append(_step(version, actions))
-        return StepsSince(steps)
+                at = head.uuid, version
+                if (step := self._steps.get(at)) is None:
+                    actions = self._actions(version)
+                    if actions is None:
+                        return StepsSince(left=f"version {version} is no longer in its log")
+                    step = _step(version, actions)
+                known[at] = step
+        self._steps = known
+        return StepsSince([*known.values()])
 
     def added(self, head: TableHead, snapshot: int) -> Sequence[SourceFile]:
         """List the files that a version added. Raises UnavailableError, InvalidError (P438)."""
@@ -137,5 +142,6 @@ def _step(version: int, actions: Sequence[Mapping[str, Any]]) -> TableStep:
     elif any(_changes(each.get("add")) for each in actions):
         effect = Effect.APPENDED
     else:
-        effect = Effect.KEPT
+        moves = any(not {"add", "remove"}.isdisjoint(each) for each in actions)
+        effect = Effect.KEPT if moves else Effect.NONE
     return TableStep(version, version, effect, operation)

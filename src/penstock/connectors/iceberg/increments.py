@@ -55,6 +55,7 @@ class IcebergIncrements:
         self._entries = KeptEntries()
         self._deletes = DeleteFileReader(name)
         self._live: OrderedDict[tuple[str, int], LiveRows] = OrderedDict()
+        self._steps: dict[int, TableStep] = {}
 
     def head(self) -> TableHead:
         """Load the table. Raises UnavailableError, InvalidError (P436)."""
@@ -74,6 +75,7 @@ class IcebergIncrements:
         """List the snapshots behind one. Raises UnavailableError, InvalidError (P438)."""
         table: Table = head.handle
         steps: list[TableStep] = []
+        former, self._steps = self._steps, {}
         gone = f"it was rolled back: snapshot {snapshot} is not in its history"
         ancestry = ancestry_of(table.metadata, self._branch)
         for each in ancestry.snapshots:
@@ -82,7 +84,9 @@ class IcebergIncrements:
             if (each.sequence_number or 0) <= sequence:
                 return StepsSince(left=gone)
             with reading(self._name):
-                steps.append(_step(each, table))
+                step = former.get(each.snapshot_id) or _step(each, table)
+            self._steps[each.snapshot_id] = step
+            steps.append(step)
         if snapshot != NO_SNAPSHOT and table.metadata.snapshot_by_id(snapshot) is not None:
             return StepsSince(left=gone)
         from_first = snapshot == NO_SNAPSHOT and ancestry.complete
@@ -180,7 +184,9 @@ def _step(snapshot: Snapshot, table: Table) -> TableStep:
     own = _own(snapshot, table)
     data = [each for each in own if each.content == ManifestContent.DATA]
     deletes = [each for each in own if each.content == ManifestContent.DELETES]
-    if operation is Operation.REPLACE:
+    if not any(each.added_files_count or each.deleted_files_count for each in own):
+        effect = Effect.NONE
+    elif operation is Operation.REPLACE:
         effect = Effect.KEPT
     elif any(each.deleted_files_count for each in data) or any(
         each.added_files_count for each in deletes

@@ -228,7 +228,7 @@ def _effect(act: str, before: Sequence[HeldFile], after: Sequence[HeldFile]) -> 
         return Effect.KEPT
     if set(before) - set(after):
         return Effect.REMOVED
-    return Effect.APPENDED if len(after) > len(before) else Effect.KEPT
+    return Effect.APPENDED if len(after) > len(before) else Effect.NONE
 
 
 def _left(snapshot: int) -> StepsSince:

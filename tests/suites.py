@@ -32,10 +32,10 @@ TOOLS = Path(PYTHON).parent
 
 CORES = 2
 TWO_AT_ONCE = ("-n", "2")
-IN_STRETCHES = ("-n", "3", "--dist", "worksteal")
+IN_STRETCHES = ("-n", "4", "--dist", "worksteal")
 """Tests of one file share a Spark session, a server: they stay together, and nobody ends idle.
 
-Three at once on two cores: integration waits for brokers and clocks half of its time.
+Four at once on two cores: integration waits for brokers and clocks half of its time.
 """
 REPEATED_MAX = 20
 """How many failed tests of a suite are named again."""
@@ -104,8 +104,8 @@ SUITES = (
     ),
     Suite(
         "histories",
-        "ten thousand random histories, each exact in the end",
-        140,
+        "five thousand random histories, each exact in the end",
+        90,
         tests=(*HISTORIES, *TWO_AT_ONCE),
     ),
     Suite(

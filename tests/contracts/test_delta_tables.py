@@ -15,11 +15,11 @@ from penstock.ports.writers import WriterFactory
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.table import TableContract
 from penstock.testing.contracts.table_fixture import Quiet, foreign_row
-from penstock.testing.contracts.table_row_deltas import RowDeltaTests
+from penstock.testing.contracts.table_rewrites import RewriteTests
 from penstock.testing.prepared import ORDERS
 
 
-class TestDeltaTables(TableContract, RowDeltaTests):
+class TestDeltaTables(TableContract, RewriteTests):
     trims = False
     options: Mapping[str, str] = {}
     layouts = (

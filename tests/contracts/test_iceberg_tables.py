@@ -7,6 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.transforms import TruncateTransform
+from pyiceberg.types import LongType
 from tests.story.iceberg_other_writers import compact, delete_positions, places_of
 
 from penstock.connectors.iceberg import connector
@@ -24,7 +26,7 @@ from penstock.testing.contracts.table_fixture import (
     TableBench,
     foreign_row,
 )
-from penstock.testing.contracts.table_row_deltas import RowDeltaTests
+from penstock.testing.contracts.table_rewrites import RewriteTests
 from penstock.testing.prepared import ORDERS, TOPIC, origin, positions
 
 
@@ -86,7 +88,7 @@ class TestIcebergTables(IcebergFixture, TableContract):
     )
 
 
-class TestIcebergRowDeletes(IcebergFixture, RowDeltaTests):
+class TestIcebergRowDeletes(IcebergFixture, RewriteTests):
     """Another writer deletes by position delete files about one data file each."""
 
     keyed = TableDefinition(ORDERS, keys=("id",), properties=AT_ONCE)
@@ -100,6 +102,28 @@ class TestIcebergRowDeletes(IcebergFixture, RowDeltaTests):
 
     def foreign_compaction(self, table: Table) -> None:
         compact(self.foreign(table), self.branch)
+
+    def test_files_of_a_former_layout_are_rewritten_as_the_table_is_now(self, orders):
+        rows = {row["id"]: row for row in self.rows(orders)}
+        foreign = self.foreign(orders)
+        with foreign.update_schema() as change:
+            change.rename_column("name", "title")
+        with foreign.update_schema() as change:
+            change.add_column("name", LongType())
+        with foreign.update_spec() as change:
+            change.add_field("id", TruncateTransform(2), "pair")
+        self.rewrite(orders, deletes=[3])
+        expected = {
+            number: {**row, "title": row["name"], "name": None}
+            for number, row in rows.items()
+            if number != 3
+        }
+
+        assert expected == {row["id"]: row for row in self.rows(orders)}
+        head = self.foreign(orders).snapshot_by_name(self.branch)
+        found = self.foreign(orders).inspect.files(head.snapshot_id).to_pylist()
+        pairs = {each["partition"]["pair"]: each["record_count"] for each in found}
+        assert {0: 2, 2: 1, 4: 1, None: 5} == pairs
 
 
 class TestIcebergRowDeletesOfPartitions(TestIcebergRowDeletes):

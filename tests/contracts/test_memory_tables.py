@@ -4,14 +4,17 @@ from pathlib import Path
 from tests.story.foreign_acts import PlayedWarehouse
 
 from penstock.connectors.memory.tables import MemoryTables
+from penstock.core.schema import Struct
 from penstock.ports.tables import Table, TableFormat
 from penstock.ports.writers import WriterFactory
 from penstock.testing.contracts.table import TableContract
 from penstock.testing.contracts.table_fixture import foreign_row
-from penstock.testing.contracts.table_row_deltas import RowDeltaTests
+from penstock.testing.contracts.table_rewrites import MANY, RewriteTests
 
 
-class TestMemoryTables(TableContract, RowDeltaTests):
+class TestMemoryTables(TableContract, RewriteTests):
+    kinds = Struct(tuple(each for each in MANY.fields if each.name != "named"))
+
     def setup_method(self):
         self.warehouse = PlayedWarehouse()
 

@@ -92,7 +92,8 @@ def fields(
     def make(cell: Cell) -> Field:
         name = f"field{next(numbers)}-{cell.connector}"
         place = tmp_path_factory.mktemp(name) / "field"
-        return Field(place, broker.bootstrap, name, cell.connector, cell.tables, keyed=cell.keyed)
+        kind = {"keyed": cell.keyed, "rewrites": cell.rewrites}
+        return Field(place, broker.bootstrap, name, cell.connector, cell.tables, **kind)
 
     with ExitStack() as stack:
         lines = Lines(request.getfixturevalue, broker.bootstrap, stack)

@@ -59,6 +59,7 @@ class Field:
     connector: str
     count: int
     keyed: bool = False
+    rewrites: bool = False
     catalog: dict[str, Any] = field(default_factory=dict)
     store: str = ""
     room: str = ""
@@ -106,6 +107,8 @@ class Field:
         if self.keyed:
             changes = {"tombstones": "delete", "records": {"key_format": "json"}}
             rule |= {"mode": "upsert", "keys": ["id"], **changes}
+        if self.rewrites:
+            rule["row_deletes"] = "rewrite"
         return {
             "name": "field",
             "kafka": {"brokers": self.bootstrap, "topics": [self.name]},

@@ -55,6 +55,7 @@ class Scene(StrEnum):
     ANCHOR = "nothing of what waits is landed"
     BEAT = "the run goes on for longer than a heartbeat"
     CHANGES = "records put and delete rows of keyed tables"
+    REWRITES = "the same, and files that lose rows are written again"
 
 
 SCENES: Mapping[CrashPoint, Scene] = {
@@ -73,6 +74,7 @@ SCENES: Mapping[CrashPoint, Scene] = {
     CrashPoint.EVOLVE_AFTER: Scene.WIDEN,
     CrashPoint.RESOLVE_BEFORE: Scene.CHANGES,
     CrashPoint.RESOLVE_AFTER: Scene.CHANGES,
+    CrashPoint.FILES_REWRITTEN: Scene.REWRITES,
     CrashPoint.ROW_DELETES_WRITTEN: Scene.CHANGES,
     CrashPoint.MANIFEST_WRITTEN: Scene.LAND,
     CrashPoint.COMMIT_BEFORE: Scene.LAND,
@@ -99,7 +101,7 @@ OF_ROW_DELTAS = frozenset(
         *(CrashPoint.FILE_CLOSED, CrashPoint.RESULT_RETURNED),
         *(CrashPoint.PREPARE_BEFORE, CrashPoint.PREPARE_AFTER),
         *(CrashPoint.RESOLVE_BEFORE, CrashPoint.RESOLVE_AFTER),
-        *(CrashPoint.ROW_DELETES_WRITTEN, CrashPoint.MANIFEST_WRITTEN),
+        *(CrashPoint.FILES_REWRITTEN, CrashPoint.ROW_DELETES_WRITTEN, CrashPoint.MANIFEST_WRITTEN),
         *(CrashPoint.COMMIT_BEFORE, CrashPoint.COMMIT_AFTER, CrashPoint.READ_BACK),
         *(CrashPoint.SETTLE_BEFORE, CrashPoint.SETTLE_AFTER),
     }
@@ -138,7 +140,12 @@ class Cell:
 
     @property
     def scene(self) -> Scene:
-        return Scene.CHANGES if self.keyed else SCENES[self.point]
+        return Scene.CHANGES if self.keyed and not self.rewrites else SCENES[self.point]
+
+    @property
+    def rewrites(self) -> bool:
+        """Return whether its tables have files written again where rows go."""
+        return SCENES[self.point] is Scene.REWRITES
 
     @property
     def plan(self) -> str:
@@ -157,7 +164,7 @@ CELLS = tuple(
     for keyed in (False, True)
     for point in SCENES
     for blow in Blow
-    if (point in OF_ROW_DELTAS if keyed else SCENES[point] is not Scene.CHANGES)
+    if (point in OF_ROW_DELTAS if keyed else SCENES[point] not in {Scene.CHANGES, Scene.REWRITES})
     and (connector == "iceberg" or point not in NOT_OF_DELTA)
     and (blow is not Blow.LOSE or point in ACTS)
     and (blow is not Blow.LOSE or connector == "delta" or point not in NOT_OF_REST)
@@ -185,6 +192,9 @@ class Histogram:
         ]
 
 
+_Kind = tuple[str, int, bool, bool, str]
+
+
 @dataclass(slots=True)
 class Fields:
     """The fields of a session: one for each kind, number of tables and line, one for each creation.
@@ -197,7 +207,7 @@ class Fields:
     line: Callable[[Cell], tuple[Field, Line]]
     histogram: Histogram
     kept: Kept | None = None
-    _open: dict[tuple[str, int, bool, str], tuple[Field, Line | None]] = field(default_factory=dict)
+    _open: dict[_Kind, tuple[Field, Line | None]] = field(default_factory=dict)
     _all: list[Field] = field(default_factory=list)
 
     def compared(self) -> Compared:
@@ -223,7 +233,7 @@ class Fields:
         if cell.scene is Scene.CREATION:
             return self._made(cell)
         asked = ACTS[cell.point] if cell.blow is Blow.LOSE else "nobody"
-        key = (cell.connector, cell.tables, cell.keyed, asked)
+        key = (cell.connector, cell.tables, cell.keyed, cell.rewrites, asked)
         if key not in self._open:
             self._open[key] = self._made(cell)
             self._open[key][0].send(bad=False)
@@ -265,7 +275,7 @@ def _set(ground: Field, scene: Scene) -> None:
             ground.send(wider=True)
         case Scene.CREATION:
             ground.send(bad=False)
-        case Scene.LAND | Scene.BEAT | Scene.CHANGES:
+        case Scene.LAND | Scene.BEAT | Scene.CHANGES | Scene.REWRITES:
             ground.send()
         case Scene.FENCE:
             ground.send()

@@ -33,6 +33,8 @@ FEW = (
     Cell(CrashPoint.SETTLE_BEFORE, Blow.LOSE, "delta", 3),
     Cell(CrashPoint.RESOLVE_AFTER, Blow.STOP, "iceberg", 1, keyed=True),
     Cell(CrashPoint.ROW_DELETES_WRITTEN, Blow.KILL, "delta", 1, keyed=True),
+    Cell(CrashPoint.FILES_REWRITTEN, Blow.KILL, "iceberg", 1, keyed=True),
+    Cell(CrashPoint.FILES_REWRITTEN, Blow.KILL, "delta", 1, keyed=True),
 )
 
 

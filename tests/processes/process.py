@@ -126,7 +126,10 @@ def _cold(words: Sequence[str], environment: Mapping[str, str]) -> Process:
 
 
 class Driver:
-    """One `penstock run SPEC --json` in a process group of its own. Use it in a `with` block."""
+    """One `penstock run SPEC --json` in a process group of its own. Use it in a `with` block.
+
+    `verb` are the words before the spec.
+    """
 
     def __init__(
         self,
@@ -134,12 +137,13 @@ class Driver:
         *words: str,
         environment: Mapping[str, str] | None = None,
         start: Start | None = None,
+        verb: Sequence[str] = ("run",),
     ) -> None:
         self.began = time.monotonic()
         self.reported: list[Reported] = []
         self.lines: list[str] = []
         whole = {**os.environ, **(environment or {})}
-        self._process = (start or _cold)(("run", str(spec), "--json", *words), whole)
+        self._process = (start or _cold)((*verb, str(spec), "--json", *words), whole)
         self._own = psutil.Process(self._process.pid)
         self._seen: set[psutil.Process] = set()
         self._out: list[str] = []

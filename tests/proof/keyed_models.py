@@ -19,6 +19,7 @@ KEYED = Specification(
         "Off": set(),
         "MaxEpochs": 2,
         "MaxWaiting": 2,
+        "Copies": False,
     },
 )
 OTHERS = ("compact", "delete", "put")
@@ -93,6 +94,31 @@ SMALL = (
         "keyed-verdicts",
         "a record that needs the row it replaces",
         **faults("delete", "lose", Shape="fill"),
+    ),
+    _model(
+        "keyed-copies",
+        "touched files are rewritten; others compact, delete and upsert; the store is lost, or "
+        "comes back from a backup",
+        **faults(*OTHERS, "lose", "restore", times=2, Shape="dels", Copies=True),
+    ),
+    _model(
+        "keyed-copies-late",
+        "touched files are rewritten, the commit's own for late rows",
+        **faults(*OTHERS, times=2, Shape="late", Copies=True),
+    ),
+    _model(
+        "keyed-copies-rolled-back",
+        "touched files are rewritten; rollbacks, history expired",
+        **faults(
+            "rollback",
+            "expire",
+            "compact",
+            "delete",
+            times=3,
+            MaxEpochs=3,
+            Shape="dels",
+            Copies=True,
+        ),
     ),
 )
 LARGE = (
@@ -199,6 +225,31 @@ MUTANTS = (
         "a commit that deletes rows that others had deleted counts as one without changes",
         **faults("rollback", "expire", "delete", MaxEpochs=3, Shape="dels"),
     ),
+    _mutant(
+        "copied on the head",
+        "K1 K3",
+        "files are rewritten from another head than the one that is committed on",
+        **faults("compact", "delete", times=1, Copies=True),
+    ),
+    _mutant(
+        "copied again",
+        "K1 K3",
+        "a file that was rewritten is used again though rows of the original were deleted since",
+        **faults("delete", times=2, Copies=True),
+    ),
+    _mutant(
+        "copies of live rows",
+        "K1 K2",
+        "a rewritten file has the rows that were deleted before",
+        **faults("delete", Copies=True),
+    ),
+    _mutant(
+        "copied files go",
+        "K1 K2",
+        "a file stays beside the one that it was rewritten to",
+        Copies=True,
+    ),
+    _mutant("copied rows are not new", "K5", "rewritten rows count as landed", Copies=True),
     _mutant("ledger version", "K1 K2", "a release that knows no keys appends", Elder={2}),
     _mutant("half counts", "K5", "both halves of a change of key count", Shape="moves"),
     _mutant(

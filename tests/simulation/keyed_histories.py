@@ -20,6 +20,7 @@ from tests.story.backend import MemoryGround
 from tests.story.keyed import KEYED, SEQUENCED, SOFT, KeyedWorld, small_slices
 from tests.story.world import World
 
+from penstock.ports.row_deletes import RowDeleteMode
 from penstock.rows.options import KeyedOptions
 
 KEYS = 3
@@ -31,10 +32,13 @@ class KeyedPlay(Play):
 
     acts: ClassVar[Sequence[str]] = [*ACTS, *["compaction"] * 3]
     keyed: ClassVar[KeyedOptions] = KEYED
+    mode: ClassVar[RowDeleteMode] = RowDeleteMode.AUTO
 
     def made(self, routes: Mapping[str, Sequence[str]]) -> World:
         """Make the world."""
-        return KeyedWorld(MemoryGround(), keyed=self.keyed, routes=routes, partitions=2)
+        return KeyedWorld(
+            MemoryGround(), keyed=self.keyed, mode=self.mode, routes=routes, partitions=2
+        )
 
     def begin(self, **given: object):
         """Begin a life; its epochs may be longer than those of appends, for keys to meet."""
@@ -91,6 +95,13 @@ class SequencedPlay(KeyedPlay):
     """A history of changes that come in any order."""
 
     keyed: ClassVar[KeyedOptions] = SEQUENCED
+
+
+class RewritingPlay(KeyedPlay):
+    """A history of keyed tables whose files are written again where rows go; rows come late."""
+
+    keyed: ClassVar[KeyedOptions] = SEQUENCED
+    mode: ClassVar[RowDeleteMode] = RowDeleteMode.REWRITE
 
 
 def broken(

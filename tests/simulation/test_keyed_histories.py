@@ -1,12 +1,16 @@
 """Random histories of keyed tables, each exact in the end; and planted faults that they find."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from tests.simulation.keyed_histories import SequencedPlay, SoftPlay, broken
+from tests.simulation.keyed_histories import RewritingPlay, SequencedPlay, SoftPlay, broken
 
-from penstock.commit import row_deltas
+from penstock.commit import rewriting, row_deltas
 from penstock.core.accounting import Tally
+from penstock.files.positions import NONE
 from penstock.landing.task import changes
+from penstock.ports.row_deletes import LiveFile, RowDeletes
 from penstock.rows.keyed import merge, net
 
 BLOCK = 25
@@ -29,6 +33,24 @@ def test_the_rows_of_keyed_tables_are_the_fold_by_sequence_whatever_order_change
     texts = broken(range(20), play=SequencedPlay)
 
     assert not texts, "\n\n".join(texts)
+
+
+def test_the_rows_of_keyed_tables_are_the_fold_where_files_are_written_again():
+    texts = broken(range(20), play=RewritingPlay)
+
+    assert not texts, "\n\n".join(texts)
+
+
+def test_histories_go_wrong_where_rows_of_the_commit_s_own_files_are_written_again(monkeypatch):
+    def whole(state, table, deletes, file):
+        given = deletes if isinstance(file, LiveFile) else replace(deletes, positions=NONE)
+        return staying(state, table, given, file)
+
+    staying = rewriting._staying
+    monkeypatch.setattr(rewriting, "_staying", whole)
+    monkeypatch.setattr(RowDeletes, "leave", lambda *_: True)
+
+    assert len(broken(range(10), play=RewritingPlay)) > 3
 
 
 def test_histories_go_wrong_where_a_late_row_replaces_the_row_it_is_late_for(monkeypatch):

@@ -10,6 +10,7 @@ import pytest
 from tests.story.observer import Crash
 from tests.story.publishing import FROM, INTO, OFFSETS, PARTITIONS, PublishingWorld
 
+from penstock.app.repair.publication_seek import moves_of
 from penstock.connectors.memory.cluster import Message, Partition, Transaction
 from penstock.connectors.memory.transactions import MemoryTerms
 from penstock.core import resuming
@@ -22,6 +23,7 @@ from penstock.ports.producers import Term
 from penstock.ports.sources import MESSAGES, Stretch
 from penstock.publishing import start
 from penstock.publishing.publisher import Publishers
+from penstock.publishing.record import read_record
 from penstock.publishing.topic_source import TopicReader
 
 ID = "penstock-orders-0"
@@ -131,6 +133,56 @@ def test_a_lost_position_stops_the_publication(world):
     world.write_offsets((key, None))
 
     assert "P807" == code_of(world)
+
+
+def put_to(world: PublishingWorld, *words: str) -> dict[str, object]:
+    """Return what a start is given by a seek."""
+    source = world.ports(world.publisher().publication).source
+    return {"accept": frozenset(Accepted), "accept_gap": True, "places": source.places([*words])}
+
+
+def test_a_publication_goes_on_from_the_positions_that_a_seek_names(world):
+    published_once(world)
+    world.send(0, "c")
+    assert "" == code_of(world, **put_to(world, f"{FROM}:0:1"))
+    assert [b"a", b"b", b"b", b"c"] == world.published(0)
+
+    world.send(0, "d", "e")
+    assert "" == code_of(world, **put_to(world, "latest"))
+    assert "" == code_of(world)
+    assert [b"a", b"b", b"b", b"c"] == world.published(0)
+
+
+def test_positions_that_were_lost_are_named_by_a_seek(world):
+    published_once(world)
+    key = next(each for each in world.offsets() if b"topic_id" in each)
+    world.write_offsets((key, None))
+    assert "P807" == code_of(world)
+
+    publication = world.publisher().publication
+    ports = world.ports(publication)
+    record = read_record(publication.name, ports.producers.ledger.look())
+    for words, code in (([], "P172"), ([f"{FROM}:0:1"], "P818")):
+        with pytest.raises(InvalidError) as refused:
+            moves_of(publication, ports.source, record, words)
+        assert code == refused.value.code
+    assert PARTITIONS == len(moves_of(publication, ports.source, record, ["latest"]))
+
+    assert "" == code_of(world, **put_to(world, "latest"))
+    world.send(0, "c")
+    assert "" == code_of(world)
+    assert [b"a", b"b", b"c"] == world.published(0)
+
+
+@pytest.mark.parametrize(
+    ("word", "code"),
+    [("soon", "P172"), (f"{FROM}:0", "P172"), (f"{FROM}:9:0", "P817"), (f"{FROM}:0:99", "P817")],
+)
+def test_a_place_that_is_not_there_is_refused(world, word, code):
+    published_once(world)
+    with pytest.raises(InvalidError) as refused:
+        put_to(world, word)
+    assert code == refused.value.code
 
 
 @pytest.mark.parametrize("accept", [set(), {Accepted.TARGET}])

@@ -1,6 +1,6 @@
 """Random walks over row deltas: what lands is the fold of the log, and of what others did meanwhile.
 
-The real code nets, keeps, resolves and lands; catalogs lose requests and answers, delay them and apply
+The real code nets, keeps, resolves, rewrites files or not, and lands; catalogs lose requests and answers, delay them and apply
 them twice; others compact, delete and upsert between the look at a table and the request; processes
 die; the pending store is lost, or comes back from a backup. After each step the rows of the table are
 compared with the truth: the log up to what the ledger says has landed, changed by others' acts.
@@ -22,8 +22,10 @@ from tests.story.foreign_acts import PlayedWarehouse
 from tests.story.observer import Crash, CrashPlan, RecordingObserver
 
 from penstock.commit import land as landing
+from penstock.commit import rewriting
 from penstock.commit.attempt import CommitContext
 from penstock.commit.land import land
+from penstock.commit.rewriting import FileRewriter, Rewriting
 from penstock.commit.row_deltas import RowDeltaResolver
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.core import decide as deciding
@@ -31,6 +33,7 @@ from penstock.core.commits import Chain, CommitKind, DataFile
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import PenstockError, UnavailableError
 from penstock.core.serialization import committable_from_json, committable_to_json
+from penstock.ports.row_deletes import RowDeletes
 from penstock.ports.tables import TableDefinition
 from penstock.rows.keyed.merge import merge_touched
 from penstock.rows.keyed.net import Changes, net_by_lane
@@ -53,7 +56,7 @@ FAULTS = (
     Fault.CRASH_AFTER,
     Fault.CRASH_DELAYED,
 )
-POINTS = (CrashPoint.RESOLVE_BEFORE, CrashPoint.RESOLVE_AFTER)
+POINTS = (CrashPoint.RESOLVE_BEFORE, CrashPoint.RESOLVE_AFTER, CrashPoint.FILES_REWRITTEN)
 STEPS_MAX = 300
 Truth = dict[int, str]
 
@@ -165,6 +168,9 @@ class Walk:
         while self.random.random() < 0.4:
             self.plan.before_commit(NAME, self.foreign)
         context = self.context
+        if self.random.random() < 0.5:
+            again = Rewriting(MemoryTables(self.warehouse).open_writer, 1 << 40)
+            context = replace(context, rewriting={CHAIN.table: again})
         if self.random.random() < 0.2:
             plan = CrashPlan(self.random.choice(POINTS), self.random.randint(1, 2))
             context = replace(context, observer=RecordingObserver(plan))
@@ -318,6 +324,34 @@ def test_walks_go_wrong_where_a_look_up_ignores_rows_that_were_deleted_since(mon
         return resolve(self, state, table, landed)
 
     monkeypatch.setattr(RowDeltaResolver, "resolve", resolved)
+
+    assert _broken() > 3
+
+
+def test_walks_go_wrong_where_a_rewritten_file_is_used_whatever_was_deleted_since(
+    monkeypatch,
+) -> None:
+    left = FileRewriter._left
+    kept: dict[tuple[str, str], Any] = {}
+
+    def once(self: Any, state: Any, table: Any, deletes: Any, file: Any) -> Any:
+        at = self.commit.attempt, deletes.path
+        return kept.setdefault(at, left(self, state, table, deletes, file))
+
+    monkeypatch.setattr(FileRewriter, "_left", once)
+    monkeypatch.setattr(RowDeletes, "leave", lambda *_: True)
+
+    assert _broken() > 3
+
+
+def test_walks_go_wrong_where_rows_that_were_deleted_are_written_again(monkeypatch) -> None:
+    def all_of_it(state: Any, table: Any, deletes: Any, file: Any) -> Any:
+        whole = DataFile(file.path, 0, file.size_bytes, {})
+        return staying(state, table, deletes, whole)
+
+    staying = rewriting._staying
+    monkeypatch.setattr(rewriting, "_staying", all_of_it)
+    monkeypatch.setattr(RowDeletes, "leave", lambda *_: True)
 
     assert _broken() > 3
 

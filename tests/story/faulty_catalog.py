@@ -41,7 +41,7 @@ from penstock.core.errors import (
 )
 from penstock.core.schema import Schema
 from penstock.core.statistics import Mismatch
-from penstock.ports.row_deletes import LiveFile, RowDeletes, Sought
+from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, Sought
 from penstock.ports.tables import (
     FileSource,
     History,
@@ -221,9 +221,11 @@ class FaultyTable:
 
         return apply() if fault is None else self._play(fault, apply)
 
-    def require_row_deletes(self, state: TableState) -> None:
+    def require_row_deletes(
+        self, state: TableState, mode: RowDeleteMode = RowDeleteMode.AUTO
+    ) -> None:
         """Pass on."""
-        self._table.require_row_deletes(state)
+        self._table.require_row_deletes(state, mode)
 
     def live_files(self, state: TableState) -> Sequence[LiveFile]:
         """Pass on, unless the table is away."""
@@ -240,6 +242,13 @@ class FaultyTable:
         """Pass on, unless the table is away."""
         _check_there(self.name, self._plan)
         return self._table.read_live(state, file, columns, sought)
+
+    def read_written(
+        self, state: TableState, file: DataFile, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """Pass on, unless the table is away."""
+        _check_there(self.name, self._plan)
+        return self._table.read_written(state, file, columns)
 
     def evolve(self, state: TableState, schema: Schema) -> None:
         """Evolve as the plan says, like a commit."""

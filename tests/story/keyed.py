@@ -18,7 +18,8 @@ from tests.story.world import RULES, Coordinate, World, is_object
 
 from penstock.core.planning import Budget
 from penstock.landing.epoch import trigger
-from penstock.landing.settings import TableTarget
+from penstock.landing.settings import RewrittenTable, Settings, TableTarget
+from penstock.ports.row_deletes import RowDeleteMode
 from penstock.rows.options import KeyedOptions, RowOptions
 
 KEYED = KeyedOptions(
@@ -34,12 +35,19 @@ RECORD_BYTES = 500
 
 class KeyedWorld(World):
     """A world whose tables are keyed by `n`, but for those `appended`; `breaks` compares their rows
-    with the fold.
+    with the fold. In `mode` rows leave them.
     """
 
-    def __init__(self, *given: Any, keyed: KeyedOptions = KEYED, **named: Any) -> None:
+    def __init__(
+        self,
+        *given: Any,
+        keyed: KeyedOptions = KEYED,
+        mode: RowDeleteMode = RowDeleteMode.AUTO,
+        **named: Any,
+    ) -> None:
         self.appended: set[str] = set()
         self.keyed = keyed
+        self.mode = mode
         super().__init__(*given, slice_bytes=SLICE_RECORDS * RECORD_BYTES, **named)
         self.rulebook[RULES] = {"keyed": keyed}
 
@@ -50,7 +58,16 @@ class KeyedWorld(World):
 
     def _target(self, topic: str, table: str, options: RowOptions) -> TableTarget:
         keyed = None if table in self.appended else options.keyed
-        return super()._target(topic, table, replace(options, keyed=keyed))
+        target = super()._target(topic, table, replace(options, keyed=keyed))
+        return replace(target, row_deletes=self.mode)
+
+    def settings(self, rules: str, **changes: Any) -> Settings:
+        """Return a life's settings; it may rewrite any number of bytes."""
+        again: dict[str, RewrittenTable] = {}
+        if self.mode is RowDeleteMode.REWRITE:
+            names = {name for tables in self.routes.values() for name in tables}
+            again = dict.fromkeys(names, RewrittenTable(self.ground.connector, 1 << 40))
+        return super().settings(rules, **{"rewritten": again, **changes})
 
     def folded(self, name: str) -> dict[int, Coordinate]:
         """Return which record should be the row of each key: the last one, if it leaves a row."""

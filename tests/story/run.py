@@ -177,6 +177,7 @@ class Life:
             log=log,
             cluster_id=log.cluster_id(),
             catalogs={CATALOG: catalog},
+            writers=lambda _: self.world.ground.open_writer(),
             store=store,
             engine=LifeEngine(self),
             observer=self.observer,

@@ -9,7 +9,8 @@ EXTENDS Integers, Sequences, FiniteSets
 CONSTANTS
   Shape,       \* what is in the log: see Log
   Lives, Elder,  \* coordinators 1 .. n; those of a release that knows no keyed ledger
-  Faults, MaxFaults, Off, MaxEpochs, MaxWaiting  \* epochs of a life; commits that wait
+  Faults, MaxFaults, Off, MaxEpochs, MaxWaiting, \* epochs of a life; commits that wait
+  Copies       \* are touched files replaced by copies without the rows that go?
 VARIABLES
   log,    \* partition -> how many records it has by now; -1: it is not there yet
   tab,    \* [uuid, head, n, files, snaps]: a file is [n, rows, dead, by, eq]: see Live
@@ -127,12 +128,16 @@ Found(T, f, ks) == ({r[1] : r \in Look(T, f)} \intersect ks) \ f.dead
 Resolve(c, r, T) ==   \* [n, was, dead]: for each file that is touched what it has dead after it
   LET late == {d \in r.net : Loses(d, T, r)}
       ks == Touched(IF On("late in its own file") THEN r.net \ late ELSE r.net) \intersect Keyed(c)
-      again(f) == {g \in life[c].known : g.n = f.n /\ g.id = r.id
-                                         /\ (g.was = f.dead \/ ~On("delete state"))}
+      again(f) == {g \in life[c].known : g.n = f.n /\ g.id = r.id /\
+                     (g.was = f.dead \/ ~IF Copies THEN On("copied again") ELSE On("delete state"))}
       one(f) == IF again(f) # {} THEN CHOOSE g \in again(f) : TRUE
                 ELSE [n |-> f.n, id |-> r.id, was |-> f.dead,
                       dead |-> f.dead \union Found(T, f, ks)]
   IN  {g \in {one(f) : f \in T.files} : g.dead # g.was}
+Copied(T, marks) ==   \* what stays of the files that are touched, all in one; as it was looked up
+  IF ~Copies THEN {} ELSE UNION {UNION {{x \in f.rows : x[1] \notin g.dead \/
+       (x[1] \in g.was /\ ~On("copies of live rows"))} : g \in {g \in marks : g.n = f.n}}
+     : f \in T.files}
 Met(r, Is(_, _)) == \E c \in r.net : \E row \in Live(tab) : row[1] = c.k /\ Is(row[2], c.at)
 Unordered(r) == Met(r, LAMBDA x, at : ~Known(x, at, r.grown))
 Losers(r, T) == IF On("late in its own file") THEN {d.k : d \in {d \in r.net : Loses(d, T, r)}}
@@ -230,6 +235,7 @@ Turn(c) == /\ Runs(c) /\ Line(c) # <<>> /\ UNCHANGED <<log, saved, ghost>>
                  ELSE {e \in r.net : What(e.at)[1] = "fill" /\ \A row \in Live(tab) : row[1] # e.k}
          sent == [row |-> [r EXCEPT !.net = @ \ head, !.kept = FALSE, !.marks = {}],
                   base |-> tab.head, n |-> tab.n, uuid |-> tab.uuid, marks |-> marks,
+                  copied |-> Copied(tab, marks),
                   late |-> Losers(r, tab), gen |-> life[c].gen, own |-> c]
          seen == {[uuid |-> tab.uuid, n |-> f.n, rows |-> f.rows] :
                     f \in {f \in tab.files : \A d2 \in cache : d2.n # f.n \/ d2.uuid # tab.uuid}}
@@ -271,23 +277,28 @@ Folded(truth, X, grown) ==   \* the records one after another, the highest last
 Again(truth, x) ==   \* a retry lands where the row it meets is older
   [k \in Keys |-> IF k = What(x)[2] /\ truth[k] # 0 /\ (truth[k] >= 90 \/ truth[k] < x) THEN x
                   ELSE truth[k]]
+OnHead == IF Copies THEN On("copied on the head") ELSE On("head")
 Matches(m) == tab.uuid = m.uuid /\
-  IF On("head") THEN tab.head = m.base /\ tab.n = m.n
+  IF OnHead THEN tab.head = m.base /\ tab.n = m.n
   ELSE \A p \in Parts : m.row.from[p] < m.row.to[p] => led.offs[p] = m.row.from[p]
 Shown(P) == IF On("deletes keep their sequence") THEN P ELSE {x \in P : ~Erased(x[2])}
 Pairs(T) == {<<r[1], r[2]>> : r \in Live(T)}
 Arrives == \E m \in net : Matches(m) /\ UNCHANGED <<log, store, saved, life, quar, cache>> /\
   LET r == m.row     n == tab.n + 1
       rows == {<<c.k, c.at>> : c \in {c \in r.net : c.up}}
-      fresh == IF rows = {} THEN {} ELSE {[NewFile(n, rows) EXCEPT !.dead = m.late, !.by =
-                                            IF m.late = {} THEN 0 ELSE n]}
+      own == IF Copies THEN {x \in rows : x[1] \notin m.late} \union m.copied ELSE rows
+      late == IF Copies THEN {} ELSE m.late   \* a copy of the commit's own file has none
+      fresh == IF own = {} THEN {} ELSE {[NewFile(n, own) EXCEPT !.dead = late, !.by =
+                                           IF late = {} THEN 0 ELSE n]}
       spare == IF On("superseded rows") \/ r.over = {} THEN {}   \* else none of its rows stays
                ELSE {NewFile(-n, {<<c.k, c.at>> : c \in r.over})}
       of(f) == {g \in m.marks : g.n = f.n}
       marked(f) == [f EXCEPT !.dead = (CHOOSE g \in of(f) : TRUE).dead, !.by = n]
       stays(f) == of(f) = {} \/ (f.dead # {} /\ ~On("former marks"))
-      after == {f \in tab.files : stays(f)}
-               \union {marked(f) : f \in {f \in tab.files : of(f) # {}}}
+      touched == {f \in tab.files : of(f) # {}}
+      after == {f \in tab.files : stays(f)} \union
+               IF ~Copies THEN {marked(f) : f \in touched}
+               ELSE IF On("copied files go") THEN {} ELSE touched
       whole == {f \in after : RowsOf(f) # {}}   \* a file without a live row goes with its marks
       moves == r.id < 900000
       offs == [p \in Parts |-> IF r.from[p] = r.to[p] THEN led.offs[p]
@@ -301,6 +312,7 @@ Arrives == \E m \in net : Matches(m) /\ UNCHANGED <<log, store, saved, life, qua
       base == \A g \in m.marks : \E f \in tab.files :
                 f.n = g.n /\ f.dead = g.was /\ (g.dead \ g.was) \subseteq alive(f)
       table == {<<k, truth[k]>> : k \in {k \in Keys : truth[k] # 0}}
+      came == IF On("copied rows are not new") THEN rows ELSE rows \union m.copied
   IN  /\ tab' = T /\ net' = {}
       /\ led' = [led EXCEPT !.offs = offs, !.grown = r.grown, !.gen = m.gen, !.own = m.own,
                    !.last = n, !.recent = @ \union {<<r.id, r.att>>},
@@ -310,12 +322,13 @@ Arrives == \E m \in net : Matches(m) /\ UNCHANGED <<log, store, saved, life, qua
            \union (IF Shown(Pairs(T)) = Shown(table) THEN {} ELSE {"K1"})
            \union (IF \E x, y \in Live(T) : x # y /\ x[1] = y[1] THEN {"K2"} ELSE {})
            \union (IF base THEN {} ELSE {"K3"})
+           \union (IF came = rows THEN {} ELSE {"K5"})
            \union (IF Unordered(r) THEN {"K8"} ELSE {})
            \union (IF \E c \in r.net : c.at \in quar /\ moves THEN {"K7"} ELSE {})
 (* What others do.                                                                                *)
 Struck(g) == ghost' = [g EXCEPT !.struck = @ + 1]
 Others == <<log, saved, life, quar, cache, broken>>
-Theirs(files) == tab' = Moved(tab, FALSE, files) /\ net' = {m \in net : ~On("head")}
+Theirs(files) == tab' = Moved(tab, FALSE, files) /\ net' = {m \in net : ~OnHead}
 Compact == Strike("compact") /\ \E F \in SUBSET tab.files :   \* live rows, in a new file
   /\ (\A f \in F : f.eq = {}) /\ (Cardinality(F) > 1 \/ \E f \in F : f.dead # {})
   /\ LET rows == UNION {RowsOf(f) : f \in F}

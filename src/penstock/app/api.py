@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.app.assembly import assembly
+from penstock.app.assembly import engines
 from penstock.app.assembly.process import SystemClock
 from penstock.app.inspect.audit import Audit
 from penstock.app.inspect.audit import audit as prove
@@ -93,7 +93,7 @@ class OpenPipeline:
             until=until,
             takeover=takeover,
             accept=accept,
-            engine=lambda: assembly.open_engine(self.spec, self.spark, observer=observer),
+            engine=lambda: engines.open_engine(self.spec, self.spark, observer=observer),
         )
 
     def stop(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from penstock.app.assembly import assembly, publishing
+from penstock.app.assembly import engines, publishing
 from penstock.app.assembly.process import SystemClock
 from penstock.core.errors import InvalidError, PenstockError, gravest
 from penstock.ports.runtime import Observer
@@ -52,7 +52,7 @@ def publish(
                 hint="look at what would be read:  penstock plan",
             )
     with ExitStack() as stack:
-        engine = assembly.open_engine(spec, work=publishing.PUBLISHING_WORK)
+        engine = engines.open_engine(spec, work=publishing.PUBLISHING_WORK)
         stack.callback(engine.close)
         publishers = []
         for rule in rules:

@@ -30,6 +30,14 @@ Yes = Annotated[
     str | None, Parameter(help="The pipeline's name: confirms the change without a prompt.")
 ]
 
+MetricsAt = Annotated[
+    str | None,
+    Parameter(
+        env_var="PENSTOCK_METRICS",
+        help="Serve Prometheus metrics at host:port, such as 127.0.0.1:9464.",
+    ),
+]
+
 Takeover = Annotated[bool, Parameter(help="Take over from another owner, even if it is alive.")]
 Accept = Annotated[
     tuple[Literal["gap", "topic", "rules"], ...],

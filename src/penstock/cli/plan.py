@@ -172,6 +172,9 @@ def _table_lines(table: TablePlan) -> Iterator[RenderableType]:
         last = f"; the highest wins by {sequence}" if sequence else ""
         flag = f"; a deleted row stays, with {one_line(table.flag)}" if table.flag else ""
         yield _below(f"mode: {table.mode}, one row for each key: {keys}{last}{flag}")
+    if table.rewrite_bytes_max is not None:
+        most = size_text(table.rewrite_bytes_max)
+        yield _below(f"files that lose rows are written again, up to {most} a commit")
     if table.adopts is not None:
         yield _below(_adoption(table.adopts), "yellow")
     for error in table.destructive:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from penstock.cli.output import print_json, print_line, show_error
-from penstock.cli.parameters import SPEC, AcceptFound, Json, Spec, Takeover
+from penstock.cli.parameters import SPEC, AcceptFound, Json, MetricsAt, Spec, Takeover
 from penstock.cli.run import Voice, signals
 from penstock.cli.specs import load_publications
 from penstock.observe.formatting import number_of
 
 if TYPE_CHECKING:
     from penstock.app.publish import PublishResult
-    from penstock.observe.log import LogLines
+    from penstock.ports.runtime import Observer
     from penstock.publishing.publisher import Until
 
 
@@ -29,6 +30,7 @@ def publish(
     until_caught_up: bool = False,
     takeover: Takeover = False,
     accept: AcceptFound = (),
+    metrics: MetricsAt = None,
     json: Annotated[
         Json, Parameter(help="Log JSON lines to stderr, and print the outcome as JSON.")
     ] = False,
@@ -58,11 +60,11 @@ def publish(
     loaded = load_publications(spec)
     until: Until = "once" if once else "caught-up" if until_caught_up else "stopped"
     stop = threading.Event()
-    with signals(stop, Voice()):
+    with signals(stop, Voice()), _observers(metrics, as_json=json) as listeners:
         results = publish_all(
             loaded,
             names,
-            observer=Observers(_log(as_json=json), observer_for(from_environment())),
+            observer=Observers(*listeners, observer_for(from_environment())),
             stop=stop,
             until=until,
             takeover=takeover,
@@ -72,15 +74,27 @@ def publish(
     return exit_code(results)
 
 
-def _log(*, as_json: bool) -> LogLines:
+@contextmanager
+def _observers(metrics: str | None, *, as_json: bool) -> Iterator[list[Observer]]:
     from penstock.app.assembly.process import SystemClock
-    from penstock.observe import log
+    from penstock.observe import log as logs
 
-    write, clock = log.written_to(sys.stderr), SystemClock()
+    write, clock = logs.written_to(sys.stderr), SystemClock()
+    coloured = logs.wants_colour(sys.stderr, os.environ)
     if as_json:
-        return log.json_log(write, clock)
-    coloured = log.wants_colour(sys.stderr, os.environ)
-    return log.console_log(write, clock, colour="always" if coloured else "never")
+        log = logs.json_log(write, clock)
+    else:
+        log = logs.console_log(write, clock, colour="always" if coloured else "never")
+    if metrics is None:
+        yield [log]
+        return
+    from penstock.core.version import __version__
+    from penstock.observe.metrics_endpoint import serving
+    from penstock.observe.publication_metrics import PublicationMetrics
+
+    counted = PublicationMetrics(clock, version=__version__)
+    with serving(counted.registry, metrics, log):
+        yield [log, counted]
 
 
 def _print_outcome(results: Sequence[PublishResult], *, as_json: bool) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from penstock.cli.output import INTERRUPTED, print_json, say, show_error
-from penstock.cli.parameters import SPEC, Accept, Json, Spec, Takeover
+from penstock.cli.parameters import SPEC, Accept, Json, MetricsAt, Spec, Takeover
 from penstock.cli.specs import load_spec
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def run(
     until_caught_up: bool = False,
     takeover: Takeover = False,
     accept: Accept = (),
-    metrics: Annotated[str | None, Parameter(env_var="PENSTOCK_METRICS")] = None,
+    metrics: MetricsAt = None,
     json: Annotated[
         Json, Parameter(help="Log JSON lines to stderr, and print the outcome as JSON.")
     ] = False,
@@ -58,8 +58,6 @@ def run(
         Land one epoch, then stop.
     until_caught_up
         Stop when everything that was in the topics at the start has landed.
-    metrics
-        Serve Prometheus metrics at host:port, such as 127.0.0.1:9464.
     """
     from penstock.app.assembly.crash_points import from_environment, observer_for
     from penstock.app.run import exit_code
@@ -109,9 +107,9 @@ def _observers(
         if metrics is None:
             yield [board, log]
             return
-        from penstock.core.events import MetricsServed
         from penstock.core.version import __version__
-        from penstock.observe.metrics import Metrics, address, metrics_served, served_at
+        from penstock.observe.metrics import Metrics
+        from penstock.observe.metrics_endpoint import serving
 
         counted = Metrics(
             board,
@@ -120,9 +118,7 @@ def _observers(
             interval_ms=interval_ms,
             target_file_bytes=pipeline.target_file_bytes,
         )
-        host, port = address(metrics)
-        served = stack.enter_context(metrics_served(counted, host, port))
-        log(MetricsServed(served_at(host, served)))
+        stack.enter_context(serving(counted.registry, metrics, log))
         yield [board, log, counted]
 
 

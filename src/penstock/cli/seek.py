@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from penstock.cli.confirming import Done, confirm_and_apply
-from penstock.cli.parameters import SPEC, Json, Spec, Table, Yes
-from penstock.cli.specs import load_spec
+from penstock.cli.parameters import SPEC, Json, Spec, Yes
+from penstock.cli.specs import load_publications, load_spec, parts_of
 
 
 def seek(
-    table: Table,
+    name: Annotated[str, Parameter(help="The table or publication, by its name in the spec.")],
     /,
     *places: str,
     spec: Spec = SPEC,
@@ -23,13 +28,42 @@ def seek(
     is read from the table's rows. Refused while a run is alive, and where a row would land twice.
     With neither --yes nor a terminal it only shows the change.
 
+    A publication goes on from the places that you name, forward or back: what is between is not
+    published, or again. Use it also where its offsets topic is damaged or gone (P807, P810, P811).
+
     Example: penstock seek lake.bronze.orders --yes shop
 
     Parameters
     ----------
     places
-        Only these partitions, as topic:partition:offset; the offset is the next to read.
+        Only these partitions, as topic:partition:offset; the offset is the next to read. For a
+        publication also  earliest  or  latest.
     """
+    if "." in name or not parts_of(spec).publishes:  # publications have no dot
+        return _seek_table(spec, name, places, yes, json=json)
+    return _seek_publication(spec, name, places, yes, json=json)
+
+
+def _seek_publication(
+    spec: Path, name: str, places: Sequence[str], yes: str | None, *, json: bool
+) -> int:
+    from penstock.app.repair import publication_seek as repair
+
+    loaded = load_publications(spec)
+
+    def apply() -> Done:
+        moves = repair.seek(loaded, name, places)
+        data = [{"of": each.of, "start": each.start, "stop": each.stop} for each in moves]
+        return {"moves": data}, [f"{name}: to go on from there:  penstock publish"]
+
+    return confirm_and_apply(
+        lambda _: repair.plan_seek(loaded, name, places), apply, yes, json=json
+    )
+
+
+def _seek_table(
+    spec: Path, table: str, places: Sequence[str], yes: str | None, *, json: bool
+) -> int:
     from penstock.app.repair import replay_and_seek as repair
 
     pipeline = load_spec(spec)

@@ -7,11 +7,12 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from penstock.commit.pauses import Pauses
+from penstock.commit.rewriting import Rewriting
 from penstock.core.claims import Claim
 from penstock.core.commits import CommitKind, Committable
 from penstock.core.crash_points import CrashPoint
@@ -41,7 +42,8 @@ class CommitContext:
     `jitter` returns a number in 0..1 for the back-off; its seconds are the least and the most that
     it doubles to; `retain` is the number of own snapshots kept; `supersedes` are the lineages that
     our claim was made over; `pauses` holds back attempts on tables that are paused. In the tables
-    `stop_across_partitions` a key may not be changed by two partitions.
+    `stop_across_partitions` a key may not be changed by two partitions; of those in `rewriting`
+    files are written again where rows go.
     """
 
     claim: Claim
@@ -55,6 +57,7 @@ class CommitContext:
     supersedes: frozenset[str] = frozenset()
     pauses: Pauses = field(default_factory=Pauses)
     stop_across_partitions: frozenset[str] = frozenset()
+    rewriting: Mapping[str, Rewriting] = field(default_factory=dict)
 
 
 class Attempt(NamedTuple):

@@ -122,6 +122,17 @@ def keys_across_partitions(table: str, keys: int) -> DecisionNeededError:
     )
 
 
+def too_many_bytes(table: str, size_bytes: int, bytes_max: int) -> DecisionNeededError:
+    """Build the error for a commit that would rewrite more of a table than the spec allows."""
+    return DecisionNeededError(
+        f"the next commit takes rows from files of {table} with {size_bytes:,} bytes, and may "
+        f"rewrite {bytes_max:,}; it waits",
+        code="P265",
+        hint="raise  rewrite_bytes_max, or write  row_deletes: auto  if all its readers know row "
+        "deletes; then run again",
+    )
+
+
 def rolled_back(table: str, evidence: str, *, quarantine: bool = False) -> PenstockError:
     """Build the error for a table that was rolled back; a quarantine cannot be put back."""
     meant = "a quarantine cannot be put back" if quarantine else f"meant:  penstock seek {table}"

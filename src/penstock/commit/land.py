@@ -2,7 +2,8 @@
 
 Invariants:
 - every attempt is decided on a state read afresh, and is applied to that state or not at all;
-- what a row delta replaces is found after the decision, on that same state;
+- what a row delta replaces is found after the decision, on that same state; where files are
+  written again for it, they are after that, and from that state;
 - a chain changes rows by the keys that its ledger names, and by no others;
 - nothing is deleted here, whatever the outcome;
 - a lost answer is never taken for a failure nor for a success: the next turn finds out.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from penstock.commit.attempt import (
     IN_DOUBT,
@@ -33,6 +34,7 @@ from penstock.commit.errors import (
     rolled_back,
 )
 from penstock.commit.fence import fence
+from penstock.commit.rewriting import FileRewriter
 from penstock.commit.row_deltas import RowDeltaResolver
 from penstock.core.commits import CommitKind, Committable, Landed, first_ledger
 from penstock.core.crash_points import CrashPoint
@@ -59,6 +61,13 @@ class LandResult:
     reason: str
 
 
+class _RowDelta(NamedTuple):
+    """What finds the rows that a commit replaces, and what rewrites their files, if anything."""
+
+    resolver: RowDeltaResolver
+    rewriter: FileRewriter | None
+
+
 def land(
     prepared: Committable, table: Table, context: CommitContext, *, abort_reason: str = ""
 ) -> LandResult:
@@ -68,11 +77,11 @@ def land(
     stops any attempt of it in flight before it is dropped (protocol.md 6).
 
     Raises FencedError (a newer owner landed), DecisionNeededError (rollback, re-created table, lost
-    ledger, keys of two partitions), UnavailableError (no table, no catalog, no turn left).
+    ledger, keys of two partitions, P265), UnavailableError (no table, no catalog, no turn left).
     """
     claim, observer = context.claim, context.observer
     commit = replace(prepared, generation=claim.generation, owner=claim.owner)
-    resolver = RowDeltaResolver(commit) if commit.touched is not None else None
+    delta = _row_delta(commit, context)
     attempted, dead = "", False
     began = context.clock.monotonic()
     for turn in attempts(context):
@@ -91,7 +100,7 @@ def land(
                 dead = True  # an attempt in flight may have been faster: read again
             case Commit():
                 snapshot, abort_reason = _try_commit(
-                    commit, state, table, context, turn, resolver=resolver
+                    commit, state, table, context, turn, delta=delta
                 )
                 attempted = snapshot or attempted
             case AlreadyLanded(ours=ours):
@@ -99,8 +108,8 @@ def land(
                     return _found(commit, observer, ours=ours)
                 seconds = context.clock.monotonic() - began
                 snapshot = state.head if attempted == IN_DOUBT else attempted
-                changes = _report(resolver, observer)
-                observer(committed(commit, snapshot, seconds, landed, changes))
+                event = committed(commit, snapshot, seconds, landed, _report(delta, observer))
+                observer(replace(event, rewritten_bytes=_rewritten_bytes(delta)))
                 return LandResult(landed=True, reason="committed")
             case Fenced(by=by):
                 raise fenced(by, claim)
@@ -159,15 +168,27 @@ def require_sound(
         raise rolled_back(commit.chain.table, state.evidence, quarantine=commit.chain.is_quarantine)
 
 
-def _report(resolver: RowDeltaResolver | None, observer: Observer) -> Mapping[str, int]:
+def _row_delta(commit: Committable, context: CommitContext) -> _RowDelta | None:
+    if commit.touched is None:
+        return None
+    rewriting = context.rewriting.get(commit.chain.table)
+    rewriter = FileRewriter(commit, rewriting, context.observer) if rewriting else None
+    return _RowDelta(RowDeltaResolver(commit), rewriter)
+
+
+def _report(delta: _RowDelta | None, observer: Observer) -> Mapping[str, int]:
     """Return what the changes of a row delta did, as its last attempt found it."""
-    if resolver is None or resolver.last is None:
+    if delta is None or delta.resolver.last is None:
         return {}
-    found = resolver.last
+    found = delta.resolver.last
     if found.across or found.moved:
-        name = resolver.commit.chain.table
+        name = delta.resolver.commit.chain.table
         observer(KeysAcrossPartitions(name, found.across, found.moved))
     return found.counts
+
+
+def _rewritten_bytes(delta: _RowDelta | None) -> int:
+    return 0 if delta is None or delta.rewriter is None else delta.rewriter.size_bytes
 
 
 def _try_commit(
@@ -177,20 +198,22 @@ def _try_commit(
     context: CommitContext,
     turn: Attempt,
     *,
-    resolver: RowDeltaResolver | None,
+    delta: _RowDelta | None,
 ) -> tuple[str, str]:
     if commit.kind in (CommitKind.APPEND, CommitKind.ROW_DELTA):
         require_same_keys(commit.chain.table, state.landed, commit.keys, commit.sequence)
     row_deletes: Sequence[RowDeletes] = ()
-    if resolver is not None:
+    if delta is not None:
         context.observer.passed(CrashPoint.RESOLVE_BEFORE)
-        found = resolver.resolve(state, table, examined_ledger(commit, state))
+        found = delta.resolver.resolve(state, table, examined_ledger(commit, state))
         context.observer.passed(CrashPoint.RESOLVE_AFTER)
-        keys = max(found.across, found.moved)
+        keys = found.in_two_partitions
         if keys and commit.chain.table in context.stop_across_partitions:
             raise keys_across_partitions(commit.chain.table, keys)
         commit = replace(commit, compares_offsets=found.compares_offsets)
         row_deletes = found.row_deletes
+        if delta.rewriter is not None:
+            row_deletes = delta.rewriter.rewrite(state, table, row_deletes, found.searched)
     try:
         return attempt_once(commit, state, table, context, turn, row_deletes=row_deletes), ""
     except InvalidError as error:

@@ -57,16 +57,23 @@ class _Hits:
 class ResolvedRows:
     """The rows that a commit takes away on one state, and what its changes do there.
 
-    `counts` are keys that were inserted, updated, deleted, absent, late, and further rows of a
-    key that are healed. `moved` counts the keys whose row was of another partition, `across` those
-    that the commit changes in two; `compares_offsets` says whether offsets were compared.
+    `searched` are live files by path, at least those that lose rows. `counts` are keys that were
+    inserted, updated, deleted, absent, late, and further rows of a key that are healed. `moved`
+    counts the keys whose row was of another partition, `across` those that the commit changes in
+    two; `compares_offsets` says whether offsets were compared.
     """
 
     row_deletes: tuple[RowDeletes, ...]
+    searched: Mapping[str, LiveFile]
     counts: Mapping[str, int]
     moved: int
     across: int
     compares_offsets: bool
+
+    @property
+    def in_two_partitions(self) -> int:
+        """Return the keys of which it is not known which change is the last, at least."""
+        return max(self.across, self.moved)
 
 
 @dataclass(slots=True)
@@ -112,6 +119,7 @@ class RowDeltaResolver:
                 *_deletes_in(found, _last_of_each(every, later, numbers)),
                 *self._own_deletes(late),
             ),
+            searched={file.path: file for file, _ in found},
             counts=self._counted(every, late),
             moved=self._moved(every, landed, tied),
             across=self._touched.across,

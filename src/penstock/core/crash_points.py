@@ -23,6 +23,7 @@ class CrashPoint(StrEnum):
     EVOLVE_AFTER = "evolve.after"
     RESOLVE_BEFORE = "resolve.before"
     RESOLVE_AFTER = "resolve.after"
+    FILES_REWRITTEN = "files.rewritten"
     ROW_DELETES_WRITTEN = "row_deletes.written"
     MANIFEST_WRITTEN = "manifest.written"
     COMMIT_BEFORE = "commit.before"

@@ -113,6 +113,7 @@ class TableCommitted(Event):
 
     `changes` counts what a row delta did: keys inserted, updated, deleted, absent, late; rows
     healed, which are further rows of one key; and records superseded by later ones of the commit.
+    `rewritten_bytes` is the size of the files that were written again for it.
     """
 
     epoch: int
@@ -127,6 +128,7 @@ class TableCommitted(Event):
     seconds: float
     valid_through_ms: int | None = None
     changes: Mapping[str, int] = field(default_factory=dict)
+    rewritten_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

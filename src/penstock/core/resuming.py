@@ -52,6 +52,8 @@ class Accepted(StrEnum):
     LEDGER = "ledger"
     TARGET = "target"
     TAIL = "tail"
+    POSITIONS = "positions"
+    """Only by naming those to go on from: a seek does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,8 @@ def resume(
 def _with_ledger(
     found: FoundOfTask, ledger: LedgerRecord, accepted: AbstractSet[Accepted]
 ) -> Resume | Stopped:
-    if counted(found.stands) != ledger.positions:
+    damaged = counted(found.stands) != ledger.positions
+    if damaged and Accepted.POSITIONS not in accepted:
         said = f"{len(found.stands)} positions are not the {ledger.positions.count} it counts"
         return Stopped(StopReason.LEDGER_DAMAGED, said)
     lost = _lost(found)

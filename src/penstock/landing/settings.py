@@ -7,13 +7,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
+from penstock.commit.rewriting import Rewriting
 from penstock.core.key_columns import require_key_columns, require_sequence_columns
 from penstock.core.schema import Field, Schema, Struct, Type
 from penstock.ownership.claim import ClaimContext, Heartbeat
 from penstock.ports.log import Log
+from penstock.ports.row_deletes import RowDeleteMode
 from penstock.ports.runtime import Clock, Engine, Observer
 from penstock.ports.store import Owner, PendingStore
 from penstock.ports.tables import TableDefinition, TableFormat
+from penstock.ports.writers import WriterFactory
 from penstock.rows.options import RowOptions
 from penstock.rows.route.filters import NOTHING, ComputedColumns, DynamicRoute, RecordFilter
 from penstock.rows.schema.inference import table_schema
@@ -48,6 +51,7 @@ class TableTarget:
     properties: Mapping[str, str] = field(default_factory=dict)
     identifier_fields: tuple[str, ...] = ()
     sort_by: tuple[str, ...] = ()
+    row_deletes: RowDeleteMode = RowDeleteMode.AUTO
     registry: Mapping[str, Any] | None = None
     filters: Mapping[str, RecordFilter] = field(default_factory=dict)
     computed: ComputedColumns = NOTHING
@@ -73,6 +77,7 @@ class TableTarget:
             identifier_fields=self.identifier_fields,
             sort_by=self.sort_by,
             keys=self.options.keys,
+            row_deletes=self.row_deletes,
         )
 
     @property
@@ -107,6 +112,16 @@ class TableTarget:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class RewrittenTable:
+    """A table whose files are written again where rows go: its connector, and how many bytes of
+    them a commit may write.
+    """
+
+    connector: str
+    bytes_max: int
+
+
 Routes = Callable[[Collection[str]], Mapping[str, tuple[TableTarget, ...]]]
 
 
@@ -118,7 +133,7 @@ class Settings:
     two of them cannot live together. `former_routes` gives the same by the rules of a kept text,
     without the topics that these do not read; it raises InvalidError where today's surroundings
     cannot have these rules. `start` is a word, an epoch millisecond, or offsets by topic and
-    partition.
+    partition. `rewritten` are tables by their names in the spec.
     """
 
     pipeline: str
@@ -147,6 +162,7 @@ class Settings:
     heartbeat_seconds: float = 3.0
     alive_seconds: float = 15.0
     stop_across_partitions: frozenset[str] = frozenset()
+    rewritten: Mapping[str, RewrittenTable] = field(default_factory=dict)
     accept: frozenset[Consent] = frozenset()
     crash_plan: str = ""
 
@@ -180,13 +196,15 @@ class ThreadPoolCommits(ThreadPoolExecutor):
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The outside, as ports. `cluster_id` is the log's, asked once: a cluster that takes its place
-    has topics of other ids. `jitter` gives numbers in 0..1, `token` short random texts.
+    """The outside, as ports. `writers` gives those of a connector by its name. `cluster_id` is the
+    log's, asked once: a cluster that takes its place has topics of other ids. `jitter` gives
+    numbers in 0..1, `token` short random texts.
     """
 
     log: Log
     cluster_id: str
     catalogs: Mapping[str, TableFormat]
+    writers: Callable[[str], WriterFactory]
     store: PendingStore
     engine: Engine
     observer: Observer
@@ -213,4 +231,8 @@ def claim_context(settings: Settings, environment: Environment) -> ClaimContext:
         heartbeat_seconds=settings.heartbeat_seconds,
         alive_seconds=settings.alive_seconds,
         stop_across_partitions=settings.stop_across_partitions,
+        rewriting={
+            name: Rewriting(environment.writers(each.connector), each.bytes_max)
+            for name, each in settings.rewritten.items()
+        },
     )

@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from penstock.core import events
 from penstock.core.crash_points import CrashPoint
-from penstock.core.errors import InvalidError
 from penstock.core.events import Event
 from penstock.observe.snapshot import State, TableStatus, stalled
 from penstock.observe.status import StatusBoard
@@ -31,9 +29,9 @@ if TYPE_CHECKING:
 
 PREFIX = "penstock_"
 SMALL_SHARE = 0.25
-_MS = 1000
 
-_SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
+
+SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
 _BYTES = tuple(float(4**power * 16_384) for power in range(9))  # 16 KiB to 1 GiB
 
 
@@ -45,11 +43,17 @@ _OUTCOMES: Mapping[type[Event], str] = {
     events.CommitAborted: "aborted",
 }
 
+
+def seconds_of(at_ms: int | None) -> float | None:
+    """Return a time as Prometheus has it: seconds, or None where it is not known."""
+    return None if at_ms is None else at_ms / 1000
+
+
 _TABLE_GAUGES: Sequence[tuple[str, str, Callable[[TableStatus], float | None]]] = (
     (
         "table_valid_through_timestamp_seconds",
         "Every record readable at this time is in the table or in quarantine.",
-        lambda table: None if table.valid_through_ms is None else table.valid_through_ms / _MS,
+        lambda table: seconds_of(table.valid_through_ms),
     ),
     (
         "table_lag_records",
@@ -60,12 +64,12 @@ _TABLE_GAUGES: Sequence[tuple[str, str, Callable[[TableStatus], float | None]]] 
     (
         "last_commit_timestamp_seconds",
         "Time of the newest commit of this run.",
-        lambda table: None if table.last_commit is None else table.last_commit.at_ms / _MS,
+        lambda table: seconds_of(table.last_commit.at_ms) if table.last_commit else None,
     ),
     (
         "table_paused_until_timestamp_seconds",
         "Until when a table is paused; missing if it is not.",
-        lambda table: None if table.paused_until_ms is None else table.paused_until_ms / _MS,
+        lambda table: seconds_of(table.paused_until_ms),
     ),
     ("table_parked", "1 while the table is parked.", lambda table: int(table.parked is not None)),
 )
@@ -100,13 +104,15 @@ class Metrics(Collector):
         self._landed = counter("rows_landed", "Rows made visible in a table.", "table", "operation")
         about = "Changes of keyed tables, by what they did."
         self._changes = counter("changes_landed", about, "table", "outcome")
+        about = "Bytes of files that were written again where rows went."
+        self._rewritten = counter("rewritten_bytes", about, "table")
         self._quarantined = counter("records_quarantined", "Records rejected.", "table", "code")
         self._filtered = counter("records_filtered", "Records filtered out.", "reason")
         self._commits = counter("commits", "Attempts to commit, by outcome.", "table", "outcome")
         self._files = counter("files_written", "Data files written.", "table")
         self._schema_changes = counter("schema_changes", "Changes of tables' schemas.", "kind")
         about = "Time of a phase: read, prepare, commit."
-        self._seconds = histogram("commit_duration_seconds", about, "phase", _SECONDS)
+        self._seconds = histogram("commit_duration_seconds", about, "phase", SECONDS)
         about = "Sizes of data files, as the mean of their epoch."
         self._file_bytes = histogram("file_bytes", about, "table", _BYTES)
         self._small: dict[str, int] = {}
@@ -129,6 +135,7 @@ class Metrics(Collector):
             case events.TableCommitted():
                 self._landed.labels(event.table, event.kind).inc(event.rows)
                 _add(self._changes, event.changes, event.table)
+                self._rewritten.labels(event.table).inc(event.rewritten_bytes)
                 self._seconds.labels("commit").observe(event.seconds)
             case events.RecordsQuarantined():
                 _add(self._quarantined, event.codes, event.table)
@@ -195,47 +202,3 @@ def _gauge(name: str, about: str, label: str, values: Mapping[str, float]) -> Me
 
 def _plain(name: str, about: str, value: float) -> Metric:
     return GaugeMetricFamily(PREFIX + name, about, value=value)
-
-
-@contextmanager
-def metrics_served(metrics: Metrics, host: str, port: int) -> Iterator[int]:
-    """Serve metrics over HTTP at `/metrics` inside the block; yield the port in use.
-
-    Raises InvalidError (P592) when the address is not available.
-    """
-    try:
-        server, thread = start_http_server(port, host, registry=metrics.registry)
-    except (OSError, UnicodeError) as error:  # the latter: not a possible host name
-        why = error.strerror if isinstance(error, OSError) else "not a host name"
-        raise InvalidError(
-            f"metrics cannot be served at {host}:{port}: {why}",
-            code="P592",
-            hint="choose another address:  penstock run --metrics 127.0.0.1:0",
-        ) from error
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-def address(text: str) -> tuple[str, int]:
-    """Return host and port of `host:port`, or of a port alone on the loopback address.
-
-    An IPv6 host may be in brackets, as in a URL; they are removed. Raises InvalidError (P592).
-    """
-    host, _, port = text.rpartition(":")
-    if not port.isdecimal() or int(port) > 65535:  # noqa: PLR2004  the highest port there is
-        raise InvalidError(
-            f"{text[:80]!r} is not an address for metrics",
-            code="P592",
-            hint="write  127.0.0.1:9464",
-        )
-    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    return bare or "127.0.0.1", int(port)
-
-
-def served_at(host: str, port: int) -> str:
-    """Return the URL of an endpoint."""
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"

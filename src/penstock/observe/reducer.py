@@ -238,6 +238,7 @@ def _landed(table: TableStatus, event: events.TableCommitted, now_ms: int) -> Ta
         valid_through_ms=max(through_ms, default=None),
         recent=(*table.recent, (now_ms, _landed_records(event)))[-RECENT_COMMITS_MAX:],
         changes=_added(table.changes, event.changes),
+        rewritten_bytes=table.rewritten_bytes + event.rewritten_bytes,
     )
 
 

@@ -211,8 +211,10 @@ def _changes(snapshot: Snapshot) -> Iterator[Text]:
     when = "in that run" if snapshot.state.ended else "since the start"
     for name, table in sorted(snapshot.tables.items()):
         counts = ", ".join(f"{count_text(n)} {what}" for what, n in table.changes.items() if n)
+        again = table.rewritten_bytes
+        files = f"; files of {size_text(again)} written again" if again else ""
         if counts:
-            yield Text(f"{name_text(name)} {when}: {counts}")
+            yield Text(f"{name_text(name)} {when}: {counts}{files}")
 
 
 def _pauses(snapshot: Snapshot, now_ms: int) -> Iterator[Text]:

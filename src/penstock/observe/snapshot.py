@@ -78,7 +78,8 @@ class Parked:
 @dataclass(frozen=True, slots=True)
 class TableStatus:
     """One table; totals are those of this run. `recent` holds (time, rows) of new commits, where
-    each change of a keyed table counts as a row; `changes` are totals by what they did.
+    each change of a keyed table counts as a row; `changes` are totals by what they did, and
+    `rewritten_bytes` the size of the files that were written again for them.
 
     Nothing is committed before `paused_until_ms`, where somebody paused the table.
     Where the table was read, `table_rows` counts all its rows, whichever writer they are from, and
@@ -97,6 +98,7 @@ class TableStatus:
     quarantined: Mapping[str, int] = field(default_factory=dict)
     recent: tuple[tuple[int, int], ...] = ()
     changes: Mapping[str, int] = field(default_factory=dict)
+    rewritten_bytes: int = 0
     table_rows: int | None = None
     offsets: Mapping[str, int] = field(default_factory=dict)
     paused_until_ms: int | None = None

@@ -9,12 +9,13 @@ knows it and none is under way on its table (docs/design/0246).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from penstock.commit.attempt import CommitContext
 from penstock.commit.pauses import Pauses
+from penstock.commit.rewriting import Rewriting
 from penstock.commit.two_phase import TwoPhase
 from penstock.core.claims import Claim, Generation
 from penstock.core.crash_points import CrashPoint
@@ -53,7 +54,8 @@ class ClaimContext:
 
     `jitter` returns numbers in 0..1, `token` short random texts; `snapshots_kept` is how many of
     its own snapshots a table keeps. An owner that sent no heartbeat for `alive_seconds` is dead.
-    In the tables `stop_across_partitions` a key may not be changed by two partitions.
+    In the tables `stop_across_partitions` a key may not be changed by two partitions; of those in
+    `rewriting` files are written again where rows go.
     """
 
     pipeline: str
@@ -68,6 +70,7 @@ class ClaimContext:
     heartbeat_seconds: float
     alive_seconds: float
     stop_across_partitions: frozenset[str] = frozenset()
+    rewriting: Mapping[str, Rewriting] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -142,6 +145,7 @@ class PipelineClaim:
             supersedes=self.supersedes,
             pauses=self.pauses,
             stop_across_partitions=context.stop_across_partitions,
+            rewriting=context.rewriting,
         )
 
     @property

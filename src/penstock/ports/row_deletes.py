@@ -3,15 +3,18 @@
 Rules that every implementation keeps, and the contract suite checks (docs/design/0243):
 - row deletes are found on one state and land on exactly that state, with the commit's files and
   ledger, or not at all;
-- a file is never changed: its deleted rows are recorded outside it, and a file without a live row
-  leaves the table in the same commit.
+- a file is never changed: its deleted rows are recorded outside it, or others with the rows that
+  stay take its place; a file without a live row leaves the table in the same commit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from penstock.core.commits import DataFile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +26,15 @@ POSITION = "_position"
 
 Sought: TypeAlias = "Callable[[pa.RecordBatch], npt.NDArray[np.int64]]"
 """Returns the places in a batch of the rows that are sought, ascending."""
+
+
+class RowDeleteMode(StrEnum):
+    """How a table takes rows away: as its format records them beside files (auto), or by files
+    that are written again without them (rewrite).
+    """
+
+    AUTO = "auto"
+    REWRITE = "rewrite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +61,21 @@ class RowDeletes:
     """Rows of one file that a commit deletes: positions from 0, ascending, each once.
 
     All of them are live in the file as it was read, with the row deletes that `delete_state` says;
-    or the file is one of the commit's own, and `delete_state` is "".
+    or the file is one of the commit's own, and `delete_state` is "". `rewritten` are files with
+    the rows of it that stay: then they come in its place. None: the deletes are recorded beside it.
     """
 
     path: str
     delete_state: str
     positions: npt.NDArray[np.int64]
+    rewritten: tuple[DataFile, ...] | None = None
 
     def are_within(self, rows: int) -> bool:
         """Return whether they are some of so many rows, ascending, each once."""
         at = self.positions
         return bool(len(at) and at[0] >= 0 and at[-1] < rows and (at[1:] > at[:-1]).all())
+
+    def leave(self, rows: int) -> bool:
+        """Return whether so many rows stay, where they were written again."""
+        files = self.rewritten
+        return files is None or rows == sum(each.record_count for each in files)

@@ -61,6 +61,13 @@ class Source(Protocol):
         Raises InvalidError where the source is not there, UnavailableError.
         """
 
+    def places(self, words: Sequence[str]) -> Stands:
+        """Return the positions that a person names: those of `earliest` or `latest` for all source
+        partitions, or of single ones, as this kind of source writes them.
+
+        Raises InvalidError (P172, P817), and as `starts` does.
+        """
+
     def ends(self) -> Stands:
         """Return where each source partition ends now. Raises as `starts` does."""
 

@@ -20,7 +20,7 @@ from penstock.core.offsets import Positions
 from penstock.core.schema import Schema
 from penstock.core.statistics import FileStatistics, Mismatch
 from penstock.ports.leases import Lease
-from penstock.ports.row_deletes import LiveFile, RowDeletes, Sought
+from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, Sought
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,7 +98,8 @@ class TableDefinition:
 
     `sort_by` is written likewise, perhaps with `desc` after it. `identifier_fields` become
     required columns. Formats without the one or the other refuse it (P434). `keys` say by which
-    columns its rows will be replaced and deleted: then it is made so that they can be.
+    columns its rows will be replaced and deleted, and `row_deletes` how: then it is made so that
+    they can be.
     """
 
     schema: Schema
@@ -107,6 +108,7 @@ class TableDefinition:
     identifier_fields: tuple[str, ...] = ()
     sort_by: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
+    row_deletes: RowDeleteMode = RowDeleteMode.AUTO
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,12 +192,15 @@ class Table(Protocol):
         ledger as it is; a SEEK is what ends that verdict. A REPLACE takes the files in `removes`
         away in the same act; where one of them is not live in `state` nothing is applied
         (`FILES_REJECTED`). `row_deletes`, of a ROW_DELTA alone, were found on `state`; a file of
-        which they leave no row goes as well. Raises ConflictError, OutcomeUnknownError,
-        UnavailableError, InvalidError; BugError (P707) when a row delete is not of a live row.
+        which they leave no row, or that was rewritten, goes as well. Raises ConflictError,
+        OutcomeUnknownError, UnavailableError, InvalidError; BugError (P707) when a row delete is
+        not of a live row, or a file was rewritten to more or fewer rows than stay.
         """
 
-    def require_row_deletes(self, state: TableState) -> None:
-        """Refuse a table of which no row may be deleted, by its metadata alone.
+    def require_row_deletes(
+        self, state: TableState, mode: RowDeleteMode = RowDeleteMode.AUTO
+    ) -> None:
+        """Refuse a table of which no row may be deleted in a mode, by its metadata alone.
 
         Raises InvalidError (P436), UnavailableError.
         """
@@ -217,6 +222,13 @@ class Table(Protocol):
         that it returns of batches of those columns; it sees deleted rows as well.
 
         Raises UnavailableError, InvalidError (P435 a column is not there).
+        """
+
+    def read_written(
+        self, state: TableState, file: DataFile, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """Read columns of all rows of a file that was written for the table and has not landed, as
+        `read_live` reads those of one that has. Raises what it raises, and InvalidError (P439).
         """
 
     def evolve(self, state: TableState, schema: Schema) -> None:

@@ -1,4 +1,4 @@
-"""Writers of a table's files, on the workers.
+"""Writers of a table's files: on the workers, and on the driver where files are written again.
 
 Rule of every implementation, which the contract suite checks: what `close` describes is whole and
 durable on storage; no file is ever deleted.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class FileWriter(Protocol):
-    """Writes rows of one table on a worker; rolls files at the target size, buffers row groups."""
+    """Writes rows of one table; rolls files at the target size, buffers row groups."""
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Take rows with the columns of the schema, in its order and Arrow mapping.
@@ -43,7 +43,7 @@ class FileWriter(Protocol):
 
 
 class WriterFactory(Protocol):
-    """Opens a writer from a table's `target`, on a worker."""
+    """Opens a writer from a table's `target`."""
 
     def __call__(
         self, target: str, *, prefix: str, observer: Observer, places: bool = False

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from penstock.core.errors import FencedError, PenstockError, UnavailableError
@@ -26,9 +26,8 @@ from penstock.ownership.claim import PipelineClaim
 from penstock.ports.runtime import Clock
 from penstock.ports.sources import EpochLimit, Stands, Stretch
 from penstock.publishing.epoch import InDoubt, Published, publish_epoch
-from penstock.publishing.record import read_record
-from penstock.publishing.settings import Publication, PublishingEnvironment, claim_context
-from penstock.publishing.start import PublicationState, Run, claims_in, renew_and_look, start
+from penstock.publishing.settings import Publication, PublishingEnvironment
+from penstock.publishing.start import PublicationState, Run, claimed, renew_and_look, start
 
 Until = Literal["stopped", "once", "caught-up"]
 CAUGHT_UP, ONCE, ASKED = "caught up", "one transaction", "asked to stop"
@@ -128,11 +127,7 @@ class Publisher:
 
     def _begin(self) -> None:
         publication, environment = self.publication, self.environment
-        environment.ports.producers.terms.check()
-        environment.ports.producers.ledger.prepare()
-        claim = PipelineClaim(claim_context(publication, environment))
-        seen = claims_in(read_record(publication.name, environment.ports.producers.ledger.look()))
-        claim.acquire([replace(each, owner="") for each in seen], takeover=self.takeover)
+        claim = claimed(publication, environment, takeover=self.takeover)
         self._claim = claim
         self._state = start(Run(publication, environment, claim))
         self.error, self._doubts = None, 0

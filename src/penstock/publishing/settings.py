@@ -12,7 +12,7 @@ from penstock.ownership.claim import ClaimContext, Heartbeat
 from penstock.ports.log import Log
 from penstock.ports.producers import Producers
 from penstock.ports.runtime import Clock, Engine, Observer
-from penstock.ports.sources import EpochLimit, Source
+from penstock.ports.sources import EpochLimit, Source, Stands
 from penstock.ports.store import Owner, PendingStore
 
 Start = Literal["earliest", "latest"]
@@ -26,7 +26,8 @@ class Publication:
     """One rule of `publish`. `source` and `target` go into jobs and hold no secret.
 
     `target` is settings of a log, and `source` too, or the connector and the name of a table, whose
-    `catalog` stays on the driver; `offsets_topic` is in the target's cluster.
+    `catalog` stays on the driver; `offsets_topic` is in the target's cluster. `places` are
+    positions that a person put it to.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Publication:
     timeout_seconds: float = 60.0
     accept: frozenset[Accepted] = frozenset()
     accept_gap: bool = False
+    places: Stands = field(default_factory=dict)
     heartbeat_seconds: float = 3.0
     alive_seconds: float = 15.0
 

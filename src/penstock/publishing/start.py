@@ -42,6 +42,7 @@ from penstock.publishing.settings import (
     Publication,
     PublicationPorts,
     PublishingEnvironment,
+    claim_context,
 )
 from penstock.publishing.stops import fenced, stopped
 
@@ -83,6 +84,23 @@ def claims_in(record: PublicationRecord) -> list[Claim]:
     """Return the claims that an offsets topic knows of."""
     known = (record.ledger, record.claim)
     return [Claim(each.generation, each.owner) for each in known if each is not None]
+
+
+def claimed(
+    publication: Publication, environment: PublishingEnvironment, *, takeover: bool
+) -> PipelineClaim:
+    """Claim a publication, above all that its offsets topic knows of.
+
+    Raises UnavailableError (P510) while another run is alive, InvalidError where the cluster or the
+    offsets topic does not serve.
+    """
+    producers = environment.ports.producers
+    producers.terms.check()
+    producers.ledger.prepare()
+    claim = PipelineClaim(claim_context(publication, environment))
+    seen = claims_in(read_record(publication.name, producers.ledger.look()))
+    claim.acquire([replace(each, owner="") for each in seen], takeover=takeover)
+    return claim
 
 
 def start(run: Run) -> PublicationState:
@@ -275,12 +293,13 @@ def begun_from(
 ) -> Stands:
     """Return the positions that a run begins with: those of its record, and starts where it begins.
 
-    Positions whose rows are gone are moved to what is there, where a person accepted that.
+    Positions whose rows are gone are moved to what is there, where a person accepted that; those
+    that a person named are taken as they are.
     """
     stands = source.readable(record.stands) if publication.accept_gap else record.stands
     if decision is Resume.BEGIN:
         stands = {**source.starts(publication.start), **stands}
-    return stands
+    return {**stands, **publication.places}
 
 
 def _begin(run: Run, found: _Found) -> PublicationState | None:

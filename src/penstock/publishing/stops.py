@@ -32,7 +32,7 @@ def stopped(publication: Publication, found: Stopped) -> PenstockError:
             return DecisionNeededError(
                 f"the offsets topic of {name} lost positions: {fact}",
                 code="P807",
-                hint="restore the offsets topic from a copy",
+                hint=f"restore it from a copy, or name positions:  penstock seek {name}",
             )
         case StopReason.TARGET_LOST_RECORDS:
             return DecisionNeededError(
@@ -50,13 +50,15 @@ def stopped(publication: Publication, found: Stopped) -> PenstockError:
             return DecisionNeededError(
                 f"the offsets topic of {name} went back: {fact}",
                 code="P810",
-                hint="restore it, or publish them again:  penstock publish --accept ledger",
+                hint="restore it, or publish them again:  penstock publish --accept ledger;  or"
+                f" skip them:  penstock seek {name}",
             )
         case StopReason.LEDGER_GONE:
             return DecisionNeededError(
                 f"the offsets topic of {name} has no ledger: {fact}",
                 code="P811",
-                hint="restore it, or begin without it:  penstock publish --accept ledger",
+                hint="restore it, or begin without it:  penstock publish --accept ledger;  or name"
+                f" positions:  penstock seek {name}",
             )
         case StopReason.SOURCE:
             return DecisionNeededError(

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
-from penstock.core.errors import DecisionNeededError
+from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.core.positions import Position, partition_of
 from penstock.ports.increments import Effect, Increments, SourceFile, TableHead, TableStep
 from penstock.ports.sources import EpochLimit, Stands, Stretch
@@ -60,6 +60,16 @@ class TableSource:
         head = self._fresh()
         found = self._standing(head, Within(Reading.TABLE) if word == "earliest" else None)
         return {self._of: found.to_position()}
+
+    def places(self, words: Sequence[str]) -> Stands:
+        """Read `earliest` or `latest`: a table has no other places that a person names."""
+        if words in (["earliest"], ["latest"]):
+            return self.starts(words[0])
+        raise InvalidError(
+            f"{' '.join(words)[:120]!r} is not a place in the table {self._table}",
+            code="P817",
+            hint="write  earliest  or  latest",
+        )
 
     def ends(self) -> Stands:
         """Return the place behind the newest snapshot."""

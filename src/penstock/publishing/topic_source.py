@@ -42,6 +42,25 @@ class TopicSource:
             for at, each in self._bounds().items()
         }
 
+    def places(self, words: Sequence[str]) -> Stands:
+        """Read `earliest`, `latest`, and places as `topic:partition:offset`."""
+        if words in (["earliest"], ["latest"]):
+            return self.starts(words[0])
+        listed = {(at.topic, at.partition): (at, each) for at, each in self._bounds().items()}
+        found = {}
+        for word in words:
+            topic, number, offset = _place_in(word)
+            at, bounds = listed.get((topic, number), (None, None))
+            if at is None or bounds is None or not bounds.start <= offset <= bounds.stop:
+                there = f", which has {bounds.start} to {bounds.stop}" if bounds else ""
+                raise InvalidError(
+                    f"{word} is not in {self._topic}{there}",
+                    code="P817",
+                    hint="name a place that is there:  penstock plan",
+                )
+            found[_partition(at)] = _position(offset, None)
+        return found
+
     def ends(self) -> Stands:
         """Return the last stable offsets."""
         return {_partition(at): _position(each.stop, None) for at, each in self._bounds().items()}
@@ -127,6 +146,18 @@ class TopicReader:
             _require_headers(stretch.of, fetched)
             position = _position(fetched.reached, fetched.leader_epoch)
             yield Read(fetched.batch.select(MESSAGES.names), position)
+
+
+def _place_in(word: str) -> tuple[str, int, int]:
+    match word.split(":"):
+        case [topic, number, offset] if number.isdecimal() and offset.isdecimal():
+            return topic, int(number), int(offset)
+        case _:
+            raise InvalidError(
+                f"{word[:120]!r} is not a place in a topic",
+                code="P172",
+                hint="write  earliest,  latest,  or places as  orders:0:100",
+            )
 
 
 def _partition(at: TopicPartition) -> SourcePartition:

@@ -135,6 +135,8 @@ def _kept(pipeline: Pipeline, rules: Mapping[str, Any]) -> Pipeline:
         surroundings = {
             "properties": today.properties,
             "across_partitions": today.across_partitions,
+            "row_deletes": today.row_deletes,
+            "rewrite_bytes_max": today.rewrite_bytes_max,
             "records": _at_registry(table.records, today.records),
         }
         tables.append(table.model_copy(update=surroundings))

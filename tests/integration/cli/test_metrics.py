@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 import signal
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 import yaml
-from prometheus_client.parser import text_string_to_metric_families
+from tests.integration.cli.scrape import documented, labels_of, names_of, page
 from tests.integration.cli.shop import Shop
 
 from penstock.testing.sent import Sent
@@ -34,15 +33,6 @@ def labels_asked_for(rule: dict[str, Any]) -> set[str]:
     return (named | set(re.findall(r"\$labels\.(\w+)", text))) - {"instance", "job"}
 
 
-def labels_of(text: str) -> dict[str, set[str]]:
-    """Name the labels of each series that has a sample."""
-    return {
-        sample.name: set(sample.labels)
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
-
-
 def asked_for() -> set[str]:
     """Name the metrics that alerts and board use."""
     alerts = [rule["expr"] for rule in rules()]
@@ -50,32 +40,6 @@ def asked_for() -> set[str]:
     board = json.loads((ROOT / "deploy/grafana/penstock.json").read_text())
     panels = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     return {name for expr in [*alerts, *panels] for name in NAME.findall(expr)}
-
-
-def names_of(text: str) -> set[str]:
-    """Name all series that a scrape may show, those without a sample yet included."""
-    found = set()
-    for family in text_string_to_metric_families(text):
-        ends = {
-            "counter": ("_total",),
-            "histogram": ("_bucket", "_sum", "_count"),
-        }.get(family.type, ("",))
-        if not family.name.endswith("_created"):  # when a counter began, next to each
-            found |= {family.name + end for end in ends}
-    return found
-
-
-def documented() -> set[str]:
-    page = (ROOT / "docs/reference/metrics.md").read_text()
-    kinds = dict(re.findall(r"^\| `(penstock_\w+)` \| (\w+)", page, re.MULTILINE))
-    histograms = {name for name, kind in kinds.items() if kind == "histogram"}
-    parts = {f"{name}_{part}" for name in histograms for part in ("bucket", "sum", "count")}
-    return (kinds.keys() - histograms) | parts
-
-
-def page(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as answer:
-        return answer.read().decode()
 
 
 def test_a_pipeline_that_is_down_is_a_target_of_the_documented_job_that_does_not_answer() -> None:
@@ -104,7 +68,7 @@ def test_the_endpoint_shows_what_alerts_board_and_page_name(shop: Shop) -> None:
         driver.send(signal.SIGTERM)
         assert 0 == driver.end().code
 
-    assert documented() == names_of(text)
+    assert documented("landing") == names_of(text)
     assert set() == asked_for() - names_of(text)
     assert f'penstock_records_read_total{{topic="{shop.topic}"}} 51.0' in text
     found = labels_of(text)

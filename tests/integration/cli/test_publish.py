@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import signal
 from pathlib import Path
 
 import pytest
 import yaml
 from confluent_kafka import Consumer, TopicPartition
+from tests.integration.cli.scrape import documented, names_of, page
 from tests.processes.broker import Cluster
-from tests.processes.process import KILLED, Finished
-from tests.servers.warm import warm_penstock
+from tests.processes.process import KILLED, Driver, Finished
+from tests.servers.warm import WarmProcess, warm_penstock
 
 from penstock.testing.sent import Sent
 
@@ -38,12 +40,21 @@ class Mirror:
 
     def call(self, command: str, *words: str, **environment: str) -> Finished:
         """Run a command on the spec."""
-        path = self.directory / "penstock.yaml"
-        path.write_text(yaml.safe_dump(self.spec))
-        named = ["--spec", path] if command in ("publish", "audit") else [path]
+        path = self.write()
+        named = ["--spec", path] if command in ("publish", "audit", "seek") else [path]
         return warm_penstock(
             command, *named, *words, environment=environment, directory=self.directory
         )
+
+    def write(self) -> Path:
+        """Write the spec."""
+        path = self.directory / "penstock.yaml"
+        path.write_text(yaml.safe_dump(self.spec))
+        return path
+
+    def driver(self, *words: str) -> Driver:
+        """Start to publish, until asked to stop."""
+        return Driver(self.write(), *words, start=WarmProcess, verb=("publish", "--spec"))
 
     def send(self, count: int) -> None:
         """Send records of all kinds."""
@@ -111,6 +122,24 @@ def test_librdkafka_reads_in_the_mirror_what_is_in_the_topic(mirror, codec):
     assert mirror.read(mirror.source) == mirror.read(mirror.into)
 
 
+def test_a_seek_shows_what_it_would_do_and_the_audit_holds_after_it(mirror):
+    mirror.send(30)
+    assert 0 == mirror.call("publish", "--until-caught-up").code
+    name, place = f"m{mirror.number}", f"{mirror.source}:1:10"
+    shown = mirror.call("seek", name, place)
+    assert 0 == shown.code, shown.err
+    assert "20 rows are published again" in shown.err
+    assert 0 == mirror.call("seek", name, place, "--yes", "shop").code
+    again = mirror.call("publish", "--until-caught-up", "--json")
+    assert 20 == again.json["publications"][0]["rows"]
+    audit = mirror.call("audit", "--count", "--json")
+
+    assert (0, []) == (audit.code, audit.json["publications"][0]["breaks"]), audit.out
+    source, target = mirror.read(mirror.source), mirror.read(mirror.into)
+    assert source[0] == target[0]
+    assert source[1] + source[1][10:] == target[1]
+
+
 POINTS = ["send.before", "send.after", "ledger.before", "ledger.after", "end.before", "end.after"]
 
 
@@ -175,3 +204,17 @@ def test_a_topic_that_is_not_there_is_named(mirror):
     assert (2, 2) == (planned.code, done.code)
     assert "P205" in planned.out + planned.err
     assert "nowhere" in done.err
+
+
+def test_the_endpoint_of_publications_shows_what_the_page_names(mirror: Mirror) -> None:
+    mirror.send(10)
+    with mirror.driver("--metrics", "127.0.0.1:0") as driver:
+        url = driver.wait_for("MetricsServed").data["url"]
+        published = f'penstock_rows_published_total{{publication="m{mirror.number}"}} 20.0'
+        driver.wait_until(lambda: published in page(url), "all are counted")
+        text = page(url)
+        driver.send(signal.SIGTERM)
+        assert 0 == driver.end().code
+
+    assert documented("publishing") == names_of(text)
+    assert f'penstock_publication_lag_rows{{publication="m{mirror.number}"}} 0.0' in text

@@ -21,6 +21,7 @@ from tests.processes.broker import Cluster
 from tests.servers.listening import listening, shut
 
 from penstock.connectors.kafka import errors, log
+from penstock.connectors.kafka.native import connection, protocols
 from penstock.dev.ports import free_port
 
 TABLE = "lake.shop.orders"
@@ -183,6 +184,8 @@ def broker_in_trouble(
 ) -> str:
     monkeypatch.setattr(errors, "DOWN_SECONDS_MAX", 0.2)
     monkeypatch.setattr(log, "ANSWER_SECONDS_MAX", 1)
+    monkeypatch.setattr(protocols, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(connection, "CONNECT_SECONDS_MAX", 0.2)
     refused = request.param == "refusing connections"
     return f"127.0.0.1:{free_port()}" if refused else served(silent)
 
@@ -197,5 +200,6 @@ def test_a_broker_in_trouble_is_reported_by_every_verb_that_needs_it(
 
     assert 75 == code, reported
     assert "P201" in reported
+    assert broker_in_trouble in reported
     assert "→ check kafka.brokers and the network" in reported
     assert "P700" not in reported

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import socket
 from pathlib import Path
 
 from tests.integration.cli.shop import Shop, problem
@@ -12,17 +11,6 @@ from tests.processes.broker import wait_until
 from tests.servers import rest
 
 from penstock.dev.ports import free_port
-
-
-def test_a_broker_that_does_not_answer_is_reported_by_its_address(shop: Shop) -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{nobody.getsockname()[1]}"
-        shop.spec["kafka"]["brokers"] = address
-        for command in ("run", "status"):
-            ended = shop.call(command, "--json")
-            assert 75 == ended.code
-            assert address in ended.json["error"]["message"]
 
 
 def test_a_parked_table_holds_up_nobody_and_goes_on_when_it_is_back(shop: Shop) -> None:

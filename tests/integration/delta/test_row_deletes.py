@@ -5,6 +5,7 @@ DuckDB reads Delta by an extension that is no package; Spark is in `readers/test
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ from penstock.core.commits import CommitKind
 from penstock.core.errors import BugError, ConflictError, InvalidError, UnavailableError
 from penstock.core.schema import Field, Kind, Struct
 from penstock.files import objects
-from penstock.ports.row_deletes import POSITION, RowDeletes
+from penstock.ports.row_deletes import POSITION, RowDeleteMode, RowDeletes
 from penstock.ports.tables import TableDefinition, Verdict
 
 WIDE = Struct(
@@ -413,6 +414,11 @@ def test_a_table_without_vectors_has_its_rows_left_alone(lake, properties, named
 
     assert ["P436"] * 2 == [caught.value.code, asked.value.code]
     assert caught.value.hint
+    if properties:  # its files cannot be written again, either
+        with pytest.raises(InvalidError, match=named):
+            lake.table.require_row_deletes(lake.state(), RowDeleteMode.REWRITE)
+    else:
+        lake.table.require_row_deletes(lake.state(), RowDeleteMode.REWRITE)
     assert before == sorted(lake.location.rglob("*"))
     delta(lake)
     assert [0, 1, 2] == lake.ids()
@@ -447,6 +453,15 @@ def test_a_keyed_table_asks_its_readers_for_what_it_has_and_no_more(lake, schema
     assert protocol == json.loads(info["operationParameters"]["protocol"])
     assert str(lake.location) in info["operationParameters"]["location"]
     assert lake.handle.schema() is not None
+
+
+def test_a_table_whose_files_are_written_again_asks_its_readers_for_nothing(lake):
+    definition = replace(keyed_definition(), row_deletes=RowDeleteMode.REWRITE)
+    lake.catalog.create(NAME, definition, [origin(CHAIN, {0: 0})])
+    [protocol], [metadata] = actions(lake, 0, "protocol"), actions(lake, 0, "metaData")
+
+    assert {"minReaderVersion": 1, "minWriterVersion": 2} == protocol
+    assert {"delta.deletedFileRetentionDuration": "interval 1 days"} == metadata["configuration"]
 
 
 def test_the_properties_of_a_keyed_table_are_those_of_the_spec_first(lake):

@@ -10,7 +10,8 @@ import pytest
 
 from penstock.core import events
 from penstock.core.errors import InvalidError
-from penstock.observe.metrics import Metrics, address, metrics_served, served_at
+from penstock.observe.metrics import Metrics
+from penstock.observe.metrics_endpoint import address, metrics_served, served_at
 from penstock.observe.status import StatusBoard
 
 
@@ -100,16 +101,16 @@ def test_a_stall_and_a_parked_table_are_reported(reported, clock) -> None:
 
 
 def test_the_endpoint_answers_as_prometheus_asks_and_frees_its_port(reported, clock) -> None:
-    with metrics_served(reported(committed(clock)), "127.0.0.1", 0) as served:
+    with metrics_served(reported(committed(clock)).registry, "127.0.0.1", 0) as served:
         url = f"http://127.0.0.1:{served}/metrics"
         with urllib.request.urlopen(url, timeout=10) as answer:
             text = answer.read().decode()
         assert 'penstock_rows_landed_total{operation="append",table="lake.a"} 5.0' in text
-        taken = metrics_served(reported(), "127.0.0.1", served)
+        taken = metrics_served(reported().registry, "127.0.0.1", served)
         with pytest.raises(InvalidError, match="metrics cannot be served") as refused:
             taken.__enter__()
         assert "P592" == refused.value.code
-    with metrics_served(reported(), "127.0.0.1", served):
+    with metrics_served(reported().registry, "127.0.0.1", served):
         pass
 
 
@@ -135,7 +136,7 @@ def test_a_url_has_brackets_around_ipv6_alone() -> None:
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
 def test_metrics_are_served_at_an_ipv6_address(reported) -> None:
     host, port = address("[::1]:0")
-    with metrics_served(reported(), host, port) as served:
+    with metrics_served(reported().registry, host, port) as served:
         url = served_at(host, served)
         with urllib.request.urlopen(url, timeout=10) as answer:
             assert b"penstock_build_info" in answer.read()
@@ -143,7 +144,7 @@ def test_metrics_are_served_at_an_ipv6_address(reported) -> None:
 
 def test_a_host_that_is_no_valid_name_is_refused(reported) -> None:
     with pytest.raises(InvalidError, match="not a host name") as refused:
-        metrics_served(reported(), f"{'a' * 64}.example", 0).__enter__()
+        metrics_served(reported().registry, f"{'a' * 64}.example", 0).__enter__()
     assert "P592" == refused.value.code
 
 

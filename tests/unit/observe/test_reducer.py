@@ -267,7 +267,9 @@ def test_a_pause_is_known_until_it_is_over() -> None:
 def test_changes_of_a_keyed_table_are_totals_of_the_run_and_each_counts_in_the_rate():
     first = replace(committed(1, rows=3), changes={"inserted": 3, "superseded": 7})
     second = replace(committed(2, rows=0), changes={"deleted": 2, "inserted": 0, "healed": 1})
+    first, second = replace(first, rewritten_bytes=5), replace(second, rewritten_bytes=7)
     table = story(first, second).tables[T]
 
+    assert [12] == [table.rewritten_bytes]
     assert {"inserted": 3, "superseded": 7, "deleted": 2, "healed": 1} == table.changes
     assert (3, [10, 2]) == (table.rows, [count for _, count in table.recent])

@@ -302,3 +302,5 @@ def test_what_changes_did_is_counted_since_the_start_of_the_run() -> None:
     assert "\nlake.a since the start: 4,000 inserted, 2 deleted\n" in shown(snapshot)
     stopped = replace(snapshot, state=State.STOPPED)
     assert "\nlake.a in that run: 4,000 inserted, 2 deleted\n" in shown(stopped)
+    again = replace(snapshot, tables={"lake.a": replace(table, rewritten_bytes=2_500_000)})
+    assert "4,000 inserted, 2 deleted; files of 2.5 MB written again\n" in shown(again)

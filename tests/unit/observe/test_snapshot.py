@@ -89,6 +89,7 @@ def test_the_json_form_is_this() -> None:
         "quarantined": {"P301": 2},
         "recent": [[1_900, 10]],
         "changes": {},
+        "rewritten_bytes": 0,
         "table_rows": None,
         "offsets": {},
         "paused_until_ms": None,

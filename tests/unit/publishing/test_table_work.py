@@ -100,6 +100,15 @@ def test_a_position_of_another_source_is_refused(history, values):
     assert "P815" == caught.value.code
 
 
+def test_a_person_names_the_first_row_or_the_end(history):
+    source = source_of(history)
+
+    assert source.starts("latest") == source.places(["latest"])
+    with pytest.raises(InvalidError) as caught:
+        source.places(["lake.t:1"])
+    assert "P817" == caught.value.code
+
+
 def test_positions_say_where_they_are(history):
     [start] = source_of(history).starts("earliest").values()
     [stop] = source_of(history).ends().values()

@@ -5,7 +5,6 @@ Everything else is given what it needs; here is decided what that is.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
@@ -16,20 +15,21 @@ from penstock.app.assembly.connectors import (
     store_connector,
     table_connector,
 )
+from penstock.app.assembly.engines import open_engine
 from penstock.app.assembly.keyed_rules import identifier_fields, keyed_options
 from penstock.app.assembly.lazy_catalogs import LazyCatalogs
 from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
 from penstock.app.assembly.reopening_log import ReopeningLog
+from penstock.app.assembly.worker import writer
 from penstock.core.errors import InvalidError
-from penstock.core.events import ClassArchiveBegun, WaitBegan
+from penstock.core.events import WaitBegan
 from penstock.core.schema import SOURCE_PREFIX
-from penstock.engines.background import BackgroundEngine, CancellationToken
-from penstock.engines.work import LANDING_WORK
 from penstock.files.reopening import Reopening
 from penstock.landing.run import FormerSpec
 from penstock.landing.settings import (
     Consent,
     Environment,
+    RewrittenTable,
     Routes,
     Settings,
     Start,
@@ -39,6 +39,7 @@ from penstock.landing.settings import (
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.connectors import READ_ONLY, LogConnector, TableConnector
 from penstock.ports.log import Log, RangeReader
+from penstock.ports.row_deletes import RowDeleteMode
 from penstock.ports.runtime import Engine, Observer
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat
@@ -46,23 +47,18 @@ from penstock.ports.transactions import Transactions
 from penstock.rows.options import RowOptions
 from penstock.rows.quarantine.rows import QUARANTINE_SCHEMA
 from penstock.rows.route.filters import ComputedColumns, DynamicRoute, RecordFilter, SqlExpression
-from penstock.spec.checks.agreement import is_remote, unreachable
 from penstock.spec.checks.rules import is_read
 from penstock.spec.language.expressions import expression, fields_of, looked_at
 from penstock.spec.model import Pipeline
-from penstock.spec.problems import path_text
 from penstock.spec.publications import Publications
 from penstock.spec.routing.topics import Target as Routed
 from penstock.spec.routing.topics import routes
 from penstock.spec.rules import rules_hash, rules_text, with_rules
 from penstock.spec.secrets import ProcessSecrets
 from penstock.spec.settings.records import REGISTERED, Records
-from penstock.spec.settings.sections import SparkSettings as SparkSection
 from penstock.spec.settings.table import Table
 
 LOG = "kafka"
-INLINE = "inline"
-EXISTING = "existing"
 
 
 def settings_of(
@@ -95,6 +91,11 @@ def settings_of(
         stop_across_partitions=frozenset(
             rule.table for rule in pipeline.tables if rule.across_partitions == "stop"
         ),
+        rewritten={
+            rule.table: RewrittenTable(place_of(pipeline, rule.table).connector, size)
+            for rule in pipeline.tables
+            if (size := rule.rewritten_bytes_max) is not None
+        },
         accept=accept,
         crash_plan=faults,
     )
@@ -177,75 +178,6 @@ def open_store(spec: Pipeline | Publications) -> PendingStore:
     return store_connector(address).open_store(address, ProcessSecrets())
 
 
-def open_engine(
-    spec: Pipeline | Publications,
-    session: Any = None,
-    *,
-    observer: Observer | None = None,
-    work: str = LANDING_WORK,
-) -> Engine:
-    """Start Spark, take a running session, or run in this process (`spark.master: inline`).
-
-    With `spark.master: existing` the session is that of this process, such as spark-submit's. Our
-    own Spark starts in the background: the first jobs wait for it. That there is a Java for it is
-    checked now. With an `observer`, a process of its own archives Java's classes as soon as
-    Spark runs (docs/design/0239). Raises InvalidError (P602; of a session P128, P603, P604).
-    """
-    if spec.spark.master == INLINE and session is None:
-        from penstock.engines.inline import InlineEngine
-
-        return InlineEngine(work)
-    if session is not None or spec.spark.master == EXISTING:
-        from penstock.engines.spark.engine import SparkEngine
-        from penstock.engines.spark.session import existing_session
-
-        lent = SparkEngine(existing_session() if session is None else session, work=work)
-        if not lent.is_local:
-            _require_reachable(spec)
-        return lent
-    require_engine(spec)
-    return BackgroundEngine(partial(_spark, spec.spark, work, observer))
-
-
-def require_engine(spec: Pipeline | Publications) -> None:
-    """Raise InvalidError where an engine of our own certainly could not start (P128, P602)."""
-    if spec.spark.master in (INLINE, EXISTING):
-        return
-    from penstock.engines.java import find_java
-
-    if is_remote(spec.spark.master):
-        _require_reachable(spec)
-    find_java(os.environ)
-
-
-def _require_reachable(spec: Pipeline | Publications) -> None:
-    catalogs = spec.catalogs if isinstance(spec, Pipeline) else {}
-    problem = next(iter(unreachable(spec.spark, catalogs)), None)
-    if problem is not None:
-        raise InvalidError(
-            f"{path_text(problem.path)}: {problem.message}", code=problem.code, hint=problem.hint
-        )
-
-
-def _spark(
-    spark: SparkSection, work: str, observer: Observer | None, token: CancellationToken
-) -> Engine:
-    from penstock.engines.spark.class_archive import make_in_background
-    from penstock.engines.spark.engine import SparkEngine
-    from penstock.engines.spark.settings import SparkSettings
-
-    settings = SparkSettings(master=spark.master, conf=dict(spark.conf))
-    engine = SparkEngine(settings=settings, work=work, launched=token.on_cancel)
-    if token.is_cancelled:
-        return engine
-    engine.warm()
-    if observer is not None and spark.prepare:
-        path = make_in_background(settings.conf, os.environ)
-        if path is not None:
-            observer(ClassArchiveBegun(str(path)))
-    return engine
-
-
 def open_environment(
     pipeline: Pipeline,
     stack: ExitStack,
@@ -273,6 +205,7 @@ def open_environment(
         log=log,
         cluster_id=cluster_id,
         catalogs=catalogs,
+        writers=writer,
         store=store,
         engine=started,
         observer=observer,
@@ -360,6 +293,7 @@ def _target(pipeline: Pipeline, topic: str, routed: Routed) -> TableTarget:
         properties=dict(rule.properties),
         identifier_fields=identifier_fields(rule, pipeline.catalogs[place.catalog]),
         sort_by=tuple(rule.sort_by),
+        row_deletes=RowDeleteMode(rule.row_deletes),
         registry=_registry_settings(pipeline, records),
         filters={} if gate.passes_all else {topic: gate},
         computed=_computed(rule, f"tables[{routed.number}].transform.columns"),

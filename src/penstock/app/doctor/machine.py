@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from penstock.app.assembly import assembly
+from penstock.app.assembly import engines
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.observe.formatting import size_text
 from penstock.ports.checks import CheckResult, failed, passed, unknown, warning
@@ -41,7 +41,7 @@ def findings(pipeline: Pipeline | None, environment: Mapping[str, str]) -> Itera
     """Check this machine, for a pipeline when there is one."""
     master = "local[*]" if pipeline is None else pipeline.spark.master
     conf = {} if pipeline is None else dict(pipeline.spark.conf)
-    inline = master == assembly.INLINE
+    inline = master == engines.INLINE
     yield python(environment)
     yield libraries()
     if not inline:
@@ -126,7 +126,7 @@ def ports(environment: Mapping[str, str], conf: Mapping[str, str]) -> Iterator[C
         if conf.get(key, "").isdecimal():
             yield _port(key, conf.get("spark.driver.bindAddress", LOOPBACK), int(conf[key]))
     if environment.get("PENSTOCK_METRICS"):
-        from penstock.observe.metrics import address
+        from penstock.observe.metrics_endpoint import address
 
         try:
             yield _port("metrics", *address(environment["PENSTOCK_METRICS"]))
@@ -156,8 +156,8 @@ def memory(master: str, conf: Mapping[str, str]) -> CheckResult:
         limit = _CGROUP_LIMIT.read_text().strip()
         if limit.isdecimal():
             free = min(free, max(int(limit) - psutil.Process().memory_info().rss, 0))
-    local = master == assembly.INLINE or master.startswith("local")
-    driver = 0 if master == assembly.INLINE else _bytes(conf.get("spark.driver.memory", "1g"))
+    local = master == engines.INLINE or master.startswith("local")
+    driver = 0 if master == engines.INLINE else _bytes(conf.get("spark.driver.memory", "1g"))
     workers = _workers(master) if local else 0
     needed = driver + workers * WORKER_BYTES
     text = f"{size_text(free)} free; a run takes about {size_text(needed)}"

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from penstock.app.assembly import assembly
 from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
-from penstock.app.assembly.worker import work_with
+from penstock.app.assembly.worker import work_with, writer
 from penstock.commit.creation import create
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.memory.warehouse import Warehouse
@@ -209,6 +209,7 @@ def open_world(
             log=log,
             cluster_id=cluster_id,
             catalogs=catalogs,
+            writers=writer,
             store=store,
             engine=dry_run.engine,
             observer=observer,

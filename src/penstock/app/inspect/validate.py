@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TypeVar
 
-from penstock.app.assembly import assembly
+from penstock.app.assembly import assembly, engines
 from penstock.app.assembly.functions import function_at
 from penstock.app.inspect.creation_settings import creation_only, without_effect
 from penstock.core.commits import Chain
@@ -100,7 +100,7 @@ def _checked(catalogs: Mapping[str, TableFormat], name: str) -> bool:
 
 
 def _java(pipeline: Pipeline) -> None:
-    if pipeline.spark.master != assembly.INLINE:
+    if pipeline.spark.master != engines.INLINE:
         from penstock.engines.java import find_java
 
         find_java(os.environ)

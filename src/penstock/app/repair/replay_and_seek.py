@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from penstock.app.assembly import assembly
+from penstock.app.assembly import engines
 from penstock.app.inspect.read_only_world import open_world
 from penstock.app.repair.confirmed_change import Change, Step, exclusive_change
 from penstock.app.repair.quarantine import write_context
@@ -95,7 +95,7 @@ def replay(
         bounds = held.environment.log.bounds(held.environment.log.partitions())
         planned = replaying.plan_replay(progress, ranges_of(places), bounds)
         if planned.positions > HERE_MAX:
-            engine = assembly.open_engine(pipeline)
+            engine = engines.open_engine(pipeline)
             stack.callback(engine.close)
             environment = replace(held.environment, engine=engine)
             held = replace(held, environment=environment)  # noqa: PLW2901

@@ -31,6 +31,7 @@ from penstock.landing.settings import Environment, Settings, TableLocation, Tabl
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.runtime import Engine
 from penstock.ports.tables import TableDefinition
+from penstock.ports.writers import WriterFactory
 from penstock.rows.options import SOURCE_TYPES
 from penstock.spec.model import Pipeline
 from penstock.spec.problems import listed, nearest
@@ -108,6 +109,7 @@ class InMemory:
             log=MemoryLog(self.cluster, self.settings.log),
             cluster_id=self.cluster.cluster_id(),
             catalogs=self.catalogs,
+            writers=self._writer,
             store=self.store,
             engine=engine or InlineEngine(self._work),
             observer=UNHEARD,
@@ -122,8 +124,11 @@ class InMemory:
         return MemoryReader(self.cluster, SystemClock())
 
     def _work(self, job: str) -> str:
-        writers = {name: each.open_writer for name, each in self.catalogs.items()}
-        return work_with(job, lambda _: self.reader(), writers.__getitem__)
+        return work_with(job, lambda _: self.reader(), self._writer)
+
+    def _writer(self, name: str) -> WriterFactory:
+        """Return the writers of a catalog, whose name is that of its connector here."""
+        return self.catalogs[name].open_writer
 
     def land(self, settings: Settings) -> RunResult:
         """Run until caught up. Raises what a run raises."""

@@ -311,7 +311,7 @@ def _laid_out(name: str, definition: TableDefinition) -> DeltaSchema:
     require_creatable(name, definition.schema, configuration)
     require_key_columns(name, definition.schema, definition.keys)
     if definition.keys:
-        require_row_deletes(name, configuration, (DELETION_VECTORS,))
+        require_row_deletes(name, configuration, (DELETION_VECTORS,), definition.row_deletes)
     require_partitionable(definition.schema, definition.partition_by, name)
     mapped = is_mapped(definition.properties)
     written = mapped_json(definition.schema) if mapped else delta_json(definition.schema)

@@ -4,7 +4,7 @@ come back.
 Invariants:
 - each position is of a row that is live in the state that was examined, or of a file of the commit
   itself; else nothing is written (P707);
-- a file of which no row is left is removed, and not added.
+- a file of which no row is left, or that was written again, is removed, and not added.
 
 Source: Delta transaction log protocol, "Deletion Vectors".
 """
@@ -46,24 +46,33 @@ class Touched:
     deleted: Rows
     newly: int
     is_own: bool
+    is_rewritten: bool
 
     @property
-    def is_empty(self) -> bool:
-        """Return whether no row of it is left."""
-        return len(self.deleted) == self.rows
+    def rows_left(self) -> int:
+        """Count the rows that stay."""
+        return self.rows - len(self.deleted)
+
+    @property
+    def goes(self) -> bool:
+        """Return whether it leaves the table: no row is left, or others hold those that are."""
+        return self.is_rewritten or not self.rows_left
 
 
 @dataclass(frozen=True, slots=True)
 class RowDelta:
-    """The actions of a row delta: `added` are its own files, `renewed` files with new vectors.
+    """The actions of a row delta: `added` are its own files, and those that were written again;
+    `renewed` are files with new vectors.
 
-    `deleted` counts the rows it takes away; `vectors` are those it brings.
+    `deleted` counts the rows it takes away, `copied` those in files that were written again;
+    `vectors` are those it brings.
     """
 
     added: Sequence[Mapping[str, Any]]
     renewed: Sequence[Mapping[str, Any]]
     removed: Sequence[Mapping[str, Any]]
     deleted: int
+    copied: int
     vectors: int
 
 
@@ -100,13 +109,16 @@ def row_delta(
     touched: Sequence[Touched],
     deleted: DeletedRows,
 ) -> RowDelta:
-    """Write vectors, and return the actions. Raises InvalidError (P431), UnavailableError."""
-    left = [each for each in touched if not each.is_empty]
+    """Write vectors, and return the actions, but for files that were written again.
+
+    Raises InvalidError (P431), UnavailableError.
+    """
+    left = [each for each in touched if not each.goes]
     vectors = _written(root, name, left)
     for each in left:
         deleted.keep(vectors[each.path], each.deleted)
     own = {each.add["path"]: each for each in touched if each.is_own}
-    kept = [add for add in added if add["path"] not in own or not own[add["path"]].is_empty]
+    kept = [add for add in added if add["path"] not in own or not own[add["path"]].goes]
     now = now_ms()
     return RowDelta(
         added=[
@@ -120,6 +132,7 @@ def row_delta(
         ],
         removed=[removal(each.add, now) for each in touched if not each.is_own],
         deleted=sum(each.newly for each in touched),
+        copied=sum(each.rows_left for each in touched if each.is_rewritten),
         vectors=len(vectors),
     )
 
@@ -155,7 +168,13 @@ def _touched(name: str, deletes: RowDeletes, file: _Live, former: Rows) -> Touch
     newly = len(deletes.positions)
     if len(deleted) != len(former) + newly:
         raise not_deletable(name, deletes.path)
-    return Touched(deletes.path, file.add, file.rows, deleted, newly, file.is_own)
+    again = deletes.rewritten is not None
+    touched = Touched(
+        deletes.path, file.add, file.rows, deleted, newly, file.is_own, is_rewritten=again
+    )
+    if not deletes.leave(touched.rows_left):
+        raise not_deletable(name, deletes.path)
+    return touched
 
 
 def entry_of_delta(
@@ -167,6 +186,7 @@ def entry_of_delta(
         mark,
         inserted=mark["rows"],
         deleted=delta.deleted,
+        copied=delta.copied,
         files=(len(added), len(delta.removed)),
         vectors=delta.vectors,
     )

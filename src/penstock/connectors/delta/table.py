@@ -13,7 +13,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -55,10 +55,11 @@ from penstock.core.errors import OutcomeUnknownError
 from penstock.core.schema import Schema
 from penstock.core.statistics import Mismatch
 from penstock.files import ParquetOptions
+from penstock.files.positions import NONE
 from penstock.files.sources import COORDINATES, is_within
 from penstock.files.storage import missing_paths
 from penstock.ports import tables as ports
-from penstock.ports.row_deletes import LiveFile, RowDeletes, Sought
+from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, Sought
 from penstock.ports.runtime import Observer
 
 _CHECKPOINT_EVERY = 100
@@ -165,10 +166,14 @@ class DeltaTable:
             raise
         return str(version)
 
-    def require_row_deletes(self, state: ports.TableState) -> None:
-        """Refuse a table without deletion vectors, or whose rows are all kept (P436)."""
+    def require_row_deletes(
+        self, state: ports.TableState, mode: RowDeleteMode = RowDeleteMode.AUTO
+    ) -> None:
+        """Refuse a table whose rows are all kept, or one without the deletion vectors that its mode
+        needs (P436).
+        """
         view: LogView = state.handle.view
-        require_row_deletes(self.name, view.form.configuration, view.form.features)
+        require_row_deletes(self.name, view.form.configuration, view.form.features, mode)
 
     def live_files(self, state: ports.TableState) -> Sequence[LiveFile]:
         """List the live data files of a state, with the bounds in the log."""
@@ -188,6 +193,14 @@ class DeltaTable:
         return live_rows(
             self.root, self.name, view.form, add, columns, deleted=deleted, sought=sought
         )
+
+    def read_written(
+        self, state: ports.TableState, file: DataFile, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """Read columns of a file that is described and has not landed."""
+        form = state.handle.view.form
+        [add] = additions([file], form.target)
+        return live_rows(self.root, self.name, form, add, columns, deleted=NONE)
 
     def evolve(self, state: ports.TableState, schema: Schema) -> None:
         """Add columns as the version after the one examined."""
@@ -351,7 +364,10 @@ class DeltaTable:
         """Check row deletes against a state, and write their vectors."""
         view = state.view
         assert commit.kind is CommitKind.ROW_DELTA, f"a {commit.kind} deletes no rows"
-        require_row_deletes(self.name, view.form.configuration, view.form.features)
+        again = [file for each in row_deletes for file in each.rewritten or ()]
+        rewritten = all(each.rewritten is not None for each in row_deletes)
+        mode = RowDeleteMode.REWRITE if rewritten else RowDeleteMode.AUTO
+        require_row_deletes(self.name, view.form.configuration, view.form.features, mode)
         own = own_files(commit.files, added)
         live = self._live.files(view)
         touched = touched_by(self._deleted, self.name, live, own, row_deletes)
@@ -359,9 +375,10 @@ class DeltaTable:
             taken = self._following.log.raw(view.version + 1) is not None
         if taken:  # found out now, no vector has been written for nothing
             raise table_errors.moved(self.name, f"version {view.version + 1} is another commit")
+        copies = additions(again, view.form.target) if again else []
         delta = row_delta(self.root, self.name, added, touched, self._deleted)
         self.observer.passed(CrashPoint.ROW_DELETES_WRITTEN)
-        return delta
+        return replace(delta, added=[*copies, *delta.added])
 
     def _at(self, state: ports.TableState | None) -> Handle:
         return self._open() if state is None else self._following.handle(state.handle.view)

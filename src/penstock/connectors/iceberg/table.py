@@ -24,9 +24,11 @@ from pyiceberg.table import update
 from penstock.connectors.iceberg.commit import append
 from penstock.connectors.iceberg.commit.metadata_cleanup import MetadataCleanup
 from penstock.connectors.iceberg.errors import reading, sending
+from penstock.connectors.iceberg.files.file_metadata import data_file
 from penstock.connectors.iceberg.io.credentials import Credential, expiry
 from penstock.connectors.iceberg.ledger.properties import ledgers_in, parent_of
 from penstock.connectors.iceberg.ledger.witnesses import Finding, check_chain
+from penstock.connectors.iceberg.read.file_rows import FileToRead, rows_in
 from penstock.connectors.iceberg.read.history import history_of
 from penstock.connectors.iceberg.read.metadata_values import stated_files
 from penstock.connectors.iceberg.read.scan import (
@@ -54,7 +56,7 @@ from penstock.files import ParquetOptions
 from penstock.files.reopening import Reopening
 from penstock.files.storage import missing_paths
 from penstock.ports.leases import Lease
-from penstock.ports.row_deletes import LiveFile, RowDeletes, Sought
+from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, Sought
 from penstock.ports.runtime import Observer
 from penstock.ports.tables import (
     FileSource,
@@ -183,8 +185,11 @@ class IcebergTable:
             self._context.catalog.commit_table(table, empty.requirements, empty.updates)
         return True
 
-    def require_row_deletes(self, state: TableState) -> None:
+    def require_row_deletes(
+        self, state: TableState, mode: RowDeleteMode = RowDeleteMode.AUTO
+    ) -> None:
         """Refuse format version 1, and equality deletes, which manifests tell of (P436)."""
+        del mode  # both need to know which rows are live
         with reading(self.name):
             self._rows.of(state.handle)
 
@@ -209,6 +214,16 @@ class IcebergTable:
         with reading(self.name):
             live = self._rows.of(table)
             yield from rows_of(table, live, file.path, columns, self.name, sought=sought)
+
+    def read_written(
+        self, state: TableState, file: DataFile, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """Read columns of a file that is described and has not landed."""
+        table: PyIcebergTable = state.handle
+        with reading(self.name):
+            found = data_file(file, table.metadata, self.name)
+            source = FileToRead(self.name, table.io, table.metadata, found)
+            yield from rows_in(source, columns)
 
     def evolve(self, state: TableState, schema: Schema) -> None:
         """Make a wider schema the current one, in one request on the examined metadata.

@@ -6,6 +6,7 @@ Invariants: those of `ports/tables.py`, proven by the contract suite.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -28,7 +29,7 @@ from penstock.core.statistics import FileStatistics
 from penstock.files.sources import COORDINATES, is_within, source_of
 from penstock.ports import tables as ports
 from penstock.ports import writers
-from penstock.ports.row_deletes import POSITION, LiveFile, RowDeletes, Sought
+from penstock.ports.row_deletes import POSITION, LiveFile, RowDeleteMode, RowDeletes, Sought
 from penstock.ports.runtime import Observer
 
 START_MS = 1_700_000_000_000
@@ -146,8 +147,14 @@ class MemoryTable:
             raise table_errors.not_live(self.name, min(lost))
         files = (*(file for file in base.files if file.path not in removed), *commit.files)
         deleted = self._deleted(base, files, row_deletes)
-        files = tuple(file for file in files if len(deleted[file.path]) < file.record_count)
-        kept = {file.path: deleted[file.path] for file in files if deleted[file.path]}
+        again = {each.path: each.rewritten for each in row_deletes if each.rewritten is not None}
+        files = tuple(
+            file
+            for file in files
+            if file.path not in again and len(deleted[file.path]) < file.record_count
+        )
+        files = (*files, *itertools.chain.from_iterable(again.values()))
+        kept = {file.path: deleted[file.path] for file in files if deleted.get(file.path)}
         snapshot = Snapshot(f"s{number}", base.head, START_MS + number, files, commit, kept)
         changed = trimmed(with_ledger(base, state, commit, snapshot), retain)
         stored.apply(base, changed)
@@ -165,11 +172,16 @@ class MemoryTable:
             live = {*range(rows.get(each.path, 0))} - former
             if each.delete_state != delete_state(former) or not positions or positions - live:
                 raise table_errors.not_deletable(self.name, each.path)
+            if not each.leave(len(live - positions)):
+                raise table_errors.not_deletable(self.name, each.path)
             deleted[each.path] = former | positions
         return deleted
 
-    def require_row_deletes(self, state: ports.TableState) -> None:
+    def require_row_deletes(
+        self, state: ports.TableState, mode: RowDeleteMode = RowDeleteMode.AUTO
+    ) -> None:
         """Take any."""
+        del state, mode
 
     def live_files(self, state: ports.TableState) -> Sequence[LiveFile]:
         """List the files of a state."""
@@ -200,15 +212,25 @@ class MemoryTable:
             raise table_errors.no_column(self.name, missing[0])
         [stored] = [each for each in contents.files if each.path == file.path]
         deleted = contents.deleted.get(file.path, frozenset())
-        rows = [
-            {**{name: row[name] for name in columns}, POSITION: position}
-            for position, row in enumerate(self._warehouse.rows_of([stored]))
-        ]
+        rows = self._placed(stored, columns)
         if rows:
             written = pa.RecordBatch.from_pylist(rows)
             wanted = range(len(rows)) if sought is None else sought(written).tolist()
             if places := [each for each in wanted if each not in deleted]:
                 yield written.take(pa.array(places))
+
+    def read_written(
+        self, state: ports.TableState, file: DataFile, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """Read columns of a file on storage."""
+        del state
+        yield pa.RecordBatch.from_pylist(self._placed(file, columns))
+
+    def _placed(self, file: DataFile, columns: Sequence[str]) -> list[Row]:
+        return [
+            {**{name: row.get(name) for name in columns}, POSITION: position}
+            for position, row in enumerate(self._warehouse.rows_of([file]))
+        ]
 
     def evolve(self, state: ports.TableState, schema: Schema) -> None:
         """Replace the table's columns, if it is as it was examined."""

@@ -186,7 +186,7 @@ def require_usable(target: TableTarget, chain: Chain, table: Table, state: Table
     if keys:
         require_key_columns(name, state.schema, keys)
         require_sequence_columns(name, state.schema, sequence)
-        table.require_row_deletes(state)
+        table.require_row_deletes(state, target.row_deletes)
 
 
 def _ledgers(table: Table, state: TableState) -> Sequence[Landed]:

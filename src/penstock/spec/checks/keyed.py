@@ -17,7 +17,17 @@ from penstock.spec.problems import KeyPath, Problem, listed, shown
 from penstock.spec.settings.records import Records
 from penstock.spec.settings.table import Table, type_of
 
-OF_KEYED = ("keys", "operation", "deletes", "soft", "truncates", "across_partitions", "sequence_by")
+OF_KEYED = (
+    "keys",
+    "operation",
+    "deletes",
+    "soft",
+    "truncates",
+    "across_partitions",
+    "sequence_by",
+    "row_deletes",
+    "rewrite_bytes_max",
+)
 COORDINATES = ("topic", "partition", "offset")
 _OWN = ("_kafka_", "_change_", "_rescued")
 _MESSAGE_KEY = "_kafka_key"
@@ -25,9 +35,10 @@ _OF_A_KEY = frozenset({"_kafka_topic", _MESSAGE_KEY})
 _WITH_PLACEHOLDERS = frozenset({"debezium", "flattened"})
 _IMAGES = frozenset({"after", "before", "payload", "data", "value"})
 _LENIENT = frozenset({"drop_value", "rescue"})
+_VECTORS = "delta.enableDeletionVectors"
 _WITHOUT_DELETES = {
     "format-version": "1",
-    "delta.enableDeletionVectors": "false",
+    _VECTORS: "false",
     "delta.appendOnly": "true",
     "delta.enableChangeDataFeed": "true",
 }
@@ -49,6 +60,7 @@ def check_keyed(at: KeyPath, table: Table, shared: Records) -> Iterator[Problem]
     yield from _check_soft(at, table)
     yield from _check_sequence(at, table, shared)
     yield from _check_target(at, table)
+    yield from _check_row_deletes(at, table)
     yield from _check_condition(at, table)
     yield from _check_placeholders(at, table, table.records_by(shared))
 
@@ -258,9 +270,17 @@ def _check_target(at: KeyPath, table: Table) -> Iterator[Problem]:
         hint = "remove it: identifier fields are the keys by themselves"
         yield Problem((*at, "identifier_fields"), "P198", fact, hint)
     for name, value in table.properties.items():
-        if value.lower() == _WITHOUT_DELETES.get(name):
+        needless = name == _VECTORS and table.row_deletes == "rewrite"
+        if value.lower() == _WITHOUT_DELETES.get(name) and not needless:
             fact = f"{name}: {value} keeps the table from having rows replaced and deleted"
             yield Problem((*at, "properties", name), "P198", fact, "remove it")
+
+
+def _check_row_deletes(at: KeyPath, table: Table) -> Iterator[Problem]:
+    if "rewrite_bytes_max" in table.model_fields_set and table.row_deletes != "rewrite":
+        fact = f"with row_deletes: {table.row_deletes} no file is written again"
+        hint = "write  row_deletes: rewrite, or remove it"
+        yield Problem((*at, "rewrite_bytes_max"), "P266", fact, hint, on_key=True)
 
 
 def _check_condition(at: KeyPath, table: Table) -> Iterator[Problem]:

@@ -18,6 +18,7 @@ Mode = Annotated[
     later("scd2", hint="this release has append, upsert and cdc"),
 ]
 Deletes = Literal["hard", "ignore", "soft"]
+RowDeletes = Literal["auto", "rewrite"]
 Tombstones = Literal["skip", "quarantine", "delete"]
 Meaning = Literal["insert", "update", "delete", "read", "truncate"]
 

@@ -16,8 +16,8 @@ from penstock.core.type_text import TYPE_WORDS, parse_type
 from penstock.spec.language import notation
 from penstock.spec.language.expressions import expression, expression_text, looked_at, type_given
 from penstock.spec.language.notation import MalformedError, form
-from penstock.spec.settings.fields import NOT_YET, FreeText, Setting, Several, never, reading
-from penstock.spec.settings.keyed import Deletes, Mode, Operation, Soft, Tombstones
+from penstock.spec.settings.fields import NOT_YET, Bytes, FreeText, Setting, Several, never, reading
+from penstock.spec.settings.keyed import Deletes, Mode, Operation, RowDeletes, Soft, Tombstones
 from penstock.spec.settings.records import Records
 
 ChangeColumn = Literal["operation", "timestamp", "source"]
@@ -261,8 +261,21 @@ class Table(Setting):
         ),
         examples=["[source_lsn]"],
     )
-    marks: Annotated[None, never("deleted rows are marked as the table's format has it")] = Field(
-        None, description=f"This setting {NOT_YET}: how deleted rows are marked."
+    row_deletes: RowDeletes = Field(
+        "auto",
+        description=(
+            "With mode upsert or cdc: how rows leave the table. auto: by Iceberg's position deletes"
+            " and Delta's deletion vectors. rewrite: each commit writes the files again that lose"
+            " rows, for readers that know neither."
+        ),
+    )
+    rewrite_bytes_max: Bytes = Field(
+        1_000_000_000,
+        description=(
+            "With row_deletes rewrite: the most that one commit may write again, in bytes of the"
+            " files that lose rows. A commit that needs more waits, and the table is parked."
+        ),
+        examples=["4GB"],
     )
     soft: Soft | None = Field(
         None,
@@ -346,6 +359,11 @@ class Table(Setting):
     def is_keyed(self) -> bool:
         """Return whether records change rows by key."""
         return self.mode != "append"
+
+    @property
+    def rewritten_bytes_max(self) -> int | None:
+        """Return how much a commit may write again; None where it writes nothing again."""
+        return self.rewrite_bytes_max if self.row_deletes == "rewrite" else None
 
     @property
     def soft_columns(self) -> tuple[str, str] | None:

@@ -94,8 +94,8 @@ def test_a_table_is_opened_by_keys_only_where_rows_of_it_may_be_deleted(monkeypa
     world.change("orders", 0, 1, "put")
     assert {} == world.run().parked
 
-    def refuse(table, state):
-        del state
+    def refuse(table, state, mode):
+        del state, mode
         raise InvalidError(f"{table.name} keeps its rows", code="P436")
 
     monkeypatch.setattr(MemoryTable, "require_row_deletes", refuse)

@@ -94,6 +94,7 @@ class TablePlan:
 
     `mode` is what records do to it, by the word of the spec, and `keys` are the columns of its key,
     `sequence_by` those by which the last change wins, `flag` that of deleted rows that stay, or "";
+    `rewrite_bytes_max` is how much a commit may write again, where files are for rows that go;
     `adopts` says that it has appended until now, and becomes keyed.
     `columns` are those of a table to create; `missing` the fields of sampled records for which an
     existing table has no column, and `columns_policy` what becomes of them. `unmatched_hints` are
@@ -109,6 +110,7 @@ class TablePlan:
     keys: tuple[str, ...] = ()
     sequence_by: tuple[str, ...] = ()
     flag: str = ""
+    rewrite_bytes_max: int | None = None
     adopts: Adoption | None = None
     create: bool = False
     columns: tuple[tuple[str, str], ...] = ()

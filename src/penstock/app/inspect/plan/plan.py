@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from penstock.app.assembly import assembly
+from penstock.app.assembly import assembly, engines
 from penstock.app.inspect.plan.forecast import Plan, TablePlan
 from penstock.app.inspect.plan.sample_outcome import SampleOutcome, sampled_for
 from penstock.app.inspect.plan.starts import TableStart
@@ -49,7 +49,7 @@ def plan(
     brokers or store), DecisionNeededError (P251 a topic that was made again).
     """
     with open_world(pipeline, accept=accept, observer=observer) as world:
-        stops = _errors_of(lambda: assembly.require_engine(pipeline))
+        stops = _errors_of(lambda: engines.require_engine(pipeline))
         former = assembly.former_of(pipeline, accept=accept)
         found = planned(world, former, takeover=takeover, pace=_pace(pipeline), stops=stops)
         topics = {at.topic for at in world.listing}

@@ -71,12 +71,14 @@ class SampleOutcome:
         records = sum(each.records for each in ranges)
         shown = name in self.trial.shown
         there = progress.state if progress.position is not None else None
+        again = self.world.settings.rewritten.get(name)
         return TablePlan(
             name,
             mode=progress.target.options.mode,
             keys=progress.target.options.keys,
             sequence_by=progress.target.options.sequence,
             flag=next((each.name for each in progress.target.options.soft_columns), ""),
+            rewrite_bytes_max=None if again is None else again.bytes_max,
             adopts=adoption(progress),
             create=progress.position is None and bool(records) and (shown or not own.complete),
             columns=self._columns(name) if progress.position is None and shown else (),

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field, replace
 from penstock.app.inspect.plan.forecast import StartRange
 from penstock.app.inspect.read_only_world import ReadOnlyWorld
 from penstock.commit.errors import keys_across_partitions
+from penstock.commit.land import examined_ledger
+from penstock.commit.rewriting import require_within
+from penstock.commit.row_deltas import RowDeltaResolver
 from penstock.core.commits import Committable, Landed
 from penstock.core.errors import DecisionNeededError, PenstockError
 from penstock.core.offsets import Offset, Positions, TopicPartition, stops
@@ -85,29 +88,42 @@ class TableStart:
             self.problem = table_missing(progress.target.location)
             return
         try:
-            if across := self._across_in_pending():
-                self.problem = keys_across_partitions(progress.name, across)
-                return
-        except PenstockError as error:  # what was prepared cannot be read
+            self._require_what_is_prepared_lands()
+        except PenstockError as error:
             self.problem = error
             return
         self._apply_retention()
 
-    def _across_in_pending(self) -> int:
-        """Count the keys for which a prepared commit waits, as it says itself: those that it
-        changes in two partitions. Raises InvalidError (P190, P191).
+    def _require_what_is_prepared_lands(self) -> None:
+        """Raise what a prepared commit would wait with: the rows of the next one are searched for
+        as a run would, later ones say themselves what they change in two partitions.
+
+        Raises DecisionNeededError (P265, P489), InvalidError (P190, P191: what was prepared cannot
+        be read), and what reading the table raises.
         """
-        progress, stopping = self.progress, self.world.settings.stop_across_partitions
-        if progress.name not in stopping or progress.position is None:
-            return 0
-        landed = progress.position.expected
-        counts = (
-            touched_from_bytes(commit.touched).across
+        progress, settings = self.progress, self.world.settings
+        name, position, state = progress.name, progress.position, progress.state
+        stopping, rewritten = name in settings.stop_across_partitions, settings.rewritten.get(name)
+        if position is None or state is None or not (stopping or rewritten):
+            return
+        landed = position.expected
+        waiting = [
+            (commit, commit.touched)
             for commit in self.pending
             if commit.touched is not None
             and any(stop > landed.get(at, 0) for at, stop in stops(commit.progress).items())
-        )
-        return next(filter(None, counts), 0)
+        ]
+        if not waiting:
+            return
+        (commit, _), *later = waiting
+        ledger = examined_ledger(commit, state)
+        found = RowDeltaResolver(commit).resolve(state, position.table, ledger)
+        across = (touched_from_bytes(touched).across for _, touched in later)
+        keys = next(filter(None, (found.in_two_partitions, *across)), 0)
+        if stopping and keys:
+            raise keys_across_partitions(name, keys)
+        if rewritten:
+            require_within(commit, found.row_deletes, found.searched, rewritten.bytes_max)
 
     def _others(self) -> list[Landed]:
         """List the ledgers of other pipelines in the table; a run ignores those that cannot be

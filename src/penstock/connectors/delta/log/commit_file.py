@@ -77,11 +77,18 @@ def streamed(
 
 
 def merged(
-    mark: Mapping[str, Any], *, inserted: int, deleted: int, files: tuple[int, int], vectors: int
+    mark: Mapping[str, Any],
+    *,
+    inserted: int,
+    deleted: int,
+    copied: int,
+    files: tuple[int, int],
+    vectors: int,
 ) -> dict[str, Any]:
     """Describe an operation as Spark's MERGE does: rows, files added and removed, vectors added."""
     metrics = {
-        "numOutputRows": inserted,
+        "numOutputRows": inserted + copied,
+        "numTargetRowsCopied": copied,
         "numTargetRowsInserted": inserted,
         "numTargetRowsUpdated": 0,
         "numTargetRowsDeleted": deleted,

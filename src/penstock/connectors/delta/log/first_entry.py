@@ -73,5 +73,6 @@ def _changed(name: str, action: dict[str, Any], location: str) -> dict[str, Any]
 
 
 def _used(protocol: dict[str, Any]) -> dict[str, Any]:
-    lists = {name: [f for f in protocol[name] if f not in _UNUSED] for name in _LISTS}
+    listing = [name for name in _LISTS if protocol.get(name) is not None]
+    lists = {name: [f for f in protocol[name] if f not in _UNUSED] for name in listing}
     return {**protocol, **lists}

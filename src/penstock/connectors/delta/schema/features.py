@@ -21,6 +21,7 @@ from penstock.core.errors import InvalidError
 from penstock.core.schema import Kind, Schema
 from penstock.core.schema_walk import leaves
 from penstock.core.table_errors import unsupported
+from penstock.ports.row_deletes import RowDeleteMode
 from penstock.ports.tables import TableDefinition
 
 DELETION_VECTORS = "deletionVectors"
@@ -114,17 +115,22 @@ def require_creatable(table: str, schema: Schema, properties: Mapping[str, str])
 
 
 def configuration_of(definition: TableDefinition) -> dict[str, str]:
-    """Return the properties of a new table: with keys its rows are deleted by vectors, and the
-    files that these replace are kept for a day after.
+    """Return the properties of a new table: with keys its rows are deleted by vectors, unless files
+    are written again, and the files that these replace are kept for a day after.
     """
-    own = {ENABLED: "true", _RETENTION: "interval 1 days"} if definition.keys else {}
-    return {**own, **definition.properties}
+    if not definition.keys:
+        return {**definition.properties}
+    vectors = {} if definition.row_deletes is RowDeleteMode.REWRITE else {ENABLED: "true"}
+    return {**vectors, _RETENTION: "interval 1 days", **definition.properties}
 
 
 def require_row_deletes(
-    table: str, configuration: Mapping[str, str], features: Sequence[str]
+    table: str,
+    configuration: Mapping[str, str],
+    features: Sequence[str],
+    mode: RowDeleteMode,
 ) -> None:
-    """Raise InvalidError (P436) for a table of which no row may be deleted by a vector.
+    """Raise InvalidError (P436) for a table of which no row may be deleted, or not by a vector.
 
     Vectors are never enabled on an existing table: readers without them would be locked out.
     Source: Delta transaction log protocol, "Deletion Vectors", "Append-only Tables", "Change Data
@@ -134,12 +140,13 @@ def require_row_deletes(
         raise unsupported(table, "delta.appendOnly", "rows of it are never replaced or deleted")
     if _is_on(configuration, "delta.enableChangeDataFeed"):
         raise unsupported(table, "a change data feed", "row deletes write no change files")
-    if DELETION_VECTORS not in features or not _is_on(configuration, ENABLED):
+    has_vectors = DELETION_VECTORS in features and _is_on(configuration, ENABLED)
+    if mode is RowDeleteMode.AUTO and not has_vectors:
         raise InvalidError(
             f"{table} has no deletion vectors, by which its rows are replaced and deleted",
             code="P436",
-            hint=f"see that its readers know them, then set {ENABLED} = true on it with Spark, "
-            "or let a new table be created",
+            hint=f"see that its readers know them, then set {ENABLED} = true on it with Spark; or "
+            "write  row_deletes: rewrite, or let a new table be created",
         )
 
 

@@ -220,9 +220,14 @@ def _changes(
         base.rows.keep(file, deletes)
         return file
 
+    rewritten = [
+        data_file(file, base.metadata, base.name)
+        for each in row_deletes
+        for file in each.rewritten or ()
+    ]
     changes = row_changes(files, live, row_deletes, base.name, write)
     base.observer.passed(CrashPoint.ROW_DELETES_WRITTEN)
-    return changes
+    return replace(changes, files=(*changes.files, *rewritten))
 
 
 def _removed_entries(base: CommitBase, commit: Committable) -> list[ManifestEntry]:

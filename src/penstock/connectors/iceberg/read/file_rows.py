@@ -25,7 +25,8 @@ from pyiceberg.table import FileScanTask
 from pyiceberg.table.metadata import TableMetadata
 
 from penstock.connectors.iceberg.schema.types import file_schema
-from penstock.files.positions import Positions, without
+from penstock.core.table_errors import no_column
+from penstock.files.positions import NONE, Positions, without
 from penstock.ports.row_deletes import POSITION, Sought
 
 _BATCH_ROWS = 1 << 16
@@ -36,6 +37,7 @@ _FIELD_ID = b"PARQUET:field_id"
 class FileToRead:
     """A data file, what opens it, and the metadata of its table, snapshots aside."""
 
+    table: str
     io: FileIO
     metadata: TableMetadata
     file: DataFile
@@ -45,14 +47,16 @@ def rows_in(
     source: FileToRead,
     columns: Sequence[str],
     *,
-    deleted: Positions,
+    deleted: Positions = NONE,
     sought: Sought | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read columns of rows that are not deleted, of those sought; the last column is `POSITION`.
 
-    All columns are the table's. Raises OSError, ValueError.
+    Raises InvalidError (P435): there is no such column at the top; OSError, ValueError.
     """
     by_name = {field.name: field for field in source.metadata.schema().fields}
+    if missing := [each for each in columns if each not in by_name]:
+        raise no_column(source.table, missing[0])
     wanted = Schema(*(by_name[each] for each in dict.fromkeys(columns)))
     types = pa.schema([field.remove_metadata() for field in file_schema(wanted)])
     place = pa.field(POSITION, pa.int64(), nullable=False)

@@ -95,7 +95,7 @@ class IcebergFileRows:
         io = PyArrowFileIO(opened(storage, lent, self._secrets))
         columns = [field.name for field in metadata.schema().fields]
         with reading(name):
-            source = FileToRead(io, metadata, file)
+            source = FileToRead(name, io, metadata, file)
             yield from rows_in(source, columns, deleted=unpacked(deleted))
 
 

@@ -3,13 +3,14 @@
 Theory of operation: for each touched data file its deletes are joined with those of its former
 delete files that are about it alone: one file in place of them, so that a reader opens one for each
 data file. Where a commit touches many files of a partition, one delete file is written for all, and
-nothing is joined: folding them is maintenance. In a partition of NaN each has its own nevertheless:
+nothing is joined: folding them is maintenance. A data file that was written again goes with its
+delete files, and gets none. In a partition of NaN each has its own nevertheless:
 PyIceberg takes no NaN for another, and would find none of the deletes.
 
 Invariants:
 - what is to be deleted is live on the state that the commit lands on, or in the commit's own files;
-- a data file of which no row is left goes with the delete files that are about it, and one of the
-  commit's own never comes;
+- a data file of which no row is left, or that was written again, goes with the delete files that
+  are about it, and one of the commit's own never comes;
 - a delete file has the partition spec and the partition of its data files.
 
 Source: Apache Iceberg table specification, "Position Delete Files".
@@ -62,11 +63,18 @@ class Touched:
     scoped: tuple[ManifestEntry, ...]
     deleted: Positions
     new: Positions
+    is_rewritten: bool
 
     @property
-    def is_dead(self) -> bool:
-        """Return whether no row is left."""
-        return len(self.deleted) + len(self.new) >= self.file.record_count
+    def rows_left(self) -> int:
+        """Count the rows that stay."""
+        rows: int = self.file.record_count
+        return rows - len(self.deleted) - len(self.new)
+
+    @property
+    def goes(self) -> bool:
+        """Return whether it leaves the table: no row is left, or others hold those that are."""
+        return self.is_rewritten or not self.rows_left
 
 
 def row_changes(
@@ -76,16 +84,17 @@ def row_changes(
     name: str,
     write: WriteDeletes,
 ) -> RowChanges:
-    """Check what is to be deleted, write the delete files, and return the files added and removed.
+    """Check what is to be deleted, write the delete files, and return the files added and removed,
+    but for files that were written again.
 
     Raises BugError (P707) before anything is written; InvalidError (P436), OSError, ValueError.
     """
     all_touched = touched_by(own, live, row_deletes, name)
-    dead = [each for each in all_touched if each.is_dead]
-    uncommitted = {each.file.file_path for each in dead if each.entry is None}
-    removed = [entry for each in dead for entry in (each.entry, *each.scoped) if entry is not None]
+    gone = [each for each in all_touched if each.goes]
+    uncommitted = {each.file.file_path for each in gone if each.entry is None}
+    removed = [entry for each in gone for entry in (each.entry, *each.scoped) if entry is not None]
     files = [each for each in own if each.file_path not in uncommitted]
-    for key, group in _by_partition(each for each in all_touched if not each.is_dead).items():
+    for key, group in _by_partition(each for each in all_touched if not each.goes).items():
         if len(group) > FILES_OF_THEIR_OWN_MAX and is_found_by_all(key):
             by_path = {each.file.file_path: each.new for each in group}
             files.append(write(by_path, group[0].file))
@@ -112,11 +121,15 @@ def touched_by(
         if file is None or each.path in found or each.delete_state != state:
             raise not_deletable(name, each.path)
         deleted = NONE if entry is None else live.deleted_in(each.path)
-        again = np.isin(each.positions, deleted, assume_unique=True)
-        if not each.are_within(file.record_count) or again.any():
+        twice = np.isin(each.positions, deleted, assume_unique=True)
+        if not each.are_within(file.record_count) or twice.any():
             raise not_deletable(name, each.path)
         scoped = () if entry is None else tuple(live.scoped_to(each.path))
-        found[each.path] = Touched(file, entry, scoped, deleted, each.positions)
+        again = each.rewritten is not None
+        touched = Touched(file, entry, scoped, deleted, each.positions, is_rewritten=again)
+        if not each.leave(touched.rows_left):
+            raise not_deletable(name, each.path)
+        found[each.path] = touched
     return [*found.values()]
 
 

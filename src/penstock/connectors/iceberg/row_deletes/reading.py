@@ -22,7 +22,7 @@ from pyiceberg.table import Table
 from penstock.connectors.iceberg.read.file_rows import FileToRead, rows_in
 from penstock.connectors.iceberg.row_deletes.live_rows import LiveRows
 from penstock.connectors.iceberg.schema.types import file_schema
-from penstock.core.table_errors import file_missing, no_column
+from penstock.core.table_errors import file_missing
 from penstock.ports.row_deletes import LiveFile, Sought
 
 _INT_BYTES = 4
@@ -67,17 +67,12 @@ def rows_of(
     """Read columns of the rows of a file that are not deleted, of those sought; the last column is
     `POSITION`.
 
-    Raises InvalidError (P435): there is no such column at the top; UnavailableError (P403): the
-    file is none of the state's; OSError, ValueError.
+    Raises what `rows_in` raises, and UnavailableError (P403): the file is none of the state's.
     """
-    schema = table.schema()
-    there = {field.name for field in schema.fields}
-    if missing := [each for each in columns if each not in there]:
-        raise no_column(name, missing[0])
     if path not in live.data:
         raise file_missing(name, f"{path} is not live")
     deleted = live.deleted_in(path)
-    source = FileToRead(table.io, table.metadata, live.data[path].data_file)
+    source = FileToRead(name, table.io, table.metadata, live.data[path].data_file)
     yield from rows_in(source, columns, deleted=deleted, sought=sought)
 
 

@@ -430,6 +430,16 @@ def test_a_key_in_two_partitions_is_foretold_to_park_a_table_that_stops_there() 
     )  # of the commit that waits: nothing is left to read
 
 
+def test_a_prepared_commit_that_waits_for_a_row_of_another_partition_is_foretold_to_wait() -> None:
+    place = Place(keyed(across_partitions="stop"), ["orders"])
+    place.cluster.send("orders", Message(change(4, "U")), partition=0)
+    assert {} == dict(place.run().parked)
+    place.cluster.send("orders", Message(change(4, "U")), partition=1)
+    assert "P489" == place.run().parked[ORDERS]
+
+    assert (4, "P489") == reported(place.plan())
+
+
 def test_a_table_that_has_appended_is_said_to_become_keyed(place: Place) -> None:
     assert 0 == place.run().code
     place.settings = Place(

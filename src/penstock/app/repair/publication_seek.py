@@ -1,0 +1,132 @@
+"""`penstock seek` of a publication: it goes on from other positions, in a new segment.
+
+Rows before a position that is put back are published again, those before one that is put forward
+never. It is also the way out where the offsets topic lost positions, went back, or is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+
+from penstock.app.assembly import publishing
+from penstock.app.assembly.crash_points import from_environment, observer_for
+from penstock.app.inspect.publications import PublicationMove
+from penstock.app.publish import rules_named
+from penstock.app.repair.confirmed_change import Change, Step
+from penstock.core.errors import InvalidError, PenstockError
+from penstock.core.receipts import counted
+from penstock.core.resuming import Accepted
+from penstock.engines.inline import InlineEngine
+from penstock.observe.fanout import Observers
+from penstock.observe.formatting import number_of, one_line
+from penstock.ports.sources import Source, Stands
+from penstock.publishing.record import PublicationRecord, read_record
+from penstock.publishing.settings import Publication, PublicationPorts
+from penstock.publishing.start import Run, claimed, start
+from penstock.spec.publications import Publications
+
+EVERYTHING_FOUND = (*Accepted, publishing.GAP)
+
+
+def plan_seek(spec: Publications, name: str, words: Sequence[str]) -> Change:
+    """Return what a seek would do. Writes nothing. Raises InvalidError (P172, P817, P818, P825)."""
+    with ExitStack() as stack:
+        publication, ports = _opened(spec, name, stack)
+        record = _record(publication, ports)
+        moves = moves_of(publication, ports.source, record, words)
+        steps = [step for move in moves for step in _steps(name, move, ports.source)]
+        if record.ledger is None or _is_damaged(record):
+            text = f"{name}: its offsets topic is not whole; these are all its positions then"
+            steps.append(Step(text, destructive=True))
+    return Change(spec.name, tuple(steps))
+
+
+def seek(spec: Publications, name: str, words: Sequence[str]) -> tuple[PublicationMove, ...]:
+    """Put a publication to other positions, in one transaction.
+
+    Raises UnavailableError (P510) while a run is alive, and as `plan_seek` and a start do.
+    """
+    observer = Observers(observer_for(from_environment()))
+    with ExitStack() as stack:
+        publication, ports = _opened(spec, name, stack)
+        moves = moves_of(publication, ports.source, _record(publication, ports), words)
+        publication = replace(publication, places={each.of: each.stop for each in moves})
+        engine = InlineEngine(publishing.PUBLISHING_WORK)
+        environment = publishing.open_publishing(
+            spec, publication, stack, engine=engine, observer=observer
+        )
+        claim = claimed(publication, environment, takeover=False)
+        try:
+            start(Run(publication, environment, claim))
+        finally:
+            claim.close()
+            with suppress(PenstockError):  # it is advisory, and ends by itself
+                claim.release()
+    return moves
+
+
+def moves_of(
+    publication: Publication, source: Source, record: PublicationRecord, words: Sequence[str]
+) -> tuple[PublicationMove, ...]:
+    """Return which positions change.
+
+    Raises InvalidError: of what `words` name (P172, P817), and where positions were lost that none
+    of them names (P818).
+    """
+    if not words:
+        raise InvalidError(
+            f"a seek of {publication.name} says where it goes on",
+            code="P172",
+            hint=f"penstock seek {publication.name} earliest,  latest,  or places",
+        )
+    places = source.places([*words])
+    whole = record.ledger is not None and not _is_damaged(record)
+    if not whole and (missing := source.ends().keys() - places.keys()):
+        raise InvalidError(
+            f"the offsets topic of {publication.name} is not whole, and {len(missing)} source"
+            " partitions would begin anew",
+            code="P818",
+            hint="name a position for each:  earliest,  latest,  or all of them",
+        )
+    return tuple(
+        PublicationMove(of, record.stands.get(of), to)
+        for of, to in sorted(places.items())
+        if record.stands.get(of) != to or not whole
+    )
+
+
+def _opened(
+    spec: Publications, name: str, stack: ExitStack
+) -> tuple[Publication, PublicationPorts]:
+    (rule,) = rules_named(spec, [name])
+    publication = publishing.publication_of(spec, rule, accept=EVERYTHING_FOUND)
+    return publication, publishing.open_ports(publication, stack)
+
+
+def _record(publication: Publication, ports: PublicationPorts) -> PublicationRecord:
+    if not ports.producers.ledger.exists():
+        return PublicationRecord()
+    return read_record(publication.name, ports.producers.ledger.look())
+
+
+def _is_damaged(record: PublicationRecord) -> bool:
+    return record.ledger is not None and counted(record.stands) != record.ledger.positions
+
+
+def _steps(name: str, move: PublicationMove, source: Source) -> Iterator[Step]:
+    of, to = one_line(move.of), one_line(move.stop)
+    if move.start is None:
+        yield Step(f"{name}: {of} begins at {to}")
+        return
+    before: Stands = {move.of: move.start}
+    after: Stands = {move.of: move.stop}
+    again, skipped = source.count(after, before), source.count(before, after)
+    text = f"{name}: {of} is put from {one_line(move.start)} to {to}"
+    if again:
+        yield Step(f"{text}: {number_of(again, 'row')} are published again", destructive=True)
+    else:
+        yield Step(
+            f"{text}: {number_of(skipped, 'row')} are not published", destructive=bool(skipped)
+        )

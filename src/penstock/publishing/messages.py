@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from penstock.core.offsets import TopicPartition
@@ -82,7 +82,7 @@ def job_to_json(job: SendJob) -> str:
             "target": dict(job.target),
             "deliveries": [
                 [
-                    [each.stretch.of, each.stretch.start, each.stretch.stop, each.stretch.rows],
+                    list(astuple(each.stretch)),
                     _place(each.into),
                 ]
                 for each in job.deliveries

@@ -41,6 +41,8 @@ CAUGHT_UP, ONCE, ASKED = "caught up", "one transaction", "asked to stop"
 TICK_SECONDS = 0.2
 DOUBTS_MAX = 5
 """How often in a row an epoch may come to nothing."""
+MOVED_SECONDS = 60.0
+"""How long a position waits that moves without rows: behind a compaction, whose history may end."""
 AGAIN_SECONDS = 10.0
 """How long a publication waits that something outside kept from going on."""
 
@@ -118,15 +120,18 @@ class Publisher:
         ends = self._fixed or source.ends()
         if self._state.stands.keys() - ends.keys():
             require_source(self.publication, source, self._state.stands)
-        waiting = source.count(self._state.stands, ends)
-        if not waiting and self._fixed is not None:
-            self.end(CAUGHT_UP)
-            return True
-        due = clock.monotonic() - self._began >= self.publication.interval_seconds
-        if not waiting or not (due or self._fixed or waiting >= self.publication.limit.rows_max):
+        waiting, since = source.count(self._state.stands, ends), clock.monotonic() - self._began
+        if not waiting and self._fixed is None and since < MOVED_SECONDS:
             return False
-        self._began = clock.monotonic()
+        due = since >= self.publication.interval_seconds
+        if waiting and not (due or self._fixed or waiting >= self.publication.limit.rows_max):
+            return False
         stretches = source.plan(self._state.stands, ends, self._limit())
+        if not waiting and not stretches:
+            if self._fixed is not None:
+                self.end(CAUGHT_UP)
+            return self._fixed is not None
+        self._began = clock.monotonic()
         return self._epoch(run, self._state, stretches, ends)
 
     def _begin(self) -> None:

@@ -16,6 +16,8 @@ from penstock.ports.sources import EpochLimit, Source, Stands
 from penstock.ports.store import Owner, PendingStore
 
 Start = Literal["earliest", "latest"]
+Changes = Literal["stop", "skip", "whole"]
+"""What is done about a snapshot that removed rows: ask, leave it out, or publish all anew."""
 DEFAULT_LIMIT = EpochLimit(1_000_000, 256_000_000)
 
 
@@ -23,8 +25,9 @@ DEFAULT_LIMIT = EpochLimit(1_000_000, 256_000_000)
 class Publication:
     """One rule of `publish`. `source` and `target` go into jobs and hold no secret.
 
-    `source` and `target` are settings of logs; `offsets_topic` is in the target's cluster. `places`
-    are positions that a person put it to.
+    `target` is settings of a log, and `source` too, or the connector and the name of a table, whose
+    `catalog` stays on the driver; `offsets_topic` is in the target's cluster. `places` are
+    positions that a person put it to.
     """
 
     name: str
@@ -36,6 +39,8 @@ class Publication:
     start: Start
     source: Mapping[str, Any]
     target: Mapping[str, Any]
+    catalog: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    changes: Changes = "stop"
     interval_seconds: float = 5.0
     limit: EpochLimit = DEFAULT_LIMIT
     timeout_seconds: float = 60.0
@@ -44,6 +49,16 @@ class Publication:
     places: Stands = field(default_factory=dict)
     heartbeat_seconds: float = 3.0
     alive_seconds: float = 15.0
+
+    @property
+    def reads_table(self) -> bool:
+        """Return whether its source is a table."""
+        return "table" in self.source
+
+    @property
+    def source_name(self) -> str:
+        """Return the name of the topic or the table that it publishes."""
+        return str(self.source["table"] if self.reads_table else self.source["topics"][0])
 
     @property
     def transactional_id(self) -> str:

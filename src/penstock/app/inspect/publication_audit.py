@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from penstock.app.assembly import publishing
 from penstock.app.assembly.connectors import connector_of
+from penstock.app.inspect.publications import in_words
 from penstock.app.publish import rules_named
 from penstock.core.audit import Break
 from penstock.core.errors import PenstockError, gravest
@@ -43,8 +44,9 @@ BREAKS_MAX = 20
 class PublicationAudit:
     """What an audit of one publication found.
 
-    `transactions` have their receipts, of `epoch` in all; `rows` were compared one by one, None
-    where they were not asked for. `not_compared` says what could not be looked at, and why.
+    `transactions` have their receipts, of `epoch` in all; `stands` says where it stands in a
+    table; `rows` were compared one by one, None where they were not asked for. `not_compared` says
+    what could not be looked at, and why.
     """
 
     publication: str
@@ -52,6 +54,7 @@ class PublicationAudit:
     transactions: int = 0
     batches: int = 0
     records: int = 0
+    stands: str = ""
     rows: int | None = None
     breaks: tuple[Break, ...] = ()
     not_compared: tuple[str, ...] = ()
@@ -74,7 +77,7 @@ def audit_publications(
         publication = publishing.publication_of(spec, rule)
         with ExitStack() as stack:
             ports = publishing.open_ports(publication, stack)
-            readers = _readers(publication, stack) if rows else None
+            readers = _readers(publication, stack) if rows and not publication.reads_table else None
             found.append(audit_publication(publication, ports, readers))
     return found
 
@@ -118,6 +121,7 @@ def audit_publication(
         transactions=len(receipts),
         batches=sum(len(each) for each in heads.values()),
         records=sum(each.published for each in receipts),
+        stands=in_words(publication, record.stands),
         rows=rows,
         breaks=tuple(breaks[:BREAKS_MAX]),
         not_compared=tuple(skipped),

@@ -12,11 +12,12 @@ from penstock.core.claims import Generation
 from penstock.core.errors import PenstockError
 from penstock.core.positions import Position, SourcePartition
 from penstock.core.resuming import Resume
-from penstock.ports.sources import EpochLimit, Stands
+from penstock.ports.sources import EpochLimit, Stands, Stretch
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.record import PublicationRecord, read_record
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.start import Noticed, begun_from, decided
+from penstock.publishing.table_positions import table_position
 from penstock.spec.publications import Publications
 
 NEWEST = Generation(2**62)
@@ -26,19 +27,24 @@ EVERYTHING = EpochLimit(2**62, 2**62)
 
 @dataclass(frozen=True, slots=True)
 class PublicationMove:
-    """From where to where a source partition would be published; None: it has no position yet."""
+    """From where to where a source partition would be published; None: it has no position yet.
+
+    `words` say it of a table, whose positions do not speak for themselves.
+    """
 
     of: SourcePartition
     start: Position | None
     stop: Position
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PublicationView:
     """One publication: what it has published, and what a run would do.
 
-    `epoch` counts its transactions, `published` the records of its segment. `begins` says whether a
-    run begins it, `problem` why it would not go on. `owner` is the run that began last.
+    `epoch` counts its transactions, `published` the records of its segment. `stands` says where it
+    stands in a table. `begins` says whether a run begins it, `problem` why it would not go on.
+    `owner` is the run that began last.
     """
 
     publication: str
@@ -48,6 +54,7 @@ class PublicationView:
     offsets_topic: str
     epoch: int = 0
     published: int = 0
+    stands: str = ""
     owner: str = ""
     begins: bool = False
     backlog: int | None = None
@@ -73,7 +80,7 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
     """Look at one publication; what keeps it from going on is its `problem`."""
     view = PublicationView(
         publication=publication.name,
-        source=publication.source["topics"][0],
+        source=publication.source_name,
         into=publication.into,
         transactional_id=publication.transactional_id,
         offsets_topic=publication.offsets_topic,
@@ -89,6 +96,7 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
                 epoch=record.ledger.epoch,
                 published=record.ledger.totals.published,
                 owner=record.ledger.owner,
+                stands=in_words(publication, record.stands),
             )
         remembered = ports.producers.terms.remembered(publication.transactional_id)
         decision = decided(publication, ports, NEWEST, record, Noticed(remembered))
@@ -104,11 +112,27 @@ def _planned(
     """Add what a run would publish from these positions on."""
     ends = ports.source.ends()
     stretches = ports.source.plan(stands, ends, EVERYTHING)
-    plan_deliveries(stretches, ports.targets.partitions(), publication)
+    if not publication.reads_table:
+        plan_deliveries(stretches, ports.targets.partitions(), publication)
     backlog = ports.source.count(stands, ends)
     return replace(
         view,
         backlog=backlog,
         transactions=-(-backlog // publication.limit.rows_max),
-        moves=tuple(PublicationMove(each.of, stands.get(each.of), each.stop) for each in stretches),
+        moves=tuple(_move(publication, each, stands) for each in stretches),
     )
+
+
+def in_words(publication: Publication, stands: Stands) -> str:
+    """Say where a publication stands in a table; "" of a topic, whose offsets say it."""
+    if not publication.reads_table:
+        return ""
+    return ", ".join(table_position(each).words() for each in stands.values())
+
+
+def _move(publication: Publication, stretch: Stretch, stands: Stands) -> PublicationMove:
+    words = ""
+    if publication.reads_table:
+        start, stop = table_position(stretch.start), table_position(stretch.stop)
+        words = f"from: {start.words()}; to: {stop.words()}"
+    return PublicationMove(stretch.of, stands.get(stretch.of), stretch.stop, words)

@@ -28,6 +28,7 @@ from penstock.connectors.iceberg.files.file_metadata import data_file
 from penstock.connectors.iceberg.io.credentials import Credential, expiry
 from penstock.connectors.iceberg.ledger.properties import ledgers_in, parent_of
 from penstock.connectors.iceberg.ledger.witnesses import Finding, check_chain
+from penstock.connectors.iceberg.read.file_rows import FileToRead, rows_in
 from penstock.connectors.iceberg.read.history import history_of
 from penstock.connectors.iceberg.read.metadata_values import stated_files
 from penstock.connectors.iceberg.read.scan import (
@@ -39,7 +40,7 @@ from penstock.connectors.iceberg.read.scan import (
     sources_of,
 )
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
-from penstock.connectors.iceberg.row_deletes.reading import live_files_of, rows_in, rows_of
+from penstock.connectors.iceberg.row_deletes.reading import live_files_of, rows_of
 from penstock.connectors.iceberg.schema.features import require_honourable
 from penstock.connectors.iceberg.schema.partition_values import least_values
 from penstock.connectors.iceberg.schema.types import to_core, widened
@@ -221,7 +222,8 @@ class IcebergTable:
         table: PyIcebergTable = state.handle
         with reading(self.name):
             found = data_file(file, table.metadata, self.name)
-            yield from rows_in(table, found, columns, self.name)
+            source = FileToRead(self.name, table.io, table.metadata, found)
+            yield from rows_in(source, columns)
 
     def evolve(self, state: TableState, schema: Schema) -> None:
         """Make a wider schema the current one, in one request on the examined metadata.

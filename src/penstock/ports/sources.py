@@ -94,3 +94,21 @@ class SourceReader(Protocol):
         stretch ends early, and nothing is lost. Raises DecisionNeededError where rows are gone,
         UnavailableError.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of one source partition in their order, and the position behind them.
+
+    `rows` has the table's columns, in Arrow's types.
+    """
+
+    rows: pa.RecordBatch
+    reached: Position
+
+
+class RowReader(Protocol):
+    """Reads rows on a worker; kept and used again over tasks."""
+
+    def read(self, stretch: Stretch, *, deadline: float) -> Iterator[Rows]:
+        """Yield the rows of a stretch in order; ends and raises as `SourceReader.read` does."""

@@ -27,7 +27,7 @@ from penstock.core.events import Event
 from penstock.engines.inline import InlineEngine
 from penstock.ports.producers import NO_ANSWER, Entry, Producers, Refused, Term
 from penstock.ports.runtime import JobResult
-from penstock.ports.sources import EpochLimit
+from penstock.ports.sources import EpochLimit, Source
 from penstock.ports.store import Owner
 from penstock.publishing.messages import job_from_json, result_to_json
 from penstock.publishing.publisher import Publisher, Publishers, Until
@@ -150,7 +150,7 @@ class PublishingWorld:
     def ports(self, publication: Publication, act: Act = lambda _: "") -> PublicationPorts:
         """Return what the publication reads and writes."""
         return PublicationPorts(
-            TopicSource(MemoryLog(self.cluster, {"topics": [FROM]}), FROM),
+            self.source(),
             MemoryLog(self.cluster, {"topics": [publication.into]}),
             Producers(
                 FaultyTerms(self.coordinator, act),
@@ -159,10 +159,18 @@ class PublishingWorld:
             ),
         )
 
+    def source(self) -> Source:
+        """Return what is published."""
+        return TopicSource(MemoryLog(self.cluster, {"topics": [FROM]}), FROM)
+
     def _work(self, text: str) -> str:
         reader = TopicReader(MemoryReader(self.cluster, self.clock, batch_records=3))
-        tools = SendTools(reader, MemoryPacker(), MemorySender(self.coordinator), self.clock)
-        return result_to_json(send(job_from_json(text), tools))
+        job = job_from_json(text)
+        return result_to_json(send(job, job.work, reader, self.tools()))
+
+    def tools(self) -> SendTools:
+        """Return what a worker works with."""
+        return SendTools(MemoryPacker(), MemorySender(self.coordinator), self.clock)
 
 
 class Watch:

@@ -172,6 +172,12 @@ class PackedBatch:
 class Packer(Protocol):
     """Encodes rows, on a worker, before their transaction begins; again where that is needed."""
 
+    def partitions_of(self, keys: pa.BinaryArray, count: int) -> pa.Int32Array:
+        """Return where clients of the cluster put each key, of `count` partitions.
+
+        The same key always goes to the same one; null where a key is null.
+        """
+
     def pack(
         self, rows: pa.RecordBatch, partitions: pa.Int32Array
     ) -> Mapping[int, Sequence[PackedBatch]]:

@@ -14,6 +14,7 @@ from penstock.ports.producers import Producers
 from penstock.ports.runtime import Clock, Engine, Observer
 from penstock.ports.sources import EpochLimit, Source
 from penstock.ports.store import Owner, PendingStore
+from penstock.rows.encode.rules import MessageRules
 
 Start = Literal["earliest", "latest"]
 DEFAULT_LIMIT = EpochLimit(1_000_000, 256_000_000)
@@ -22,6 +23,8 @@ DEFAULT_LIMIT = EpochLimit(1_000_000, 256_000_000)
 @dataclass(frozen=True, slots=True)
 class Publication:
     """One rule of `publish`. `source` and `target` go into jobs and hold no secret.
+
+    `messages` says how rows become messages; None where the source gives messages as they are.
 
     `source` and `target` are settings of logs; `offsets_topic` is in the target's cluster.
     """
@@ -35,6 +38,7 @@ class Publication:
     start: Start
     source: Mapping[str, Any]
     target: Mapping[str, Any]
+    messages: MessageRules | None = None
     interval_seconds: float = 5.0
     limit: EpochLimit = DEFAULT_LIMIT
     timeout_seconds: float = 60.0

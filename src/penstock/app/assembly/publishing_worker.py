@@ -14,7 +14,7 @@ from penstock.app.assembly.process import SystemClock
 from penstock.files.reopening import Reopening
 from penstock.ports.connectors import LogConnector
 from penstock.ports.producers import Sender
-from penstock.publishing.messages import job_from_json, result_to_json
+from penstock.publishing.messages import Encoding, job_from_json, result_to_json
 from penstock.publishing.topic_source import TopicReader
 from penstock.publishing.worker import SendTools, send
 from penstock.spec.secrets import ProcessSecrets
@@ -23,12 +23,14 @@ from penstock.spec.secrets import ProcessSecrets
 def work(text: str) -> str:
     """Do one job. Raises a PenstockError that it ends with."""
     job = job_from_json(text)
-    reader = kept_reader(json.dumps(job.source, sort_keys=True))()
     connector = connector_of(LogConnector, job.target["connector"])
     assert connector.open_packer is not None, "the connector for Kafka has it"
     packer = connector.open_packer(job.target)
     sender = _sender(json.dumps(job.target, sort_keys=True))()
-    return result_to_json(send(job, SendTools(TopicReader(reader), packer, sender, SystemClock())))
+    tools = SendTools(packer, sender, SystemClock())
+    assert not isinstance(job.work, Encoding), "no source gives rows"
+    reader = TopicReader(kept_reader(json.dumps(job.source, sort_keys=True))())
+    return result_to_json(send(job, job.work, reader, tools))
 
 
 @cache

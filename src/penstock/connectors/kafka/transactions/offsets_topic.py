@@ -24,7 +24,6 @@ from penstock.connectors.kafka.errors import NO_TOPIC
 from penstock.connectors.kafka.log import ANSWER_SECONDS_MAX, GONE_SECONDS_MIN, KafkaLog
 from penstock.connectors.kafka.native.brokers import NO_ID, Brokers
 from penstock.connectors.kafka.native.connection import FallbackError
-from penstock.connectors.kafka.native.partitioner import partitions_of
 from penstock.connectors.kafka.native.record_batch_writer import KafkaPacker
 from penstock.connectors.kafka.settings import KafkaSettings
 from penstock.connectors.kafka.transactions.answers import (
@@ -112,7 +111,7 @@ class OffsetsTopic:
         values = pa.array([value for _, value in entries], pa.binary())
         stamps = pa.array([self._now_ms()] * len(entries), pa.timestamp("ms", tz="UTC"))
         rows = pa.record_batch({"timestamp": stamps, "key": keys, "value": values})
-        packed = self._packer.pack(rows, partitions_of(keys, len(places)))
+        packed = self._packer.pack(rows, self._packer.partitions_of(keys, len(places)))
         batches = {places[number]: own for number, own in packed.items()}
         sent = self._sender.send(transactional_id, term, batches)
         return None if isinstance(sent, Mapping) else Refused(sent.error, sent.reason)

@@ -13,6 +13,7 @@ from tests.story.publishing_rows import RULES, RowsWorld
 
 from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.core.receipts import ledger_record_from_json
+from penstock.ports.producers import NewTopic
 
 ID = "penstock-orders-0"
 KEYS = ["a", "b", "c", None]
@@ -154,3 +155,13 @@ def test_a_rule_that_does_not_fit_the_table(world):
 
     assert isinstance(error, InvalidError)
     assert ("P838", "did you mean k?") == (error.code, error.hint)
+
+
+def test_a_topic_that_is_missing_is_created(world):
+    world.table.rows = [("a", "1"), ("b", "2")]
+    created = {"into": "new", "new_topic": NewTopic(3)}
+
+    assert "P205" == world.run(into="new").error.code
+    assert world.run(**created).error is None
+    assert world.run(**created).error is None  # it is there now, and stays as it is
+    assert 3 == len(world.cluster.topic("new").partitions)

@@ -21,6 +21,7 @@ from penstock.connectors.memory.transactions import (
     MemoryHeads,
     MemoryLedger,
     MemoryTerms,
+    MemoryTopics,
 )
 from penstock.core.crash_points import CrashPoint
 from penstock.core.events import Event
@@ -156,6 +157,7 @@ class PublishingWorld:
                 FaultyTerms(self.coordinator, act),
                 FaultyLedger(self.coordinator, publication.offsets_topic, act),
                 MemoryHeads(self.coordinator),
+                MemoryTopics(self.cluster),
             ),
         )
 

@@ -125,6 +125,8 @@ class Publisher:
         publication, environment = self.publication, self.environment
         environment.ports.producers.terms.check()
         environment.ports.producers.ledger.prepare()
+        if publication.new_topic is not None:
+            environment.ports.producers.topics.prepare(publication.into, publication.new_topic)
         claim = PipelineClaim(claim_context(publication, environment))
         seen = claims_in(read_record(publication.name, environment.ports.producers.ledger.look()))
         claim.acquire([replace(each, owner="") for each in seen], takeover=self.takeover)

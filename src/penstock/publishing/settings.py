@@ -10,7 +10,7 @@ from penstock.commit.transactions import TransactionContext
 from penstock.core.resuming import Accepted
 from penstock.ownership.claim import ClaimContext, Heartbeat
 from penstock.ports.log import Log
-from penstock.ports.producers import Producers
+from penstock.ports.producers import NewTopic, Producers
 from penstock.ports.runtime import Clock, Engine, Observer
 from penstock.ports.sources import EpochLimit, Source
 from penstock.ports.store import Owner, PendingStore
@@ -25,6 +25,7 @@ class Publication:
     """One rule of `publish`. `source` and `target` go into jobs and hold no secret.
 
     `messages` says how rows become messages; None where the source gives messages as they are.
+    `new_topic` is what a missing target is created with; None: it is not created.
 
     `source` and `target` are settings of logs; `offsets_topic` is in the target's cluster.
     """
@@ -39,6 +40,7 @@ class Publication:
     source: Mapping[str, Any]
     target: Mapping[str, Any]
     messages: MessageRules | None = None
+    new_topic: NewTopic | None = None
     interval_seconds: float = 5.0
     limit: EpochLimit = DEFAULT_LIMIT
     timeout_seconds: float = 60.0

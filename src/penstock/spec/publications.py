@@ -16,7 +16,11 @@ from pydantic import Field, ValidationInfo, model_validator
 from penstock.spec.model import UNCHECKED
 from penstock.spec.problems import Problem, SpecError, shown
 from penstock.spec.settings.fields import AtLeastOne, PipelineName, Setting
-from penstock.spec.settings.publication import PublicationRule, PublishingSettings
+from penstock.spec.settings.publication import (
+    OF_ROWS,
+    PublicationRule,
+    PublishingSettings,
+)
 from penstock.spec.settings.sections import Cluster, PendingSettings, SparkSettings
 
 OF_PUBLISHING = frozenset({"publish", "publishing"})
@@ -71,6 +75,7 @@ def check_publications(
         *_check_names(rules),
         *_check_topics(rules, publishing),
         *_check_loops(rules),
+        *(found for index, rule in enumerate(rules) for found in _check_messages(index, rule)),
     ]
 
 
@@ -90,6 +95,22 @@ def _check_topics(
         if offsets in (rule.from_.topic, rule.into):
             fact = f"{shown(offsets)} holds the positions of this publication: it is no other topic"
             yield Problem(("publish", index), "P821", fact, "name another topic under offsets")
+
+
+def _check_messages(index: int, rule: PublicationRule) -> Iterator[Problem]:
+    """Find settings of messages that contradict each other, or the source."""
+    place = ("publish", index)
+    if rule.is_mirror:
+        for name in sorted(OF_ROWS & rule.model_fields_set):
+            fact = f"records of a topic are published as they are:  {name}  is for rows of tables"
+            yield Problem((*place, name), "P837", fact, "leave it out")
+    if rule.delete_when and not rule.key:
+        fact = "delete_when  needs a  key:  a message without a value deletes the key that it has"
+        yield Problem((*place, "delete_when"), "P836", fact, "such as  key: id")
+    if (rule.value.format == "bytes") != (rule.value.column is not None):
+        fact = "a value of bytes is that of one column, and a value of JSON has all of them"
+        hint = "such as  value: { format: bytes, column: payload }"
+        yield Problem((*place, "value"), "P842", fact, hint)
 
 
 def _check_loops(rules: Sequence[PublicationRule]) -> Iterator[Problem]:

@@ -175,3 +175,17 @@ def test_a_topic_that_is_not_there_is_named(mirror):
     assert (2, 2) == (planned.code, done.code)
     assert "P205" in planned.out + planned.err
     assert "nowhere" in done.err
+
+
+def test_a_topic_that_is_missing_is_created(mirror):
+    mirror.send(10)
+    topic = {"create": True, "partitions": 3, "config": {"retention.ms": -1}}
+    mirror.spec["publish"][0] |= {"into": f"{mirror.into}.new", "topic": topic}
+    planned = mirror.call("plan", "--json")
+    done = mirror.call("publish", "--until-caught-up", "--json")
+
+    (view,) = planned.json["publications"]
+    assert (0, 3, 20) == (planned.code, view["creates"]["partitions"], view["backlog"])
+    assert 0 == done.code, done.err
+    found = mirror.read(f"{mirror.into}.new", partitions=3)
+    assert [10, 10, 0] == [len(found[number]) for number in range(3)]

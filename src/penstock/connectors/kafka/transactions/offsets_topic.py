@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import ConfigResource, ResourceType
 
 from penstock.connectors.kafka.errors import NO_TOPIC
 from penstock.connectors.kafka.log import ANSWER_SECONDS_MAX, GONE_SECONDS_MIN, KafkaLog
@@ -43,9 +43,10 @@ from penstock.connectors.kafka.transactions.list_offsets import (
     offset_of,
 )
 from penstock.connectors.kafka.transactions.sender import KafkaSender
+from penstock.connectors.kafka.transactions.topics import KafkaTopics
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
-from penstock.ports.producers import Entry, Look, Refused, Term
+from penstock.ports.producers import Entry, Look, NewTopic, Refused, Term
 
 POLICY = "cleanup.policy"
 COMPACT = "compact"
@@ -65,11 +66,9 @@ class OffsetsTopic:
 
     def prepare(self) -> None:
         """Create the topic if it is missing, and check its policy. Raises InvalidError (P800)."""
-        log = KafkaLog(self._settings)
-        new = NewTopic(self._topic, 1, config={POLICY: COMPACT, "segment.bytes": SEGMENT_BYTES})
-        created = log.admin().create_topics([new], request_timeout=ANSWER_SECONDS_MAX)
-        log.answer(created[self._topic], f"topic {self._topic}", accepted={"TOPIC_ALREADY_EXISTS"})
-        policy = str(self._settings_of_topic(log)[POLICY].value)
+        new = NewTopic(1, {POLICY: COMPACT, "segment.bytes": SEGMENT_BYTES})
+        KafkaTopics(self._settings).prepare(self._topic, new)
+        policy = str(self._settings_of_topic(KafkaLog(self._settings))[POLICY].value)
         if policy != COMPACT:
             raise InvalidError(
                 f"the offsets topic {self._topic} has  {POLICY}={policy}:  retention would delete"

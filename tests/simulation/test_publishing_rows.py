@@ -9,11 +9,15 @@ from dataclasses import replace
 import pytest
 from tests.story.observer import Crash
 from tests.story.publishing import INTO, PARTITIONS
-from tests.story.publishing_rows import RULES, RowsWorld
+from tests.story.publishing_rows import OF, RULES, RowsWorld, at
 
+from penstock.app.inspect.publication_audit import PublicationAudit, audit_publication
+from penstock.app.inspect.row_audit import RowComparison
+from penstock.connectors.memory.log import MemoryReader
 from penstock.core.errors import DecisionNeededError, InvalidError
-from penstock.core.receipts import ledger_record_from_json
+from penstock.core.receipts import Move, ledger_record_from_json
 from penstock.ports.producers import NewTopic
+from penstock.publishing.publisher import Publisher
 
 ID = "penstock-orders-0"
 KEYS = ["a", "b", "c", None]
@@ -165,3 +169,49 @@ def test_a_topic_that_is_missing_is_created(world):
     assert world.run(**created).error is None
     assert world.run(**created).error is None  # it is there now, and stays as it is
     assert 3 == len(world.cluster.topic("new").partitions)
+
+
+def audit(world: RowsWorld, run: Publisher) -> PublicationAudit:
+    reader = MemoryReader(world.cluster, world.clock)
+    return audit_publication(run.publication, world.ports(run.publication), (world.table, reader))
+
+
+@pytest.mark.parametrize("rows_max", [2, 1000])
+def test_an_audit_compares_messages_with_rows(world, rows_max):
+    world.rows_max = rows_max
+    world.table.rows = [("a", "1"), ("b", "left out"), ("a", "gone"), (None, "2"), ("b", "3")]
+    found = audit(world, world.run())
+
+    assert ((), (), 5, 4) == (found.breaks, found.not_compared, found.rows, found.records)
+
+
+@pytest.mark.parametrize(
+    ("row", "other", "said"),
+    [
+        (0, ("a", "other"), "of 1 key are others"),
+        (0, ("z", "1"), "of 2 keys are others"),
+        (2, ("a", "2"), "of 1 key are others"),
+        (3, (None, "9"), "of 1 key are others"),
+        (1, ("b", "4"), "0 rows are filtered, the receipt says 1"),
+    ],
+)
+def test_an_audit_finds_rows_that_are_others_than_their_messages(world, row, other, said):
+    world.table.rows = [("a", "1"), ("b", "left out"), ("a", "gone"), (None, "2"), ("b", "3")]
+    run = world.run()
+    world.table.rows[row] = other
+
+    assert said in audit(world, run).breaks[0].message
+
+
+def test_an_audit_says_what_it_cannot_compare(world):
+    world.table.rows = [("a", "1"), ("b", "2")]
+    run = world.run()
+    world.table.rows.clear()
+    world.table.plan = lambda *_: []
+    found = audit(world, run)
+
+    assert ((), 0) == (found.breaks, found.rows)
+    assert "can no longer be told" in found.not_compared[0]
+    with pytest.raises(DecisionNeededError) as refused:
+        RowComparison(world.table, world.table, RULES).read_again(OF, Move(at(0), at(2)))
+    assert "P843" == refused.value.code

@@ -37,7 +37,7 @@ def row_of(position: Position) -> int:
     return number
 
 
-@dataclass(slots=True)
+@dataclass
 class ListSource:
     """Implements `ports.sources.Source` and `RowReader` over rows in memory."""
 

@@ -3,19 +3,22 @@
 1. Receipts: each begins where the one before ended, and the last where the positions are.
 2. Targets: every committed batch of our transactions is in one receipt, whose counts, offsets and
    checksums agree with what stands there.
-3. With `rows`: the source is read again, and compared record by record with what was published.
+3. With `rows`: the source is read again, and compared record by record with what was published;
+   rows of a table are made messages of again (row_audit.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import cast
 
 import pyarrow as pa
 
 from penstock.app.assembly import publishing
 from penstock.app.assembly.connectors import connector_of
+from penstock.app.inspect.row_audit import RowComparison
 from penstock.app.publish import rules_named
 from penstock.core.audit import Break
 from penstock.core.errors import PenstockError, gravest
@@ -25,7 +28,7 @@ from penstock.core.receipts import Batches, Receipt
 from penstock.ports.connectors import LogConnector
 from penstock.ports.log import RangeReader
 from penstock.ports.producers import BatchHead, Term
-from penstock.ports.sources import MESSAGES, SourceReader, Stretch
+from penstock.ports.sources import MESSAGES, RowReader, SourceReader, Stretch
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.record import read_record, receipts_of
 from penstock.publishing.settings import Publication, PublicationPorts
@@ -83,7 +86,7 @@ def exit_code(found: Sequence[PublicationAudit]) -> int:
     return gravest(each.exit_code for each in found)
 
 
-Readers = tuple[SourceReader, RangeReader]
+Readers = tuple[SourceReader | RowReader, RangeReader]
 """What reads the source, and what reads the target."""
 
 
@@ -105,8 +108,9 @@ def audit_publication(
         skipped = [*_not_there(ports, receipts)]
         rows = None
         if readers is not None:
-            rows, differing = _compare(publication, ports, receipts, heads, readers)
-            breaks += differing
+            compared = _compare(publication, ports, receipts, heads, readers)
+            rows, skipped = compared.rows, [*skipped, *compared.not_compared]
+            breaks += compared.breaks
     except PenstockError as error:
         return PublicationAudit(name, problem=error)
     return PublicationAudit(
@@ -193,16 +197,43 @@ def _not_there(ports: PublicationPorts, receipts: Sequence[Receipt]) -> Iterator
             yield f"{at}: offsets {first} to {bounds[at].start} were deleted"
 
 
+@dataclass(slots=True)
+class _Compared:
+    rows: int = 0
+    breaks: list[Break] = field(default_factory=list)
+    not_compared: list[str] = field(default_factory=list)
+
+
 def _compare(
     publication: Publication,
     ports: PublicationPorts,
     receipts: Sequence[Receipt],
     heads: Heads,
     readers: Readers,
-) -> tuple[int, list[Break]]:
+) -> _Compared | RowComparison:
     """Read each stretch of the receipts again, and compare it with what stands in the target."""
     source, target = readers
-    rows, breaks = 0, []
+    if publication.messages is not None:
+        rows = RowComparison(ports.source, cast("RowReader", source), publication.messages)
+        for receipt in receipts:
+            term = Term(receipt.producer_id, receipt.producer_epoch)
+            own = [(at, each) for at, of in heads.items() for each in of if each.term == term]
+            rows.compare(receipt, [batch for at, head in own for batch in _read(target, at, head)])
+        return rows
+    return _compare_messages(
+        publication, ports, receipts, heads, (cast("SourceReader", source), target)
+    )
+
+
+def _compare_messages(
+    publication: Publication,
+    ports: PublicationPorts,
+    receipts: Sequence[Receipt],
+    heads: Heads,
+    readers: tuple[SourceReader, RangeReader],
+) -> _Compared:
+    source, target = readers
+    found = _Compared()
     for receipt in receipts:
         term = Term(receipt.producer_id, receipt.producer_epoch)
         for of, move in receipt.moves.items():
@@ -212,13 +243,13 @@ def _compare(
             stretch = Stretch(of, start, move.stop, 0)
             (delivery,) = plan_deliveries([stretch], ports.targets.partitions(), publication)
             own = [each for each in heads.get(delivery.into, ()) if each.term == term]
-            sent = _rows(source, stretch)
-            there = [row for head in own for row in _read(target, delivery.into, head)]
-            rows += len(sent)
+            sent = _rows([each.messages for each in source.read(stretch, deadline=FOREVER)])
+            there = _rows([each for head in own for each in _read(target, delivery.into, head)])
+            found.rows += len(sent)
             if sent != there:
                 where = f"transaction {receipt.epoch}, {delivery.into}"
-                breaks.append(Break("rows", where, _first_difference(sent, there)))
-    return rows, breaks
+                found.breaks.append(Break("rows", where, _first_difference(sent, there)))
+    return found
 
 
 def _first_difference(sent: Sequence[object], there: Sequence[object]) -> str:
@@ -228,18 +259,14 @@ def _first_difference(sent: Sequence[object], there: Sequence[object]) -> str:
     return f"the source has {len(sent)} records, the target {len(there)}"
 
 
-def _rows(reader: SourceReader, stretch: Stretch) -> list[dict[str, object]]:
-    read = [each.messages for each in reader.read(stretch, deadline=FOREVER)]
-    return [row for each in read for row in each.to_pylist()]
+def _rows(batches: Sequence[pa.RecordBatch]) -> list[dict[str, object]]:
+    return [row for each in batches for row in each.to_pylist()]
 
 
-def _read(reader: RangeReader, at: TopicPartition, head: BatchHead) -> list[dict[str, object]]:
+def _read(reader: RangeReader, at: TopicPartition, head: BatchHead) -> Iterator[pa.RecordBatch]:
     covered = OffsetRange(Offset(head.first), Offset(head.last + 1))
-    read: list[pa.RecordBatch] = [
-        each.batch.select(MESSAGES.names)
-        for each in reader.read(at, covered, deadline=FOREVER, headers=True)
-    ]
-    return [row for each in read for row in each.to_pylist()]
+    for each in reader.read(at, covered, deadline=FOREVER, headers=True):
+        yield each.batch.select(MESSAGES.names)
 
 
 def _readers(publication: Publication, stack: ExitStack) -> Readers:

@@ -130,7 +130,7 @@ def _plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
         yield f"  messages: {one_line(_messages(each.messages))}"
     for move in each.moves:
         start = "its first record" if move.start is None else one_line(move.start)
-        yield f"  {one_line(move.of)} from {start} to {one_line(move.stop)}"
+        yield f"  {move.words or f'{one_line(move.of)} from {start} to {one_line(move.stop)}'}"
     if each.backlog:
         transactions = number_of(each.transactions, "transaction")
         yield f"  backlog: {number_of(each.backlog, 'record')}, in {transactions}"
@@ -155,6 +155,8 @@ def _status_lines(each: PublicationView) -> Iterator[str | PenstockError]:
     published, epochs = number_of(each.published, "record"), number_of(each.epoch, "transaction")
     filtered = f", {each.filtered:,} filtered" if each.filtered else ""
     yield f"  published: {published}{filtered}, after {epochs}"
+    if each.stands:
+        yield f"  stands {each.stands}"
     if each.backlog is not None:
         yield f"  lag: {number_of(each.backlog, 'record')}"
     if each.owner:
@@ -171,6 +173,8 @@ def _audit_lines(each: PublicationAudit) -> Iterator[str | PenstockError]:
     yield f"  receipts of {receipts}{kept}: {number_of(each.records, 'record')}"
     batches = "1 batch" if each.batches == 1 else f"{each.batches:,} batches"
     yield f"  in the target: {batches}"
+    if each.stands:
+        yield f"  stands {each.stands}"
     if each.rows is not None:
         yield f"  compared with the source: {number_of(each.rows, 'record')}"
     yield from (f"  not compared: {reason}" for reason in each.not_compared)

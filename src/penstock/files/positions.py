@@ -7,6 +7,8 @@ times as long).
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -35,3 +37,17 @@ def without(positions: Positions, others: Positions) -> Positions:
     at = np.searchsorted(others, positions)
     found: Positions = positions[others.take(at, mode="clip") != positions]
     return found
+
+
+def packed(positions: Positions) -> str:
+    """Write positions as a text, by their distances: a job of a worker bears them."""
+    if not len(positions):
+        return ""
+    distances = np.diff(positions, prepend=0).astype("<i8")
+    return base64.b64encode(zlib.compress(distances.tobytes(), 1)).decode()
+
+
+def unpacked(text: str) -> Positions:
+    """Read what `packed` wrote."""
+    raw = zlib.decompress(base64.b64decode(text)) if text else b""
+    return np.cumsum(np.frombuffer(raw, "<i8"), dtype=np.int64)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.ports.checks import CheckResult
+from penstock.ports.increments import FileRows, Increments
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.producers import Packer, Producers, Sender
 from penstock.ports.registry import Registry
@@ -58,6 +59,10 @@ class TableConnector:
     open_writer: WriterOpener
     reserved: Callable[[Mapping[str, str]], tuple[str, ...]] = lambda _: ()
     """List the names that no column of a table with some properties may have, in whatever case."""
+    open_increments: Callable[[Settings, Secrets, Observer, str], Increments] | None = None
+    """Open what a publication reads of a table, by its name behind the catalog's."""
+    open_file_rows: Callable[[Secrets], FileRows] | None = None
+    """Open what a publication's worker reads files of tables with."""
 
 
 @dataclass(frozen=True, slots=True)

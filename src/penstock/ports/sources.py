@@ -9,7 +9,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
@@ -32,12 +32,16 @@ Stands = Mapping[SourcePartition, Position]
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Rows of one source partition, from a position up to another; `rows` is an upper bound."""
+    """Rows of one source partition, from a position up to another; `rows` is an upper bound.
+
+    `work` is what the source tells its reader besides; it holds no secret of the spec.
+    """
 
     of: SourcePartition
     start: Position
     stop: Position
     rows: int
+    work: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ class SourceReader(Protocol):
 class Rows:
     """Rows of one source partition in their order, and the position behind them.
 
-    `rows` has the table's columns, in Arrow's types.
+    `rows` has the table's columns, in Arrow's types; one without rows may have none.
     """
 
     rows: pa.RecordBatch

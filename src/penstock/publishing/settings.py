@@ -17,6 +17,8 @@ from penstock.ports.store import Owner, PendingStore
 from penstock.rows.encode.rules import MessageRules
 
 Start = Literal["earliest", "latest"]
+Changes = Literal["stop", "skip", "whole"]
+"""What is done about a snapshot that removed rows: ask, leave it out, or publish all anew."""
 DEFAULT_LIMIT = EpochLimit(1_000_000, 256_000_000)
 
 
@@ -24,10 +26,11 @@ DEFAULT_LIMIT = EpochLimit(1_000_000, 256_000_000)
 class Publication:
     """One rule of `publish`. `source` and `target` go into jobs and hold no secret.
 
+    `target` is settings of a log, and `source` too, or the connector and the name of a table, whose
+    `catalog` stays on the driver; `offsets_topic` is in the target's cluster.
+
     `messages` says how rows become messages; None where the source gives messages as they are.
     `new_topic` is what a missing target is created with; None: it is not created.
-
-    `source` and `target` are settings of logs; `offsets_topic` is in the target's cluster.
     """
 
     name: str
@@ -39,6 +42,8 @@ class Publication:
     start: Start
     source: Mapping[str, Any]
     target: Mapping[str, Any]
+    catalog: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    changes: Changes = "stop"
     messages: MessageRules | None = None
     new_topic: NewTopic | None = None
     interval_seconds: float = 5.0
@@ -48,6 +53,16 @@ class Publication:
     accept_gap: bool = False
     heartbeat_seconds: float = 3.0
     alive_seconds: float = 15.0
+
+    @property
+    def reads_table(self) -> bool:
+        """Return whether its source is a table."""
+        return "table" in self.source
+
+    @property
+    def source_name(self) -> str:
+        """Return the name of the topic or the table that it publishes."""
+        return str(self.source["table"] if self.reads_table else self.source["topics"][0])
 
     @property
     def transactional_id(self) -> str:

@@ -9,7 +9,6 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
@@ -24,6 +23,7 @@ from penstock.core.positions import (
 )
 from penstock.ports.log import Fetched, Log, RangeReader
 from penstock.ports.sources import MESSAGES, EpochLimit, Read, Stands, Stretch
+from penstock.publishing.source_stops import foreign_position
 
 _ONE = "source"
 """Planning knows tables: a publication is one."""
@@ -148,7 +148,7 @@ def _place(of: SourcePartition) -> TopicPartition:
         case {"partition": int(number), "topic": str(topic), "topic_id": str(topic_id)}:
             return TopicPartition(topic_id, number, topic)
         case other:
-            raise _foreign(other)
+            raise foreign_position(other)
 
 
 def _offset(position: Position) -> Offset:
@@ -156,7 +156,7 @@ def _offset(position: Position) -> Offset:
         case {"offset": int(offset)}:
             return Offset(offset)
         case other:
-            raise _foreign(other)
+            raise foreign_position(other)
 
 
 def _require_headers(of: SourcePartition, fetched: Fetched) -> None:
@@ -170,11 +170,3 @@ def _require_headers(of: SourcePartition, fetched: Fetched) -> None:
             code="P816",
             hint="go on behind it once it is published by other means, or leave this topic out",
         )
-
-
-def _foreign(values: Mapping[str, Any]) -> InvalidError:
-    return InvalidError(
-        f"the offsets topic has a position of another kind of source: {values}",
-        code="P815",
-        hint="give the publication another name, or another offsets topic",
-    )

@@ -21,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from penstock.core.errors import InvalidError
 from penstock.spec.checks.agreement import Draft, check
+from penstock.spec.checks.rules import is_read
 from penstock.spec.model import UNCHECKED, Pipeline
 from penstock.spec.paths import (
     is_resolved_later,
@@ -38,6 +39,7 @@ from penstock.spec.problems import (
     nearest,
 )
 from penstock.spec.publications import OF_PUBLISHING, Publications, check_publications
+from penstock.spec.routing.topics import tables_for
 from penstock.spec.secrets import ProcessSecrets, may_hold_secret, references
 from penstock.spec.settings.catalogs import Catalog
 from penstock.spec.settings.fields import ENTRIES_MAX, Setting
@@ -158,10 +160,26 @@ def read_publications(
         problems += _structural(data, Publications, reading)
     if not _errors(problems):
         found = Publications.model_validate(data, context=UNCHECKED, by_alias=True, by_name=False)
-        problems += check_publications(found.publish, found.publishing)
+        topics = [rule.into for rule in found.publish]
+        problems += check_publications(found, _landed(text, base, name, topics))
         if not problems:
             return located_publications(found, base, secrets)
     raise _refused(problems, reading)
+
+
+def _landed(
+    text: str | bytes, base: Path, name: str, topics: Iterable[str]
+) -> dict[str, list[str]]:
+    """Return which tables the landing part of a spec puts some topics in; a broken one, in none."""
+    try:
+        pipeline = loads(text, base=base, name=name)
+        return {
+            topic: [each.table for each in tables_for(pipeline, topic)]
+            for topic in topics
+            if is_read(topic, pipeline.kafka)
+        }
+    except InvalidError:
+        return {}
 
 
 def _refused(problems: Iterable[Problem], reading: _Reading) -> SpecError:

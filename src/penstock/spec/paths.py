@@ -80,6 +80,7 @@ def located_publications(
     kafka, pending = found.kafka, found.pending
     store = finding.store(pending.store.replace("{name}", found.name))
     update: dict[str, object] = {
+        "catalogs": {name: finding.catalog(name, each) for name, each in found.catalogs.items()},
         "kafka": kafka.model_copy(update={"security": finding.certified(kafka.security)}),
         "pending": pending.model_copy(update={"store": store}),
     }

@@ -8,18 +8,22 @@ Invariants: that of `model.Pipeline`: what exists has no contradictions, and is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
 from pydantic import Field, ValidationInfo, model_validator
 
+from penstock.spec.language.notation import PLACEHOLDER
 from penstock.spec.model import UNCHECKED
-from penstock.spec.problems import Problem, SpecError, shown
-from penstock.spec.settings.fields import AtLeastOne, PipelineName, Setting
+from penstock.spec.problems import Problem, SpecError, listed, nearest, shown
+from penstock.spec.settings.catalogs import Catalog
+from penstock.spec.settings.fields import AtLeastOne, CatalogName, PipelineName, Setting
 from penstock.spec.settings.publication import (
     OF_ROWS,
     PublicationRule,
     PublishingSettings,
+    TopicToPublish,
 )
 from penstock.spec.settings.sections import Cluster, PendingSettings, SparkSettings
 
@@ -34,6 +38,12 @@ class Publications(Setting):
     kafka: Cluster = Field(
         description="The cluster that is read and written.",
         examples=["{ brokers: localhost:9092 }"],
+    )
+    catalogs: Mapping[CatalogName, Catalog] = Field(
+        default_factory=dict,
+        max_length=100,
+        description="Where tables are, by the first part of their full names.",
+        examples=["{ delta: { type: delta, root: ./delta } }"],
     )
     publish: AtLeastOne[PublicationRule] = Field(
         description="Rules from sources to topics.",
@@ -52,7 +62,7 @@ class Publications(Setting):
     @model_validator(mode="after")
     def _agree(self, info: ValidationInfo) -> Self:
         if info.context is not UNCHECKED:
-            found = check_publications(self.publish, self.publishing)
+            found = check_publications(self)
             if found:
                 raise SpecError(found, name=f"publications of '{self.name}'")
         return self
@@ -68,14 +78,23 @@ def default_offsets_topic(rule: PublicationRule, publishing: PublishingSettings)
 
 
 def check_publications(
-    rules: Sequence[PublicationRule], publishing: PublishingSettings
+    found: Publications, landed: Mapping[str, Sequence[str]] | None = None
 ) -> list[Problem]:
-    """Find rules that contradict each other, and loops."""
+    """Find rules that contradict each other, and loops.
+
+    `landed` says which tables the same spec lands the topics in that are written, with the
+    placeholders that records fill.
+    """
     return [
-        *_check_names(rules),
-        *_check_topics(rules, publishing),
-        *_check_loops(rules),
-        *(found for index, rule in enumerate(rules) for found in _check_messages(index, rule)),
+        *_check_names(found.publish),
+        *_check_topics(found.publish, found.publishing),
+        *_check_catalogs(found),
+        *_check_loops(found.publish, landed or {}),
+        *(
+            each
+            for index, rule in enumerate(found.publish)
+            for each in _check_messages(index, rule)
+        ),
     ]
 
 
@@ -92,7 +111,7 @@ def _check_topics(
 ) -> Iterator[Problem]:
     for index, rule in enumerate(rules):
         offsets = rule.offsets or default_offsets_topic(rule, publishing)
-        if offsets in (rule.from_.topic, rule.into):
+        if offsets in (source_name(rule), rule.into):
             fact = f"{shown(offsets)} holds the positions of this publication: it is no other topic"
             yield Problem(("publish", index), "P821", fact, "name another topic under offsets")
 
@@ -113,10 +132,38 @@ def _check_messages(index: int, rule: PublicationRule) -> Iterator[Problem]:
         yield Problem((*place, "value"), "P842", fact, hint)
 
 
-def _check_loops(rules: Sequence[PublicationRule]) -> Iterator[Problem]:
-    """Find rules whose records come back to their own source."""
-    into = [(rule.from_.topic, rule.into) for rule in rules]
-    for index, (source, target) in enumerate(into):
+def source_name(rule: PublicationRule) -> str:
+    """Return the name of what a rule publishes: a topic's, or a table's."""
+    return rule.from_.topic if isinstance(rule.from_, TopicToPublish) else rule.from_.table
+
+
+def _check_catalogs(found: Publications) -> Iterator[Problem]:
+    for index, rule in enumerate(found.publish):
+        if isinstance(rule.from_, TopicToPublish):
+            continue
+        name = rule.from_.table.partition(".")[0]
+        if name not in found.catalogs:
+            near = nearest(name, found.catalogs)
+            did_you_mean = f". Did you mean '{near}'?" if near else ""
+            known = listed(found.catalogs) if found.catalogs else "none"
+            fact = f"no catalog is named '{name}'{did_you_mean}"
+            hint = "" if near else f"known are {known}; add it to  catalogs"
+            yield Problem(("publish", index, "from", "table"), "P117", fact, hint)
+
+
+def _check_loops(
+    rules: Sequence[PublicationRule], landed: Mapping[str, Sequence[str]]
+) -> Iterator[Problem]:
+    """Find rules whose records come back to their own source, through tables as well."""
+    into = [(source_name(rule), rule.into) for rule in rules]
+    into += [
+        (topic, source)
+        for topic, tables in landed.items()
+        for source, _ in into
+        if any(_is_made(source, each) for each in tables)
+    ]
+    for index, rule in enumerate(rules):
+        source, target = source_name(rule), rule.into
         reached, before = {target}, set[str]()
         while reached != before:
             before = reached
@@ -125,3 +172,9 @@ def _check_loops(rules: Sequence[PublicationRule]) -> Iterator[Problem]:
             fact = f"what is published into {shown(target)} comes back to {shown(source)}"
             hint = "publish into a topic that leads nowhere here"
             yield Problem(("publish", index, "into"), "P822", fact, hint)
+
+
+def _is_made(table: str, template: str) -> bool:
+    """Return whether placeholders of a template can be filled so that it names a table."""
+    parts = (re.escape(each) for each in PLACEHOLDER.split(template)[::2])
+    return re.fullmatch("[^.]*".join(parts), table) is not None

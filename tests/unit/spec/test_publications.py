@@ -138,3 +138,49 @@ def test_a_condition_is_one_expression_of_sql(written):
 def test_a_mirror_may_create_its_topic(written):
     rule = "{ name: a, from: { topic: raw }, into: b, topic: { create: true, partitions: 3 } }"
     assert 3 == load_publications(written(spec(rule))).publish[0].topic.partitions
+
+
+LAKE = "catalogs: { lake: { type: delta, root: ./delta } }"
+
+
+def of_table(more: str = "") -> str:
+    return f"{{ name: a, from: {{ table: lake.gold.segments{more} }}, into: segments }}"
+
+
+def test_a_table_is_published_from_a_catalog_of_the_spec(written):
+    found = load_publications(written(spec(of_table(", changes: whole"), more=LAKE)))
+
+    assert "whole" == found.publish[0].from_.changes
+    assert found.catalogs["lake"].root.startswith("/")
+    assert [("P117", "publish.0.from.table")] == problems(written, spec(of_table()))
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "path"),
+    [
+        (", topic: raw", "P104", "publish.0.from.topic"),
+        (", changes: ignore", "P107", "publish.0.from.changes"),
+        (", start: 5", "P107", "publish.0.from.start"),
+    ],
+)
+def test_what_a_table_has_not_is_refused_by_name(written, more, code, path):
+    assert [(code, path)] == problems(written, spec(of_table(more), more=LAKE))
+
+
+@pytest.mark.parametrize(
+    ("source", "into", "refused"),
+    [
+        ("orders", "delta.shop.orders", True),
+        ("{ pattern: '(?P<name>.+)' }", "'delta.shop.{name}'", True),
+        ("orders", "delta.shop.others", False),
+    ],
+)
+def test_a_table_that_is_landed_from_its_own_topic_is_a_loop(written, source, into, refused):
+    rule = "{ name: a, from: { table: delta.shop.orders }, into: orders }"
+    pattern = source.replace("{ pattern: ", "").replace(" }", "")
+    text = BOTH.replace("from: orders, into: delta.shop.orders", f"from: {pattern}, into: {into}")
+    text = text[: text.index("publish:")] + f"publish: [{rule}]\n"
+    if refused:
+        assert [("P822", "publish.0.into")] == problems(written, text)
+    else:
+        assert load_publications(written(text)).publish

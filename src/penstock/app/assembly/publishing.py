@@ -9,21 +9,28 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 from penstock.app.assembly.assembly import LOG, open_store
-from penstock.app.assembly.connectors import connector_of
+from penstock.app.assembly.connectors import connector_of, table_connector
 from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
+from penstock.core.errors import InvalidError
 from penstock.core.resuming import Accepted
-from penstock.ports.connectors import LogConnector
+from penstock.observe.fanout import UNHEARD
+from penstock.ports.connectors import LogConnector, TableConnector
 from penstock.ports.log import Log
 from penstock.ports.producers import NewTopic
 from penstock.ports.runtime import Engine, Observer
-from penstock.ports.sources import EpochLimit
+from penstock.ports.sources import EpochLimit, Source
 from penstock.publishing.settings import Publication, PublicationPorts, PublishingEnvironment
+from penstock.publishing.table_source import TableSource
 from penstock.publishing.topic_source import TopicSource
 from penstock.rows.encode.json_texts import JsonForm
 from penstock.rows.encode.rules import MessageRules, rules_to_data
-from penstock.spec.publications import Publications
+from penstock.spec.publications import Publications, source_name
 from penstock.spec.secrets import ProcessSecrets
-from penstock.spec.settings.publication import PublicationRule
+from penstock.spec.settings.publication import (
+    PublicationRule,
+    TableToPublish,
+    TopicToPublish,
+)
 
 PUBLISHING_WORK = "penstock.app.assembly.publishing_worker:work"
 """The body of a publishing task; engines know it by name only."""
@@ -46,7 +53,7 @@ def publication_of(
         offsets_topic=spec.offsets_topic(rule),
         rules_hash=_rules_hash(rule),
         start=rule.from_.start,
-        source=_log_settings(spec, rule.from_.topic),
+        **_source(spec, rule.from_),
         target={**_log_settings(spec, rule.into), "compression": rule.compression},
         messages=_messages(rule),
         new_topic=_new_topic(rule),
@@ -64,9 +71,8 @@ def open_ports(publication: Publication, stack: ExitStack) -> PublicationPorts:
     assert opening is not None, "the connector for Kafka has it"
     timeout_ms = round(publication.timeout_seconds * 1000)
     producers = opening(publication.target, ProcessSecrets(), publication.offsets_topic, timeout_ms)
-    (topic,) = publication.source["topics"]
     return PublicationPorts(
-        stack.enter_context(closing(TopicSource(_open_log(publication.source), topic))),
+        stack.enter_context(closing(open_source(publication))),
         stack.enter_context(closing(_open_log(publication.target))),
         stack.enter_context(closing(producers)),
     )
@@ -91,6 +97,37 @@ def open_publishing(
         jitter=jitter,
         token=token,
     )
+
+
+def _source(spec: Publications, given: TopicToPublish | TableToPublish) -> dict[str, Any]:
+    """Return what a publication says of its source."""
+    if isinstance(given, TopicToPublish):
+        return {"source": _log_settings(spec, given.topic)}
+    name, _, _ = given.table.partition(".")
+    entry = spec.catalogs[name]
+    connector, _ = table_connector(entry.type)
+    return {
+        "source": {"connector": connector, "table": given.table},
+        "catalog": entry.settings(name),
+        "changes": given.changes,
+    }
+
+
+def open_source(publication: Publication) -> Source:
+    """Open what a publication reads. Raises InvalidError (P829), UnavailableError."""
+    name = publication.source_name
+    if not publication.reads_table:
+        return TopicSource(_open_log(publication.source), name)
+    opening = connector_of(TableConnector, publication.source["connector"]).open_increments
+    if opening is None:
+        raise InvalidError(
+            f"the connector {publication.source['connector']} gives no increments of {name}",
+            code="P829",
+            hint="publish a table of Iceberg or Delta",
+        )
+    _, _, table = name.partition(".")
+    increments = opening(publication.catalog, ProcessSecrets(), UNHEARD, table)
+    return TableSource(increments, name, publication.changes, SystemClock().monotonic)
 
 
 def _log_settings(spec: Publications, topic: str) -> dict[str, Any]:
@@ -124,7 +161,7 @@ def _new_topic(rule: PublicationRule) -> NewTopic | None:
 
 def _rules_hash(rule: PublicationRule) -> str:
     """Identify what decides on records: where they come from, and where they go."""
-    rules, data = _messages(rule), {"v": 1, "from": rule.from_.topic, "into": rule.into}
+    rules, data = _messages(rule), {"v": 1, "from": source_name(rule), "into": rule.into}
     more = {} if rules is None else {"messages": rules_to_data(rules)}
     text = json.dumps({**data, **more}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -10,14 +10,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import pyarrow as pa
 
 from penstock.app.assembly import publishing
 from penstock.app.assembly.connectors import connector_of
+from penstock.app.assembly.table_readers import kept_table_reader
+from penstock.app.inspect.publications import in_words
 from penstock.app.inspect.row_audit import RowComparison
 from penstock.app.publish import rules_named
 from penstock.core.audit import Break
@@ -45,8 +47,9 @@ BREAKS_MAX = 20
 class PublicationAudit:
     """What an audit of one publication found.
 
-    `transactions` have their receipts, of `epoch` in all; `rows` were compared one by one, None
-    where they were not asked for. `not_compared` says what could not be looked at, and why.
+    `transactions` have their receipts, of `epoch` in all; `stands` says where it stands in a
+    table; `rows` were compared one by one, None where they were not asked for. `not_compared` says
+    what could not be looked at, and why.
     """
 
     publication: str
@@ -54,6 +57,7 @@ class PublicationAudit:
     transactions: int = 0
     batches: int = 0
     records: int = 0
+    stands: str = ""
     rows: int | None = None
     breaks: tuple[Break, ...] = ()
     not_compared: tuple[str, ...] = ()
@@ -119,6 +123,7 @@ def audit_publication(
         transactions=len(receipts),
         batches=sum(len(each) for each in heads.values()),
         records=sum(each.published for each in receipts),
+        stands=in_words(publication, record.stands),
         rows=rows,
         breaks=tuple(breaks[:BREAKS_MAX]),
         not_compared=tuple(skipped),
@@ -270,9 +275,12 @@ def _read(reader: RangeReader, at: TopicPartition, head: BatchHead) -> Iterator[
 
 
 def _readers(publication: Publication, stack: ExitStack) -> Readers:
-    secrets = ProcessSecrets()
-    opening = connector_of(LogConnector, publication.source["connector"]).open_reader
-    source, target = opening(publication.source, secrets), opening(publication.target, secrets)
-    stack.callback(source.close)
-    stack.callback(target.close)
-    return TopicReader(source), target
+    target = _open_reader(publication.target, stack)
+    if publication.reads_table:
+        return kept_table_reader(publication.source["connector"]), target
+    return TopicReader(_open_reader(publication.source, stack)), target
+
+
+def _open_reader(settings: Mapping[str, Any], stack: ExitStack) -> RangeReader:
+    opening = connector_of(LogConnector, settings["connector"]).open_reader
+    return stack.enter_context(closing(opening(settings, ProcessSecrets())))

@@ -13,11 +13,12 @@ from penstock.core.errors import PenstockError
 from penstock.core.positions import Position, SourcePartition
 from penstock.core.resuming import Resume
 from penstock.ports.producers import NewTopic
-from penstock.ports.sources import EpochLimit, Stands
+from penstock.ports.sources import EpochLimit, Stands, Stretch
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.record import PublicationRecord, read_record
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.start import Noticed, begun_from, decided
+from penstock.publishing.table_positions import table_position
 from penstock.rows.encode.rules import MessageRules
 from penstock.spec.publications import Publications
 
@@ -28,20 +29,25 @@ EVERYTHING = EpochLimit(2**62, 2**62)
 
 @dataclass(frozen=True, slots=True)
 class PublicationMove:
-    """From where to where a source partition would be published; None: it has no position yet."""
+    """From where to where a source partition would be published; None: it has no position yet.
+
+    `words` say it of a table, whose positions do not speak for themselves.
+    """
 
     of: SourcePartition
     start: Position | None
     stop: Position
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PublicationView:
     """One publication: what it has published, and what a run would do.
 
-    `epoch` counts its transactions, `published` and `filtered` the records of its segment. `begins`
-    says whether a run begins it, `creates` with what it creates its topic, `problem` why it would
-    not go on. `owner` is the run that began last. `messages` says how rows become messages.
+    `epoch` counts its transactions, `published` and `filtered` the records of its segment.
+    `stands` says where it stands in a table, `messages` how rows become messages. `begins` says
+    whether a run begins it, `creates` with what it creates its topic, `problem` why it would not
+    go on. `owner` is the run that began last.
     """
 
     publication: str
@@ -52,6 +58,7 @@ class PublicationView:
     epoch: int = 0
     published: int = 0
     filtered: int = 0
+    stands: str = ""
     owner: str = ""
     begins: bool = False
     creates: NewTopic | None = None
@@ -79,7 +86,7 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
     """Look at one publication; what keeps it from going on is its `problem`."""
     view = PublicationView(
         publication=publication.name,
-        source=publication.source["topics"][0],
+        source=publication.source_name,
         into=publication.into,
         transactional_id=publication.transactional_id,
         offsets_topic=publication.offsets_topic,
@@ -97,6 +104,7 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
                 published=record.ledger.totals.published,
                 filtered=record.ledger.totals.filtered,
                 owner=record.ledger.owner,
+                stands=in_words(publication, record.stands),
             )
         if record.ledger is None and _is_to_be_created(publication, ports):
             view = replace(view, begins=True, creates=publication.new_topic)
@@ -126,5 +134,20 @@ def _planned(
         view,
         backlog=backlog,
         transactions=-(-backlog // publication.limit.rows_max),
-        moves=tuple(PublicationMove(each.of, stands.get(each.of), each.stop) for each in stretches),
+        moves=tuple(_move(publication, each, stands) for each in stretches),
     )
+
+
+def in_words(publication: Publication, stands: Stands) -> str:
+    """Say where a publication stands in a table; "" of a topic, whose offsets say it."""
+    if not publication.reads_table:
+        return ""
+    return ", ".join(table_position(each).words() for each in stands.values())
+
+
+def _move(publication: Publication, stretch: Stretch, stands: Stands) -> PublicationMove:
+    words = ""
+    if publication.reads_table:
+        start, stop = table_position(stretch.start), table_position(stretch.stop)
+        words = f"from {start.words()} to {stop.words()}"
+    return PublicationMove(stretch.of, stands.get(stretch.of), stretch.stop, words)

@@ -92,6 +92,6 @@ def _differences(sent: Mapping[bytes | None, Any], found: ByKey) -> Iterator[str
         one, other = len(sent.get(wrong[0], ())), len(found.get(wrong[0], ()))
         keys = number_of(len(wrong), "key")
         yield (
-            f"the messages of {keys} are others than the rows make; of one the source has {one}, the"
-            f" target {other}"
+            f"the messages of {keys} are others than the rows make; of one the source has {one},"
+            f" the target {other}"
         )

@@ -16,6 +16,7 @@ from penstock.connectors.delta.schema.reserved_names import reserved
 from penstock.ports.connectors import PORTS_VERSION, Settings, TableConnector
 
 if TYPE_CHECKING:
+    from penstock.ports.increments import FileRows, Increments
     from penstock.ports.runtime import Observer, Secrets
     from penstock.ports.tables import TableFormat
     from penstock.ports.writers import FileWriter
@@ -45,10 +46,30 @@ def open_writer(
     return DeltaWriter(target, prefix=prefix, observer=observer, secrets=secrets, places=places)
 
 
+def open_increments(
+    settings: Settings, secrets: Secrets, observer: Observer, name: str
+) -> Increments:
+    """Open what a table's versions added; the settings are those of `open_catalog`."""
+    from penstock.connectors.delta.catalog import open_root
+    from penstock.connectors.delta.increments import DeltaIncrements
+
+    del observer
+    return DeltaIncrements(name, open_root(settings, secrets))
+
+
+def open_file_rows(secrets: Secrets) -> FileRows:
+    """Open a reader of files on a worker; opens no log and no deltalake."""
+    from penstock.connectors.delta.read.table_rows import DeltaFileRows
+
+    return DeltaFileRows(secrets)
+
+
 connector = TableConnector(
     ports_version=PORTS_VERSION,
     catalog_types=frozenset({"delta"}),
     open_catalog=open_catalog,
     open_writer=open_writer,
     reserved=reserved,
+    open_increments=open_increments,
+    open_file_rows=open_file_rows,
 )

@@ -278,6 +278,17 @@ class DeltaCatalog:
 
 def open_delta(settings: Settings, secrets: Secrets, observer: Observer) -> TableFormat:
     """Open a catalog. Raises InvalidError (P432) for settings that cannot be used."""
+    name, root = str(settings.get("name", "delta")), open_root(settings, secrets)
+    sizes: dict[str, Any] = {
+        each: _size(name, each, settings[f"penstock.{each}"])
+        for each in _SIZES
+        if f"penstock.{each}" in settings
+    }
+    return DeltaCatalog(name, root, ParquetOptions(**sizes), observer)
+
+
+def open_root(settings: Settings, secrets: Secrets) -> StorageRoot:
+    """Find the root of a catalog. Raises InvalidError (P432, P441)."""
     name = str(settings.get("name", "delta"))
     unknown = sorted({*settings} - _KEYS - {f"penstock.{each}" for each in _SIZES})
     if unknown:
@@ -288,14 +299,8 @@ def open_delta(settings: Settings, secrets: Secrets, observer: Observer) -> Tabl
     written = {str(key): str(value) for key, value in options.items()}
     resolved = LazyOptions(written, secrets)
     dict(resolved)  # raises now what it would raise later
-    sizes: dict[str, Any] = {
-        each: _size(name, each, settings[f"penstock.{each}"])
-        for each in _SIZES
-        if f"penstock.{each}" in settings
-    }
     root = secrets.resolve(str(settings.get("root", "")))
-    known = root_of(name, root, resolved, written)
-    return DeltaCatalog(name, known, ParquetOptions(**sizes), observer)
+    return root_of(name, root, resolved, written)
 
 
 def _laid_out(name: str, definition: TableDefinition) -> DeltaSchema:

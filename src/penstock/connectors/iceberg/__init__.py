@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.connectors.iceberg.schema.reserved_names import RESERVED
-from penstock.ports.connectors import PORTS_VERSION, Settings, TableConnector
+from penstock.ports.connectors import PORTS_VERSION, READ_ONLY, Settings, TableConnector
 
 if TYPE_CHECKING:
+    from penstock.ports.increments import FileRows, Increments
     from penstock.ports.runtime import Observer, Secrets
     from penstock.ports.tables import TableFormat
     from penstock.ports.writers import FileWriter
@@ -47,10 +48,28 @@ def open_writer(
     return IcebergWriter(target, prefix=prefix, observer=observer, secrets=secrets, places=places)
 
 
+def open_increments(
+    settings: Settings, secrets: Secrets, observer: Observer, name: str
+) -> Increments:
+    """Open what a table's snapshots added; the settings are those of `open_catalog`."""
+    from penstock.connectors.iceberg.catalog import open_iceberg
+
+    return open_iceberg({**settings, READ_ONLY: True}, secrets, observer).increments(name)
+
+
+def open_file_rows(secrets: Secrets) -> FileRows:
+    """Open a reader of files on a worker; opens no catalog."""
+    from penstock.connectors.iceberg.read.table_rows import IcebergFileRows
+
+    return IcebergFileRows(secrets)
+
+
 connector = TableConnector(
     ports_version=PORTS_VERSION,
     catalog_types=CATALOG_TYPES,
     open_catalog=open_catalog,
     open_writer=open_writer,
     reserved=lambda _: RESERVED,
+    open_increments=open_increments,
+    open_file_rows=open_file_rows,
 )

@@ -34,6 +34,7 @@ from penstock.connectors.iceberg.catalogs.opening import (
     require_room,
 )
 from penstock.connectors.iceberg.errors import CATALOG_ERRORS, on_reading, reading
+from penstock.connectors.iceberg.increments import IcebergIncrements
 from penstock.connectors.iceberg.io.credentials import credentials_of
 from penstock.connectors.iceberg.io.s3_file_io import IMPLEMENTATION
 from penstock.connectors.iceberg.ledger.properties import ledger_key
@@ -174,6 +175,10 @@ class IcebergTables:
         with suppress(ConflictError, OutcomeUnknownError):  # then the first commit sees to it
             table.begin_at(created)
         return table
+
+    def increments(self, name: str) -> IcebergIncrements:
+        """Return what the snapshots of a table added. Raises InvalidError (P404)."""
+        return IcebergIncrements(name, *_identified(name), self._context)
 
     def require_properties(self, name: str, properties: Mapping[str, str]) -> None:
         """Raise InvalidError (P436) for a property that no new table can have."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from penstock.spec.language import notation
 from penstock.spec.language.expressions import expression_text
@@ -31,6 +31,35 @@ class TopicToPublish(Setting):
     )
 
 
+class TableToPublish(Setting):
+    """An Iceberg or Delta table as the source of a publication."""
+
+    table: Annotated[str, reading(lambda text: notation.table_name(text, placeholders=False))] = (
+        Field(description="<catalog>.<namespace>.<table>.", examples=["lake.gold.segments"])
+    )
+    start: Literal["earliest", "latest"] = Field(
+        "earliest",
+        description="Whether the rows are published that are there when nothing was published yet,"
+        " or only those that are added later.",
+    )
+    changes: Literal["stop", "skip", "whole"] = Field(
+        "stop",
+        description="What to do when rows were removed or rewritten (DELETE, MERGE, overwrite):"
+        " stop, leave that snapshot out, or publish all rows of the newest one again.",
+    )
+
+
+def _kind_of_source(value: Any) -> str:
+    names = value if isinstance(value, dict) else type(value).model_fields
+    return "<table>" if "table" in names else "<topic>"
+
+
+SourceToPublish = Annotated[
+    Annotated[TopicToPublish, Tag("<topic>")] | Annotated[TableToPublish, Tag("<table>")],
+    Discriminator(_kind_of_source),
+]
+
+
 class TransactionSettings(Setting):
     """How much one transaction holds; the first limit that is reached counts."""
 
@@ -54,8 +83,10 @@ class PublicationRule(Setting):
         description="Name of the publication, part of its transactional id; do not change it.",
         examples=["orders"],
     )
-    from_: TopicToPublish = Field(
-        alias="from", description="What to publish.", examples=["{ topic: raw.orders }"]
+    from_: SourceToPublish = Field(
+        alias="from",
+        description="What to publish: a topic, or a table.",
+        examples=["{ topic: raw.orders }", "{ table: lake.gold.segments }"],
     )
     into: Annotated[str, reading(notation.topic_name)] = Field(
         description="The topic to publish into, with at least as many partitions as the source;"

@@ -15,16 +15,19 @@ import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal as Exact
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from penstock.connectors.delta.log.actions import PARSED
-from penstock.connectors.delta.log.table_metadata import TableMetadata
 from penstock.connectors.delta.read.live_files import Add
 from penstock.connectors.delta.schema.types import arrow_schema
 from penstock.connectors.delta.vectors.descriptor import vector_of
 from penstock.core.schema import Decimal, Kind, Type
+
+if TYPE_CHECKING:
+    from penstock.connectors.delta.files.target import Target
+    from penstock.connectors.delta.log.table_metadata import TableMetadata
 
 Bounds = dict[str, tuple[Any, Any]]
 
@@ -66,7 +69,7 @@ def bounds_of(add: Add, form: TableMetadata) -> tuple[Bounds, dict[str, int]]:
     schema = form.target.schema
     for own, there in zip(schema.fields, form.target.stored.schema.fields, strict=True):
         if own.name in form.partition_by:
-            value = partition_value(add, form, own.name).as_py()
+            value = partition_value(add, form.target, own.name).as_py()
             if value is not None:
                 found[own.name], nulls[own.name] = (value, value), 0
             continue
@@ -85,10 +88,10 @@ def bounds_of(add: Add, form: TableMetadata) -> tuple[Bounds, dict[str, int]]:
     return found, nulls
 
 
-def partition_value(add: Add, form: TableMetadata, column: str) -> pa.Scalar:
+def partition_value(add: Add, target: Target, column: str) -> pa.Scalar:
     """Read the value of a column that the table is partitioned by. Raises ValueError."""
-    kind = arrow_schema(form.target.schema).field(column).type
-    name = form.target.stored.name_of(form.target.schema, column)
+    kind = arrow_schema(target.schema).field(column).type
+    name = target.stored.name_of(target.schema, column)
     text = (add.get("partitionValues") or {}).get(name)
     if text is None or text == "":
         return pa.scalar(None, kind)

@@ -115,7 +115,7 @@ class LiveMap:
             raise unreadable_log(self._name, error) from error
         file = LiveFile(
             path=place if self._root.is_local else f"{S3}{place}",
-            rows=self._rows_in(place) if rows is None else rows,
+            rows=self.rows_in(place) if rows is None else rows,
             size_bytes=int(add["size"]),
             deleted=0 if vector is None else vector.cardinality,
             delete_state="" if vector is None else vector.unique_id,
@@ -124,6 +124,7 @@ class LiveMap:
         )
         return KnownFile(add, file)
 
-    def _rows_in(self, place: str) -> int:
+    def rows_in(self, place: str) -> int:
+        """Count the rows that were written into a file, by its footer. Raises UnavailableError."""
         with reading_file(self._name), self._root.filesystem().open_input_file(place) as file:
             return int(pq.read_metadata(file).num_rows)

@@ -1,33 +1,18 @@
-"""Reads rows of one data file that are live in a state, with their places in the file.
-
-Invariants:
-- a row's place counts all rows that were written into the file, deleted or not, from 0;
-- columns are those of the table: by the names that files have them under, of the types that the
-  table has, null where a file was written before they were added;
-- partition values are in the log, and no file is read for them.
-"""
+"""Opens a live data file on the driver, and reads its rows that are not deleted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from penstock.connectors.delta.errors import reading_file
 from penstock.connectors.delta.locations import StorageRoot, place_of
 from penstock.connectors.delta.log.table_metadata import TableMetadata
-from penstock.connectors.delta.read.bounds import partition_value
+from penstock.connectors.delta.read.file_rows import rows_in
 from penstock.connectors.delta.read.live_files import Add
-from penstock.connectors.delta.schema.types import arrow_schema
 from penstock.connectors.delta.vectors.bitmap import Rows
-from penstock.core import table_errors
-from penstock.files.positions import without
-from penstock.ports.row_deletes import POSITION, Sought
-
-_BATCH_ROWS = 1 << 16
+from penstock.ports.row_deletes import Sought
 
 
 def live_rows(
@@ -45,86 +30,6 @@ def live_rows(
 
     Raises UnavailableError (P403, P430), InvalidError (P435 no such column, P436).
     """
-    for column in columns:
-        if form.target.schema.field(column) is None:
-            raise table_errors.no_column(name, column)
     place = place_of(root, name, add["path"])
     with reading_file(name), root.filesystem().open_input_file(place) as file:
-        yield from _batches(
-            pq.ParquetFile(file, coerce_int96_timestamp_unit="us"),
-            _columns(form, add, columns),
-            deleted,
-            sought,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """A column as it is asked for: its name and type there, and in files; or its only value."""
-
-    name: str
-    type: pa.DataType
-    stored_name: str
-    stored_type: pa.DataType
-    constant: pa.Scalar | None
-
-    def of(self, batch: pa.RecordBatch) -> pa.Array:
-        """Return its values for rows of a file; members of structs are found by stored names."""
-        if self.constant is not None:
-            return pa.repeat(self.constant, batch.num_rows)
-        if self.stored_name not in batch.schema.names:
-            return pa.nulls(batch.num_rows, self.type)
-        found = batch.column(self.stored_name).cast(self.stored_type)
-        return found if self.stored_type == self.type else found.view(self.type)
-
-
-def _columns(form: TableMetadata, add: Add, names: Sequence[str]) -> list[_Column]:
-    schema, stored = form.target.schema, form.target.stored
-    types, stored_types = arrow_schema(schema), arrow_schema(stored.schema)
-    found = []
-    for name in names:
-        there = stored.name_of(schema, name)
-        constant = partition_value(add, form, name) if name in form.partition_by else None
-        kinds = _optional(types.field(name).type), _optional(stored_types.field(there).type)
-        found.append(_Column(name, kinds[0], there, kinds[1], constant))
-    return found
-
-
-def _batches(
-    parquet: pq.ParquetFile, columns: Sequence[_Column], deleted: Rows, sought: Sought | None
-) -> Iterator[pa.RecordBatch]:
-    there = set(parquet.schema_arrow.names)
-    asked = [each.stored_name for each in columns if each.constant is None]
-    schema = pa.schema([pa.field(each.name, each.type) for each in columns])
-    place = pa.field(POSITION, pa.int64())
-    start = 0
-    for batch in _read(parquet, [name for name in asked if name in there]):
-        # Cast before rows are taken: deltalake writes views of strings, of which Arrow takes none.
-        rows = pa.RecordBatch.from_arrays([each.of(batch) for each in columns], schema=schema)
-        wanted = np.arange(batch.num_rows) if sought is None else sought(rows)
-        places = without(wanted + start, deleted)
-        if len(places):
-            rows = rows if len(places) == batch.num_rows else rows.take(pa.array(places - start))
-            yield rows.append_column(place, pa.array(places))
-        start += batch.num_rows
-
-
-def _optional(kind: pa.DataType) -> pa.DataType:
-    """Let no member of a type be required: files of others say so or not as they like."""
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(each.name, _optional(each.type)) for each in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(pa.field("element", _optional(kind.value_type)))
-    if pa.types.is_map(kind):
-        return pa.map_(_optional(kind.key_type), _optional(kind.item_type))
-    return kind
-
-
-def _read(parquet: pq.ParquetFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    if columns:
-        yield from parquet.iter_batches(_BATCH_ROWS, columns=list(columns))
-        return
-    rows = parquet.metadata.num_rows
-    for start in range(0, rows, _BATCH_ROWS):
-        nothing = pa.nulls(min(_BATCH_ROWS, rows - start))
-        yield pa.RecordBatch.from_arrays([nothing], ["nothing"])
+        yield from rows_in(file, form.target, add, columns, deleted=deleted, sought=sought)

@@ -1,13 +1,9 @@
 """Lists live data files, and reads the rows of one that are not deleted, with their places.
 
-Invariants:
-- rows come in the order of their file, so their places are counted;
-- columns are found by field id, as a scan finds them: in files of before a column was renamed,
-  added or widened as well;
-- bounds may be wider than what a file holds, never narrower; floats have none, for NaN is in none.
+Invariant: bounds may be wider than what a file holds, never narrower; floats have none, for NaN is
+in none.
 
-Source: Apache Iceberg table specification, "Column Projection", "Appendix D: Single-value
-serialization".
+Source: Apache Iceberg table specification, "Appendix D: Single-value serialization".
 """
 
 from __future__ import annotations
@@ -16,25 +12,19 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyiceberg import types as iceberg
 from pyiceberg.conversions import from_bytes
-from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.io.pyarrow import ArrowScan
-from pyiceberg.manifest import DataFile, FileFormat
+from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
-from pyiceberg.table import FileScanTask, Table
+from pyiceberg.table import Table
 
+from penstock.connectors.iceberg.read.file_rows import FileToRead, rows_in
 from penstock.connectors.iceberg.row_deletes.live_rows import LiveRows
 from penstock.connectors.iceberg.schema.types import file_schema
 from penstock.core.table_errors import file_missing, no_column
-from penstock.files.positions import without
-from penstock.ports.row_deletes import POSITION, LiveFile, Sought
+from penstock.ports.row_deletes import LiveFile, Sought
 
-_BATCH_ROWS = 1 << 16
-_FIELD_ID = b"PARQUET:field_id"
 _INT_BYTES = 4
 _PLAIN = (iceberg.IntegerType, iceberg.LongType, iceberg.DecimalType, iceberg.StringType)
 _OF_TIME = (iceberg.DateType, iceberg.TimestampType, iceberg.TimestamptzType)
@@ -86,55 +76,9 @@ def rows_of(
         raise no_column(name, missing[0])
     if path not in live.data:
         raise file_missing(name, f"{path} is not live")
-    by_name = {field.name: field for field in schema.fields}
-    wanted = Schema(*(by_name[each] for each in dict.fromkeys(columns)))
-    types = pa.schema([field.remove_metadata() for field in file_schema(wanted)])
-    place = pa.field(POSITION, pa.int64(), nullable=False)
-    deleted, start = live.deleted_in(path), 0
-    for batch in _batches(table, live.data[path].data_file, wanted, types):
-        columns = [batch.column(each.name).cast(each.type) for each in types]
-        rows = pa.RecordBatch.from_arrays(columns, schema=types)
-        found = np.arange(batch.num_rows) if sought is None else sought(rows)
-        places = without(found + start, deleted)
-        if len(places):
-            rows = rows if len(places) == batch.num_rows else rows.take(pa.array(places - start))
-            yield rows.append_column(place, pa.array(places))
-        start += batch.num_rows
-
-
-def _batches(
-    table: Table, file: DataFile, wanted: Schema, types: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    """Read columns as the table names them; PyIceberg does where a file has them otherwise.
-
-    It takes 3 ms for each file, whatever is read of it.
-    """
-    if file.file_format is FileFormat.PARQUET:
-        with table.io.new_input(file.file_path).open() as stream:
-            parquet = pq.ParquetFile(stream, pre_buffer=True)
-            names = _names_in(parquet.schema_arrow, wanted, types)
-            if names is not None:
-                for batch in parquet.iter_batches(_BATCH_ROWS, columns=names):
-                    yield batch.select(names).rename_columns(types.names)
-                return
-    scan = ArrowScan(table.metadata, table.io, wanted, AlwaysTrue())
-    yield from scan.to_record_batches([FileScanTask(file)])
-
-
-def _names_in(stored: pa.Schema, wanted: Schema, types: pa.Schema) -> list[str] | None:
-    """Return the names of columns in a file; None where one is not there with the table's type."""
-    there = {
-        field.metadata[_FIELD_ID]: field
-        for field in stored
-        if field.metadata and _FIELD_ID in field.metadata
-    }
-    names = []
-    for field, kind in zip(wanted.fields, types.types, strict=True):
-        own = there.get(str(field.field_id).encode())
-        if own is None or own.type != kind:
-            return None
-        names.append(own.name)
-    return names or None
+    deleted = live.deleted_in(path)
+    source = FileToRead(table.io, table.metadata, live.data[path].data_file)
+    yield from rows_in(source, columns, deleted=deleted, sought=sought)
 
 
 class Bounds(Mapping[str, tuple[Any, Any]]):

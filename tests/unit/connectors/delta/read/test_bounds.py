@@ -110,7 +110,7 @@ def test_a_partition_value_is_both_bounds(kind, text, expected):
     added = add(partitionValues={"p": text})
     parted = form(("p",), p=kind)
 
-    assert expected == partition_value(added, parted, "p").as_py()
+    assert expected == partition_value(added, parted.target, "p").as_py()
     assert ({} if expected is None else {"p": (expected, expected)}) == bounds_of(added, parted)[0]
 
 

@@ -46,7 +46,8 @@ PHYSICAL: Schema = Struct(
 
 def form(logical=LOGICAL, physical=PHYSICAL, partition_by=("part",)):
     stored = Stored(physical, tuple(range(1, 20)))
-    target = Target("orders", "/lake/orders", logical, stored, partition_by)
+    parted = tuple(stored.name_of(logical, each) for each in partition_by)
+    target = Target("orders", "/lake/orders", logical, stored, parted)
     return TableMetadata("u", 1, partition_by, {}, 7, (), target, "")
 
 

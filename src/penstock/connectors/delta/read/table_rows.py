@@ -1,0 +1,43 @@
+"""Reads files of a table on a worker, as the driver listed them; opens no log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from penstock.connectors.delta.files.target import target_from_json
+from penstock.connectors.delta.locations import CREDENTIALS, filesystem_of
+from penstock.connectors.delta.read.file_rows import rows_in
+from penstock.core.table_errors import file_missing, storage_failed
+from penstock.files.errors import first_line
+from penstock.files.positions import unpacked
+from penstock.files.storage_settings import resolved
+from penstock.ports.runtime import Secrets
+
+
+class DeltaFileRows:
+    """Implements `ports.increments.FileRows`."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+
+    def read(self, work: str, detail: str) -> Iterator[pa.RecordBatch]:
+        """Yield all columns of a file's live rows, and their positions.
+
+        Raises UnavailableError (P403, P481), InvalidError.
+        """
+        target = target_from_json(work)
+        place, partition, deleted = json.loads(detail)
+        storage = filesystem_of(
+            target.location, resolved(target.storage, CREDENTIALS, self._secrets)
+        )
+        add, columns = {"partitionValues": partition}, [f.name for f in target.schema.fields]
+        try:
+            with storage.open_input_file(place) as file:
+                yield from rows_in(file, target, add, columns, deleted=unpacked(deleted))
+        except FileNotFoundError as error:
+            raise file_missing(target.table, first_line(error)) from error
+        except (OSError, pa.ArrowException) as error:
+            raise storage_failed(f"a file of {target.table}", "read", first_line(error)) from error

@@ -1,0 +1,102 @@
+"""Reads the rows of one data file that are not deleted, with their places; on workers as well.
+
+Invariants:
+- rows come in the order of their file, so their places are counted;
+- columns are found by field id, as a scan finds them: in files of before a column was renamed,
+  added or widened as well.
+
+Source: Apache Iceberg table specification, "Column Projection".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.manifest import DataFile, FileFormat
+from pyiceberg.schema import Schema
+from pyiceberg.table import FileScanTask
+from pyiceberg.table.metadata import TableMetadata
+
+from penstock.connectors.iceberg.schema.types import file_schema
+from penstock.files.positions import Positions, without
+from penstock.ports.row_deletes import POSITION, Sought
+
+_BATCH_ROWS = 1 << 16
+_FIELD_ID = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True, slots=True)
+class FileToRead:
+    """A data file, what opens it, and the metadata of its table, snapshots aside."""
+
+    io: FileIO
+    metadata: TableMetadata
+    file: DataFile
+
+
+def rows_in(
+    source: FileToRead,
+    columns: Sequence[str],
+    *,
+    deleted: Positions,
+    sought: Sought | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Read columns of rows that are not deleted, of those sought; the last column is `POSITION`.
+
+    All columns are the table's. Raises OSError, ValueError.
+    """
+    by_name = {field.name: field for field in source.metadata.schema().fields}
+    wanted = Schema(*(by_name[each] for each in dict.fromkeys(columns)))
+    types = pa.schema([field.remove_metadata() for field in file_schema(wanted)])
+    place = pa.field(POSITION, pa.int64(), nullable=False)
+    start = 0
+    for batch in _batches(source, wanted, types):
+        arrays = [batch.column(each.name).cast(each.type) for each in types]
+        rows = pa.RecordBatch.from_arrays(arrays, schema=types)
+        found = np.arange(batch.num_rows) if sought is None else sought(rows)
+        places = without(found + start, deleted)
+        if len(places):
+            rows = rows if len(places) == batch.num_rows else rows.take(pa.array(places - start))
+            yield rows.append_column(place, pa.array(places))
+        start += batch.num_rows
+
+
+def _batches(source: FileToRead, wanted: Schema, types: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Read columns as the table names them; PyIceberg does where a file has them otherwise.
+
+    It takes 3 ms for each file, whatever is read of it.
+    """
+    file = source.file
+    if file.file_format is FileFormat.PARQUET:
+        with source.io.new_input(file.file_path).open() as stream:
+            parquet = pq.ParquetFile(stream, pre_buffer=True)
+            names = _names_in(parquet.schema_arrow, wanted, types)
+            if names is not None:
+                for batch in parquet.iter_batches(_BATCH_ROWS, columns=names):
+                    yield batch.select(names).rename_columns(types.names)
+                return
+    scan = ArrowScan(source.metadata, source.io, wanted, AlwaysTrue())
+    yield from scan.to_record_batches([FileScanTask(file)])
+
+
+def _names_in(stored: pa.Schema, wanted: Schema, types: pa.Schema) -> list[str] | None:
+    """Return the names of columns in a file; None where one is not there with the table's type."""
+    there = {
+        field.metadata[_FIELD_ID]: field
+        for field in stored
+        if field.metadata and _FIELD_ID in field.metadata
+    }
+    names = []
+    for field, kind in zip(wanted.fields, types.types, strict=True):
+        own = there.get(str(field.field_id).encode())
+        if own is None or own.type != kind:
+            return None
+        names.append(own.name)
+    return names or None

@@ -1,0 +1,127 @@
+"""What a worker reads files of a table with, as versioned JSON, and how it reads them.
+
+Invariants:
+- no catalog is opened, and no secret of the spec is in a text: credentials are references, or what
+  the catalog lent for this table (io/credentials.py);
+- metadata travels without snapshots, and without properties but the mapping of names.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.conversions import from_bytes, to_bytes
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.table import Table, TableProperties
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
+from pyiceberg.typedef import Record
+from pyiceberg.types import NestedField, PrimitiveType
+
+from penstock.connectors.iceberg.errors import reading
+from penstock.connectors.iceberg.files.manifests import schema_of
+from penstock.connectors.iceberg.io.credentials import Credential, opened, shared
+from penstock.connectors.iceberg.read.file_rows import FileToRead, rows_in
+from penstock.core.table_errors import no_target, require_target_version
+from penstock.files.positions import Positions, packed, unpacked
+from penstock.ports.runtime import Secrets
+
+WORK_VERSION = 1
+_WITHOUT: Mapping[str, Any] = {
+    "snapshots": [],
+    "refs": {},
+    "snapshot_log": [],
+    "metadata_log": [],
+    "statistics": [],
+    "partition_statistics": [],
+    "current_snapshot_id": None,
+}
+
+
+def work_of(name: str, table: Table, own: Mapping[str, Credential]) -> str:
+    """Write what files of a table are opened with."""
+    storage, lent = shared(table.io.properties, own)
+    mapping = TableProperties.DEFAULT_NAME_MAPPING
+    kept = {key: each for key, each in table.metadata.properties.items() if key == mapping}
+    metadata = table.metadata.model_copy(update={**_WITHOUT, "properties": kept})
+    data = {
+        "v": WORK_VERSION,
+        "table": name,
+        "metadata": metadata.model_dump_json(),
+        "storage": storage,
+        "lent": lent,
+    }
+    return json.dumps(data, separators=(",", ":"))
+
+
+def detail_of(metadata: TableMetadata, file: DataFile, deleted: Positions) -> str:
+    """Write what a data file is, and which of its rows are deleted."""
+    partition = [
+        None if (value := file.partition[at]) is None else _text_of(field, value)
+        for at, field in enumerate(_partition_fields(metadata, file.spec_id))
+    ]
+    known = [file.file_path, file.file_format.value, file.record_count, file.spec_id]
+    return json.dumps([*known, partition, packed(deleted)])
+
+
+class IcebergFileRows:
+    """Implements `ports.increments.FileRows`."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+
+    def read(self, work: str, detail: str) -> Iterator[pa.RecordBatch]:
+        """Yield all columns of a file's live rows, and their positions.
+
+        Raises UnavailableError (P403, P481), InvalidError (P438).
+        """
+        name, metadata, storage, lent = _read(work)
+        path, kind, rows, spec_id, partition, deleted = json.loads(detail)
+        fields = _partition_fields(metadata, spec_id)
+        file = DataFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=path,
+            file_format=FileFormat(kind),
+            partition=Record(*map(_value_of, fields, partition)),
+            record_count=rows,
+            file_size_in_bytes=0,
+        )
+        file.spec_id = spec_id
+        io = PyArrowFileIO(opened(storage, lent, self._secrets))
+        columns = [field.name for field in metadata.schema().fields]
+        with reading(name):
+            source = FileToRead(io, metadata, file)
+            yield from rows_in(source, columns, deleted=unpacked(deleted))
+
+
+@functools.lru_cache(maxsize=16)
+def _read(work: str) -> tuple[str, TableMetadata, dict[str, str], dict[str, str]]:
+    try:
+        data = json.loads(work)
+        require_target_version(data["v"], WORK_VERSION)
+        metadata = TableMetadataUtil.parse_raw(data["metadata"])
+        return data["table"], metadata, data["storage"], data["lent"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise no_target("Iceberg", error) from error
+
+
+def _partition_fields(metadata: TableMetadata, spec_id: int) -> tuple[NestedField, ...]:
+    schema = schema_of(metadata, spec_id)
+    if schema is None:  # by a column that no schema has any more: none asks for its values
+        return ()
+    return metadata.specs()[spec_id].partition_type(schema).fields
+
+
+def _text_of(field: NestedField, value: Any) -> str:
+    assert isinstance(field.field_type, PrimitiveType), "partition values are no structs"
+    return base64.b64encode(to_bytes(field.field_type, value)).decode()
+
+
+def _value_of(field: NestedField, text: str | None) -> Any:
+    assert isinstance(field.field_type, PrimitiveType), "partition values are no structs"
+    return None if text is None else from_bytes(field.field_type, base64.b64decode(text))

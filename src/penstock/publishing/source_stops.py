@@ -1,0 +1,47 @@
+"""The errors of sources that cannot be read from a position: what was found, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.core.errors import DecisionNeededError, InvalidError
+
+OTHER_TABLE = "P826"
+
+
+def foreign_position(values: Mapping[str, Any]) -> InvalidError:
+    """Return the error for a position of another kind of source."""
+    return InvalidError(
+        f"the offsets topic has a position of another kind of source: {values}",
+        code="P815",
+        hint="give the publication another name, or another offsets topic",
+    )
+
+
+def other_table(table: str, fact: str) -> DecisionNeededError:
+    """Return the error for a table that is no longer what was read."""
+    return DecisionNeededError(
+        f"the table {table} is not the one that was read: {fact}",
+        code=OTHER_TABLE,
+        hint="to publish all of what is there:  penstock publish --accept gap",
+    )
+
+
+def rows_removed(table: str, snapshots: str) -> DecisionNeededError:
+    """Return the error for snapshots that removed rows where nobody said what is to be done."""
+    return DecisionNeededError(
+        f"rows of the table {table} that were published may be gone: {snapshots}",
+        code="P827",
+        hint="say in the spec whether to go on behind them or to publish the table anew:"
+        "  changes: skip  or  changes: whole",
+    )
+
+
+def file_gone(table: str, fact: str) -> DecisionNeededError:
+    """Return the error for a file that was to be published."""
+    return DecisionNeededError(
+        f"a file of the table {table} was removed before it was published: {fact}",
+        code="P828",
+        hint="restore it; or publish all of what is there:  penstock publish --accept gap",
+    )

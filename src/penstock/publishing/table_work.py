@@ -1,0 +1,122 @@
+"""What a worker is told of a stretch of a table, as versioned JSON, and how it reads it.
+
+Invariants:
+- parts that were written are read back as equal ones; another version is refused;
+- the rows of a part come in the order of their file, and the position behind the last one of a
+  stretch is its stop.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.errors import UnavailableError
+from penstock.core.plain_data import reading
+from penstock.core.positions import Position
+from penstock.core.table_errors import FILE_MISSING
+from penstock.ports.increments import FileRows
+from penstock.ports.row_deletes import POSITION
+from penstock.ports.runtime import Clock
+from penstock.ports.sources import Rows, Stretch
+from penstock.publishing.source_stops import file_gone
+from penstock.publishing.table_positions import table_position
+
+WORK_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """Rows `start` to `stop` of a file; where they begin, and the position behind them.
+
+    `detail` is how the file is read.
+    """
+
+    detail: str
+    start: int
+    stop: int
+    begun: Position
+    reached: Position
+
+    def behind(self, row: int) -> Position:
+        """Return the position behind so many rows of the file; behind the last one: of the part."""
+        if row >= self.stop:
+            return self.reached
+        begun = table_position(self.begun)
+        assert begun.within is not None, "a part is within its snapshot's files"
+        return replace(begun, within=replace(begun.within, row=row)).to_position()
+
+
+def work_to_json(table: str, opened: str, parts: Sequence[FilePart]) -> str:
+    """Write the parts of a stretch; `opened` is what files of the table are opened with."""
+    listed = [astuple(each) for each in parts]
+    return json.dumps({"v": WORK_VERSION, "table": table, "opened": opened, "parts": listed})
+
+
+def work_from_json(text: str) -> tuple[str, str, list[FilePart]]:
+    """Read what `work_to_json` wrote. Raises InvalidError (P190, P191)."""
+    with reading(text, "stretch of a table", WORK_VERSION) as data:
+        return data["table"], data["opened"], [FilePart(*each) for each in data["parts"]]
+
+
+@dataclass(frozen=True, slots=True)
+class TableReader:
+    """Implements `ports.sources.RowReader` over the files of tables of one format."""
+
+    files: FileRows
+    clock: Clock
+
+    def read(self, stretch: Stretch, *, deadline: float) -> Iterator[Rows]:
+        """Yield the rows of a stretch. Raises DecisionNeededError (P828): a file is gone."""
+        table, opened, parts = work_from_json(stretch.work)
+        if not parts:  # what lies between moved no rows
+            yield Rows(_NO_ROWS, stretch.stop)
+        try:
+            for number, part in enumerate(parts, 1):
+                last = stretch.stop if number == len(parts) else None
+                for found in _rows(self.files.read(opened, part.detail), part, last):
+                    yield found
+                    if self.clock.monotonic() >= deadline:
+                        return
+        except UnavailableError as error:
+            if error.code != FILE_MISSING:
+                raise
+            raise file_gone(table, error.message) from error
+
+
+def _rows(
+    batches: Iterator[pa.RecordBatch], part: FilePart, last: Position | None
+) -> Iterator[Rows]:
+    """Yield the rows of a part; one batch is held back, for the last one ends at its stop."""
+    held: pa.RecordBatch | None = None
+    for batch in batches:
+        places = batch.column(POSITION).to_numpy()
+        if batch.num_rows and places[0] >= part.stop:
+            break
+        first, beyond = np.searchsorted(places, [part.start, part.stop])
+        if first == beyond:
+            continue
+        if held is not None:
+            yield Rows(_without_places(held), part.behind(_place_behind(held)))
+        held = batch.slice(first, beyond - first)
+    stop = last or part.reached
+    if held is not None:
+        yield Rows(_without_places(held), stop)
+    elif last is not None:
+        yield Rows(_NO_ROWS, stop)
+
+
+_NO_ROWS = pa.RecordBatch.from_arrays([], names=[])
+"""Of a stretch that ends with rows that are all deleted: it moves the position alone."""
+
+
+def _place_behind(batch: pa.RecordBatch) -> int:
+    return int(batch.column(POSITION)[-1].as_py()) + 1
+
+
+def _without_places(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.drop_columns([POSITION])

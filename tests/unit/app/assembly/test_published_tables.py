@@ -1,0 +1,52 @@
+"""A publication of a table is put together from its spec; what it cannot read is refused by name."""
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from penstock.app.assembly import publishing
+from penstock.app.assembly.table_readers import kept_table_reader
+from penstock.app.inspect.publications import in_words
+from penstock.connectors.delta import connector as delta
+from penstock.core.errors import InvalidError
+from penstock.spec.load import read_publications
+
+SPEC = """
+name: shop
+kafka: { brokers: "127.0.0.1:1" }
+catalogs: { lake: { type: delta, root: ./delta } }
+publish: [{ name: numbers, from: { table: lake.gold.numbers, changes: whole }, into: numbers }]
+"""
+
+
+@pytest.fixture
+def spec(tmp_path):
+    write_deltalake(tmp_path / "delta/gold/numbers", pa.table({"id": [1, 2, 3]}))
+    return read_publications(SPEC, base=tmp_path, name="penstock.yaml")
+
+
+def test_a_table_is_read_as_the_spec_says(spec):
+    publication = publishing.publication_of(spec, spec.publish[0])
+    source = publishing.open_source(publication)
+    start = source.starts("earliest")
+    [stretch] = source.plan(start, source.ends(), publication.limit)
+    reader = kept_table_reader(publication.source["connector"])
+    found = [*reader.read(stretch, deadline=float("inf"))]
+
+    assert "whole" == publication.changes
+    assert {"connector": "delta", "table": "lake.gold.numbers"} == publication.source
+    assert [1, 2, 3] == found[0].rows.column("id").to_pylist()
+    assert "at the first row of the 3 rows of snapshot 0" == in_words(publication, start)
+    assert "behind snapshot 0 (3 rows)" == in_words(publication, {stretch.of: found[0].reached})
+
+
+def test_a_connector_without_increments_is_refused(spec, monkeypatch):
+    without = replace(delta, open_increments=None)
+    monkeypatch.setattr(publishing, "connector_of", lambda *_: without)
+    publication = publishing.publication_of(spec, spec.publish[0])
+    with pytest.raises(InvalidError) as caught:
+        publishing.open_source(publication)
+
+    assert "P829" == caught.value.code

@@ -21,15 +21,16 @@ from penstock.connectors.memory.transactions import (
     MemoryHeads,
     MemoryLedger,
     MemoryTerms,
+    MemoryTopics,
 )
 from penstock.core.crash_points import CrashPoint
 from penstock.core.events import Event
 from penstock.engines.inline import InlineEngine
 from penstock.ports.producers import NO_ANSWER, Entry, Producers, Refused, Term
 from penstock.ports.runtime import JobResult
-from penstock.ports.sources import EpochLimit
+from penstock.ports.sources import EpochLimit, Source
 from penstock.ports.store import Owner
-from penstock.publishing.messages import job_from_json, result_to_json
+from penstock.publishing.messages import SendJob, job_from_json, result_to_json
 from penstock.publishing.publisher import Publisher, Publishers, Until
 from penstock.publishing.settings import Publication, PublicationPorts, PublishingEnvironment
 from penstock.publishing.topic_source import TopicReader, TopicSource
@@ -150,21 +151,29 @@ class PublishingWorld:
     def ports(self, publication: Publication, act: Act = lambda _: "") -> PublicationPorts:
         """Return what the publication reads and writes."""
         return PublicationPorts(
-            TopicSource(MemoryLog(self.cluster, {"topics": [FROM]}), FROM),
+            self.source(),
             MemoryLog(self.cluster, {"topics": [publication.into]}),
             Producers(
                 FaultyTerms(self.coordinator, act),
                 FaultyLedger(self.coordinator, publication.offsets_topic, act),
                 MemoryHeads(self.coordinator),
+                MemoryTopics(self.cluster),
             ),
         )
+
+    def source(self) -> Source:
+        """Return what is published."""
+        return TopicSource(MemoryLog(self.cluster, {"topics": [FROM]}), FROM)
 
     def _work(self, text: str) -> str:
         job = job_from_json(text)
         reader = TopicReader(MemoryReader(self.cluster, self.clock, batch_records=3))
+        return result_to_json(send(job, job.work, reader, self.tools(job)))
+
+    def tools(self, job: SendJob) -> SendTools:
+        """Return what a worker works with."""
         packer = MemoryPacker(batch_bytes_max=job.batch_bytes_max or BATCH_BYTES_MAX)
-        tools = SendTools(reader, packer, MemorySender(self.coordinator), self.clock)
-        return result_to_json(send(job, tools))
+        return SendTools(packer, MemorySender(self.coordinator), self.clock)
 
 
 class Watch:

@@ -14,7 +14,7 @@ from penstock.ports.runtime import Observer
 from penstock.publishing.publisher import Publisher, Publishers, Until
 from penstock.spec.problems import listed, nearest
 from penstock.spec.publications import Publications
-from penstock.spec.settings.publication import PublicationRule, TableToPublish
+from penstock.spec.settings.publication import PublicationRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,6 @@ def publish(
     (go on behind records that are gone).
     """
     rules = rules_named(spec, names)
-    for rule in rules:
-        if isinstance(rule.from_, TableToPublish):
-            raise InvalidError(
-                f"rows of tables become no messages yet: {rule.from_.table}",
-                code="P830",
-                hint="look at what would be read:  penstock plan",
-            )
     with ExitStack() as stack:
         engine = engines.open_engine(spec, work=publishing.PUBLISHING_WORK)
         stack.callback(engine.close)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from penstock.app.inspect.publication_audit import PublicationAudit
     from penstock.app.inspect.publications import PublicationView
+    from penstock.rows.encode.rules import MessageRules
 
 CHANGES = 10
 """What `plan --exit-code` ends with where a run would do something."""
@@ -121,6 +122,12 @@ def _plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
         return
     begins = "begins" if each.begins else f"goes on after transaction {each.epoch}"
     yield f"  {begins}, as {each.transactional_id}; positions in {each.offsets_topic}"
+    if each.creates is not None:
+        count = each.creates.partitions
+        partitions = number_of(count, "partition") if count else "the brokers' number of partitions"
+        yield f"  creates the topic {each.into}, with {partitions}"
+    if each.messages is not None:
+        yield f"  messages: {one_line(_messages(each.messages))}"
     for move in each.moves:
         start = "its first record" if move.start is None else one_line(move.start)
         yield f"  {move.words or f'{one_line(move.of)} from {start} to {one_line(move.stop)}'}"
@@ -131,12 +138,23 @@ def _plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
         yield "  nothing to publish"
 
 
+def _messages(rules: MessageRules) -> str:
+    """Say how rows become messages."""
+    keys = f"[{', '.join(rules.key)}]" if rules.key_is_object else ", ".join(rules.key)
+    said = [f"key {keys}" if rules.key else "no key", f"value {rules.bytes_of or 'json'}"]
+    conditions = {"where": rules.where, "deletes when": rules.delete_when}
+    said += [f"{word} {sql}" for word, sql in conditions.items() if sql]
+    said += [f"time {rules.timestamp}"] if rules.timestamp else []
+    return "; ".join(said)
+
+
 def _status_lines(each: PublicationView) -> Iterator[str | PenstockError]:
     yield _title(each)
     if each.problem is not None:
         yield each.problem
     published, epochs = number_of(each.published, "record"), number_of(each.epoch, "transaction")
-    yield f"  published: {published}, after {epochs}"
+    filtered = f", {each.filtered:,} filtered" if each.filtered else ""
+    yield f"  published: {published}{filtered}, after {epochs}"
     if each.stands:
         yield f"  stands {each.stands}"
     if each.backlog is not None:

@@ -12,7 +12,7 @@ Source: KIP-98, KIP-890; docs/design/0274.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.core.offsets import TopicPartition
@@ -172,6 +172,12 @@ class PackedBatch:
 class Packer(Protocol):
     """Encodes rows, on a worker, before their transaction begins; again where that is needed."""
 
+    def partitions_of(self, keys: pa.BinaryArray, count: int) -> pa.Int32Array:
+        """Return where clients of the cluster put each key, of `count` partitions.
+
+        The same key always goes to the same one; null where a key is null.
+        """
+
     def pack(
         self, rows: pa.RecordBatch, partitions: pa.Int32Array
     ) -> Mapping[int, Sequence[PackedBatch]]:
@@ -266,14 +272,36 @@ class Heads(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class NewTopic:
+    """What a topic is created with; without a number of partitions it has the brokers' default."""
+
+    partitions: int | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+class Topics(Protocol):
+    """Creates topics; on the driver."""
+
+    def exists(self, topic: str) -> bool:
+        """Return whether a topic is there. Raises UnavailableError, InvalidError (P204)."""
+
+    def prepare(self, topic: str, new: NewTopic) -> None:
+        """Create a topic unless it is there: then it stays as it is. Raises as `exists` does."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+@dataclass(frozen=True, slots=True)
 class Producers:
     """What the driver of a publication needs of the cluster that is written."""
 
     terms: Terms
     ledger: Ledger
     heads: Heads
+    topics: Topics
 
     def close(self) -> None:
         """Let go of connections; what is open stays open."""
-        for each in (self.terms, self.ledger, self.heads):
+        for each in (self.terms, self.ledger, self.heads, self.topics):
             each.close()

@@ -1,14 +1,17 @@
 """One epoch of a publication: planned, sent by workers, added up, ended.
 
 Invariants:
-- a partition is written by one job of an epoch, in one attempt;
-- an epoch ends only where all of it ran once, every message that was read was acknowledged, and
-  the topics that were written are still the planned ones; anything else is `InDoubt`;
+- a partition is written by one job of an epoch, in one attempt: rows that go where their keys say
+  are the work of one job;
+- an epoch ends only where all of it ran once, every row that was read was acknowledged as a message
+  or is filtered, and the topics that were written are still the planned ones; anything else is
+  `InDoubt`;
 - nothing is decided after an end was asked for: what came of it is looked for under a new term.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -20,7 +23,6 @@ from penstock.core.positions import SourcePartition, values_of
 from penstock.core.receipts import (
     Batches,
     Move,
-    PublishedTotals,
     Receipt,
     counted,
     transaction_commit_id,
@@ -30,6 +32,7 @@ from penstock.ports.runtime import JobResult
 from penstock.ports.sources import Stands, Stretch
 from penstock.publishing.messages import (
     Delivery,
+    Encoding,
     SendJob,
     SendResult,
     job_to_json,
@@ -83,14 +86,19 @@ def plan_deliveries(
     return deliveries
 
 
-def pack_jobs(
-    deliveries: Sequence[Delivery], capacity: int, run: Run, state: PublicationState
+def plan_jobs(
+    stretches: Sequence[Stretch],
+    targets: Sequence[TopicPartition],
+    run: Run,
+    state: PublicationState,
 ) -> list[SendJob]:
-    """Share deliveries among at most `capacity` jobs, the largest first, each partition to one."""
-    parts: list[list[Delivery]] = [[] for _ in range(min(capacity, len(deliveries)))]
-    for each in sorted(deliveries, key=lambda found: (-found.stretch.rows, found.into)):
-        min(parts, key=lambda part: sum(has.stretch.rows for has in part)).append(each)
-    publication = run.publication
+    """Return the jobs of an epoch. Raises what `plan_deliveries` and the engine raise."""
+    publication, works = run.publication, list[tuple[Delivery, ...] | Encoding]()
+    if publication.messages is None:
+        deliveries = plan_deliveries(stretches, targets, publication)
+        works += share(deliveries, max(run.environment.engine.capacity(), 1))
+    else:
+        works.append(Encoding(tuple(stretches), tuple(targets), publication.messages))
     return [
         SendJob(
             number=number,
@@ -98,12 +106,20 @@ def pack_jobs(
             term=state.term,
             source=publication.source,
             target=publication.target,
-            deliveries=tuple(part),
+            work=work,
             timeout_seconds=publication.timeout_seconds / 4,
             batch_bytes_max=state.batch_bytes_max,
         )
-        for number, part in enumerate(parts)
+        for number, work in enumerate(works)
     ]
+
+
+def share(deliveries: Sequence[Delivery], capacity: int) -> list[tuple[Delivery, ...]]:
+    """Share deliveries among at most `capacity` jobs, the largest first, each partition to one."""
+    parts: list[list[Delivery]] = [[] for _ in range(min(capacity, len(deliveries)))]
+    for each in sorted(deliveries, key=lambda found: (-found.stretch.rows, found.into)):
+        min(parts, key=lambda part: sum(has.stretch.rows for has in part)).append(each)
+    return [tuple(part) for part in parts]
 
 
 def publish_epoch(
@@ -117,27 +133,23 @@ def publish_epoch(
     targets = environment.ports.targets.partitions()
     if {at.topic_id for at in targets} != state.topic_ids:
         return InDoubt(f"the topic {run.publication.into} was created again")
-    deliveries = plan_deliveries(stretches, targets, run.publication)
-    jobs = pack_jobs(deliveries, max(environment.engine.capacity(), 1), run, state)
+    jobs = plan_jobs(stretches, targets, run, state)
     environment.observer.passed(CrashPoint.SEND_BEFORE)
     results = environment.engine.run_once([job_to_json(each) for each in jobs])
     environment.observer.passed(CrashPoint.SEND_AFTER)
-    found = add_up(deliveries, results)
+    found = add_up(stretches, results)
     if isinstance(found, InDoubt):
         return found
-    if {each.into for each in deliveries} - {*environment.ports.targets.partitions()}:
+    if {at.topic_id for at in environment.ports.targets.partitions()} != state.topic_ids:
         return InDoubt(f"the topic {run.publication.into} was created again")
     if not found.moves:
         return None
     return _end(run, state, found)
 
 
-def add_up(deliveries: Sequence[Delivery], results: Sequence[JobResult]) -> _Sent | InDoubt:
+def add_up(stretches: Sequence[Stretch], results: Sequence[JobResult]) -> _Sent | InDoubt:
     """Add the results of an epoch's jobs up; the books must agree."""
-    moves: dict[SourcePartition, Move] = {}
-    sent: dict[TopicPartition, Batches] = {}
-    rows: dict[TopicPartition, int] = {}
-    planned = {each.stretch.of: each for each in deliveries}
+    planned, found = {each.of: each for each in stretches}, _Sent()
     for result in results:
         if not result.ran_once or result.text is None:
             return InDoubt("a task was not seen to run once")
@@ -145,42 +157,46 @@ def add_up(deliveries: Sequence[Delivery], results: Sequence[JobResult]) -> _Sen
         if read.refused is not None:
             reason = f"{read.refused.reason} (Kafka's error {read.refused.error})"
             return InDoubt(reason, batch_bytes_max=read.batch_bytes_max)
-        fault = _add(read, planned, moves, sent, rows)
+        fault = _books(read) or _add(read, planned, found)
         if fault:
             return InDoubt(fault)
-    if missing := {at for at, count in rows.items() if count} ^ sent.keys():
-        return InDoubt(f"{missing} were read or sent alone")
-    for at, batches in sent.items():
-        if batches.records != rows[at]:
-            return InDoubt(f"{rows[at]} messages were read for {at}, {batches.records} sent")
-    return _Sent(moves, sent)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    moves: Mapping[SourcePartition, Move]
-    targets: Mapping[TopicPartition, Batches]
+    moves: dict[SourcePartition, Move] = field(default_factory=dict)
+    targets: dict[TopicPartition, Batches] = field(default_factory=dict)
+    filtered: Counter[str] = field(default_factory=Counter)
 
 
-def _add(
-    result: SendResult,
-    planned: Mapping[SourcePartition, Delivery],
-    moves: dict[SourcePartition, Move],
-    sent: dict[TopicPartition, Batches],
-    rows: dict[TopicPartition, int],
-) -> str:
+def _books(result: SendResult) -> str:
+    """Say what does not agree in what one task read, filtered, packed and sent; "" for nothing."""
+    rows = sum(each.rows - sum(each.filtered.values()) for each in result.delivered)
+    packed = {at: count for at, count in result.packed.items() if count}
+    if rows != sum(packed.values()):
+        return f"{rows} messages were read, {sum(packed.values())} packed"
+    if missing := packed.keys() ^ result.sent.keys():
+        return f"{missing} were packed or sent alone"
+    for at, batches in result.sent.items():
+        if batches.records != packed[at]:
+            return f"{packed[at]} messages were packed for {at}, {batches.records} sent"
+    return ""
+
+
+def _add(result: SendResult, planned: Mapping[SourcePartition, Stretch], found: _Sent) -> str:
     for each in result.delivered:
-        delivery = planned.get(each.of)
-        if delivery is None or each.of in moves:
+        stretch = planned.get(each.of)
+        if stretch is None or each.of in found.moves:
             return f"{each.of} was read by a job that does not have it"
-        rows[delivery.into] = rows.get(delivery.into, 0) + each.rows
-        if each.reached != delivery.stretch.start:
-            moves[each.of] = Move(delivery.stretch.start, each.reached)
+        found.filtered.update(each.filtered)
+        if each.reached != stretch.start:
+            found.moves[each.of] = Move(stretch.start, each.reached)
         elif each.rows:
-            return f"{each.rows} messages of {each.of} moved no position"
-    if twice := sent.keys() & result.sent.keys():
+            return f"{each.rows} rows of {each.of} moved no position"
+    if twice := found.targets.keys() & result.sent.keys():
         return f"{twice} were written by two jobs"
-    sent |= result.sent
+    found.targets.update(result.sent)
     return ""
 
 
@@ -197,6 +213,7 @@ def _end(run: Run, state: PublicationState, found: _Sent) -> Published | InDoubt
         producer_id=state.term.producer_id,
         producer_epoch=state.term.epoch,
         published=published,
+        filtered=found.filtered,
         moves=moves,
         targets=found.targets,
     )
@@ -209,7 +226,7 @@ def _end(run: Run, state: PublicationState, found: _Sent) -> Published | InDoubt
         producer_id=state.term.producer_id,
         producer_epoch=state.term.epoch,
         positions=counted(stands),
-        totals=ledger.totals.plus(PublishedTotals(published)),
+        totals=ledger.totals.plus(receipt.totals),
     )
     entries = entries_of(publication.name, following, moved=moved, keys=state.keys, receipt=receipt)
     term = transactions.end(

@@ -2,7 +2,8 @@
 
 Invariants:
 - a job and its result survive `from_json(to_json(x)) == x`; another version is refused;
-- all stretches of one job go into partitions that no other job of the epoch writes.
+- a job goes into partitions that no other job of the epoch writes: one that encodes rows, which go
+  into any, is alone.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from penstock.core.positions import Position, SourcePartition
 from penstock.core.receipts import Batches
 from penstock.ports.producers import Refused, Term
 from penstock.ports.sources import Stretch
+from penstock.rows.encode.rules import MessageRules, rules_from_data, rules_to_data
 
 JOB_VERSION = 1
 
@@ -28,6 +30,15 @@ class Delivery:
 
     stretch: Stretch
     into: TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """Stretches whose rows become messages, each for the partition that its key says."""
+
+    stretches: tuple[Stretch, ...]
+    targets: tuple[TopicPartition, ...]
+    rules: MessageRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,29 +53,31 @@ class SendJob:
     term: Term
     source: Mapping[str, Any]
     target: Mapping[str, Any]
-    deliveries: tuple[Delivery, ...]
+    work: tuple[Delivery, ...] | Encoding
     timeout_seconds: float
     batch_bytes_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """How far a stretch was read, and its messages."""
+    """How far a stretch was read, its rows, and those that are no messages, by reason."""
 
     of: SourcePartition
     reached: Position
     rows: int
+    filtered: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """What one task sent; with `refused` the transaction must not end.
+    """What one task packed and sent; with `refused` the transaction must not end.
 
     With `batch_bytes_max` it was refused because a batch was larger than that.
     """
 
     number: int
     delivered: tuple[Delivered, ...] = ()
+    packed: Mapping[TopicPartition, int] = field(default_factory=dict)
     sent: Mapping[TopicPartition, Batches] = field(default_factory=dict)
     refused: Refused | None = None
     batch_bytes_max: int | None = None
@@ -80,13 +93,7 @@ def job_to_json(job: SendJob) -> str:
             "term": [job.term.producer_id, job.term.epoch],
             "source": dict(job.source),
             "target": dict(job.target),
-            "deliveries": [
-                [
-                    list(astuple(each.stretch)),
-                    _place(each.into),
-                ]
-                for each in job.deliveries
-            ],
+            **_work_to_data(job.work),
             "timeout_seconds": job.timeout_seconds,
             "batch_bytes_max": job.batch_bytes_max,
         }
@@ -102,10 +109,7 @@ def job_from_json(text: str) -> SendJob:
             term=Term(*data["term"]),
             source=data["source"],
             target=data["target"],
-            deliveries=tuple(
-                Delivery(Stretch(*stretch), TopicPartition(*into))
-                for stretch, into in data["deliveries"]
-            ),
+            work=_work_from_data(data),
             timeout_seconds=data["timeout_seconds"],
             batch_bytes_max=data["batch_bytes_max"],
         )
@@ -118,7 +122,10 @@ def result_to_json(result: SendResult) -> str:
         {
             "v": JOB_VERSION,
             "number": result.number,
-            "delivered": [[each.of, each.reached, each.rows] for each in result.delivered],
+            "delivered": [
+                [each.of, each.reached, each.rows, dict(each.filtered)] for each in result.delivered
+            ],
+            "packed": [[_place(at), count] for at, count in result.packed.items()],
             "sent": [
                 [_place(at), [it.first, it.last, it.records, it.count, it.crc_sum]]
                 for at, it in result.sent.items()
@@ -136,10 +143,37 @@ def result_from_json(text: str) -> SendResult:
         return SendResult(
             number=data["number"],
             delivered=tuple(Delivered(*each) for each in data["delivered"]),
+            packed={TopicPartition(*at): count for at, count in data["packed"]},
             sent={TopicPartition(*at): Batches(*batches) for at, batches in data["sent"]},
             refused=None if refused is None else Refused(*refused),
             batch_bytes_max=data["batch_bytes_max"],
         )
+
+
+def _work_to_data(work: tuple[Delivery, ...] | Encoding) -> dict[str, Any]:
+    if isinstance(work, Encoding):
+        return {
+            "stretches": [_stretch(each) for each in work.stretches],
+            "targets": [_place(each) for each in work.targets],
+            "rules": rules_to_data(work.rules),
+        }
+    return {"deliveries": [[_stretch(each.stretch), _place(each.into)] for each in work]}
+
+
+def _work_from_data(data: Mapping[str, Any]) -> tuple[Delivery, ...] | Encoding:
+    if "rules" in data:
+        return Encoding(
+            tuple(Stretch(*each) for each in data["stretches"]),
+            tuple(TopicPartition(*each) for each in data["targets"]),
+            rules_from_data(data["rules"]),
+        )
+    return tuple(
+        Delivery(Stretch(*stretch), TopicPartition(*into)) for stretch, into in data["deliveries"]
+    )
+
+
+def _stretch(stretch: Stretch) -> list[Any]:
+    return list(astuple(stretch))
 
 
 def _place(at: TopicPartition) -> list[Any]:

@@ -10,10 +10,11 @@ from penstock.commit.transactions import TransactionContext
 from penstock.core.resuming import Accepted
 from penstock.ownership.claim import ClaimContext, Heartbeat
 from penstock.ports.log import Log
-from penstock.ports.producers import Producers
+from penstock.ports.producers import NewTopic, Producers
 from penstock.ports.runtime import Clock, Engine, Observer
 from penstock.ports.sources import EpochLimit, Source, Stands
 from penstock.ports.store import Owner, PendingStore
+from penstock.rows.encode.rules import MessageRules
 
 Start = Literal["earliest", "latest"]
 Changes = Literal["stop", "skip", "whole"]
@@ -28,6 +29,9 @@ class Publication:
     `target` is settings of a log, and `source` too, or the connector and the name of a table, whose
     `catalog` stays on the driver; `offsets_topic` is in the target's cluster. `places` are
     positions that a person put it to.
+
+    `messages` says how rows become messages; None where the source gives messages as they are.
+    `new_topic` is what a missing target is created with; None: it is not created.
     """
 
     name: str
@@ -41,6 +45,8 @@ class Publication:
     target: Mapping[str, Any]
     catalog: Mapping[str, Any] = field(default_factory=dict, repr=False)
     changes: Changes = "stop"
+    messages: MessageRules | None = None
+    new_topic: NewTopic | None = None
     interval_seconds: float = 5.0
     limit: EpochLimit = DEFAULT_LIMIT
     timeout_seconds: float = 60.0

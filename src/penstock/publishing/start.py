@@ -101,6 +101,8 @@ def claimed(
     producers = environment.ports.producers
     producers.terms.check()
     producers.ledger.prepare()
+    if publication.new_topic is not None:
+        producers.topics.prepare(publication.into, publication.new_topic)
     claim = PipelineClaim(claim_context(publication, environment))
     seen = claims_in(read_record(publication.name, producers.ledger.look()))
     try:

@@ -8,7 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,25 +32,27 @@ from penstock.publishing.messages import Delivered, Delivery, SendJob, SendResul
 
 @dataclass(frozen=True, slots=True)
 class SendTools:
-    """What a worker works with, opened once a process."""
+    """What a worker works with, opened once a process, beside a reader."""
 
-    reader: SourceReader
     packer: Packer
     sender: Sender
     clock: Clock
 
 
-def send(job: SendJob, tools: SendTools) -> SendResult:
-    """Do one job.
+def send(
+    job: SendJob, deliveries: Sequence[Delivery], reader: SourceReader, tools: SendTools
+) -> SendResult:
+    """Send the messages of each stretch into its partition.
 
     Raises what the reader and the sender raise, and InvalidError (P816) for a record that the
     target does not take, whoever sends it.
     """
     deadline = tools.clock.monotonic() + job.timeout_seconds
     delivered = []
+    packed: dict[TopicPartition, int] = {}
     sent: dict[TopicPartition, Batches] = {}
-    for delivery in job.deliveries:
-        stretch = _Stretch(delivery, deadline, tools)
+    for delivery in deliveries:
+        stretch = _Stretch(delivery, deadline, reader, tools.packer)
         batches = {delivery.into: stretch.batches()}
         found = tools.sender.send(job.transactional_id, job.term, batches)
         if isinstance(found, RecordsRefused):
@@ -60,23 +62,27 @@ def send(job: SendJob, tools: SendTools) -> SendResult:
             refused = Refused(found.error, found.reason)
             return SendResult(job.number, refused=refused, batch_bytes_max=limit)
         delivered.append(Delivered(delivery.stretch.of, stretch.reached, stretch.rows))
+        packed[delivery.into] = stretch.rows
         sent |= found
-    return SendResult(job.number, tuple(delivered), sent)
+    return SendResult(job.number, tuple(delivered), packed, sent)
 
 
 class _Stretch:
     """Reads one stretch, and remembers how far it came."""
 
-    def __init__(self, delivery: Delivery, deadline: float, tools: SendTools) -> None:
-        self._delivery, self._deadline, self._tools = delivery, deadline, tools
+    def __init__(
+        self, delivery: Delivery, deadline: float, reader: SourceReader, packer: Packer
+    ) -> None:
+        self._delivery, self._deadline = delivery, deadline
+        self._reader, self._packer = reader, packer
         self.reached, self.rows = delivery.stretch.start, 0
 
     def batches(self) -> Iterator[PackedBatch]:
-        for read in self._tools.reader.read(self._delivery.stretch, deadline=self._deadline):
+        for read in self._reader.read(self._delivery.stretch, deadline=self._deadline):
             self.reached, self.rows = read.reached, self.rows + read.messages.num_rows
             if read.messages.num_rows:
                 only = pa.array(np.zeros(read.messages.num_rows, np.int32))
-                yield from self._tools.packer.pack(read.messages, only)[0]
+                yield from self._packer.pack(read.messages, only)[0]
 
 
 def _not_taken(delivery: Delivery, found: RecordsRefused) -> InvalidError:

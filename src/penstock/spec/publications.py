@@ -20,6 +20,7 @@ from penstock.spec.problems import Problem, SpecError, listed, nearest, shown
 from penstock.spec.settings.catalogs import Catalog
 from penstock.spec.settings.fields import AtLeastOne, CatalogName, PipelineName, Setting
 from penstock.spec.settings.publication import (
+    OF_ROWS,
     PublicationRule,
     PublishingSettings,
     TopicToPublish,
@@ -89,6 +90,11 @@ def check_publications(
         *_check_topics(found.publish, found.publishing),
         *_check_catalogs(found),
         *_check_loops(found.publish, landed or {}),
+        *(
+            each
+            for index, rule in enumerate(found.publish)
+            for each in _check_messages(index, rule)
+        ),
     ]
 
 
@@ -108,6 +114,22 @@ def _check_topics(
         if offsets in (source_name(rule), rule.into):
             fact = f"{shown(offsets)} holds the positions of this publication: it is no other topic"
             yield Problem(("publish", index), "P821", fact, "name another topic under offsets")
+
+
+def _check_messages(index: int, rule: PublicationRule) -> Iterator[Problem]:
+    """Find settings of messages that contradict each other, or the source."""
+    place = ("publish", index)
+    if rule.is_mirror:
+        for name in sorted(OF_ROWS & rule.model_fields_set):
+            fact = f"records of a topic are published as they are:  {name}  is for rows of tables"
+            yield Problem((*place, name), "P837", fact, "leave it out")
+    if rule.delete_when and not rule.key:
+        fact = "delete_when  needs a  key:  a message without a value deletes the key that it has"
+        yield Problem((*place, "delete_when"), "P836", fact, "such as  key: id")
+    if (rule.value.format == "bytes") != (rule.value.column is not None):
+        fact = "a value of bytes is that of one column, and a value of JSON has all of them"
+        hint = "such as  value: { format: bytes, column: payload }"
+        yield Problem((*place, "value"), "P842", fact, hint)
 
 
 def source_name(rule: PublicationRule) -> str:

@@ -263,3 +263,17 @@ def test_the_endpoint_of_publications_shows_what_the_page_names(mirror: Mirror) 
 
     assert documented("publishing") == names_of(text)
     assert f'penstock_publication_lag_rows{{publication="m{mirror.number}"}} 0.0' in text
+
+
+def test_a_topic_that_is_missing_is_created(mirror):
+    mirror.send(10)
+    topic = {"create": True, "partitions": 3, "config": {"retention.ms": -1}}
+    mirror.spec["publish"][0] |= {"into": f"{mirror.into}.new", "topic": topic}
+    planned = mirror.call("plan", "--json")
+    done = mirror.call("publish", "--until-caught-up", "--json")
+
+    (view,) = planned.json["publications"]
+    assert (0, 3, 20) == (planned.code, view["creates"]["partitions"], view["backlog"])
+    assert 0 == done.code, done.err
+    found = mirror.read(f"{mirror.into}.new", partitions=3)
+    assert [10, 10, 0] == [len(found[number]) for number in range(3)]

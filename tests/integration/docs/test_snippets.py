@@ -31,6 +31,7 @@ STORIES = {
     "cases": (("docs/how-to/test-a-spec.md",), ""),
     "debezium": (("docs/tutorial/from-debezium.md",), "spark: { master: inline }\n"),
     "mirror": (("docs/how-to/mirror-a-topic.md",), ""),
+    "publish": (("docs/how-to/publish-a-table.md",), ""),
     "tutorial": (
         ("docs/tutorial/first-pipeline.md", "docs/how-to/read-the-tables.md"),
         "spark: { master: inline }\n",

@@ -108,6 +108,38 @@ def test_mistakes_are_named_with_their_places(written):
     } == {path for _, path in found}
 
 
+@pytest.mark.parametrize(
+    "setting",
+    ["key: id", "value: { format: json }", "where: a > 1", "delete_when: a", "timestamp: at"],
+)
+def test_a_mirror_has_no_settings_of_rows(written, setting):
+    rule = f"{{ name: a, from: {{ topic: raw }}, into: b, {setting} }}"
+    name = setting.partition(":")[0]
+
+    assert ("P837", f"publish.0.{name}") in problems(written, spec(rule))
+
+
+def test_a_row_that_deletes_needs_a_key(written):
+    rule = "{ name: a, from: { topic: raw }, into: b, delete_when: closed }"
+    assert ("P836", "publish.0.delete_when") in problems(written, spec(rule))
+
+
+@pytest.mark.parametrize("value", ["{ format: bytes }", "{ column: a }"])
+def test_bytes_are_those_of_a_column(written, value):
+    rule = f"{{ name: a, from: {{ topic: raw }}, into: b, value: {value} }}"
+    assert ("P842", "publish.0.value") in problems(written, spec(rule))
+
+
+def test_a_condition_is_one_expression_of_sql(written):
+    rule = "{ name: a, from: { topic: raw }, into: b, where: 'select 1' }"
+    assert [("P143", "publish.0.where")] == problems(written, spec(rule))
+
+
+def test_a_mirror_may_create_its_topic(written):
+    rule = "{ name: a, from: { topic: raw }, into: b, topic: { create: true, partitions: 3 } }"
+    assert 3 == load_publications(written(spec(rule))).publish[0].topic.partitions
+
+
 LAKE = "catalogs: { lake: { type: delta, root: ./delta } }"
 
 

@@ -16,11 +16,14 @@ from penstock.core.resuming import Accepted
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.connectors import LogConnector, TableConnector
 from penstock.ports.log import Log
+from penstock.ports.producers import NewTopic
 from penstock.ports.runtime import Engine, Observer
 from penstock.ports.sources import EpochLimit, Source
 from penstock.publishing.settings import Publication, PublicationPorts, PublishingEnvironment
 from penstock.publishing.table_source import TableSource
 from penstock.publishing.topic_source import TopicSource
+from penstock.rows.encode.json_texts import JsonForm
+from penstock.rows.encode.rules import MessageRules, rules_to_data
 from penstock.spec.publications import Publications, source_name
 from penstock.spec.secrets import ProcessSecrets
 from penstock.spec.settings.publication import (
@@ -52,6 +55,8 @@ def publication_of(
         start=rule.from_.start,
         **_source(spec, rule.from_),
         target={**_log_settings(spec, rule.into), "compression": rule.compression},
+        messages=_messages(rule),
+        new_topic=_new_topic(rule),
         interval_seconds=transaction.interval_seconds,
         limit=EpochLimit(transaction.or_records, transaction.or_bytes),
         timeout_seconds=transaction.timeout_seconds,
@@ -133,7 +138,30 @@ def _open_log(settings: Any) -> Log:
     return connector_of(LogConnector, LOG).open_log(settings, ProcessSecrets())
 
 
+def _messages(rule: PublicationRule) -> MessageRules | None:
+    """Return how rows become messages; None for a mirror."""
+    if rule.is_mirror:
+        return None
+    key, value = rule.key or (), rule.value
+    return MessageRules(
+        key=(key,) if isinstance(key, str) else key,
+        key_is_object=not isinstance(key, str),
+        form=JsonForm(value.decimals, value.times),
+        bytes_of=value.column or "",
+        where=rule.where or "",
+        delete_when=rule.delete_when or "",
+        timestamp=rule.timestamp or "",
+    )
+
+
+def _new_topic(rule: PublicationRule) -> NewTopic | None:
+    topic = rule.topic
+    return NewTopic(topic.partitions, topic.config) if topic.create else None
+
+
 def _rules_hash(rule: PublicationRule) -> str:
     """Identify what decides on records: where they come from, and where they go."""
-    text = json.dumps({"v": 1, "from": source_name(rule), "into": rule.into}, sort_keys=True)
+    rules, data = _messages(rule), {"v": 1, "from": source_name(rule), "into": rule.into}
+    more = {} if rules is None else {"messages": rules_to_data(rules)}
+    text = json.dumps({**data, **more}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

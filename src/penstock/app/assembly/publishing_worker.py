@@ -11,10 +11,12 @@ from functools import cache, partial
 from penstock.app.assembly.connectors import connector_of
 from penstock.app.assembly.kept_readers import kept_reader
 from penstock.app.assembly.process import SystemClock
+from penstock.app.assembly.table_readers import kept_table_reader
 from penstock.files.reopening import Reopening
 from penstock.ports.connectors import LogConnector
 from penstock.ports.producers import Sender
-from penstock.publishing.messages import job_from_json, result_to_json
+from penstock.publishing.messages import Encoding, job_from_json, result_to_json
+from penstock.publishing.row_worker import RowWorker
 from penstock.publishing.topic_source import TopicReader
 from penstock.publishing.worker import SendTools, send
 from penstock.spec.secrets import ProcessSecrets
@@ -23,12 +25,16 @@ from penstock.spec.secrets import ProcessSecrets
 def work(text: str) -> str:
     """Do one job. Raises a PenstockError that it ends with."""
     job = job_from_json(text)
-    reader = kept_reader(json.dumps(job.source, sort_keys=True))()
     connector = connector_of(LogConnector, job.target["connector"])
     assert connector.open_packer is not None, "the connector for Kafka has it"
     packer = connector.open_packer({**job.target, "batch_bytes_max": job.batch_bytes_max})
     sender = _sender(json.dumps(job.target, sort_keys=True))()
-    return result_to_json(send(job, SendTools(TopicReader(reader), packer, sender, SystemClock())))
+    tools = SendTools(packer, sender, SystemClock())
+    if isinstance(job.work, Encoding):
+        rows = kept_table_reader(job.source["connector"])
+        return result_to_json(RowWorker(job, job.work, rows, tools).work())
+    reader = TopicReader(kept_reader(json.dumps(job.source, sort_keys=True))())
+    return result_to_json(send(job, job.work, reader, tools))
 
 
 @cache

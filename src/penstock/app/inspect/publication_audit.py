@@ -3,20 +3,24 @@
 1. Receipts: each begins where the one before ended, and the last where the positions are.
 2. Targets: every committed batch of our transactions is in one receipt, whose counts, offsets and
    checksums agree with what stands there.
-3. With `rows`: the source is read again, and compared record by record with what was published.
+3. With `rows`: the source is read again, and compared record by record with what was published;
+   rows of a table are made messages of again (row_audit.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import pyarrow as pa
 
 from penstock.app.assembly import publishing
 from penstock.app.assembly.connectors import connector_of
+from penstock.app.assembly.table_readers import kept_table_reader
 from penstock.app.inspect.publications import in_words
+from penstock.app.inspect.row_audit import RowComparison
 from penstock.app.publish import rules_named
 from penstock.core.audit import Break
 from penstock.core.errors import PenstockError, gravest
@@ -27,7 +31,7 @@ from penstock.core.receipts import Batches, Receipt
 from penstock.ports.connectors import LogConnector
 from penstock.ports.log import RangeReader
 from penstock.ports.producers import BatchHead, Term
-from penstock.ports.sources import MESSAGES, SourceReader, Stretch
+from penstock.ports.sources import MESSAGES, RowReader, SourceReader, Stretch
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.record import read_record, receipts_of
 from penstock.publishing.settings import Publication, PublicationPorts
@@ -77,7 +81,7 @@ def audit_publications(
         publication = publishing.publication_of(spec, rule)
         with ExitStack() as stack:
             ports = publishing.open_ports(publication, stack)
-            readers = _readers(publication, stack) if rows and not publication.reads_table else None
+            readers = _readers(publication, stack) if rows else None
             found.append(audit_publication(publication, ports, readers))
     return found
 
@@ -87,7 +91,7 @@ def exit_code(found: Sequence[PublicationAudit]) -> int:
     return gravest(each.exit_code for each in found)
 
 
-Readers = tuple[SourceReader, RangeReader]
+Readers = tuple[SourceReader | RowReader, RangeReader]
 """What reads the source, and what reads the target."""
 
 
@@ -110,9 +114,9 @@ def audit_publication(
         skipped = [*_not_there(ports, receipts), *_written_anew(heads, codec)]
         rows = None
         if readers is not None:
-            rows, differing, left_out = _compare(publication, ports, receipts, heads, readers)
-            breaks += differing
-            skipped += left_out
+            compared = _compare(publication, ports, receipts, heads, readers)
+            rows, skipped = compared.rows, [*skipped, *compared.not_compared]
+            breaks += compared.breaks
     except PenstockError as error:
         return PublicationAudit(name, problem=error)
     return PublicationAudit(
@@ -216,19 +220,44 @@ def _not_there(ports: PublicationPorts, receipts: Sequence[Receipt]) -> Iterator
             yield f"{at}: offsets {first} to {bounds[at].start} were deleted"
 
 
+@dataclass(slots=True)
+class _Compared:
+    rows: int = 0
+    breaks: list[Break] = field(default_factory=list)
+    not_compared: list[str] = field(default_factory=list)
+
+
 def _compare(
     publication: Publication,
     ports: PublicationPorts,
     receipts: Sequence[Receipt],
     heads: Heads,
     readers: Readers,
-) -> tuple[int, list[Break], list[str]]:
-    """Read each stretch of the receipts again, and compare it with what stands in the target.
-
-    Return the rows compared, what differs, and what is gone from the source or the target.
-    """
+) -> _Compared | RowComparison:
+    """Read each stretch of the receipts again, and compare it with what stands in the target."""
     source, target = readers
-    rows, breaks, gone = 0, list[Break](), dict[str, int]()
+    if publication.messages is not None:
+        rows = RowComparison(ports.source, cast("RowReader", source), publication.messages)
+        for receipt in receipts:
+            term = Term(receipt.producer_id, receipt.producer_epoch)
+            own = [(at, each) for at, of in heads.items() for each in of if each.term == term]
+            rows.compare(receipt, [batch for at, head in own for batch in _read(target, at, head)])
+        return rows
+    return _compare_messages(
+        publication, ports, receipts, heads, (cast("SourceReader", source), target)
+    )
+
+
+def _compare_messages(
+    publication: Publication,
+    ports: PublicationPorts,
+    receipts: Sequence[Receipt],
+    heads: Heads,
+    readers: tuple[SourceReader, RangeReader],
+) -> _Compared:
+    """Compare the messages of mirrors; say what is gone from the source or the target."""
+    source, target = readers
+    found, gone = _Compared(), dict[str, int]()
     begun, targets = ports.source.starts("earliest"), ports.targets.partitions()
     bounds = ports.targets.bounds(targets)
     for receipt in receipts:
@@ -246,14 +275,17 @@ def _compare(
                 continue
             own = [each for each in heads.get(into, ()) if each.term == term]
             columns = _compared_columns(own)
-            sent = _rows(source, stretch, columns)
-            there = [row for head in own for row in _read(target, into, head, columns)]
-            rows += len(sent)
+            read = [each.messages for each in source.read(stretch, deadline=FOREVER)]
+            sent = _rows(read, columns)
+            there = _rows([each for head in own for each in _read(target, into, head)], columns)
+            found.rows += len(sent)
             if sent != there:
                 where = f"transaction {receipt.epoch}, {into}"
-                breaks.append(Break("rows", where, _first_difference(sent, there)))
-    skipped = [f"records {what} up to transaction {to}: they are gone" for what, to in gone.items()]
-    return rows, breaks, skipped
+                found.breaks.append(Break("rows", where, _first_difference(sent, there)))
+    found.not_compared += [
+        f"records {what} up to transaction {to}: they are gone" for what, to in gone.items()
+    ]
+    return found
 
 
 def _is_gone(
@@ -279,28 +311,23 @@ def _first_difference(sent: Sequence[object], there: Sequence[object]) -> str:
     return f"the source has {len(sent)} records, the target {len(there)}"
 
 
-def _rows(
-    reader: SourceReader, stretch: Stretch, columns: Sequence[str]
-) -> list[dict[str, object]]:
-    read = [each.messages.select(columns) for each in reader.read(stretch, deadline=FOREVER)]
-    return [row for each in read for row in each.to_pylist()]
+def _rows(batches: Sequence[pa.RecordBatch], columns: Sequence[str]) -> list[dict[str, object]]:
+    return [row for each in batches for row in each.select(columns).to_pylist()]
 
 
-def _read(
-    reader: RangeReader, at: TopicPartition, head: BatchHead, columns: Sequence[str]
-) -> list[dict[str, object]]:
+def _read(reader: RangeReader, at: TopicPartition, head: BatchHead) -> Iterator[pa.RecordBatch]:
     covered = OffsetRange(Offset(head.first), Offset(head.last + 1))
-    read: list[pa.RecordBatch] = [
-        each.batch.select(columns)
-        for each in reader.read(at, covered, deadline=FOREVER, headers=True)
-    ]
-    return [row for each in read for row in each.to_pylist()]
+    for each in reader.read(at, covered, deadline=FOREVER, headers=True):
+        yield each.batch.select(MESSAGES.names)
 
 
 def _readers(publication: Publication, stack: ExitStack) -> Readers:
-    secrets = ProcessSecrets()
-    opening = connector_of(LogConnector, publication.source["connector"]).open_reader
-    source, target = opening(publication.source, secrets), opening(publication.target, secrets)
-    stack.callback(source.close)
-    stack.callback(target.close)
-    return TopicReader(source), target
+    target = _open_reader(publication.target, stack)
+    if publication.reads_table:
+        return kept_table_reader(publication.source["connector"]), target
+    return TopicReader(_open_reader(publication.source, stack)), target
+
+
+def _open_reader(settings: Mapping[str, Any], stack: ExitStack) -> RangeReader:
+    opening = connector_of(LogConnector, settings["connector"]).open_reader
+    return stack.enter_context(closing(opening(settings, ProcessSecrets())))

@@ -12,12 +12,14 @@ from penstock.core.claims import Generation
 from penstock.core.errors import PenstockError
 from penstock.core.positions import Position, SourcePartition
 from penstock.core.resuming import Resume
+from penstock.ports.producers import NewTopic
 from penstock.ports.sources import EpochLimit, Stands, Stretch
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.record import PublicationRecord, read_record
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.start import Noticed, begun_from, decided
 from penstock.publishing.table_positions import table_position
+from penstock.rows.encode.rules import MessageRules
 from penstock.spec.publications import Publications
 
 NEWEST = Generation(2**62)
@@ -42,9 +44,10 @@ class PublicationMove:
 class PublicationView:
     """One publication: what it has published, and what a run would do.
 
-    `epoch` counts its transactions, `published` the records of its segment. `stands` says where it
-    stands in a table. `begins` says whether a run begins it, `problem` why it would not go on.
-    `owner` is the run that began last.
+    `epoch` counts its transactions, `published` and `filtered` the records of its segment.
+    `stands` says where it stands in a table, `messages` how rows become messages. `begins` says
+    whether a run begins it, `creates` with what it creates its topic, `problem` why it would not
+    go on. `owner` is the run that began last.
     """
 
     publication: str
@@ -54,9 +57,12 @@ class PublicationView:
     offsets_topic: str
     epoch: int = 0
     published: int = 0
+    filtered: int = 0
     stands: str = ""
     owner: str = ""
     begins: bool = False
+    creates: NewTopic | None = None
+    messages: MessageRules | None = None
     backlog: int | None = None
     transactions: int | None = None
     moves: tuple[PublicationMove, ...] = ()
@@ -84,6 +90,7 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
         into=publication.into,
         transactional_id=publication.transactional_id,
         offsets_topic=publication.offsets_topic,
+        messages=publication.messages,
     )
     record = PublicationRecord()
     try:
@@ -95,9 +102,13 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
                 view,
                 epoch=record.ledger.epoch,
                 published=record.ledger.totals.published,
+                filtered=record.ledger.totals.filtered,
                 owner=record.ledger.owner,
                 stands=in_words(publication, record.stands),
             )
+        if record.ledger is None and _is_to_be_created(publication, ports):
+            view = replace(view, begins=True, creates=publication.new_topic)
+            return _planned(publication, ports, ports.source.starts(publication.start), view)
         remembered = ports.producers.terms.remembered(publication.transactional_id)
         decision = decided(publication, ports, NEWEST, record, Noticed(remembered))
         stands = begun_from(publication, ports.source, record, decision)
@@ -106,13 +117,17 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
         return replace(view, problem=error)
 
 
+def _is_to_be_created(publication: Publication, ports: PublicationPorts) -> bool:
+    return publication.new_topic is not None and not ports.producers.topics.exists(publication.into)
+
+
 def _planned(
     publication: Publication, ports: PublicationPorts, stands: Stands, view: PublicationView
 ) -> PublicationView:
     """Add what a run would publish from these positions on."""
     ends = ports.source.ends()
     stretches = ports.source.plan(stands, ends, EVERYTHING)
-    if not publication.reads_table:
+    if publication.messages is None and view.creates is None:
         plan_deliveries(stretches, ports.targets.partitions(), publication)
     backlog = ports.source.count(stands, ends)
     return replace(

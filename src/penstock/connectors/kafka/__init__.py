@@ -61,12 +61,14 @@ def open_producers(settings: Settings, secrets: Secrets, topic: str, timeout_ms:
     from penstock.connectors.kafka.transactions.leaders import Leaders
     from penstock.connectors.kafka.transactions.offsets_topic import OffsetsTopic
     from penstock.connectors.kafka.transactions.terms import KafkaTerms
+    from penstock.connectors.kafka.transactions.topics import KafkaTopics
 
     read = read_settings(settings, secrets)
     return Producers(
         KafkaTerms(read, timeout_ms=timeout_ms),
         OffsetsTopic(read, topic, now_ms=lambda: time.time_ns() // 1_000_000),
         KafkaHeads(Leaders(Brokers(read), read)),
+        KafkaTopics(read),
     )
 
 

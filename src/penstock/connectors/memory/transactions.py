@@ -23,6 +23,7 @@ from penstock.ports.producers import (
     BatchHead,
     Entry,
     Look,
+    NewTopic,
     Refused,
     Remembered,
     Term,
@@ -277,3 +278,22 @@ class MemoryHeads:
 
 def _answer(error: int, term: Term) -> Term | Refused:
     return Refused(error, f"error {error}") if error else term
+
+
+class MemoryTopics:
+    """Implements `ports.producers.Topics`."""
+
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self._cluster = cluster
+
+    def exists(self, topic: str) -> bool:
+        """Return whether a topic is there."""
+        return topic in self._cluster.names()
+
+    def prepare(self, topic: str, new: NewTopic) -> None:
+        """Create a topic unless it is there."""
+        if not self.exists(topic):
+            self._cluster.create(topic, new.partitions or 1)
+
+    def close(self) -> None:
+        """Let go of nothing."""

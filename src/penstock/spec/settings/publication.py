@@ -7,8 +7,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from penstock.spec.language import notation
-from penstock.spec.settings.fields import Bytes, Count, Seconds, Setting, Text, reading
+from penstock.spec.language.expressions import expression_text
+from penstock.spec.settings.fields import AtLeastOne, Bytes, Count, Seconds, Setting, Text, reading
+from penstock.spec.settings.messages import TopicSettings, ValueSettings
 
+Condition = Annotated[str, reading(expression_text)]
+KeyColumns = Text | AtLeastOne[Text]
+OF_ROWS = frozenset({"key", "value", "where", "delete_when", "timestamp"})
+"""Settings of a publication whose source has rows; messages are published as they are."""
 OffsetsTopic = Annotated[str, reading(notation.topic_name)]
 
 
@@ -87,6 +93,41 @@ class PublicationRule(Setting):
         " a record keeps its partition, key, headers and time.",
         examples=["orders"],
     )
+    topic: TopicSettings = Field(
+        default_factory=TopicSettings,
+        description="What becomes of the topic when it is missing.",
+        examples=["{ create: true, partitions: 12 }"],
+    )
+    key: KeyColumns | None = Field(
+        None,
+        description="The key of a row's message: a column, as its text or its bytes, or a list of"
+        " columns, as an object of JSON. Rows of one key go into one partition, in their order;"
+        " those without a key are spread.",
+        examples=["customer_id", "[country, customer_id]"],
+    )
+    value: ValueSettings = Field(
+        default_factory=ValueSettings,
+        description="The value of a row's message.",
+        examples=["{ format: json, decimals: number }"],
+    )
+    where: Condition | None = Field(
+        None,
+        description="Publish only rows for which this is true: a DuckDB SQL condition over the"
+        " table's columns.",
+        examples=['"score > 0.5"'],
+    )
+    delete_when: Condition | None = Field(
+        None,
+        description="Rows for which this is true delete their key: a message without a value, a"
+        " tombstone. A DuckDB SQL condition over the table's columns.",
+        examples=["closed"],
+    )
+    timestamp: Text | None = Field(
+        None,
+        description="The column that has the time of a row's message; by default it is the time of"
+        " publishing.",
+        examples=["scored_at"],
+    )
     offsets: OffsetsTopic | None = Field(
         None,
         description="The topic that holds positions, by default <group>-<name>-offsets; it is"
@@ -98,6 +139,11 @@ class PublicationRule(Setting):
     transaction: TransactionSettings = Field(
         default_factory=TransactionSettings, description="How much one transaction holds."
     )
+
+    @property
+    def is_mirror(self) -> bool:
+        """Return whether records of a topic are published as they are."""
+        return isinstance(self.from_, TopicToPublish)
 
 
 class PublishingSettings(Setting):

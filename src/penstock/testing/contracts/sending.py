@@ -138,6 +138,14 @@ class SendingFixture:
 class SendingContract(SendingFixture):
     """Of any packer with its sender."""
 
+    def test_a_key_has_one_partition_among_so_many(self) -> None:
+        keys = pa.array([b"a", None, b"", b"a", *(b"%d" % n for n in range(50))], pa.binary())
+        places = self.open_packer(batch_bytes_max=1000).partitions_of(keys, 3).to_pylist()
+
+        assert places[1] is None
+        assert places[0] == places[3]
+        assert {0, 1, 2} == {each for each in places if each is not None}
+
     def test_records_are_there_in_order_when_their_transaction_ends(
         self, terms: Terms, name: str
     ) -> None:

@@ -1,6 +1,5 @@
 """A publication of a table is put together from its spec; what it cannot read is refused by name."""
 
-import threading
 from dataclasses import replace
 
 import pyarrow as pa
@@ -10,10 +9,8 @@ from deltalake import write_deltalake
 from penstock.app.assembly import publishing
 from penstock.app.assembly.table_readers import kept_table_reader
 from penstock.app.inspect.publications import in_words
-from penstock.app.publish import publish
 from penstock.connectors.delta import connector as delta
 from penstock.core.errors import InvalidError
-from penstock.observe.fanout import UNHEARD
 from penstock.spec.load import read_publications
 
 SPEC = """
@@ -43,13 +40,6 @@ def test_a_table_is_read_as_the_spec_says(spec):
     assert [1, 2, 3] == found[0].rows.column("id").to_pylist()
     assert "at the first row of the 3 rows of snapshot 0" == in_words(publication, start)
     assert "behind snapshot 0 (3 rows)" == in_words(publication, {stretch.of: found[0].reached})
-
-
-def test_rows_are_no_messages_yet(spec):
-    with pytest.raises(InvalidError) as caught:
-        publish(spec, [], observer=UNHEARD, stop=threading.Event(), until="once")
-
-    assert "P830" == caught.value.code
 
 
 def test_a_connector_without_increments_is_refused(spec, monkeypatch):

@@ -23,6 +23,7 @@ from crc32c import crc32c
 
 from penstock.connectors.kafka.columns import NO_TIMESTAMP
 from penstock.connectors.kafka.native.compression import NUMBERS, compressed
+from penstock.connectors.kafka.native.partitioner import partitions_of
 from penstock.connectors.kafka.native.record_batches import (
     CHECKED_FROM,
     HEADER,
@@ -57,6 +58,10 @@ class KafkaPacker:
         assert codec in NUMBERS, codec
         assert batch_bytes_max > 0
         self._codec, self._batch_bytes_max = codec, batch_bytes_max
+
+    def partitions_of(self, keys: pa.BinaryArray, count: int) -> pa.Int32Array:
+        """Return where Java's clients put each key."""
+        return partitions_of(keys, count)
 
     def pack(
         self, rows: pa.RecordBatch, partitions: pa.Int32Array

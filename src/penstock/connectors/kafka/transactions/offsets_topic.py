@@ -19,13 +19,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import ConfigResource, ResourceType
 
 from penstock.connectors.kafka.errors import NO_TOPIC
 from penstock.connectors.kafka.log import ANSWER_SECONDS_MAX, GONE_SECONDS_MIN, KafkaLog
 from penstock.connectors.kafka.native.brokers import NO_ID, Brokers
 from penstock.connectors.kafka.native.connection import FallbackError
-from penstock.connectors.kafka.native.partitioner import partitions_of
 from penstock.connectors.kafka.native.record_batch_writer import KafkaPacker
 from penstock.connectors.kafka.settings import KafkaSettings
 from penstock.connectors.kafka.transactions.answers import (
@@ -45,9 +44,10 @@ from penstock.connectors.kafka.transactions.list_offsets import (
     offset_of,
 )
 from penstock.connectors.kafka.transactions.sender import KafkaSender
+from penstock.connectors.kafka.transactions.topics import KafkaTopics
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
-from penstock.ports.producers import Entry, Look, Refused, Term
+from penstock.ports.producers import Entry, Look, NewTopic, Refused, Term
 
 POLICY = "cleanup.policy"
 COMPACT = "compact"
@@ -67,11 +67,9 @@ class OffsetsTopic:
 
     def prepare(self) -> None:
         """Create the topic if it is missing, and check its policy. Raises InvalidError (P800)."""
-        log = KafkaLog(self._settings)
-        new = NewTopic(self._topic, 1, config={POLICY: COMPACT, "segment.bytes": SEGMENT_BYTES})
-        created = log.admin().create_topics([new], request_timeout=ANSWER_SECONDS_MAX)
-        log.answer(created[self._topic], f"topic {self._topic}", accepted={"TOPIC_ALREADY_EXISTS"})
-        policy = str(self._settings_of_topic(log)[POLICY].value)
+        new = NewTopic(1, {POLICY: COMPACT, "segment.bytes": SEGMENT_BYTES})
+        KafkaTopics(self._settings).prepare(self._topic, new)
+        policy = str(self._settings_of_topic(KafkaLog(self._settings))[POLICY].value)
         if policy != COMPACT:
             raise InvalidError(
                 f"the offsets topic {self._topic} has  {POLICY}={policy}:  retention would delete"
@@ -105,7 +103,7 @@ class OffsetsTopic:
             except FallbackError as error:
                 raise not_answered(f"topic {self._topic}", str(error)) from error
             keys = [*found.entries]
-            homes = partitions_of(pa.array(keys, pa.binary()), len(places)).to_pylist()
+            homes = self._packer.partitions_of(pa.array(keys, pa.binary()), len(places)).to_pylist()
             for key, home in zip(keys, homes, strict=True):
                 (at_home if home == at.partition else elsewhere)[key] = found.entries[key]
             undecided |= found.undecided
@@ -118,7 +116,7 @@ class OffsetsTopic:
         values = pa.array([value for _, value in entries], pa.binary())
         stamps = pa.array([self._now_ms()] * len(entries), pa.timestamp("ms", tz="UTC"))
         rows = pa.record_batch({"timestamp": stamps, "key": keys, "value": values})
-        packed = self._packer.pack(rows, partitions_of(keys, len(places)))
+        packed = self._packer.pack(rows, self._packer.partitions_of(keys, len(places)))
         batches = {places[number]: own for number, own in packed.items()}
         sent = self._sender.send(transactional_id, term, batches)
         return None if isinstance(sent, Mapping) else Refused(sent.error, sent.reason)

@@ -1,0 +1,97 @@
+"""Compare rows of a source with the messages of a publication, transaction by transaction.
+
+Rows are read and encoded again. Messages are compared by key, those of a key in their order: which
+partition a key has depends on how many there were, and its order does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.core.audit import Break
+from penstock.core.errors import DecisionNeededError
+from penstock.core.positions import SourcePartition
+from penstock.core.receipts import Move, Receipt
+from penstock.observe.formatting import number_of
+from penstock.ports.sources import EpochLimit, RowReader, Source
+from penstock.rows.encode.encoder import encode
+from penstock.rows.encode.rules import MessageRules
+
+FOREVER = float("inf")
+EVERYTHING = EpochLimit(2**62, 2**62)
+
+ByKey = dict[bytes | None, list[Any]]
+
+
+@dataclass(slots=True)
+class RowComparison:
+    """What a comparison found: rows that were read again, breaks, and what cannot be compared."""
+
+    source: Source
+    reader: RowReader
+    rules: MessageRules
+    rows: int = 0
+    breaks: list[Break] = field(default_factory=list)
+    not_compared: list[str] = field(default_factory=list)
+
+    def compare(self, receipt: Receipt, there: Sequence[pa.RecordBatch]) -> None:
+        """Compare a transaction with the messages that stand in its targets.
+
+        Raises what the reader raises, but where rows are gone.
+        """
+        where = f"transaction {receipt.epoch}"
+        try:
+            read = [each for move in receipt.moves.items() for each in self.read_again(*move)]
+        except DecisionNeededError as error:
+            self.not_compared.append(f"{where}: {error.message}")
+            return
+        made = [encode(each, self.rules, now_ms=0) for each in read]
+        self.rows += sum(len(each) for each in read)
+        filtered = sum(each.filtered for each in made)
+        if filtered != sum(receipt.filtered.values()):
+            said = f"{filtered} rows are filtered, the receipt says"
+            self.breaks.append(Break("rows", where, f"{said} {sum(receipt.filtered.values())}"))
+        sent, found = self._by_key([each.messages for each in made]), self._by_key(there)
+        for reason in _differences(sent, found):
+            self.breaks.append(Break("rows", where, reason))
+
+    def read_again(self, of: SourcePartition, move: Move) -> list[pa.RecordBatch]:
+        """Read what a transaction read. Raises DecisionNeededError (P843) where that is gone."""
+        start = {of: move.start} if move.start else self.source.starts("earliest")
+        stretches = self.source.plan(start, {of: move.stop}, EVERYTHING)
+        if [each.stop for each in stretches] != [move.stop]:
+            raise DecisionNeededError(
+                f"what {of} had then can no longer be told from what it has now",
+                code="P843",
+                hint="audit while the snapshots that were published are there",
+            )
+        read = [each for one in stretches for each in self.reader.read(one, deadline=FOREVER)]
+        return [each.rows for each in read if each.rows.num_rows]
+
+    def _by_key(self, batches: Sequence[pa.RecordBatch]) -> ByKey:
+        found: ByKey = {}
+        for each in batches:
+            values, times = each.column("value"), each.column("timestamp")
+            said = zip(values.to_pylist(), times.to_pylist(), strict=True)
+            messages = said if self.rules.timestamp else ((value, None) for value, _ in said)
+            for key, message in zip(each.column("key").to_pylist(), messages, strict=True):
+                found.setdefault(key, []).append(message)
+        if None in found:  # they go anywhere
+            found[None].sort(key=str)
+        return found
+
+
+def _differences(sent: Mapping[bytes | None, Any], found: ByKey) -> Iterator[str]:
+    """Name at most one key; the value of a key is nothing that an audit prints."""
+    wrong = [key for key in {**sent, **found} if sent.get(key) != found.get(key)]
+    if wrong:
+        one, other = len(sent.get(wrong[0], ())), len(found.get(wrong[0], ()))
+        keys = number_of(len(wrong), "key")
+        yield (
+            f"the messages of {keys} are others than the rows make; of one the source has {one},"
+            f" the target {other}"
+        )

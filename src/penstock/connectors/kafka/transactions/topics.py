@@ -1,0 +1,41 @@
+"""Topics that a publication creates where they are missing: its target, and its offsets topic."""
+
+from __future__ import annotations
+
+import time
+
+from confluent_kafka.admin import NewTopic as Created
+
+from penstock.connectors.kafka.errors import NO_TOPIC
+from penstock.connectors.kafka.log import ANSWER_SECONDS_MAX, GONE_SECONDS_MIN, KafkaLog
+from penstock.connectors.kafka.settings import KafkaSettings
+from penstock.connectors.kafka.transactions.leaders import PAUSE_SECONDS
+from penstock.ports.producers import NewTopic
+
+AS_BROKERS_SAY = -1
+EXISTS = "TOPIC_ALREADY_EXISTS"
+
+
+class KafkaTopics:
+    """Implements `ports.producers.Topics`."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._log = KafkaLog(settings)
+
+    def exists(self, topic: str) -> bool:
+        """Return whether a topic is there."""
+        asked = self._log.describe([topic])[topic]
+        return self._log.answer(asked, f"topic {topic}", accepted=NO_TOPIC) is not None
+
+    def prepare(self, topic: str, new: NewTopic) -> None:
+        """Create a topic unless it is there; brokers learn of it one after the other."""
+        asked = Created(topic, new.partitions or AS_BROKERS_SAY, config=dict(new.config))
+        created = self._log.admin().create_topics([asked], request_timeout=ANSWER_SECONDS_MAX)
+        self._log.answer(created[topic], f"topic {topic}", accepted={EXISTS})
+        until = time.monotonic() + GONE_SECONDS_MIN
+        while not self.exists(topic) and time.monotonic() < until:
+            time.sleep(PAUSE_SECONDS)
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._log.close()

@@ -1,0 +1,99 @@
+"""Conditions in SQL over the rows of a table: which are true, and which cannot be decided.
+
+Invariants:
+- a condition is bound to the columns before any row is looked at: what does not compute at all is a
+  mistake of the spec, not of a row;
+- a row is undecided only for what a run of it alone came to (sql_values.py).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.core.errors import InvalidError
+from penstock.core.names import folded
+from penstock.rows.encode.json_texts import utf8_texts
+from penstock.rows.route.sql_values import RECORD_SECONDS_MAX, evaluate, true_of
+from penstock.spec.language.expressions import expression
+from penstock.spec.language.sandbox import sandbox
+from penstock.spec.problems import listed, nearest, shown
+
+Mask = npt.NDArray[np.bool_]
+_BOOLEANS = ("BOOLEAN", '"NULL"')
+
+
+class Decided(NamedTuple):
+    """Where a condition is true, and the rows for which it has no answer, with the reason."""
+
+    true: Mask
+    undecided: dict[int, str]
+
+
+def decided(rows: pa.RecordBatch, sql: str, field: str) -> Decided:
+    """Decide a condition, the spec's `field`, for each row. Raises InvalidError (P838)."""
+    table = _columns_of(rows, sql, field)
+    _bind(table, sql, field)
+    found = evaluate(sandbox(), f"((\n{sql}\n) is true)", table)
+    seconds = f"{RECORD_SECONDS_MAX:.0f} s"
+    undecided = dict.fromkeys(found.failed, f"{field} cannot be computed for this row")
+    undecided |= dict.fromkeys(found.slow, f"{field} takes longer than {seconds} for this row")
+    true = true_of(found.values)
+    true[list(undecided)] = False
+    return Decided(true, undecided)
+
+
+def _columns_of(rows: pa.RecordBatch, sql: str, field: str) -> pa.Table:
+    """Return the columns that a condition names, in types that DuckDB takes."""
+    columns: dict[str, pa.Array] = {}
+    for name in {folded(each): each for each in expression(sql).columns}.values():
+        found = [each for each in rows.schema.names if folded(each) == folded(name)]
+        if not found:
+            raise no_column(rows, name, field)
+        if len(found) > 1:
+            fact = f"SQL takes the columns {listed(found)} for one"
+            raise _unfit(field, fact, "name no column whose name another one has in another case")
+        columns[found[0]] = _plain(rows.column(found[0]))
+    if not columns:
+        columns = {"payload": pa.nulls(rows.num_rows)}
+    return pa.table(columns)
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """Return values without extension, and texts that are none as no text."""
+    if isinstance(values.type, pa.BaseExtensionType):
+        return _plain(values.storage)
+    if pa.types.is_string(values.type):
+        return utf8_texts(values, "")[0]
+    return values
+
+
+def _bind(table: pa.Table, sql: str, field: str) -> None:
+    from duckdb import Error  # noqa: PLC0415  only specs with SQL need it
+
+    connection = sandbox()
+    connection.register("records", table.slice(0, 0))
+    query = f"describe select (\n{sql}\n) as it from records as payload"  # noqa: S608  it is bound
+    try:
+        ((_, type_, *_),) = connection.execute(query).fetchall()
+    except Error as error:
+        first, _, _ = str(error).partition("\n")
+        raise _unfit(field, f"it does not compute: {first}", "correct it in the spec") from error
+    finally:
+        connection.unregister("records")
+    if str(type_) not in _BOOLEANS:
+        raise _unfit(field, f"it gives {type_}, and BOOLEAN is wanted", "compare or cast it")
+
+
+def no_column(rows: pa.RecordBatch, name: str, field: str) -> InvalidError:
+    """Return the error of a column that a field of the spec names and the table lacks."""
+    near = nearest(name, rows.schema.names)
+    hint = f"did you mean {near}?" if near else f"it has {listed(rows.schema.names)}"
+    return _unfit(field, f"it has no column {shown(name)}", hint)
+
+
+def _unfit(field: str, fact: str, hint: str) -> InvalidError:
+    return InvalidError(f"{field} does not fit the table: {fact}", code="P838", hint=hint)

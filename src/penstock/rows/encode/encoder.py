@@ -1,0 +1,204 @@
+"""Rows become messages, in columns: each row is a message, or filtered, or a misfit.
+
+Invariants:
+- rows = messages + filtered + misfits, and messages are in the order of their rows;
+- a tombstone is a message with a key and without a value;
+- the verdict on a row does not depend on the rows around it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.errors import InvalidError
+from penstock.ports.sources import MESSAGES
+from penstock.rows.arrow_arrays import mask_of, spread
+from penstock.rows.encode.conditions import decided, no_column
+from penstock.rows.encode.json_texts import (
+    Column,
+    Misfits,
+    bare_texts,
+    is_binary,
+    is_text,
+    millis_of,
+    object_texts,
+    stored,
+    utf8_texts,
+)
+from penstock.rows.encode.rules import MessageRules
+
+WHERE, DELETE_WHEN = "where", "delete_when"
+PIECE_BYTES_MAX = 16 << 20
+"""Of rows that are encoded at once: texts are a few times as large, and Arrow's offsets have 31
+bits."""
+PIECE_ROWS_MAX = 1 << 16
+
+
+class Misfit(NamedTuple):
+    """A row that is no message: its number in the batch, the column, and why; it holds no value."""
+
+    row: int
+    column: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """The outcome of every row of a batch: `places` has the row of each message."""
+
+    messages: pa.RecordBatch
+    places: npt.NDArray[np.int64]
+    filtered: int
+    misfits: tuple[Misfit, ...]
+
+
+class _Table(NamedTuple):
+    """Rows without extension types, and their columns' own types."""
+
+    rows: pa.RecordBatch
+    kinds: pa.Schema
+
+    def column(self, name: str, field: str) -> Column:
+        """Return the column that a field of the spec names. Raises InvalidError (P838)."""
+        if name not in self.kinds.names:
+            raise no_column(self.rows, name, field)
+        return Column(name, self.rows.column(name), self.kinds.field(name).type)
+
+
+def encode(rows: pa.RecordBatch, rules: MessageRules, *, now_ms: int) -> Encoded:
+    """Make messages (MESSAGES) of the rows of a table; `now_ms` is their time without a column.
+
+    Raises InvalidError: rules that do not fit the table (P838), a type without a form (P839).
+    """
+    cut = _pieces(stored(rows))
+    pieces = [_encode(_Table(each, rows.schema), rules, now_ms) for each in cut]
+    begins = np.cumsum([0, *(len(each) for each in cut)])[:-1].tolist()
+    numbered = [*zip(begins, pieces, strict=True)]
+    return Encoded(
+        pa.concat_batches([each.messages for each in pieces]),
+        np.concatenate([each.places + begin for begin, each in numbered]),
+        sum(each.filtered for each in pieces),
+        tuple(
+            one._replace(row=one.row + begin) for begin, each in numbered for one in each.misfits
+        ),
+    )
+
+
+def _pieces(rows: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """Cut rows into pieces of a bounded size, by the mean size of a row; one without rows stays."""
+    mean = max(rows.nbytes // max(len(rows), 1), 1)
+    count = min(max(PIECE_BYTES_MAX // mean, 1), PIECE_ROWS_MAX)
+    return [rows.slice(begin, count) for begin in range(0, max(len(rows), 1), count)]
+
+
+def _encode(table: _Table, rules: MessageRules, now_ms: int) -> Encoded:
+    rows = table.rows
+    kept = np.ones(len(rows), np.bool_)
+    misfits: dict[int, Misfit] = {}
+    if rules.where:
+        asked = decided(rows, rules.where, WHERE)
+        kept = asked.true.copy()
+        misfits |= {row: Misfit(row, WHERE, why) for row, why in asked.undecided.items()}
+    filtered = len(rows) - int(kept.sum()) - len(misfits)
+    places = np.flatnonzero(kept)
+    messages, found = _messages(_rows_at(table, places), rules, now_ms)
+    for each in found:
+        for row in places[np.flatnonzero(each.rows)].tolist():
+            misfits.setdefault(row, Misfit(row, each.path, each.reason))
+    if found:
+        wrong = np.logical_or.reduce([each.rows for each in found])
+        messages, places = messages.filter(pa.array(~wrong)), places[~wrong]
+    return Encoded(messages, places, filtered, tuple(misfits[row] for row in sorted(misfits)))
+
+
+def _rows_at(table: _Table, places: npt.NDArray[np.int64]) -> _Table:
+    if len(places) == len(table.rows):
+        return table
+    return _Table(table.rows.take(pa.array(places)), table.kinds)
+
+
+def _messages(
+    table: _Table, rules: MessageRules, now_ms: int
+) -> tuple[pa.RecordBatch, list[Misfits]]:
+    """Make a message of each row, and say which do not fit."""
+    rows = table.rows
+    keys, misfits = _keys(table, rules)
+    deleted = np.zeros(len(rows), np.bool_)
+    if rules.delete_when:
+        asked = decided(rows, rules.delete_when, DELETE_WHEN)
+        deleted = asked.true
+        for row, why in asked.undecided.items():
+            misfits.append(Misfits(DELETE_WHEN, np.arange(len(rows)) == row, why))
+        keyless = deleted & mask_of(keys.is_null())
+        if keyless.any():
+            misfits.append(Misfits(rules.key[0], keyless, "a row that deletes has no key"))
+    values, of_values = _values(_rows_at(table, np.flatnonzero(~deleted)), rules)
+    for each in of_values:
+        whole = np.zeros(len(rows), np.bool_)
+        whole[~deleted] = each.rows
+        misfits.append(each._replace(rows=whole))
+    times, of_times = _times(table, rules, now_ms)
+    headers = pa.nulls(len(rows), MESSAGES.field("headers").type)
+    arrays = [keys, spread(values, ~deleted), times, headers]
+    return pa.RecordBatch.from_arrays(arrays, schema=MESSAGES), [*misfits, *of_times]
+
+
+def _keys(table: _Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misfits]]:
+    if not rules.key:
+        return pa.nulls(len(table.rows), pa.binary()), []
+    if rules.key_is_object:
+        columns = [table.column(name, "key") for name in rules.key]
+        made = object_texts(columns, "", rules.form)
+        return made.texts.cast(pa.binary()), made.misfits
+    (name,) = rules.key
+    _, values, kind = table.column(name, "key")
+    if is_text(kind):
+        texts, misfits = utf8_texts(values, name)
+        return texts.cast(pa.binary()), misfits
+    if is_binary(kind):
+        return values.cast(pa.binary()), []
+    bare = bare_texts(values, kind, name, rules.form)
+    return bare.texts.cast(pa.binary()), bare.misfits
+
+
+def _values(table: _Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misfits]]:
+    if not rules.bytes_of:
+        columns = [table.column(name, "") for name in table.kinds.names]
+        made = object_texts(columns, "", rules.form)
+        return made.texts.cast(pa.binary()), made.misfits
+    _, values, kind = table.column(rules.bytes_of, "value.column")
+    if not (is_binary(kind) or is_text(kind)):
+        raise InvalidError(
+            f"the column {rules.bytes_of} is of the type {kind}, and bytes are of binary or string",
+            code="P839",
+            hint="publish it with  value: { format: json },  or name another column",
+        )
+    return values.cast(pa.binary()), []
+
+
+def _times(
+    table: _Table, rules: MessageRules, now_ms: int
+) -> tuple[pa.TimestampArray, list[Misfits]]:
+    kind = MESSAGES.field("timestamp").type
+    if not rules.timestamp:
+        return pa.repeat(pa.scalar(now_ms, pa.int64()), len(table.rows)).cast(kind), []
+    _, values, _ = table.column(rules.timestamp, "timestamp")
+    if not pa.types.is_timestamp(values.type):
+        raise InvalidError(
+            f"the column {rules.timestamp} is of the type {values.type}, and is no timestamp",
+            code="P839",
+            hint="name another column under  timestamp",
+        )
+    counts = millis_of(values)
+    impossible = mask_of(pc.less(counts, 0).fill_null(True))
+    if not impossible.any():
+        return counts.view(kind), []
+    reason = "a message has a time, from 1970 on"
+    fitting = pc.if_else(pa.array(impossible), 0, counts)
+    return fitting.view(kind), [Misfits(rules.timestamp, impossible, reason)]

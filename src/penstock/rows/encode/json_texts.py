@@ -1,0 +1,389 @@
+"""Columns become the texts of JSON, column by column, at any depth.
+
+Invariants:
+- a text read again is the value that the row has: numbers are exact, decimals have their digits,
+  binary is base64; only `times: millis` loses what is below a millisecond;
+- a value that JSON cannot hold is a misfit of its row, with the path of its column: NaN and
+  infinite numbers, dates outside of the years 1 to 9999, text that is not UTF-8;
+- a text depends on its value alone, not on the rows around it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.core.errors import InvalidError
+from penstock.rows.arrow_arrays import list_array, mask_of, validity_of
+from penstock.rows.cast import iso8601
+
+Mask = npt.NDArray[np.bool_]
+NULL = "null"
+IN_ISO, IN_MILLIS = "iso", "millis"
+_TO_ESCAPE = r'["\\\x00-\x1f]'
+_CONTROL = r"[\x00-\x1f]"
+
+
+@dataclass(frozen=True, slots=True)
+class JsonForm:
+    """How values are written that JSON has no type for."""
+
+    decimals: Literal["string", "number"] = "string"
+    times: Literal["iso", "millis"] = "iso"
+
+
+class Misfits(NamedTuple):
+    """The values of a column that JSON cannot hold: a mask over the rows, and why."""
+
+    path: str
+    rows: Mask
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class JsonTexts:
+    """The text of each value, never null: a null is `null`. A misfit has some text."""
+
+    texts: pa.StringArray
+    misfits: list[Misfits] = field(default_factory=list)
+
+
+def stored(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows without extension types, which Arrow has few functions for."""
+    kinds = [_storage(kind) for kind in rows.schema.types]
+    if kinds == rows.schema.types:
+        return rows
+    arrays = [each.cast(kind) for each, kind in zip(rows.columns, kinds, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, rows.schema.names)
+
+
+def _storage(kind: pa.DataType) -> pa.DataType:
+    match kind:
+        case pa.BaseExtensionType():
+            return _storage(kind.storage_type)
+        case pa.StructType():
+            return pa.struct([pa.field(f.name, _storage(f.type), f.nullable) for f in kind])
+        case pa.ListType():
+            return pa.list_(kind.value_field.with_type(_storage(kind.value_type)))
+        case pa.LargeListType():
+            return pa.large_list(kind.value_field.with_type(_storage(kind.value_type)))
+        case pa.FixedSizeListType():
+            items = kind.value_field.with_type(_storage(kind.value_type))
+            return pa.list_(items, kind.list_size)
+        case pa.MapType():
+            items = kind.item_field.with_type(_storage(kind.item_type))
+            return pa.map_(_storage(kind.key_type), items)
+    return kind
+
+
+class _Bare(NamedTuple):
+    """Texts without quotes, null where the value is; `quote` is what stands around them."""
+
+    texts: pa.StringArray
+    quote: str
+    misfits: list[Misfits]
+
+
+def json_texts(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> JsonTexts:
+    """Write values as JSON. Raises InvalidError (P839) for a type that has no form in JSON."""
+    bare = bare_texts(values, kind, path, form)
+    texts = bare.texts
+    if bare.quote:
+        texts = pc.binary_join_element_wise(bare.quote, texts, bare.quote, "")
+    return JsonTexts(texts.fill_null(NULL), bare.misfits)
+
+
+class Column(NamedTuple):
+    """A column under its name, without extension types, and its own type."""
+
+    name: str
+    values: pa.Array
+    kind: pa.DataType
+
+
+def object_texts(columns: list[Column], path: str, form: JsonForm) -> JsonTexts:
+    """Write an object for each row, with a member for each column, in their order."""
+    parts: list[Any] = []
+    misfits: list[Misfits] = []
+    opening = "{"
+    for name, values, kind in columns:
+        bare = bare_texts(values, kind, f"{path}.{name}" if path else name, form)
+        texts, quote = bare.texts, bare.quote
+        misfits += bare.misfits
+        if texts.null_count:
+            quoted = pc.binary_join_element_wise(quote, texts, quote, "") if quote else texts
+            texts, quote = quoted.fill_null(NULL), ""
+        parts += [f"{opening}{json.dumps(name, ensure_ascii=False)}:{quote}", texts]
+        opening = f"{quote},"
+    return JsonTexts(pc.binary_join_element_wise(*parts, f"{opening[:-1]}}}", ""), misfits)
+
+
+def bare_texts(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:
+    """Write values as JSON without the quotes around them; nulls stay null."""
+    if kind == pa.uuid():
+        return _Bare(_by_value(values, _uuid_text), '"', [])
+    stored = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    for is_of, write in _WRITERS:
+        if is_of(stored):
+            return write(values, stored, path, form)
+    raise InvalidError(
+        f"the column {path} is of the type {kind}, which has no form in JSON",
+        code="P839",
+        hint="publish a table, or a view of it, without this column",
+    )
+
+
+def _nulls(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:
+    del kind, path, form
+    return _Bare(pa.nulls(len(values), pa.string()), "", [])
+
+
+def _plain(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:
+    del kind, path, form
+    return _Bare(values.cast(pa.string()), "", [])
+
+
+def _dictionary(values: pa.DictionaryArray, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:
+    return bare_texts(values.dictionary_decode(), kind.value_type, path, form)
+
+
+def _numbers(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:
+    """Write doubles shortest; a whole one keeps its point, and so its sign and its kind."""
+    del kind, form
+    values = values.cast(pa.float64())
+    finite = pc.is_finite(values).fill_null(True)
+    misfits = [] if pc.all(finite).as_py() else [Misfits(path, ~mask_of(finite), "it is no number")]
+    texts = values.cast(pa.string())
+    marked = pc.match_substring_regex(texts, "[.ein]")
+    if not pc.all(marked).as_py():
+        texts = pc.if_else(marked, texts, pc.binary_join_element_wise(texts, ".0", ""))
+    return _Bare(texts, "", misfits)
+
+
+def _decimals(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:
+    del kind, path
+    texts = values.cast(pa.string())
+    exponents = pc.match_substring(texts, "E")
+    if pc.any(exponents).as_py():
+        plain = pa.array([format(each, "f") for each in values.filter(exponents).to_pylist()])
+        texts = pc.replace_with_mask(texts, exponents.fill_null(False), plain.cast(pa.string()))
+    return _Bare(texts, '"' if form.decimals == "string" else "", [])
+
+
+def _strings(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:
+    del kind, form
+    texts, misfits = utf8_texts(values, path)
+    if pc.any(pc.match_substring_regex(texts, _TO_ESCAPE)).as_py():
+        texts = pc.replace_substring(texts, "\\", "\\\\")
+        texts = pc.replace_substring(texts, '"', '\\"')
+        rare = pc.match_substring_regex(texts, _CONTROL)
+        if pc.any(rare).as_py():
+            given = pa.array([_escaped(each) for each in texts.filter(rare).to_pylist()])
+            texts = pc.replace_with_mask(texts, rare.fill_null(False), given.cast(pa.string()))
+    return _Bare(texts, '"', misfits)
+
+
+def utf8_texts(values: pa.Array, path: str) -> tuple[pa.StringArray, list[Misfits]]:
+    """Return the texts of a column, empty where it is none, and which these are."""
+    values = values.cast(pa.string())
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = values.cast(pa.binary())
+        wrong = np.array([not _is_utf8(each) for each in raw.to_pylist()], np.bool_)
+        if not wrong.any():
+            raise
+        cleared = pc.replace_with_mask(raw, pa.array(wrong), pa.scalar(b""))
+        return cleared.cast(pa.string()), [Misfits(path, wrong, "it is not UTF-8")]
+    return values, []
+
+
+def _bytes(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:
+    del kind, path, form
+    return _Bare(_by_value(values, _base64), '"', [])
+
+
+def _dates(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:
+    del kind, form
+    days = values.cast(pa.date32())
+    days, misfits = _within(days, pa.int32(), iso8601.DAY_MIN, iso8601.DAY_MAX, path)
+    return _Bare(days.cast(pa.string()), '"', misfits)
+
+
+def _times(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:
+    del kind, path, form
+    return _Bare(values.cast(pa.string()), '"', [])
+
+
+def _timestamps(values: pa.Array, kind: Any, path: str, form: JsonForm) -> _Bare:
+    zone, unit = "Z" if kind.tz else "", kind.unit
+    if form.times == IN_MILLIS:
+        return _Bare(millis_of(values).cast(pa.string()), "", [])
+    per_day = iso8601.DAY_US // _PER_SECOND["us"] * _PER_SECOND[unit]
+    low = max(iso8601.DAY_MIN * per_day, -(1 << 63))
+    high = min((iso8601.DAY_MAX + 1) * per_day, 1 << 63) - 1
+    values, misfits = _within(values, pa.int64(), low, high, path)
+    texts = values.cast(pa.timestamp(unit)).cast(pa.string())
+    texts = pc.replace_substring(texts, " ", "T")
+    if zone:
+        texts = pc.binary_join_element_wise(texts, zone, "")
+    return _Bare(texts, '"', misfits)
+
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def millis_of(values: pa.Array) -> pa.Int64Array:
+    """Return timestamps as milliseconds since 1970, rounded down."""
+    counts = values.view(pa.int64())
+    scale = _PER_SECOND[values.type.unit]
+    if scale <= _PER_SECOND["ms"]:
+        return pc.multiply(counts, _PER_SECOND["ms"] // scale)
+    present = counts.fill_null(0).to_numpy() // (scale // _PER_SECOND["ms"])
+    return pa.array(present, mask=~validity_of(counts))
+
+
+def _within(
+    values: pa.Array, counts: pa.DataType, low: int, high: int, path: str
+) -> tuple[pa.Array, list[Misfits]]:
+    """Return values without those that no calendar of four digits has, and which these are."""
+    numbers = values.view(counts)
+    inside = pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high)).fill_null(True)
+    if pc.all(inside).as_py():
+        return values, []
+    fitting = pc.if_else(inside, numbers, pa.scalar(0, counts)).view(values.type)
+    return fitting, [Misfits(path, ~mask_of(inside), "it is outside of the years 1 to 9999")]
+
+
+def _structs(values: pa.StructArray, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:
+    members = [
+        Column(each.name, member, each.type)
+        for each, member in zip(kind, values.flatten(), strict=True)
+    ]
+    if members:
+        made = object_texts(members, path, form)
+    else:
+        made = JsonTexts(pa.array(["{}"] * len(values), pa.string()))
+    return _Bare(_as_null(made.texts, values), "", made.misfits)
+
+
+def _lists(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:
+    made = json_texts(values.flatten(), kind.value_type, f"{path}[]", form)
+    return _joined(values, _lengths(values), made, "[]")
+
+
+def _maps(values: pa.MapArray, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:
+    if pa.types.is_nested(kind.key_type):
+        raise InvalidError(
+            f"the keys of the map {path} are of the type {kind.key_type}, and members of an"
+            " object of JSON have names",
+            code="P839",
+            hint="publish a table, or a view of it, without this column",
+        )
+    lists = _as_lists(values)
+    keys, items = lists.flatten().flatten()
+    keyed = bare_texts(keys, kind.key_type, f"{path}{{}}", form)
+    made = json_texts(items, kind.item_type, f"{path}{{}}", form)
+    members = pc.binary_join_element_wise('"', keyed.texts, '":', made.texts, "")
+    return _joined(
+        values, _lengths(lists), JsonTexts(members, [*keyed.misfits, *made.misfits]), "{}"
+    )
+
+
+def _as_lists(values: pa.MapArray) -> pa.ListArray:
+    """Return maps as lists of keys and items."""
+    entries = pa.StructArray.from_arrays([values.keys, values.items], ["key", "item"])
+    begins = pa.array(values.offsets.to_numpy())  # a copy: with a mask they may be no slice
+    return pa.ListArray.from_arrays(begins, entries, mask=values.is_null())
+
+
+def _lengths(lists: pa.Array) -> npt.NDArray[np.int64]:
+    lengths: npt.NDArray[np.int64] = pc.list_value_length(lists).fill_null(0).to_numpy()
+    return lengths.astype(np.int64)
+
+
+def _joined(
+    values: pa.Array,
+    lengths: npt.NDArray[np.int64],
+    made: JsonTexts,
+    brackets: str,
+) -> _Bare:
+    owners = np.repeat(np.arange(len(values)), lengths)
+    texts = pc.binary_join(list_array(lengths, made.texts), ",")
+    texts = pc.binary_join_element_wise(brackets[0], texts, brackets[1], "")
+    misfits = []
+    for each in made.misfits:
+        rows = np.zeros(len(values), np.bool_)
+        rows[owners[each.rows]] = True
+        misfits.append(each._replace(rows=rows))
+    return _Bare(_as_null(texts, values), "", misfits)
+
+
+def _as_null(texts: pa.StringArray, values: pa.Array) -> pa.StringArray:
+    if not values.null_count:
+        return texts
+    return pc.if_else(values.is_valid(), texts, pa.scalar(None, pa.string()))
+
+
+def _by_value(values: pa.Array, write: Callable[[bytes], str]) -> pa.StringArray:
+    return pa.array([None if v is None else write(v) for v in values.to_pylist()], pa.string())
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def _uuid_text(value: bytes) -> str:
+    digits = value.hex()
+    return "-".join(digits[a:b] for a, b in ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32)))
+
+
+def _escaped(text: str) -> str:
+    """Escape control characters alone; quotes and backslashes are escaped already."""
+    return "".join(each if each >= " " else json.dumps(each)[1:-1] for each in text)
+
+
+def _is_utf8(value: bytes | None) -> bool:
+    try:
+        return value is None or value.decode() is not None
+    except UnicodeDecodeError:
+        return False
+
+
+def _one_of(*kinds: Callable[[pa.DataType], bool]) -> Callable[[pa.DataType], bool]:
+    return lambda kind: any(is_of(kind) for is_of in kinds)
+
+
+is_text = _one_of(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+is_binary = _one_of(
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_fixed_size_binary,
+    pa.types.is_binary_view,
+)
+_is_list = _one_of(pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+_Writer = Callable[[Any, Any, str, JsonForm], _Bare]
+_WRITERS: tuple[tuple[Callable[[pa.DataType], bool], _Writer], ...] = (
+    (pa.types.is_null, _nulls),
+    (pa.types.is_dictionary, _dictionary),
+    (pa.types.is_boolean, _plain),
+    (pa.types.is_integer, _plain),
+    (pa.types.is_floating, _numbers),
+    (pa.types.is_decimal, _decimals),
+    (is_text, _strings),
+    (is_binary, _bytes),
+    (pa.types.is_date, _dates),
+    (pa.types.is_time, _times),
+    (pa.types.is_timestamp, _timestamps),
+    (pa.types.is_struct, _structs),
+    (_is_list, _lists),
+    (pa.types.is_map, _maps),
+)

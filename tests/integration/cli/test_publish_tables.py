@@ -1,0 +1,198 @@
+"""Tables of both formats, published: killed anywhere, read by librdkafka, proved, landed again."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import itertools
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyiceberg.catalog.sql import SqlCatalog
+from tests.integration.cli.test_publish import Mirror
+from tests.processes.broker import Cluster
+from tests.processes.process import KILLED
+
+NUMBERS = itertools.count()
+PARTITIONS = 3
+POINTS = ["send.before", "send.after", "ledger.after", "end.before", "end.after"]
+EPOCH = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("customer", pa.string()),
+        ("price", pa.decimal128(12, 2)),
+        ("at", pa.timestamp("us", "UTC")),
+        ("day", pa.date32()),
+        ("raw", pa.binary()),
+        ("tags", pa.list_(pa.string())),
+        ("closed", pa.bool_()),
+    ]
+)
+
+
+def rows(begin: int, stop: int) -> pa.Table:
+    """Make rows: every seventh has no customer, every tenth is closed, every ninth is left out."""
+    made = [
+        {
+            "id": -1 if number % 9 == 8 else number,
+            "customer": None if number % 7 == 6 else f'c"{number % 5} é',
+            "price": Decimal(number) / 100,
+            "at": EPOCH + dt.timedelta(microseconds=number),
+            "day": EPOCH.date() + dt.timedelta(days=number),
+            "raw": bytes([number % 256, 255]),
+            "tags": [None, "x\n"] if number % 2 else None,
+            "closed": number % 10 == 9 and number % 7 != 6,
+        }
+        for number in range(begin, stop)
+    ]
+    return pa.Table.from_pylist(made, SCHEMA)
+
+
+class Published(Mirror):
+    """A table, and the spec that publishes it."""
+
+    def __init__(self, cluster: Cluster, directory: Path, kind: str) -> None:
+        self.cluster, self.directory, self.kind = cluster, directory, kind
+        self.number = next(NUMBERS)
+        self.into = f"tables{self.number}.{kind}"
+        self.catalog = (
+            {"type": "delta", "root": str(directory / "delta")}
+            if kind == "delta"
+            else {
+                "type": "sql",
+                "uri": f"sqlite:///{directory}/catalog.db",
+                "warehouse": f"file://{directory}/warehouse",
+            }
+        )
+        rule = {
+            "name": f"t{self.number}",
+            "from": {"table": "lake.shop.rows"},
+            "into": self.into,
+            "topic": {"create": True, "partitions": PARTITIONS},
+            "key": "customer",
+            "where": "id >= 0",
+            "delete_when": "closed",
+            "timestamp": "at",
+            "transaction": {"interval": "100ms", "or_records": 60},
+        }
+        self.spec = {
+            "name": "shop",
+            "kafka": {"brokers": cluster.bootstrap},
+            "catalogs": {"lake": self.catalog},
+            "publish": [rule],
+            "spark": {"master": "inline"},
+        }
+
+    def write(self, begin: int, stop: int) -> None:
+        """Append rows to the table."""
+        if self.kind == "delta":
+            (self.directory / "delta/shop").mkdir(parents=True, exist_ok=True)
+            write_deltalake(self.directory / "delta/shop/rows", rows(begin, stop), mode="append")
+            return
+        made = self.sql()
+        made.create_namespace_if_not_exists("shop")
+        made.create_table_if_not_exists("shop.rows", SCHEMA).append(rows(begin, stop))
+
+    def found(self) -> list[tuple[object, ...]]:
+        """Return all messages that librdkafka reads."""
+        read = self.read(self.into, partitions=PARTITIONS)
+        return [(k, v, time[1]) for own in read.values() for k, v, time, _ in own]
+
+    def table(self, name: str) -> pa.Table:
+        """Read a table, in the order of ids."""
+        if self.kind == "delta":
+            found = DeltaTable(self.directory / "delta/shop" / name).to_pyarrow_table()
+        else:
+            found = self.sql().load_table(f"shop.{name}").scan().to_arrow()
+        return found.select(SCHEMA.names).cast(SCHEMA).sort_by("id")
+
+    def sql(self) -> SqlCatalog:
+        """Open the catalog of Iceberg."""
+        return SqlCatalog("lake", **{k: v for k, v in self.catalog.items() if k != "type"})
+
+
+def expected(begin: int, stop: int) -> list[tuple[object, ...]]:
+    """Return what rows make, by Python."""
+    made: list[tuple[object, ...]] = []
+    for row in rows(begin, stop).to_pylist():
+        if row["id"] < 0:
+            continue
+        value = {
+            **row,
+            "price": str(row["price"]),
+            "at": row["at"].strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "day": row["day"].isoformat(),
+            "raw": base64.b64encode(row["raw"]).decode(),
+        }
+        key = row["customer"] and row["customer"].encode()
+        time_ms = (row["at"] - dt.datetime.fromtimestamp(0, dt.UTC)) // dt.timedelta(milliseconds=1)
+        made.append((key, None if row["closed"] else value, time_ms))
+    return made
+
+
+@pytest.fixture(params=["iceberg", "delta"])
+def published(cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Published:
+    return Published(cluster, tmp_path, request.param)
+
+
+def by_key(messages: list[tuple[object, ...]]) -> dict[object, list[object]]:
+    found: dict[object, list[object]] = {}
+    for key, value, time_ms in messages:
+        read = json.loads(value) if isinstance(value, bytes) else value
+        found.setdefault(key, []).append((read, time_ms))
+    if None in found:
+        found[None].sort(key=lambda it: it[0]["id"])
+    return found
+
+
+def test_a_table_that_is_killed_anywhere_has_each_row_once_and_lands_again(published):
+    written = 0
+    for point in POINTS:
+        published.write(written, written := written + 100)
+        killed = published.call("publish", "--until-caught-up", PENSTOCK_FAULTS=f"{point}:2")
+        assert KILLED == killed.code, (point, killed.err)
+    planned = published.call("plan", "--json")
+    done = published.call("publish", "--until-caught-up", "--takeover")
+    audit = published.call("audit", "--count", "--json")
+    status = published.call("status", "--json")
+
+    assert (0, 0) == (planned.code, done.code), done.err
+    assert by_key(expected(0, written)) == by_key(published.found())
+    (stands,) = status.json["publications"]
+    left_out = sum(number % 9 == 8 for number in range(written))
+    assert (written - left_out, left_out, 0) == (
+        stands["published"],
+        stands["filtered"],
+        stands["backlog"],
+    )
+    (found,) = audit.json["publications"]
+    assert (0, [], [], written) == (
+        audit.code,
+        found["breaks"],
+        found["not_compared"],
+        found["rows"],
+    )
+
+
+def test_a_table_that_was_published_lands_again_with_equal_rows(published):
+    (rule,) = published.spec["publish"]
+    del rule["delete_when"], rule["where"]
+    published.write(0, 100)
+    done = published.call("publish", "--until-caught-up")
+    types = ["long", "string", "decimal(12,2)", "timestamptz", "date", "binary", "list<string>"]
+    hints = dict(zip(SCHEMA.names, [*types, "boolean"], strict=True))
+    into = {"into": "lake.shop.again", "schema": {"create": True, "hints": hints}}
+    published.spec |= {
+        "tables": [{"from": published.into, **into}],
+        "quarantine": {"into": "lake.shop.quarantine"},
+    }
+    del published.spec["publish"]
+    landed = published.call("run", "--until-caught-up")
+
+    assert (0, 0) == (done.code, landed.code), done.err + landed.err
+    assert published.table("rows") == published.table("again")

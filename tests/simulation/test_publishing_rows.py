@@ -1,0 +1,217 @@
+"""Publishing rows, played: whatever goes wrong, each is one message, in the order of its key."""
+
+from __future__ import annotations
+
+import random  # noqa: TID251  from the seed that a test names
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from tests.story.observer import Crash
+from tests.story.publishing import INTO, PARTITIONS
+from tests.story.publishing_rows import OF, RULES, RowsWorld, at
+
+from penstock.app.inspect.publication_audit import PublicationAudit, audit_publication
+from penstock.app.inspect.row_audit import RowComparison
+from penstock.connectors.memory.log import MemoryReader
+from penstock.core.errors import DecisionNeededError, InvalidError
+from penstock.core.receipts import Move, ledger_record_from_json
+from penstock.ports.producers import NewTopic
+from penstock.publishing.publisher import Publisher
+
+ID = "penstock-orders-0"
+KEYS = ["a", "b", "c", None]
+
+
+@pytest.fixture
+def world() -> RowsWorld:
+    return RowsWorld()
+
+
+def totals(world: RowsWorld) -> tuple[int, int]:
+    """Return the counts of published and filtered rows, as the ledger has them."""
+    (ledger,) = [value for key, value in world.offsets().items() if b'"ledger"' in key]
+    found = ledger_record_from_json(ledger).totals
+    return found.published, found.filtered
+
+
+def require_exact(world: RowsWorld) -> None:
+    reached = world.reached()
+    assert world.expected(reached) == world.found()
+    rows = world.table.rows[:reached]
+    left_out = sum(value == "left out" for _, value in rows)
+    assert not reached or (reached - left_out, left_out) == totals(world)
+
+
+def test_rows_are_messages_tombstones_or_filtered(world):
+    world.table.rows = [("a", "1"), ("b", "left out"), ("a", "gone"), (None, "2"), ("b", "3")]
+    world.run()
+
+    assert {b"a": [b"1", None], None: [b"2"], b"b": [b"3"]} == world.found()
+    assert (4, 1) == totals(world)
+
+
+def test_a_transaction_of_filtered_rows_alone_moves_the_position(world):
+    world.table.rows = [("a", "left out")] * 5
+    run = world.run()
+
+    assert ({}, 5, (0, 5)) == (world.found(), world.reached(), totals(world))
+    assert 1 == run.transactions
+
+
+def test_a_key_has_one_partition(world):
+    world.table.rows = [(f"k{number % 7}", f"{number}") for number in range(100)]
+    world.rows_max = 10
+    world.run()
+
+    keys = [
+        {
+            each.message.key
+            for each in world.cluster.partition(INTO, number).entries
+            if each.readable
+        }
+        for number in range(PARTITIONS)
+    ]
+    assert not keys[0] & keys[1]
+    assert all(keys)
+    require_exact(world)
+
+
+def test_rows_without_keys_are_spread(world):
+    world.table.rows = [(None, f"{number}") for number in range(12)]
+    world.run()
+
+    assert all(world.published(number) for number in range(PARTITIONS))
+    require_exact(world)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_any_history_publishes_each_row_once_and_in_the_order_of_its_key(seed):
+    chance, world = random.Random(seed), RowsWorld()
+    world.rows_max = chance.choice([1, 3, 7, 1000])
+    world.table.batch_rows = chance.choice([1, 2, 5])
+    depth = 0
+
+    def act(step: str) -> str:
+        nonlocal depth
+        drawn = chance.random()
+        if drawn < 0.04:
+            raise Crash(step)
+        if drawn < 0.07 and depth < 2:
+            depth += 1
+            try:
+                live()
+            finally:
+                depth -= 1
+        if drawn < 0.09 and ID in world.coordinator._ids:
+            world.coordinator.expire(ID)
+        return chance.choice(["", "", "lost", "lost request", "twice"]) if drawn < 0.25 else ""
+
+    def live() -> None:
+        with suppress(Crash):
+            world.run(chance.choice(["once", "caught-up"]), act=act)
+
+    for _ in range(chance.randrange(1, 6)):
+        for _ in range(chance.randrange(9)):
+            value = chance.choice(["left out", "gone", f"{chance.random()}"])
+            key = chance.choice(KEYS if value != "gone" else KEYS[:-1])
+            world.table.rows.append((key, value))
+        live()
+        require_exact(world)
+    last = world.run()
+
+    assert last.error is None
+    assert len(world.table.rows) == world.reached()
+    require_exact(world)
+
+
+def test_a_row_that_is_no_message_stops_the_publication_before_anything_is_sent(world):
+    world.table.rows = [("a", "1"), (None, "gone"), (None, "gone")]
+    error = world.run().error
+
+    assert isinstance(error, DecisionNeededError)
+    assert ("P840", 4) == (error.code, error.exit_code)
+    assert "row 2 of the 3 before" in error.message
+    assert "1 more" in error.message
+    assert {} == world.found()
+
+    world.rules = replace(RULES, where="k is not null")
+    assert world.run().error is None
+    assert {b"a": [b"1"]} == world.found()
+
+
+def test_a_message_that_its_topic_does_not_take_is_named(world):
+    world.table.rows = [("a", "1"), ("b", "left out"), ("a", "x" * 2_000), ("a", "2")]
+    world.cluster.topic(INTO).batch_bytes_max = 1_500
+    world.table.batch_rows = 1
+    error = world.run().error
+
+    assert isinstance(error, DecisionNeededError)
+    assert "P841" == error.code
+    assert "row 1 of the 1 before" in error.message
+    assert {} == world.found()
+
+
+def test_a_rule_that_does_not_fit_the_table(world):
+    world.table.rows = [("a", "1")]
+    world.rules = replace(RULES, key=("kk",))
+    error = world.run().error
+
+    assert isinstance(error, InvalidError)
+    assert ("P838", "did you mean k?") == (error.code, error.hint)
+
+
+def test_a_topic_that_is_missing_is_created(world):
+    world.table.rows = [("a", "1"), ("b", "2")]
+    created = {"into": "new", "new_topic": NewTopic(3)}
+
+    assert "P205" == world.run(into="new").error.code
+    assert world.run(**created).error is None
+    assert world.run(**created).error is None  # it is there now, and stays as it is
+    assert 3 == len(world.cluster.topic("new").partitions)
+
+
+def audit(world: RowsWorld, run: Publisher) -> PublicationAudit:
+    reader = MemoryReader(world.cluster, world.clock)
+    return audit_publication(run.publication, world.ports(run.publication), (world.table, reader))
+
+
+@pytest.mark.parametrize("rows_max", [2, 1000])
+def test_an_audit_compares_messages_with_rows(world, rows_max):
+    world.rows_max = rows_max
+    world.table.rows = [("a", "1"), ("b", "left out"), ("a", "gone"), (None, "2"), ("b", "3")]
+    found = audit(world, world.run())
+
+    assert ((), (), 5, 4) == (found.breaks, found.not_compared, found.rows, found.records)
+
+
+@pytest.mark.parametrize(
+    ("row", "other", "said"),
+    [
+        (0, ("a", "other"), "of 1 key are others"),
+        (0, ("z", "1"), "of 2 keys are others"),
+        (2, ("a", "2"), "of 1 key are others"),
+        (3, (None, "9"), "of 1 key are others"),
+        (1, ("b", "4"), "0 rows are filtered, the receipt says 1"),
+    ],
+)
+def test_an_audit_finds_rows_that_are_others_than_their_messages(world, row, other, said):
+    world.table.rows = [("a", "1"), ("b", "left out"), ("a", "gone"), (None, "2"), ("b", "3")]
+    run = world.run()
+    world.table.rows[row] = other
+
+    assert said in audit(world, run).breaks[0].message
+
+
+def test_an_audit_says_what_it_cannot_compare(world):
+    world.table.rows = [("a", "1"), ("b", "2")]
+    run = world.run()
+    world.table.rows.clear()
+    world.table.plan = lambda *_: []
+    found = audit(world, run)
+
+    assert ((), 0) == (found.breaks, found.rows)
+    assert "can no longer be told" in found.not_compared[0]
+    with pytest.raises(DecisionNeededError) as refused:
+        RowComparison(world.table, world.table, RULES).read_again(OF, Move(at(0), at(2)))
+    assert "P843" == refused.value.code

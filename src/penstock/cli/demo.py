@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from penstock.cli.audit import print_audit
 from penstock.cli.output import print_json, print_line, result_console, say
 from penstock.cli.parameters import Json
+from penstock.cli.publications import Report, audit_lines
 
 if TYPE_CHECKING:
     from penstock.app.demo.story import DemoResult
@@ -27,8 +28,9 @@ def demo(
     """Run the demo: a real broker, real data, a SIGKILL in the middle, an audit at the end.
 
     Lands 336,776 flights in an Iceberg and in a Delta table, their weather in a third, and the
-    changes of a departure board in two keyed ones. Exits with 0 only when the audit found every
-    record once, and the board's rows are those that its changes leave.
+    changes of a departure board in two keyed ones; then publishes the flights of the Iceberg table
+    into a topic, with a SIGKILL of its own. Exits with 0 only when the audits found every record
+    once, and the board's rows are those that its changes leave.
 
     Example: penstock demo
 
@@ -49,6 +51,7 @@ def demo(
             {
                 "exit_code": found.exit_code,
                 "records": found.records,
+                "published": found.published.records,
                 "recovery_seconds": round(found.recovery_seconds, 2),
                 "seconds": round(seconds, 1),
                 "spec": str(found.spec),
@@ -72,7 +75,9 @@ def _show(found: DemoResult, seconds: float) -> None:
     right = f"{found.changes:,} changes leave, read by PyIceberg and deltalake"
     board = f"THE ROWS ARE WRONG in {', '.join(found.wrong)}" if found.wrong else f"what {right}"
     print_line(f"\nThe board in both keyed tables: {board}.")
-    print_line(f"{found.records:,} records, one SIGKILL, {seconds:.0f} s: {verdict}.")
+    print_line(f"{found.records:,} records, two SIGKILLs, {seconds:.0f} s: {verdict}.")
+    print_line("\n$ penstock audit --spec publish.yaml --count")
+    Report(lines=[*audit_lines(found.published)]).show_lines()
     print_line(reading(found.spec))
 
 

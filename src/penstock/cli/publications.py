@@ -88,7 +88,7 @@ def audited(spec: Path, names: Sequence[str], *, rows: bool) -> Report:
     from penstock.app.inspect.publication_audit import exit_code as code_of
 
     found = audit_publications(load_publications(spec), names, rows=rows)
-    lines = [line for each in found for line in _audit_lines(each)]
+    lines = [line for each in found for line in audit_lines(each)]
     data = [{**fields_of(each), "exit_code": each.exit_code} for each in found]
     return Report({"publications": data}, lines, code_of(found))
 
@@ -163,7 +163,8 @@ def _status_lines(each: PublicationView) -> Iterator[str | PenstockError]:
         yield f"  last run: {each.owner}"
 
 
-def _audit_lines(each: PublicationAudit) -> Iterator[str | PenstockError]:
+def audit_lines(each: PublicationAudit) -> Iterator[str | PenstockError]:
+    """Yield what an audit of a publication found, as lines for people."""
     yield f"publication {each.publication}"
     if each.problem is not None:
         yield each.problem

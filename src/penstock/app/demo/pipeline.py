@@ -1,6 +1,7 @@
-"""The demo's pipeline as a process of its own: started, watched, killed.
+"""The demo's commands as processes of their own: started, watched, killed.
 
-It is `penstock run --json`, as a user would start it; what it does is read from its log.
+They are `penstock run` and `penstock publish` with `--json`, as a user would start them; what they
+do is read from their logs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from penstock.core.errors import UnavailableError
@@ -24,7 +24,7 @@ Line = dict[str, Any]
 
 @dataclass(slots=True)
 class PipelineProcess:
-    """One life of the pipeline."""
+    """One life of the pipeline, or of the publication."""
 
     process: subprocess.Popen[str]
     tail: list[str] = field(default_factory=list)
@@ -74,10 +74,10 @@ class PipelineProcess:
         )
 
 
-def start(spec: Path, brokers: str) -> PipelineProcess:
-    """Start `penstock run --json` on the demo's spec."""
+def start(brokers: str, *words: str) -> PipelineProcess:
+    """Start a command of Penstock with `--json`."""
     environment = {**os.environ, "DEMO_BROKERS": brokers}
-    command = [sys.executable, "-m", "penstock", "run", str(spec), "--json"]
+    command = [sys.executable, "-m", "penstock", *words, "--json"]
     process = subprocess.Popen(  # noqa: S603  our own interpreter and module
         command,
         env=environment,

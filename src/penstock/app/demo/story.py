@@ -1,7 +1,7 @@
-"""The story: broker, records, pipeline, a kill in the middle, recovery, the proof.
+"""The story: broker, records, pipeline, a kill in the middle, recovery, the proof; then back again.
 
 Invariants: everything it starts is stopped at the end, also when it is broken off, and what an
-earlier demo left running is stopped first; it ends with 0 only when the audit proved every record,
+earlier demo left running is stopped first; it ends with 0 only when the audits proved every record,
 and the rows of the keyed tables are those that their changes leave.
 """
 
@@ -24,15 +24,17 @@ from penstock.app.demo.board import BOARD
 from penstock.app.demo.data import BATCH_ROWS
 from penstock.app.demo.pipeline import Line, PipelineProcess, start
 from penstock.app.inspect.audit import Audit, audit
+from penstock.app.inspect.publication_audit import PublicationAudit, audit_publications
 from penstock.app.inspect.status import Status, status
 from penstock.core.errors import UnavailableError
 from penstock.dev import broker
 from penstock.dev.records import create_topics, produce
 from penstock.observe.formatting import number_of
-from penstock.spec.load import load
+from penstock.spec.load import load, load_publications
 from penstock.spec.model import Pipeline
 
 FLIGHTS, WEATHER = "nyc.flights", "nyc.weather"
+PUBLISH = "publish.yaml"
 PARTITIONS = 4
 HELD_BACK, CHANGES_HELD_BACK = 40_000, 4_000
 EPOCHS_BEFORE_THE_KILL = 2
@@ -46,6 +48,7 @@ SAID = {
     "GapFound": "{table}: a stretch before a prepared commit is read again",
     "CommitAborted": "{table}: a prepared commit is given up: {reason}",
     "TableParked": "{table} is parked: {reason}",
+    "RowsPublished": "transaction {epoch}  {rows:>7,} records in {partitions} partitions",
 }
 """What is said of lines of the log, by their event."""
 
@@ -64,11 +67,12 @@ class DemoResult:
     changes: int
     wrong: Sequence[str]
     """The keyed tables whose rows are not those that the changes leave."""
+    published: PublicationAudit
 
     @property
     def exit_code(self) -> int:
         """Return 0 where all is proven."""
-        return self.audit.exit_code or int(bool(self.wrong))
+        return self.audit.exit_code or self.published.exit_code or int(bool(self.wrong))
 
 
 @dataclass(slots=True)
@@ -99,15 +103,18 @@ class Demo:
             proof = audit(pipeline, rows=True)
             rows, wanted = board.read(spec.parent), board.folded(self._changes)
             wrong = [f"{at}.{BOARD}" for at, found in rows.items() if found != wanted]
-            return DemoResult(now, proof, self._sent, recovery, spec, len(self._changes), wrong)
+            published = self._publish(running.bootstrap)
+            return DemoResult(
+                now, proof, self._sent, recovery, spec, len(self._changes), wrong, published
+            )
 
     def _prepare(self) -> Path:
         broker.down(self.directory / "kafka")
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
-        spec = self.directory / "penstock.yaml"
-        spec.write_text(files(__package__).joinpath("spec.yaml").read_text())
-        return spec.resolve()
+        for name, into in (("spec.yaml", "penstock.yaml"), (PUBLISH, PUBLISH)):
+            (self.directory / into).write_text(files(__package__).joinpath(name).read_text())
+        return (self.directory / "penstock.yaml").resolve()
 
     def _broker(self) -> broker.Running:
         began = time.monotonic()
@@ -200,10 +207,37 @@ class Demo:
             raise self._ended(pipeline)
         return recovery
 
+    def _publish(self, brokers: str) -> PublicationAudit:
+        """Publish a table into a topic, with a kill in the middle, and prove it."""
+        spec = self.directory / PUBLISH
+        words = ("publish", "--spec", str(spec), "--until-caught-up")
+        self.say("")
+        self.say("publishing the flights of the Iceberg table into a topic, by their aircraft")
+        first = self._begin(brokers, *words)
+        for line in first.lines(SILENCE_SECONDS_MAX):
+            self._show(line)
+            if line.get("event") == "RowsPublished":
+                break
+        else:
+            raise self._ended(first)
+        first.kill()
+        self.say("  SIGKILL: what is open now is aborted by the next run")
+        again = self._begin(brokers, *words)
+        for line in again.lines(SILENCE_SECONDS_MAX):
+            self._show(line)
+        if again.process.wait() != 0:
+            raise self._ended(again)
+        self.say("auditing: every row of the table against every message of the topic")
+        (found,) = audit_publications(load_publications(spec), rows=True)
+        return found
+
     def _start(self, spec: Path, brokers: str) -> PipelineProcess:
-        pipeline = start(spec, brokers)
-        self._stack.callback(pipeline.kill)
-        return pipeline
+        return self._begin(brokers, "run", str(spec))
+
+    def _begin(self, brokers: str, *words: str) -> PipelineProcess:
+        process = start(brokers, *words)
+        self._stack.callback(process.kill)
+        return process
 
     def _show(self, line: Line) -> None:
         event = line.get("event")

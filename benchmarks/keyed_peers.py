@@ -5,8 +5,8 @@ other; at last Spark reads all tables with all their deletes applied, each next 
 and each must be the fold: the last record of each key.
 
 The others are no part of this project. A folder holds one program for each of `PEERS`, by its name:
-`NAME create` makes an empty table of Iceberg's format version 2, `NAME append` and `NAME upsert`
-land the topic from an offset of each partition up to its end, and end. They are told by their
+`NAME load` makes a table of Iceberg's format version 2 and appends the topic, `NAME upsert` lands
+it from an offset of each partition on; both end at the topic's end. They are told by their
 environment: PEER_BROKERS, PEER_TOPIC, PEER_PARTITIONS, PEER_FIRST (that offset),
 PEER_COMMIT_RECORDS (what one commit is to land, where a system can be told that) and PEER_FOLDER,
 where the table is to be, as `benchmarks/peers.py` has it. deltalake's `merge` lands Arrow tables in
@@ -79,8 +79,10 @@ def measure(options: Options, place: Scratch) -> Measured:
     for name, each in ours.items():
         keyed.make(folders[name], place, each, keyed.KEYED)
     for name, path in programs.items():
-        _ended(_program(path, "create", options, place, folders[name]))
-        _ended(_program(path, "append", options, place, folders[name]))
+        child = _program(path, "load", options, place, folders[name])
+        for _ in child.lines(SECONDS_MAX):
+            pass
+        child.ended()
     drawn = keyed.keys(made)
     keyed.change(place, made, drawn)
     legs = {name: _ours(folders[name], place, each) for name, each in ours.items()}
@@ -146,12 +148,6 @@ def _program(
         "PEER_FOLDER": str(folder),
     }
     return place.program(path, word, environment=environment)
-
-
-def _ended(child: Child) -> None:
-    for _ in child.lines(SECONDS_MAX):
-        pass
-    child.ended()
 
 
 def _table(folder: Path) -> Path:

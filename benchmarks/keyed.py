@@ -40,6 +40,7 @@ MILLION = 1_000_000
 SEED = 7
 KEYED = {"mode": "upsert", "keys": ["id"], "tombstones": "skip"}
 READINGS = 3
+PATIENCE_SECONDS = 300.0
 CHECKED = ("id", "user_id")
 _USER = slice(len(b'"user_id":"'), len(b'"user_id":"') + 32)
 UNTIL = ("--until-caught-up",)
@@ -132,7 +133,7 @@ def values(drawn: Keys, first: int) -> Iterator[bytes]:
 def make(folder: Path, place: Scratch, options: Options, rule: dict[str, Any]) -> None:
     """Land the rows that the table begins with."""
     child = place.penstock(spec(folder, place, options, rule, MILLION), *UNTIL)
-    for _ in child.lines():
+    for _ in child.lines(PATIENCE_SECONDS):
         pass
     child.ended()
 
@@ -179,7 +180,7 @@ def landed(folder: Path, place: Scratch, options: Options, rule: dict[str, Any])
     readings: list[tuple[float, Usage]] = []
     land = []
     with watched(child.root) as samples:
-        for line in child.lines():
+        for line in child.lines(PATIENCE_SECONDS):
             if line["event"] == "TableCommitted" and line["rows"]:
                 readings.append((time.monotonic(), usage_of(child.root)))
                 land.append(line["seconds"])

@@ -118,7 +118,7 @@ def _ours(folder: Path, place: Scratch, options: keyed.Options) -> Leg:
     began = time.monotonic()
     readings: list[Reading] = []
     with watched(child.root) as samples:
-        for line in child.lines():
+        for line in child.lines(keyed.PATIENCE_SECONDS):
             if line["event"] == "TableCommitted" and line["rows"]:
                 changes = (len(readings) + 1) * options.changes
                 used = usage_of(child.root).seconds

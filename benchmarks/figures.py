@@ -233,8 +233,9 @@ FIGURES = (
         "keyed-peers",
         "Updates of random keys by Penstock and by others: one topic, one machine, one run, one "
         "after the other; then Spark reads `count(*), sum(amount)` of every table, next to a "
-        "compacted copy. Every table was the fold of its changes (benchmarks/keyed_peers.py says "
-        "what is timed). deltalake's merge has its changes in memory: no Kafka, no JSON.",
+        "compacted copy. Every table must be the fold of its changes "
+        "(benchmarks/keyed_peers.py says what is timed). deltalake's merge has its "
+        "changes in memory: no Kafka, no JSON.",
         keyed_peers.measure,
         full=[keyed_peers.Options()],
         quick=[],

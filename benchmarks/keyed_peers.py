@@ -49,9 +49,9 @@ class Options:
     programs: str = "peers"
     table_rows: int = 1_000_000
     changes: int = 100_000
-    epochs: int = 7
+    epochs: int = 6
     partitions: int = 4
-    rounds: int = 7
+    rounds: int = 3
 
     @property
     def keyed(self) -> keyed.Options:

@@ -24,7 +24,7 @@ class Options:
     changes: int = 10_000
     epochs: int = 100
     partitions: int = 4
-    rounds: int = 7
+    rounds: int = 5
 
 
 def measure(options: Options, place: Scratch) -> Measured:

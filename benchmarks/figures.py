@@ -18,6 +18,8 @@ from benchmarks import (
     freshness,
     growth,
     keyed,
+    keyed_peers,
+    keyed_reads,
     memory,
     peers,
     produce,
@@ -93,6 +95,26 @@ def _peer(name: str, title: str) -> Sequence[Metric]:
         Metric(f"{name}_cpu_ratio", "CPU, of Penstock's", "times", AIMS.get(name, "≥ 3"), "more"),
         Metric(f"{name}_rate_ratio", "rate of Penstock, of its", "times", "", "more"),
     )
+
+
+def _keyed_peer(name: str, title: str, *, of: str = "") -> Sequence[Metric]:
+    own = [
+        Metric(f"{name}_cpu", f"{title}: CPU for a million changes", "s"),
+        Metric(f"{name}_rows_per_second", "changes a second"),
+        Metric(f"{name}_commits", "commits"),
+        Metric(f"{name}_peak_mib", "largest memory", "MiB"),
+        Metric(f"{name}_read_cpu", "Spark's read of its table: CPU", "s"),
+        Metric(f"{name}_read_seconds", "time", "s"),
+        Metric(f"{name}_read_cpu_copy_ratio", "CPU, of a compacted copy's", "times"),
+        Metric(f"{name}_read_copy_ratio", "time, of a compacted copy's", "times"),
+    ]
+    compared = [
+        Metric(f"{name}_cpu_ratio", f"CPU for changes, of {of}", "times", "", "more"),
+        Metric(f"{name}_rate_ratio", f"rate of {of}, of its", "times", "", "more"),
+        Metric(f"{name}_read_cpu_ratio", f"CPU of the read, of {of}", "times"),
+        Metric(f"{name}_read_ratio", f"time of the read, of {of}", "times"),
+    ]
+    return own + compared if of else own
 
 
 FIGURES = (
@@ -206,6 +228,56 @@ FIGURES = (
             Metric("merge_seconds", "its epoch", "s"),
             Metric("merge_rate_ratio", "rate of Penstock, of its", "times", "", "more"),
         ],
+    ),
+    Figure(
+        "keyed-peers",
+        "Updates of random keys by Penstock and by others: one topic, one machine, one run, one "
+        "after the other; then Spark reads `count(*), sum(amount)` of every table, next to a "
+        "compacted copy. Every table must be the fold of its changes "
+        "(benchmarks/keyed_peers.py says what is timed). deltalake's merge has its "
+        "changes in memory: no Kafka, no JSON.",
+        keyed_peers.measure,
+        full=[keyed_peers.Options()],
+        quick=[],
+        metrics=[
+            *_keyed_peer("penstock_iceberg", "Penstock, Iceberg"),
+            *_keyed_peer("penstock_delta", "Penstock, Delta"),
+            *(
+                metric
+                for name, title in keyed_peers.PEERS.items()
+                for metric in _keyed_peer(name, title, of="Penstock's into Iceberg")
+            ),
+            *_keyed_peer(keyed_peers.MERGE, "deltalake's merge, Delta", of="Penstock's into Delta"),
+        ],
+        seconds_max=1500,
+        only_named=True,
+    ),
+    Figure(
+        "keyed-reads",
+        "A keyed table after a hundred commits of random keys and no compaction, read by Spark "
+        "(`count(*), sum(amount)`) next to a compacted copy.",
+        keyed_reads.measure,
+        full=[keyed_reads.Options(), keyed_reads.Options(format="delta")],
+        quick=[],
+        metrics=[
+            Metric("read_cpu_copy_ratio", "CPU of the read, of a compacted copy's", "times"),
+            Metric(
+                "read_copy_ratio",
+                "time of the read, of a compacted copy's",
+                "times",
+                "≤ 2.5; Delta ≤ 1.5",
+                "less",
+            ),
+            Metric("read_cpu", "the table: CPU", "s"),
+            Metric("read_seconds", "time", "s"),
+            Metric("copy_cpu", "the copy: CPU", "s"),
+            Metric("copy_seconds", "time", "s"),
+            Metric("cpu_seconds_per_million", "CPU for a million changes", "s", "", "less"),
+            Metric("changes_per_second", "changes a second", "", "", "more"),
+            Metric("land_median_seconds", "an epoch's look-up and commit, median", "s", "", "less"),
+            Metric("land_max_seconds", "at most", "s"),
+        ],
+        only_named=True,
     ),
     Figure(
         "produce",

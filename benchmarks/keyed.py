@@ -40,6 +40,10 @@ MILLION = 1_000_000
 SEED = 7
 KEYED = {"mode": "upsert", "keys": ["id"], "tombstones": "skip"}
 READINGS = 3
+PATIENCE_SECONDS = 300.0
+CHECKED = ("id", "user_id")
+_USER = slice(len(b'"user_id":"'), len(b'"user_id":"') + 32)
+UNTIL = ("--until-caught-up",)
 
 Keys = npt.NDArray[np.int64]
 
@@ -66,6 +70,14 @@ class Leg:
     peak_mib: float
 
 
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What something took, of the clock and of the processors."""
+
+    seconds: float
+    cpu: float
+
+
 def measure(options: Options, place: Scratch) -> Measured:
     """Measure both runs, the readers, and the peer."""
     assert not options.table_rows % options.partitions, "a key stays in its partition"
@@ -75,22 +87,13 @@ def measure(options: Options, place: Scratch) -> Measured:
     folders = {"keyed": place.subfolder("k"), "append": place.subfolder("a")}
     rules = {"keyed": KEYED, "append": {}}
     for name, folder in folders.items():
-        child = place.penstock(_spec(folder, place, options, rules[name], MILLION), *_UNTIL)
-        for _ in child.lines():
-            pass
-        child.ended()
+        make(folder, place, options, rules[name])
     drawn = keys(options)
-    topics.send(
-        place.brokers,
-        TOPIC,
-        options.partitions,
-        values(drawn, options.table_rows),
-        first=options.table_rows,
-    )
-    append = _landed(folders["append"], place, options, rules["append"])
-    keyed = _landed(folders["keyed"], place, options, rules["keyed"])
+    change(place, options, drawn)
+    append = landed(folders["append"], place, options, rules["append"])
+    keyed = landed(folders["keyed"], place, options, rules["keyed"])
     ratio, read_seconds = _read(folders["keyed"], options, drawn)
-    peer = _merged(place.subfolder("m"), options, drawn)
+    peer = [spent.seconds for spent in merged(place.subfolder("m"), options, drawn)]
     figures = {
         "changes_per_second": keyed.rate,
         "cpu_seconds_per_million": keyed.cpu,
@@ -112,9 +115,6 @@ def measure(options: Options, place: Scratch) -> Measured:
     return Measured(figures, raw)
 
 
-_UNTIL = ("--until-caught-up",)
-
-
 def keys(options: Options) -> Keys:
     """Draw the key of each change; change i is of partition i modulo their number."""
     count, by = (options.epochs + 1) * options.changes, options.partitions
@@ -130,7 +130,38 @@ def values(drawn: Keys, first: int) -> Iterator[bytes]:
         yield b'{"id":%d,%b' % (key, tails[number % records.POOL])
 
 
-def _spec(
+def make(folder: Path, place: Scratch, options: Options, rule: dict[str, Any]) -> None:
+    """Land the rows that the table begins with."""
+    child = place.penstock(spec(folder, place, options, rule, MILLION), *UNTIL)
+    for _ in child.lines(PATIENCE_SECONDS):
+        pass
+    child.ended()
+
+
+def change(place: Scratch, options: Options, drawn: Keys) -> None:
+    """Send the changes."""
+    made, first = values(drawn, options.table_rows), options.table_rows
+    topics.send(place.brokers, TOPIC, options.partitions, made, first=first)
+
+
+def fold(options: Options, drawn: Keys) -> Keys:
+    """Return the number of the last record of each key."""
+    last = np.arange(options.table_rows)
+    last[drawn] = np.arange(len(drawn)) + options.table_rows  # of a key drawn twice, the later one
+    return last
+
+
+def check(found: pa.Table, options: Options, drawn: Keys, name: str = "the table") -> None:
+    """Raise FailedError unless rows, sorted by their key, are the last records of their keys."""
+    tails = records.pool()
+    users = pa.array([str(tail[_USER], "ascii") for tail in tails])
+    wanted = users.take(pa.array(fold(options, drawn) % records.POOL))
+    ids, user_ids = (found[each].combine_chunks() for each in CHECKED)
+    if ids != pa.array(range(options.table_rows)) or not user_ids.equals(wanted):
+        raise FailedError(f"{name}: its {len(ids)} rows are not the last records of their keys")
+
+
+def spec(
     folder: Path, place: Scratch, options: Options, rule: dict[str, Any], or_records: int
 ) -> Path:
     return specs.write(
@@ -143,13 +174,13 @@ def _spec(
     )
 
 
-def _landed(folder: Path, place: Scratch, options: Options, rule: dict[str, Any]) -> Leg:
+def landed(folder: Path, place: Scratch, options: Options, rule: dict[str, Any]) -> Leg:
     """Land the changes; time the epochs after the first."""
-    child = place.penstock(_spec(folder, place, options, rule, options.changes), *_UNTIL)
+    child = place.penstock(spec(folder, place, options, rule, options.changes), *UNTIL)
     readings: list[tuple[float, Usage]] = []
     land = []
     with watched(child.root) as samples:
-        for line in child.lines():
+        for line in child.lines(PATIENCE_SECONDS):
             if line["event"] == "TableCommitted" and line["rows"]:
                 readings.append((time.monotonic(), usage_of(child.root)))
                 land.append(line["seconds"])
@@ -166,9 +197,7 @@ def _read(folder: Path, options: Options, drawn: Keys) -> tuple[float, float]:
     """Check the table's rows; return its reading time, of that of a compacted copy, and its own."""
     read, copied = {"iceberg": _iceberg, "delta": _delta}[options.format](folder)
     found = read(["id", "_kafka_offset"]).sort_by("id")
-    last = np.arange(options.table_rows)
-    last[drawn] = np.arange(len(drawn)) + options.table_rows  # of a key drawn twice, the later one
-    wanted = last // options.partitions
+    wanted = fold(options, drawn) // options.partitions
     ids, offsets = (found[name].to_numpy() for name in ("id", "_kafka_offset"))
     if not np.array_equal(ids, np.arange(options.table_rows)) or not np.array_equal(
         offsets, wanted
@@ -221,8 +250,8 @@ def _delta(folder: Path) -> tuple[Read, Callable[[pa.Table], Read]]:
     return read(folder / "delta" / TABLE.replace(".", "/")), copied
 
 
-def _merged(folder: Path, options: Options, drawn: Keys) -> list[float]:
-    """Merge the changes of some epochs by deltalake; return the seconds of each."""
+def merged(folder: Path, options: Options, drawn: Keys) -> list[Spent]:
+    """Merge the changes of some epochs by deltalake; return what each took."""
     from deltalake import DeltaTable, write_deltalake
 
     path = str(folder / "table")
@@ -238,7 +267,9 @@ def _merged(folder: Path, options: Options, drawn: Keys) -> list[float]:
             source, predicate="t.id = s.id", source_alias="s", target_alias="t"
         )
         merge = merge.when_matched_update_all().when_not_matched_insert_all()
-        took.append(_timed(merge.execute))
+        used = time.process_time()
+        seconds = _timed(merge.execute)
+        took.append(Spent(seconds, time.process_time() - used))
     rows_after = DeltaTable(path).to_pyarrow_dataset().count_rows()
     if rows_after != options.table_rows:
         raise FailedError(f"the peer's table has {rows_after} rows")

@@ -42,4 +42,4 @@ def test_rows_that_are_not_the_last_of_their_keys_are_refused(tmp_path: Path, wr
 
 
 def test_the_peer_merges_the_last_change_of_each_key(tmp_path: Path) -> None:
-    assert 1 == len(keyed._merged(tmp_path, SMALL, keyed.keys(SMALL)))
+    assert 1 == len(keyed.merged(tmp_path, SMALL, keyed.keys(SMALL)))

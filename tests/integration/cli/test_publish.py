@@ -40,13 +40,13 @@ class Mirror:
 
     def call(self, command: str, *words: str, **environment: str) -> Finished:
         """Run a command on the spec."""
-        path = self.write()
+        path = self.save()
         named = ["--spec", path] if command in ("publish", "audit", "seek") else [path]
         return warm_penstock(
             command, *named, *words, environment=environment, directory=self.directory
         )
 
-    def write(self) -> Path:
+    def save(self) -> Path:
         """Write the spec."""
         path = self.directory / "penstock.yaml"
         path.write_text(yaml.safe_dump(self.spec))
@@ -54,7 +54,7 @@ class Mirror:
 
     def driver(self, *words: str) -> Driver:
         """Start to publish, until asked to stop."""
-        return Driver(self.write(), *words, start=WarmProcess, verb=("publish", "--spec"))
+        return Driver(self.save(), *words, start=WarmProcess, verb=("publish", "--spec"))
 
     def make_again(self, topic: str, **config: str) -> None:
         """Create a topic again, with settings."""

@@ -87,6 +87,8 @@ def test_all_rows_of_all_files_are_the_database_after_each_kill(shop: Shop) -> N
     shop.prove()
     values = shop.call("audit", "--values")
     assert 0 == values.code, values.out
+    by_key = shop.call("audit", "--keys", "rules")
+    assert 0 == by_key.code, by_key.err
 
 
 def test_a_table_goes_over_to_rewriting_and_back_and_stops_where_it_would_be_too_much(

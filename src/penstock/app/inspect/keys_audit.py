@@ -29,6 +29,7 @@ from penstock.core.commits import Chain
 from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError, gravest
 from penstock.core.key_columns import require_key_columns
 from penstock.observe.formatting import number_of
+from penstock.ports.row_deletes import RowDeleteMode
 from penstock.ports.tables import Table, TableFormat, TableState
 from penstock.rows.arrow_types import arrow_schema
 from penstock.rows.keyed.digest import key_columns_of, key_digests, words_of
@@ -92,6 +93,7 @@ def audit_keys(
     Raises InvalidError: P185 for a name in no catalog of the spec, P444 where no keys are known.
     """
     of_rules = {rule.table: tuple(rule.keys) for rule in pipeline.tables if rule.keys}
+    modes = {rule.table: RowDeleteMode(rule.row_deletes) for rule in pipeline.tables}
     wanted = {name: tuple(keys) or of_rules.get(name, ()) for name in tables or of_rules}
     if unknown := [name for name, own in wanted.items() if not own] or (not wanted and ["spec"]):
         raise InvalidError(
@@ -108,14 +110,19 @@ def audit_keys(
         for name, own in wanted.items():
             progressed(f"reading the keys of {name}")
             try:
-                found.append(_audited(pipeline.name, catalogs, name, own))
+                mode = modes.get(name, RowDeleteMode.AUTO)
+                found.append(_audited(pipeline.name, catalogs, name, own, mode))
             except PenstockError as error:
                 found.append(KeysAudit(name, own, problem=error))
         return KeysAudits(tuple(found))
 
 
 def _audited(
-    pipeline: str, catalogs: Mapping[str, TableFormat], name: str, keys: tuple[str, ...]
+    pipeline: str,
+    catalogs: Mapping[str, TableFormat],
+    name: str,
+    keys: tuple[str, ...],
+    mode: RowDeleteMode,
 ) -> KeysAudit:
     catalog, _, inner = name.partition(".")
     table = loaded(catalogs[catalog], inner, name)
@@ -124,7 +131,7 @@ def _audited(
     is_keyed = state.landed is not None and state.landed.keyed is not None
     found = replace(keys_of(table, state, keys), table=name, is_keyed=is_keyed)
     try:
-        table.require_row_deletes(state)
+        table.require_row_deletes(state, mode)
     except InvalidError as error:
         return replace(found, problem=error)
     return found

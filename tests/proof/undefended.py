@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -138,7 +139,10 @@ def _topics_by_name(patch: pytest.MonkeyPatch) -> None:
 
 
 def _starts_are_not_written(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(start_positions, "begin", lambda *given, **_: given[2])
+    def unwritten(*given: Any, **_: object) -> object:
+        return SimpleNamespace(offsets=given[2], grown=())
+
+    patch.setattr(start_positions, "begin", unwritten)
 
 
 def _own_first(patch: pytest.MonkeyPatch) -> None:

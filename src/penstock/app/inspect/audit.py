@@ -190,10 +190,10 @@ class Auditor:
         if empty or quarantine is None or quarantine.state(rejects).landed is None:
             return _not_landed(f"{name}, which does not exist yet", lag)
         return InvalidError(
-            f"table {name} is missing: this pipeline has landed in it before; of its topics Kafka"
-            f" holds {number_of(lag, 'record')}",
+            f"table {name} is not there, and this pipeline has read for it: it was dropped, or no"
+            f" record has brought a row yet; of its topics Kafka holds {number_of(lag, 'record')}",
             code="P461",
-            hint="restore it, or see what a run would do without it:  penstock plan",
+            hint="restore it if it was dropped; what a run would do without it:  penstock plan",
         )
 
     def _quarantine(self) -> Table | None:

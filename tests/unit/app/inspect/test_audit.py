@@ -56,6 +56,20 @@ def test_a_table_of_an_empty_topic_beside_one_that_landed_is_not_missing() -> No
     assert "nothing has landed in" in str(audited(world, EMPTY).problem)
 
 
+@pytest.mark.parametrize("value", [None, b"no JSON"])
+def test_a_table_that_no_record_has_brought_a_row_is_not_said_to_have_been_landed_in(
+    value: bytes | None,
+) -> None:
+    world = World(MemoryGround())
+    world.send_raw("orders", value)
+    world.run()
+
+    assert [] == world.rows()
+    said = str(audited(world).problem)
+    assert "no record has brought a row yet" in said
+    assert "landed in it before" not in said
+
+
 class Passing:
     """A catalog whose tables do something after each state that is read of them."""
 

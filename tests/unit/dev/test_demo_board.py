@@ -11,6 +11,7 @@ import pytest
 from penstock.app.demo import board, data
 from penstock.app.demo.story import DemoResult
 from penstock.app.inspect.audit import Audit
+from penstock.app.inspect.publication_audit import PublicationAudit
 from penstock.app.inspect.status import Status
 from penstock.core.errors import UnavailableError
 from penstock.observe.snapshot import Snapshot, State
@@ -58,6 +59,6 @@ def test_tables_that_cannot_be_read_are_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", [(), ("lake.nyc.board",)])
 def test_the_demo_ends_with_a_number_which_a_shell_is_given(wrong: tuple[str, ...]) -> None:
     status = Status(Snapshot("nyc", State.STOPPED, 0, 0), running=False)
-    result = DemoResult(status, Audit(), 1, 1.0, Path(), 1, wrong)
+    result = DemoResult(status, Audit(), 1, 1.0, Path(), 1, wrong, PublicationAudit("departures"))
 
     assert (int, len(wrong)) == (type(result.exit_code), result.exit_code), "a bool is no exit code"

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 from tests.integration.cli.test_publish import Mirror
@@ -197,3 +199,22 @@ def test_a_table_that_was_published_lands_again_with_equal_rows(published):
 
     assert (0, 0) == (done.code, landed.code), done.err + landed.err
     assert published.table("rows").to_pylist() == published.table("again").to_pylist()
+
+
+def test_an_audit_passes_over_what_brokers_changed(published):
+    """Times that they replace are not compared, nor are transactions whose records they deleted."""
+    (rule,) = published.spec["publish"]
+    rule["topic"]["config"] = {"message.timestamp.type": "LogAppendTime"}
+    published.append(0, 100)
+    published.call("publish", "--until-caught-up")
+    stamped = published.call("audit", "--count", "--json")
+    places = [TopicPartition(published.into, number, 1) for number in range(PARTITIONS)]
+    admin = AdminClient({"bootstrap.servers": published.cluster.bootstrap})
+    for done in admin.delete_records(places).values():
+        done.result(30)
+    deleted = published.call("audit", "--count", "--json")
+
+    for audit, rows in ((stamped, 100), (deleted, 40)):
+        (found,) = audit.json["publications"]
+        assert (0, [], rows) == (audit.code, found["breaks"], found["rows"])
+    assert "transaction 1: its records are gone" in found["not_compared"]

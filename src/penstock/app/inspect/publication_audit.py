@@ -238,10 +238,15 @@ def _compare(
     source, target = readers
     if publication.messages is not None:
         rows = RowComparison(ports.source, cast("RowReader", source), publication.messages)
+        bounds = ports.targets.bounds(ports.targets.partitions())
         for receipt in receipts:
+            if any(_is_gone(receipt, at, bounds) for at in receipt.targets):
+                rows.not_compared.append(f"transaction {receipt.epoch}: its records are gone")
+                continue
             term = Term(receipt.producer_id, receipt.producer_epoch)
             own = [(at, each) for at, of in heads.items() for each in of if each.term == term]
-            rows.compare(receipt, [batch for at, head in own for batch in _read(target, at, head)])
+            there = [batch for at, head in own for batch in _read(target, at, head)]
+            rows.compare(receipt, there, stamped=any(head.is_stamped for _, head in own))
         return rows
     return _compare_messages(
         publication, ports, receipts, heads, (cast("SourceReader", source), target)

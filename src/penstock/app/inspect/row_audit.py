@@ -38,10 +38,11 @@ class RowComparison:
     breaks: list[Break] = field(default_factory=list)
     not_compared: list[str] = field(default_factory=list)
 
-    def compare(self, receipt: Receipt, there: Sequence[pa.RecordBatch]) -> None:
+    def compare(self, receipt: Receipt, there: Sequence[pa.RecordBatch], *, stamped: bool) -> None:
         """Compare a transaction with the messages that stand in its targets.
 
-        Raises what the reader raises, but where rows are gone.
+        Their times are not compared where brokers `stamped` them. Raises what the reader raises,
+        but where rows are gone.
         """
         where = f"transaction {receipt.epoch}"
         try:
@@ -55,7 +56,9 @@ class RowComparison:
         if filtered != sum(receipt.filtered.values()):
             said = f"{filtered} rows are filtered, the receipt says"
             self.breaks.append(Break("rows", where, f"{said} {sum(receipt.filtered.values())}"))
-        sent, found = self._by_key([each.messages for each in made]), self._by_key(there)
+        timed = bool(self.rules.timestamp) and not stamped
+        sent = _by_key([each.messages for each in made], timed=timed)
+        found = _by_key(there, timed=timed)
         for reason in _differences(sent, found):
             self.breaks.append(Break("rows", where, reason))
 
@@ -72,17 +75,18 @@ class RowComparison:
         read = [each for one in stretches for each in self.reader.read(one, deadline=FOREVER)]
         return [each.rows for each in read if each.rows.num_rows]
 
-    def _by_key(self, batches: Sequence[pa.RecordBatch]) -> ByKey:
-        found: ByKey = {}
-        for each in batches:
-            values, times = each.column("value"), each.column("timestamp")
-            said = zip(values.to_pylist(), times.to_pylist(), strict=True)
-            messages = said if self.rules.timestamp else ((value, None) for value, _ in said)
-            for key, message in zip(each.column("key").to_pylist(), messages, strict=True):
-                found.setdefault(key, []).append(message)
-        if None in found:  # they go anywhere
-            found[None].sort(key=str)
-        return found
+
+def _by_key(batches: Sequence[pa.RecordBatch], *, timed: bool) -> ByKey:
+    found: ByKey = {}
+    for each in batches:
+        values, times = each.column("value"), each.column("timestamp")
+        said = zip(values.to_pylist(), times.to_pylist(), strict=True)
+        messages = said if timed else ((value, None) for value, _ in said)
+        for key, message in zip(each.column("key").to_pylist(), messages, strict=True):
+            found.setdefault(key, []).append(message)
+    if None in found:  # they go anywhere
+        found[None].sort(key=str)
+    return found
 
 
 def _differences(sent: Mapping[bytes | None, Any], found: ByKey) -> Iterator[str]:

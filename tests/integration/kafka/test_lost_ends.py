@@ -89,11 +89,11 @@ def test_an_end_that_never_arrived_is_in_doubt_and_a_renewal_aborts(
     proxy.queue(Kind.END_TRANSACTION, *[FrameFault.LOSE_REQUEST] * 50)
     try:
         found = life.publish(term)
-    finally:
+        renewed = life.terms.renew(life.name, term)
+    finally:  # a request that is still on its way is of a former term by now
         proxy.clear()
 
     assert isinstance(found, Refused)
-    renewed = life.terms.renew(life.name, term)
     assert isinstance(renewed, Term)
     wait_until(lambda: not life.ledger.look().undecided, "the abort is written")
     assert {} == life.ledger.look().entries

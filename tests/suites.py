@@ -32,10 +32,10 @@ TOOLS = Path(PYTHON).parent
 
 CORES = 2
 TWO_AT_ONCE = ("-n", "2")
-IN_STRETCHES = ("-n", "4", "--dist", "worksteal")
+IN_STRETCHES = ("-n", "3", "--dist", "worksteal")
 """Tests of one file share a Spark session, a server: they stay together, and nobody ends idle.
 
-Four at once on two cores: integration waits for brokers and clocks half of its time.
+Three at once on two cores: integration waits for brokers and clocks half of its time.
 """
 REPEATED_MAX = 20
 """How many failed tests of a suite are named again."""

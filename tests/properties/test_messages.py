@@ -58,6 +58,7 @@ TYPES = st.recursive(
     lambda inner: st.one_of(
         inner.map(pa.list_),
         inner.map(pa.large_list),
+        inner.map(lambda kind: pa.list_(kind, 2)),
         st.tuples(KEYS, inner).map(lambda pair: pa.map_(*pair)),
         _structs(inner),
     ),
@@ -85,6 +86,8 @@ def values_of(kind: pa.DataType) -> st.SearchStrategy[Any]:
             return st.lists(pairs, max_size=3, unique_by=lambda pair: pair[0])
         case pa.ListType() | pa.LargeListType():
             return st.lists(nullable(kind.value_type), max_size=3)
+        case pa.FixedSizeListType():
+            return st.lists(nullable(kind.value_type), min_size=2, max_size=2)
         case pa.StructType():
             return st.fixed_dictionaries({each.name: nullable(each.type) for each in kind})
         case pa.UuidType():
@@ -134,6 +137,9 @@ def array_of(values: list[Any], kind: pa.DataType) -> pa.Array:
         case pa.ListType():
             items = array_of([item for each in values for item in each or ()], kind.value_type)
             return pa.ListArray.from_arrays(_offsets(values), items)
+        case pa.FixedSizeListType():
+            items = array_of([i for v in values for i in v or (None, None)], kind.value_type)
+            return pa.FixedSizeListArray.from_arrays(items, 2, mask=mask)
         case pa.LargeListType():
             items = array_of([item for each in values for item in each or ()], kind.value_type)
             return pa.LargeListArray.from_arrays(_offsets(values).cast(pa.int64()), items)
@@ -168,7 +174,7 @@ def said(value: Any, kind: pa.DataType, form: JsonForm) -> Any:
             keys = [_named(key, kind.key_type) for key, _ in value]
             items = [said(item, kind.item_type, form) for _, item in value]
             return NOTHING if NOTHING in keys else _whole(dict(zip(keys, items, strict=True)))
-        case pa.ListType() | pa.LargeListType():
+        case pa.ListType() | pa.LargeListType() | pa.FixedSizeListType():
             return _whole([said(each, kind.value_type, form) for each in value])
         case pa.UuidType():
             digits = value.hex()

@@ -20,6 +20,7 @@ from penstock.core.errors import InvalidError
 from penstock.ports.sources import MESSAGES
 from penstock.rows.arrow_arrays import mask_of, spread
 from penstock.rows.encode.conditions import decided, no_column
+from penstock.rows.encode.extensions import stored
 from penstock.rows.encode.json_texts import (
     Column,
     Misfits,
@@ -28,7 +29,6 @@ from penstock.rows.encode.json_texts import (
     is_text,
     millis_of,
     object_texts,
-    stored,
     utf8_texts,
 )
 from penstock.rows.encode.rules import MessageRules

@@ -56,34 +56,6 @@ class JsonTexts:
     misfits: list[Misfits] = field(default_factory=list)
 
 
-def stored(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows without extension types, which Arrow has few functions for."""
-    kinds = [_storage(kind) for kind in rows.schema.types]
-    if kinds == rows.schema.types:
-        return rows
-    arrays = [each.cast(kind) for each, kind in zip(rows.columns, kinds, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, rows.schema.names)
-
-
-def _storage(kind: pa.DataType) -> pa.DataType:
-    match kind:
-        case pa.BaseExtensionType():
-            return _storage(kind.storage_type)
-        case pa.StructType():
-            return pa.struct([pa.field(f.name, _storage(f.type), f.nullable) for f in kind])
-        case pa.ListType():
-            return pa.list_(kind.value_field.with_type(_storage(kind.value_type)))
-        case pa.LargeListType():
-            return pa.large_list(kind.value_field.with_type(_storage(kind.value_type)))
-        case pa.FixedSizeListType():
-            items = kind.value_field.with_type(_storage(kind.value_type))
-            return pa.list_(items, kind.list_size)
-        case pa.MapType():
-            items = kind.item_field.with_type(_storage(kind.item_type))
-            return pa.map_(_storage(kind.key_type), items)
-    return kind
-
-
 class _Bare(NamedTuple):
     """Texts without quotes, null where the value is; `quote` is what stands around them."""
 

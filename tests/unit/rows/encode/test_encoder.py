@@ -162,3 +162,14 @@ def test_rows_are_encoded_piece_by_piece(monkeypatch):
 def test_rules_survive_as_data():
     rules = MessageRules(("a", "b"), True, JsonForm("number", "millis"), "v", "w", "d", "t")
     assert rules == rules_from_data(json.loads(json.dumps(rules_to_data(rules))))
+
+
+def test_a_slice_with_structs_of_nulls_beside_uuids_is_encoded():
+    """By Arrow's own cast the struct's member was shorter than the struct, and reading it crashed."""
+    ids = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16)] * 3, pa.binary(16)))
+    nulls = pa.StructArray.from_arrays([pa.nulls(3)], ["n"])
+    rows = pa.record_batch({"id": ids, "deep": nulls}).slice(1)
+    found = encode(rows, MessageRules(), now_ms=1)
+
+    value = b'{"id":"00000000-0000-0000-0000-000000000000","deep":{"n":null}}'
+    assert [value] * 2 == found.messages.column("value").to_pylist()

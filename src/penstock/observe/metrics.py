@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 PREFIX = "penstock_"
 SMALL_SHARE = 0.25
 
-
 SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
 _BYTES = tuple(float(4**power * 16_384) for power in range(9))  # 16 KiB to 1 GiB
 

@@ -24,6 +24,7 @@ from penstock.core.receipts import (
     LedgerRecord,
     Receipt,
     TasksRecord,
+    counted,
     ledger_key,
     ledger_record_from_json,
     ledger_record_to_json,
@@ -34,7 +35,7 @@ from penstock.core.receipts import (
     tasks_record_from_json,
     tasks_record_to_json,
 )
-from penstock.ports.producers import Entry, Look
+from penstock.ports.producers import Entry, Ledger, Look
 
 TASK = 0
 """A publication has one task: all workers write under one term."""
@@ -58,6 +59,11 @@ class PublicationRecord:
     undecided: bool = False
     """Whether a transaction has entries of the publication, and has not ended."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Return whether there is a ledger, and the positions are those that it counts."""
+        return self.ledger is not None and counted(self.stands) == self.ledger.positions
+
 
 def read_record(name: str, look: Look) -> PublicationRecord:
     """Read what a topic says of a publication.
@@ -77,6 +83,11 @@ def read_record(name: str, look: Look) -> PublicationRecord:
         entries=entries,
         undecided=any(is_key_of(name, key) for key in look.undecided),
     )
+
+
+def standing_record(name: str, ledger: Ledger) -> PublicationRecord:
+    """Read what stands in an offsets topic, which may not be there. Raises as `look`."""
+    return read_record(name, ledger.look()) if ledger.exists() else PublicationRecord()
 
 
 def entries_of(

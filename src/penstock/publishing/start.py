@@ -155,7 +155,7 @@ def renew_and_look(
         or record.undecided
         or ledger.uuid != state.ledger.uuid
         or ledger.epoch - state.ledger.epoch not in (0, 1)
-        or counted(record.stands) != ledger.positions
+        or not record.is_whole
         or _topic_ids(environment.ports) != state.topic_ids
         or (ledger.epoch == state.ledger.epoch and _ended(environment.ports, state.term, sent))
     ):

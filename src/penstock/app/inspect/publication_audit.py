@@ -20,7 +20,7 @@ from penstock.app.assembly import publishing
 from penstock.app.assembly.connectors import connector_of
 from penstock.app.assembly.table_readers import kept_table_reader
 from penstock.app.inspect.publications import in_words
-from penstock.app.inspect.row_audit import RowComparison
+from penstock.app.inspect.row_audit import FOREVER, RowComparison
 from penstock.app.publish import rules_named
 from penstock.core.audit import Break
 from penstock.core.errors import PenstockError, gravest
@@ -33,14 +33,13 @@ from penstock.ports.log import RangeReader
 from penstock.ports.producers import BatchHead, Term
 from penstock.ports.sources import MESSAGES, RowReader, SourceReader, Stretch
 from penstock.publishing.epoch import plan_deliveries
-from penstock.publishing.record import read_record, receipts_of
+from penstock.publishing.record import receipts_of, standing_record
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.topic_source import TopicReader
 from penstock.spec.publications import Publications
 from penstock.spec.secrets import ProcessSecrets
 
 BREAK = 4
-FOREVER = float("inf")
 BREAKS_MAX = 20
 
 
@@ -99,11 +98,9 @@ def audit_publication(
     publication: Publication, ports: PublicationPorts, readers: Readers | None = None
 ) -> PublicationAudit:
     """Audit one publication; with readers row by row, too."""
-    name, ledger_topic = publication.name, ports.producers.ledger
+    name = publication.name
     try:
-        if not ledger_topic.exists():
-            return PublicationAudit(name, not_compared=("nothing was published yet",))
-        record = read_record(name, ledger_topic.look())
+        record = standing_record(name, ports.producers.ledger)
         if record.ledger is None:
             return PublicationAudit(name, not_compared=("nothing was published yet",))
         receipts = receipts_of(name, record.entries, record.ledger)

@@ -15,7 +15,7 @@ from penstock.core.resuming import Resume
 from penstock.ports.producers import NewTopic
 from penstock.ports.sources import EpochLimit, Stands, Stretch
 from penstock.publishing.epoch import plan_deliveries
-from penstock.publishing.record import PublicationRecord, read_record
+from penstock.publishing.record import standing_record
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.start import Noticed, begun_from, decided
 from penstock.publishing.table_positions import table_position
@@ -92,11 +92,9 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
         offsets_topic=publication.offsets_topic,
         messages=publication.messages,
     )
-    record = PublicationRecord()
     try:
         ports.producers.terms.check()
-        if ports.producers.ledger.exists():
-            record = read_record(publication.name, ports.producers.ledger.look())
+        record = standing_record(publication.name, ports.producers.ledger)
         if record.ledger is not None:
             view = replace(
                 view,

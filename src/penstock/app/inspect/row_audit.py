@@ -12,17 +12,17 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.app.inspect.publications import EVERYTHING
 from penstock.core.audit import Break
 from penstock.core.errors import DecisionNeededError
 from penstock.core.positions import SourcePartition
 from penstock.core.receipts import Move, Receipt
 from penstock.observe.formatting import number_of
-from penstock.ports.sources import EpochLimit, RowReader, Source
+from penstock.ports.sources import RowReader, Source
 from penstock.rows.encode.encoder import encode
 from penstock.rows.encode.rules import MessageRules
 
 FOREVER = float("inf")
-EVERYTHING = EpochLimit(2**62, 2**62)
 
 ByKey = dict[bytes | None, list[Any]]
 

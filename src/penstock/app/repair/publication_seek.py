@@ -16,14 +16,13 @@ from penstock.app.inspect.publications import PublicationMove
 from penstock.app.publish import rules_named
 from penstock.app.repair.confirmed_change import Change, Step
 from penstock.core.errors import InvalidError, PenstockError
-from penstock.core.receipts import counted
 from penstock.core.resuming import Accepted
 from penstock.engines.inline import InlineEngine
 from penstock.observe.fanout import Observers
 from penstock.observe.formatting import number_of, one_line
 from penstock.ports.sources import Source, Stands
-from penstock.publishing.record import PublicationRecord, read_record
-from penstock.publishing.settings import Publication, PublicationPorts
+from penstock.publishing.record import PublicationRecord, standing_record
+from penstock.publishing.settings import Publication
 from penstock.publishing.start import Run, claimed, start
 from penstock.spec.publications import Publications
 
@@ -32,12 +31,13 @@ EVERYTHING_FOUND = (*Accepted, publishing.GAP)
 
 def plan_seek(spec: Publications, name: str, words: Sequence[str]) -> Change:
     """Return what a seek would do. Writes nothing. Raises InvalidError (P172, P817, P818, P825)."""
+    publication = _publication(spec, name)
     with ExitStack() as stack:
-        publication, ports = _opened(spec, name, stack)
-        record = _record(publication, ports)
+        ports = publishing.open_ports(publication, stack)
+        record = standing_record(name, ports.producers.ledger)
         moves = moves_of(publication, ports.source, record, words)
         steps = [step for move in moves for step in _steps(name, move, ports.source)]
-        if record.ledger is None or _is_damaged(record):
+        if not record.is_whole:
             text = f"{name}: its offsets topic is not whole; these are all its positions then"
             steps.append(Step(text, destructive=True))
     return Change(spec.name, tuple(steps))
@@ -48,18 +48,18 @@ def seek(spec: Publications, name: str, words: Sequence[str]) -> tuple[Publicati
 
     Raises UnavailableError (P510) while a run is alive, and as `plan_seek` and a start do.
     """
+    publication, engine = _publication(spec, name), InlineEngine(publishing.PUBLISHING_WORK)
     observer = Observers(observer_for(from_environment()))
     with ExitStack() as stack:
-        publication, ports = _opened(spec, name, stack)
-        moves = moves_of(publication, ports.source, _record(publication, ports), words)
-        publication = replace(publication, places={each.of: each.stop for each in moves})
-        engine = InlineEngine(publishing.PUBLISHING_WORK)
         environment = publishing.open_publishing(
             spec, publication, stack, engine=engine, observer=observer
         )
+        source, ledger = environment.ports.source, environment.ports.producers.ledger
         claim = claimed(publication, environment, takeover=False)
         try:
-            start(Run(publication, environment, claim))
+            moves = moves_of(publication, source, standing_record(name, ledger), words)
+            placed = replace(publication, places={each.of: each.stop for each in moves})
+            start(Run(placed, environment, claim))
         finally:
             claim.close()
             with suppress(PenstockError):  # it is advisory, and ends by itself
@@ -82,8 +82,7 @@ def moves_of(
             hint=f"penstock seek {publication.name} earliest,  latest,  or places",
         )
     places = source.places([*words])
-    whole = record.ledger is not None and not _is_damaged(record)
-    if not whole and (missing := source.ends().keys() - places.keys()):
+    if not record.is_whole and (missing := source.ends().keys() - places.keys()):
         raise InvalidError(
             f"the offsets topic of {publication.name} is not whole, and {len(missing)} source"
             " partitions would begin anew",
@@ -93,26 +92,13 @@ def moves_of(
     return tuple(
         PublicationMove(of, record.stands.get(of), to)
         for of, to in sorted(places.items())
-        if record.stands.get(of) != to or not whole
+        if record.stands.get(of) != to or not record.is_whole
     )
 
 
-def _opened(
-    spec: Publications, name: str, stack: ExitStack
-) -> tuple[Publication, PublicationPorts]:
+def _publication(spec: Publications, name: str) -> Publication:
     (rule,) = rules_named(spec, [name])
-    publication = publishing.publication_of(spec, rule, accept=EVERYTHING_FOUND)
-    return publication, publishing.open_ports(publication, stack)
-
-
-def _record(publication: Publication, ports: PublicationPorts) -> PublicationRecord:
-    if not ports.producers.ledger.exists():
-        return PublicationRecord()
-    return read_record(publication.name, ports.producers.ledger.look())
-
-
-def _is_damaged(record: PublicationRecord) -> bool:
-    return record.ledger is not None and counted(record.stands) != record.ledger.positions
+    return publishing.publication_of(spec, rule, accept=EVERYTHING_FOUND)
 
 
 def _steps(name: str, move: PublicationMove, source: Source) -> Iterator[Step]:

@@ -12,6 +12,7 @@ from tests.story.publishing import INTO, PARTITIONS
 from tests.story.publishing_rows import OF, RULES, RowsWorld, at
 
 from penstock.app.inspect.publication_audit import PublicationAudit, audit_publication
+from penstock.app.inspect.publications import view_of
 from penstock.app.inspect.row_audit import RowComparison
 from penstock.connectors.memory.log import MemoryReader
 from penstock.core.errors import DecisionNeededError, InvalidError
@@ -159,6 +160,13 @@ def test_a_rule_that_does_not_fit_the_table(world):
 
     assert isinstance(error, InvalidError)
     assert ("P838", "did you mean k?") == (error.code, error.hint)
+
+    world.table.rows = []
+    into = {"into": "new", "new_topic": NewTopic(3)}
+    asked = world.publisher(**into, source={"table": "lake.shop.rows"}).publication
+    assert "P838" == view_of(asked, world.ports(asked)).problem.code
+    assert "P838" == world.run(**into).error.code
+    assert "new" not in world.cluster.names()
 
 
 def test_a_topic_that_is_missing_is_created(world):

@@ -71,6 +71,10 @@ class ListSource:
         stop = min(end, start + limit.rows_max)
         return [Stretch(OF, at(start), at(stop), stop - start)] if stop > start else []
 
+    def columns(self) -> pa.Schema:
+        """Return the columns of its rows."""
+        return pa.schema([("k", pa.string()), ("v", pa.string())])
+
     def close(self) -> None:
         """Close nothing."""
 

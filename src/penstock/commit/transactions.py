@@ -42,15 +42,3 @@ def end(
     if isinstance(following, Term):
         context.observer.passed(CrashPoint.END_AFTER)
     return following
-
-
-def try_renewal(
-    transactional_id: str, term: Term, entries: Sequence[Entry], context: TransactionContext
-) -> Term | Refused:
-    """Open a transaction, renew over it, and return the next term; what was written is aborted.
-
-    No feature level tells a broker that refuses this from one that does not (KAFKA-19367, Kafka
-    4.0.0). So 90, where no other run has the id, means that terms cannot be renewed there.
-    """
-    refused = context.ledger.append(transactional_id, term, entries)
-    return refused or context.terms.renew(transactional_id, term)

@@ -95,6 +95,9 @@ class Increments(Protocol):
     def live(self, head: TableHead, snapshot: int) -> Sequence[SourceFile] | None:
         """List the files that a snapshot sees, in any order; None where it is gone."""
 
+    def columns(self, head: TableHead) -> pa.Schema:
+        """Return the columns that a worker reads of any file, `POSITION` aside."""
+
     def work(self, head: TableHead) -> str:
         """Return what workers open files with: columns and storage, no secret of the spec."""
 

@@ -86,6 +86,9 @@ class Source(Protocol):
     def plan(self, stands: Stands, ends: Stands, limit: EpochLimit) -> Sequence[Stretch]:
         """Return what to read next, at most to `ends`, fairly shared between source partitions."""
 
+    def columns(self) -> pa.Schema | None:
+        """Return the columns of its rows; None where it gives messages. Raises as `starts` does."""
+
     def close(self) -> None:
         """Let go of connections."""
 

@@ -45,6 +45,7 @@ from penstock.publishing.settings import (
     claim_context,
 )
 from penstock.publishing.stops import ALIVE, alive, fenced, stopped
+from penstock.rows.encode.encoder import require_fit
 
 STARTS_MAX = 5
 """How often a start begins from the top before it gives up: another run may do the same."""
@@ -84,6 +85,13 @@ class Run:
         return read_record(self.publication.name, self.environment.ports.producers.ledger.look())
 
 
+def require_messages(publication: Publication, source: Source) -> None:
+    """Raise InvalidError (P838, P839) where the rules of a publication do not fit its source."""
+    columns = source.columns()
+    if publication.messages is not None and columns is not None:
+        require_fit(columns, publication.messages)
+
+
 def claims_in(record: PublicationRecord) -> list[Claim]:
     """Return the claims that an offsets topic knows of."""
     known = (record.ledger, record.claim)
@@ -96,10 +104,11 @@ def claimed(
     """Claim a publication, above all that its offsets topic knows of.
 
     Raises UnavailableError (P510) while another run is alive, InvalidError where the cluster or the
-    offsets topic does not serve.
+    offsets topic does not serve, or no row becomes a message (P838, P839).
     """
     producers = environment.ports.producers
     producers.terms.check()
+    require_messages(publication, environment.ports.source)
     producers.ledger.prepare()
     if publication.new_topic is not None:
         producers.topics.prepare(publication.into, publication.new_topic)

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
+import pyarrow as pa
+
 from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.core.positions import Position, partition_of
 from penstock.ports.increments import Effect, Increments, SourceFile, TableHead, TableStep
@@ -119,6 +121,10 @@ class TableSource:
         ]
         text = work_to_json(self._table, self._increments.work(head), parts)
         return [Stretch(self._of, start, stop, taken.rows, text)]
+
+    def columns(self) -> pa.Schema:
+        """Return the columns that the table has now."""
+        return self._increments.columns(self._fresh())
 
     def close(self) -> None:
         """Let go of connections."""

@@ -120,6 +120,9 @@ class TopicSource:
             for lane in lanes
         ]
 
+    def columns(self) -> None:
+        """Return None: a topic has messages."""
+
     def close(self) -> None:
         """Let go of connections."""
         self._log.close()

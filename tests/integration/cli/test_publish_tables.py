@@ -6,6 +6,7 @@ import base64
 import datetime as dt
 import itertools
 import json
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -199,6 +200,22 @@ def test_a_table_that_was_published_lands_again_with_equal_rows(published):
 
     assert (0, 0) == (done.code, landed.code), done.err + landed.err
     assert published.table("rows").to_pylist() == published.table("again").to_pylist()
+
+
+def test_a_seek_says_in_words_where_it_puts_a_table(published):
+    published.append(0, 50)
+    (rule,) = published.spec["publish"]
+    seek = ("seek", rule["name"], "earliest")
+    published.call("publish", "--until-caught-up")
+    shown = published.call(*seek)
+    moved = published.call(*seek, "--yes", "shop")
+    again = published.call("publish", "--until-caught-up")
+    audit = published.call("audit", "--count")
+
+    words = r"lake.shop.rows goes on at the first row of the 50 rows of snapshot \S+, not behind "
+    assert re.search(words + r"snapshot \S+ \(50 rows\): 50 rows are published again", shown.err)
+    assert [0, 0, 0] == [moved.code, again.code, audit.code], moved.err + again.err + audit.out
+    assert by_key(expected(0, 50) * 2) == by_key(published.found())
 
 
 def test_an_audit_passes_over_what_brokers_changed(published):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.commit.transactions import TransactionContext, end, try_renewal
+from penstock.commit.transactions import TransactionContext, end
 from penstock.connectors.memory.cluster import MemoryCluster
 from penstock.connectors.memory.transactions import (
     MemoryCoordinator,
@@ -28,8 +28,8 @@ class Listening:
 
 
 class Stage:
-    def __init__(self, level=2):
-        self.coordinator = MemoryCoordinator(MemoryCluster(), level=level)
+    def __init__(self):
+        self.coordinator = MemoryCoordinator(MemoryCluster())
         self.terms, self.listening = MemoryTerms(self.coordinator), Listening()
         self.ledger = MemoryLedger(self.coordinator, "offsets")
         self.ledger.prepare()
@@ -81,26 +81,3 @@ def test_an_end_that_came_too_late_is_not_taken_for_one(stage):
     assert Look({}) == stage.ledger.look()
     assert CrashPoint.END_BEFORE == stage.listening.points[-1]
     assert isinstance(stage.terms.renew(NAME, term), Term)
-
-
-@pytest.mark.parametrize(("level", "kind"), [(2, Term), (0, Refused)])
-def test_a_try_tells_whether_terms_can_be_renewed_and_leaves_nothing(level, kind):
-    stage = Stage(level)
-    found = try_renewal(NAME, stage.terms.take(NAME), ENTRIES, stage.context)
-
-    assert isinstance(found, kind)
-    assert Look({}) == stage.ledger.look()
-
-
-def test_a_try_under_a_term_that_is_over_is_refused(stage):
-    term = stage.terms.take(NAME)
-    stage.terms.take(NAME)
-
-    assert isinstance(try_renewal(NAME, term, ENTRIES, stage.context), Refused)
-
-
-def test_a_try_whose_entries_were_refused_is_refused_though_its_term_could_be_renewed(stage):
-    term = stage.terms.take(NAME)
-    assert isinstance(stage.terms.renew(NAME, term), Term)
-
-    assert isinstance(try_renewal(NAME, term, ENTRIES, stage.context), Refused)

@@ -12,12 +12,13 @@ from penstock.core.claims import Generation
 from penstock.core.errors import PenstockError
 from penstock.core.positions import Position, SourcePartition
 from penstock.core.resuming import Resume
+from penstock.observe.formatting import one_line
 from penstock.ports.producers import NewTopic
 from penstock.ports.sources import EpochLimit, Stands, Stretch
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.record import standing_record
 from penstock.publishing.settings import Publication, PublicationPorts
-from penstock.publishing.start import Noticed, begun_from, decided
+from penstock.publishing.start import Noticed, begun_from, decided, require_messages
 from penstock.publishing.table_positions import table_position
 from penstock.rows.encode.rules import MessageRules
 from penstock.spec.publications import Publications
@@ -94,6 +95,7 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
     )
     try:
         ports.producers.terms.check()
+        require_messages(publication, ports.source)
         record = standing_record(publication.name, ports.producers.ledger)
         if record.ledger is not None:
             view = replace(
@@ -140,12 +142,19 @@ def in_words(publication: Publication, stands: Stands) -> str:
     """Say where a publication stands in a table; "" of a topic, whose offsets say it."""
     if not publication.reads_table:
         return ""
-    return ", ".join(table_position(each).words() for each in stands.values())
+    return ", ".join(place_words(publication, each) for each in stands.values())
+
+
+def place_words(publication: Publication, position: Position) -> str:
+    """Say to people where a publication goes on."""
+    if publication.reads_table:
+        return table_position(position).words()
+    return f"at {one_line(position)}"
 
 
 def _move(publication: Publication, stretch: Stretch, stands: Stands) -> PublicationMove:
     words = ""
     if publication.reads_table:
-        start, stop = table_position(stretch.start), table_position(stretch.stop)
-        words = f"from: {start.words()}; to: {stop.words()}"
+        start, stop = (place_words(publication, each) for each in (stretch.start, stretch.stop))
+        words = f"from: {start}; to: {stop}"
     return PublicationMove(stretch.of, stands.get(stretch.of), stretch.stop, words)

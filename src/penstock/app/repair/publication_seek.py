@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from penstock.app.assembly import publishing
 from penstock.app.assembly.crash_points import from_environment, observer_for
-from penstock.app.inspect.publications import PublicationMove
+from penstock.app.inspect.publications import PublicationMove, place_words
 from penstock.app.publish import rules_named
 from penstock.app.repair.confirmed_change import Change, Step
 from penstock.core.errors import InvalidError, PenstockError
@@ -36,7 +36,7 @@ def plan_seek(spec: Publications, name: str, words: Sequence[str]) -> Change:
         ports = publishing.open_ports(publication, stack)
         record = standing_record(name, ports.producers.ledger)
         moves = moves_of(publication, ports.source, record, words)
-        steps = [step for move in moves for step in _steps(name, move, ports.source)]
+        steps = [step for move in moves for step in _steps(publication, move, ports.source)]
         if not record.is_whole:
             text = f"{name}: its offsets topic is not whole; these are all its positions then"
             steps.append(Step(text, destructive=True))
@@ -101,15 +101,16 @@ def _publication(spec: Publications, name: str) -> Publication:
     return publishing.publication_of(spec, rule, accept=EVERYTHING_FOUND)
 
 
-def _steps(name: str, move: PublicationMove, source: Source) -> Iterator[Step]:
-    of, to = one_line(move.of), one_line(move.stop)
+def _steps(publication: Publication, move: PublicationMove, source: Source) -> Iterator[Step]:
+    of = publication.source_name if publication.reads_table else one_line(move.of)
+    name, to = publication.name, place_words(publication, move.stop)
     if move.start is None:
-        yield Step(f"{name}: {of} begins at {to}")
+        yield Step(f"{name}: {of} begins {to}")
         return
     before: Stands = {move.of: move.start}
     after: Stands = {move.of: move.stop}
     again, skipped = source.count(after, before), source.count(before, after)
-    text = f"{name}: {of} is put from {one_line(move.start)} to {to}"
+    text = f"{name}: {of} goes on {to}, not {place_words(publication, move.start)}"
     if again:
         yield Step(f"{text}: {number_of(again, 'row')} are published again", destructive=True)
     else:

@@ -15,12 +15,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from penstock.connectors.delta.errors import reading, unreadable_log
 from penstock.connectors.delta.files.target import target_to_json
 from penstock.connectors.delta.locations import StorageRoot, place_of
 from penstock.connectors.delta.log.commit_file import log_of
 from penstock.connectors.delta.log.tail import LogTail, LogView
 from penstock.connectors.delta.read.bounds import record_count
+from penstock.connectors.delta.read.file_rows import columns_of
 from penstock.connectors.delta.read.live_files import Add, live_at
 from penstock.connectors.delta.read.live_map import LiveMap
 from penstock.connectors.delta.vectors.deleted_rows import DeletedRows
@@ -88,6 +91,11 @@ class DeltaIncrements:
             except (ValueError, KeyError, TypeError) as error:
                 raise unreadable_log(self._name, error) from error
         return [self._file(head, add, snapshot) for add in adds]
+
+    def columns(self, head: TableHead) -> pa.Schema:
+        """Return the columns of the head."""
+        view: LogView = head.handle
+        return columns_of(view.form.target)
 
     def work(self, head: TableHead) -> str:
         """Return the table's target, with the columns of the head."""

@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
 
+import pyarrow as pa
 from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestEntryStatus, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
@@ -25,6 +26,7 @@ from penstock.connectors.iceberg.files.kept_entries import KeptEntries
 from penstock.connectors.iceberg.files.manifest_entries import count_entries
 from penstock.connectors.iceberg.files.manifests import live_manifests
 from penstock.connectors.iceberg.ledger.properties import ancestry_of
+from penstock.connectors.iceberg.read.file_rows import columns_of
 from penstock.connectors.iceberg.read.table_rows import detail_of, work_of
 from penstock.connectors.iceberg.row_deletes.delete_files import DeleteFileReader
 from penstock.connectors.iceberg.row_deletes.live_rows import LiveRows, live_rows
@@ -121,6 +123,11 @@ class IcebergIncrements:
                 return None
             rows = self._rows(table, snapshot)
             return [_source_file(each, rows) for each in rows.data.values()]
+
+    def columns(self, head: TableHead) -> pa.Schema:
+        """Return the columns of the table's current schema."""
+        table: Table = head.handle
+        return columns_of(table.schema())
 
     def work(self, head: TableHead) -> str:
         """Return the table's schemas, partition specs and storage."""

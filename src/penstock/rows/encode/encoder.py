@@ -90,6 +90,12 @@ def encode(rows: pa.RecordBatch, rules: MessageRules, *, now_ms: int) -> Encoded
     )
 
 
+def require_fit(columns: pa.Schema, rules: MessageRules) -> None:
+    """Raise InvalidError (P838, P839) where no row with such columns becomes a message."""
+    nothing = [pa.nulls(0, each.type) for each in columns]
+    encode(pa.RecordBatch.from_arrays(nothing, schema=columns), rules, now_ms=0)
+
+
 def _pieces(rows: pa.RecordBatch) -> list[pa.RecordBatch]:
     """Cut rows into pieces of a bounded size, by the mean size of a row; one without rows stays."""
     mean = max(rows.nbytes // max(len(rows), 1), 1)

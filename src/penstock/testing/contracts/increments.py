@@ -100,6 +100,7 @@ class IncrementsContract(IncrementsBench):
                 found += batch.column("id").to_pylist()
                 places += batch.column(POSITION).to_pylist()
                 assert batch.schema.names[-1] == POSITION
+                assert at.columns(head).equals(batch.drop_columns([POSITION]).schema)
             assert places == sorted(set(places))
             assert len(places) == file.live
             assert all(0 <= each < file.rows for each in places)

@@ -68,6 +68,12 @@ class _Column:
         return found if self.stored_type == self.type else found.view(self.type)
 
 
+def columns_of(target: Target) -> pa.Schema:
+    """Return a table's columns as they are read."""
+    kinds = arrow_schema(target.schema)
+    return pa.schema([pa.field(each.name, _optional(each.type)) for each in kinds])
+
+
 def _columns(target: Target, add: Mapping[str, Any], names: Sequence[str]) -> list[_Column]:
     schema, stored = target.schema, target.stored
     types, stored_types = arrow_schema(schema), arrow_schema(stored.schema)

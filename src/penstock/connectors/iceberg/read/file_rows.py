@@ -58,7 +58,7 @@ def rows_in(
     if missing := [each for each in columns if each not in by_name]:
         raise no_column(source.table, missing[0])
     wanted = Schema(*(by_name[each] for each in dict.fromkeys(columns)))
-    types = pa.schema([field.remove_metadata() for field in file_schema(wanted)])
+    types = columns_of(wanted)
     place = pa.field(POSITION, pa.int64(), nullable=False)
     start = 0
     for batch in _batches(source, wanted, types):
@@ -70,6 +70,11 @@ def rows_in(
             rows = rows if len(places) == batch.num_rows else rows.take(pa.array(places - start))
             yield rows.append_column(place, pa.array(places))
         start += batch.num_rows
+
+
+def columns_of(wanted: Schema) -> pa.Schema:
+    """Return columns as they are read, without what files say of them."""
+    return pa.schema([field.remove_metadata() for field in file_schema(wanted)])
 
 
 def _batches(source: FileToRead, wanted: Schema, types: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from tests.story.observer import Crash
-from tests.story.publishing import INTO, PARTITIONS
+from tests.story.publishing import INTO, OFFSETS, PARTITIONS
 from tests.story.publishing_rows import OF, RULES, RowsWorld, at
 
 from penstock.app.inspect.publication_audit import PublicationAudit, audit_publication
@@ -209,6 +209,39 @@ def test_an_audit_finds_rows_that_are_others_than_their_messages(world, row, oth
     world.table.rows[row] = other
 
     assert said in audit(world, run).breaks[0].message
+
+
+def test_an_audit_passes_over_what_compaction_takes(world):
+    world.rows_max = 2
+    world.cluster.topic(INTO).is_compacted = True
+    world.table.rows = [("a", "1"), ("b", "2"), ("a", "3"), ("b", "4"), ("a", "5")]
+    run = world.run()
+    taken = {b"1", b"3", b"4"}
+    for partition in world.cluster.topic(INTO).partitions:
+        partition.entries = [
+            each
+            for each in partition.entries
+            if not each.message or each.message.value not in taken
+        ]
+    found = audit(world, run)
+    world.cluster.topic(INTO).is_compacted = False
+    lost = audit(world, run)
+    world.cluster.topic(INTO).is_compacted = True
+    world.table.rows[4] = ("a", "6")
+
+    assert ((), 5) == (found.breaks, found.rows)
+    assert (f"3 records of {INTO}, from which compaction takes them",) == found.not_compared
+    assert lost.breaks
+    assert "of 1 key are others" in audit(world, run).breaks[0].message
+
+
+def test_an_audit_finds_a_ledger_that_is_gone(world):
+    assert ("nothing was published yet",) == audit(world, world.publisher()).not_compared
+    world.table.rows = [("a", "1")]
+    run = world.run()
+    world.make_again(OFFSETS)
+
+    assert "P811" == audit(world, run).problem.code
 
 
 def test_an_audit_says_what_it_cannot_compare(world):

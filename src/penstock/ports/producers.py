@@ -280,10 +280,13 @@ class NewTopic:
 
 
 class Topics(Protocol):
-    """Creates topics; on the driver."""
+    """Creates topics, and says what they are; on the driver."""
 
     def exists(self, topic: str) -> bool:
         """Return whether a topic is there. Raises UnavailableError, InvalidError (P204)."""
+
+    def is_compacted(self, topic: str) -> bool:
+        """Return whether brokers compact a topic that is there. Raises as `exists` does."""
 
     def prepare(self, topic: str, new: NewTopic) -> None:
         """Create a topic unless it is there: then it stays as it is. Raises as `exists` does."""

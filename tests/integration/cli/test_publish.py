@@ -10,7 +10,7 @@ import pytest
 import yaml
 from confluent_kafka import Consumer, TopicPartition
 from tests.integration.cli.scrape import documented, names_of, page
-from tests.processes.broker import Cluster
+from tests.processes.broker import Cluster, wait_until
 from tests.processes.process import KILLED, Driver, Finished
 from tests.servers.warm import WarmProcess, warm_penstock
 
@@ -225,6 +225,21 @@ def test_an_audit_compares_what_is_still_there(mirror):
     (found,) = audit.json["publications"]
     assert (0, [], 20) == (audit.code, found["breaks"], found["rows"])
     assert 5 == len(found["not_compared"])
+
+
+def test_an_audit_compares_what_compaction_left(mirror):
+    rules = {"cleanup_policy": "compact", "segment_ms": "1", "min_cleanable_dirty_ratio": "0.0"}
+    mirror.make_again(mirror.into, **rules)
+    for turn in range(3):  # the last segment is never compacted
+        values = [Sent(b"%d" % n, key=b"k%d" % (n % 3)) for n in range(10 * turn, 10 * turn + 10)]
+        mirror.cluster.send(mirror.source, 0, values)
+        assert 0 == mirror.call("publish", "--until-caught-up").code
+    wait_until(lambda: len(mirror.read(mirror.into)[0]) < 20, "compaction of the target")
+    audit = mirror.call("audit", "--count", "--json")
+
+    (found,) = audit.json["publications"]
+    assert (0, [], 30) == (audit.code, found["breaks"], found["rows"])
+    assert "from which compaction takes them" in found["not_compared"][0]
 
 
 def test_plan_says_what_publish_does(mirror):

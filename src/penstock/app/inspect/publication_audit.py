@@ -19,8 +19,8 @@ import pyarrow as pa
 from penstock.app.assembly import publishing
 from penstock.app.assembly.connectors import connector_of
 from penstock.app.assembly.table_readers import kept_table_reader
-from penstock.app.inspect.publications import in_words
-from penstock.app.inspect.row_audit import FOREVER, RowComparison
+from penstock.app.inspect.publications import decision_on, in_words, is_to_be_created
+from penstock.app.inspect.row_audit import FOREVER, RowComparison, agree
 from penstock.app.publish import rules_named
 from penstock.core.audit import Break
 from penstock.core.errors import PenstockError, gravest
@@ -31,7 +31,7 @@ from penstock.core.receipts import Batches, Receipt
 from penstock.ports.connectors import LogConnector
 from penstock.ports.log import RangeReader
 from penstock.ports.producers import BatchHead, Term
-from penstock.ports.sources import MESSAGES, RowReader, SourceReader, Stretch
+from penstock.ports.sources import MESSAGES, RowReader, Source, SourceReader, Stretch
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.record import receipts_of, standing_record
 from penstock.publishing.settings import Publication, PublicationPorts
@@ -102,16 +102,18 @@ def audit_publication(
     try:
         record = standing_record(name, ports.producers.ledger)
         if record.ledger is None:
+            if not is_to_be_created(publication, ports):
+                decision_on(publication, ports, record)  # raises where its ledger is gone
             return PublicationAudit(name, not_compared=("nothing was published yet",))
         receipts = receipts_of(name, record.entries, record.ledger)
         breaks = [*receipt_breaks(receipts, record.ledger, record.stands)]
-        heads = _heads(ports, receipts)
-        codec = publication.target.get("compression", "none")
-        breaks += _breaks_of_batches(receipts, heads, codec)
-        skipped = [*_not_there(ports, receipts), *_written_anew(heads, codec)]
+        target = _target(publication, ports, receipts)
+        breaks += _breaks_of_batches(receipts, target)
+        skipped = [*_not_there(receipts, target), *_written_anew(target)]
+        skipped += _compacted_away(publication, receipts, target)
         rows = None
         if readers is not None:
-            compared = _compare(publication, ports, receipts, heads, readers)
+            compared = _compare(publication, ports.source, receipts, target, readers)
             rows, skipped = compared.rows, [*skipped, *compared.not_compared]
             breaks += compared.breaks
     except PenstockError as error:
@@ -120,7 +122,7 @@ def audit_publication(
         publication=name,
         epoch=record.ledger.epoch,
         transactions=len(receipts),
-        batches=sum(len(each) for each in heads.values()),
+        batches=sum(len(each) for each in target.heads.values()),
         records=sum(each.published for each in receipts),
         stands=in_words(publication, record.stands),
         rows=rows,
@@ -129,25 +131,55 @@ def audit_publication(
     )
 
 
-Heads = Mapping[TopicPartition, Sequence[BatchHead]]
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What stands in the target: our batches from the first receipt's on, and what there is to it.
+
+    Batches are sent in `codec`; where it `is_compacted`, brokers take records out of them, and
+    whole batches.
+    """
+
+    heads: Mapping[TopicPartition, Sequence[BatchHead]]
+    bounds: Mapping[TopicPartition, Bounds]
+    codec: str
+    is_compacted: bool
+
+    @property
+    def partitions(self) -> Sequence[TopicPartition]:
+        """Return the partitions that are there."""
+        return [*self.bounds]
+
+    def of(self, receipt: Receipt) -> list[tuple[TopicPartition, BatchHead]]:
+        """Return the batches of a transaction."""
+        term = Term(receipt.producer_id, receipt.producer_epoch)
+        return [(at, each) for at, of in self.heads.items() for each in of if each.term == term]
 
 
-def _heads(ports: PublicationPorts, receipts: Sequence[Receipt]) -> Heads:
-    """Read our batches in the targets, from the first receipt's on."""
+def _target(
+    publication: Publication, ports: PublicationPorts, receipts: Sequence[Receipt]
+) -> _Target:
     producers = {each.producer_id for each in receipts}
-    first: dict[TopicPartition, int] = {}
-    for receipt in receipts[::-1]:
-        first |= {at: batches.first for at, batches in receipt.targets.items()}
-    there = {*ports.targets.partitions()}
-    return {
+    bounds = ports.targets.bounds(ports.targets.partitions())
+    heads = {
         at: [
             head
             for head in ports.producers.heads.committed(at, begin)
             if head.term.producer_id in producers
         ]
-        for at, begin in first.items()
-        if at in there
+        for at, begin in _begins(receipts).items()
+        if at in bounds
     }
+    codec = publication.target.get("compression", "none")
+    is_compacted = ports.producers.topics.is_compacted(publication.into)
+    return _Target(heads, bounds, codec, is_compacted)
+
+
+def _begins(receipts: Sequence[Receipt]) -> dict[TopicPartition, int]:
+    """Return the first offset of the receipts in each partition."""
+    found: dict[TopicPartition, int] = {}
+    for receipt in receipts[::-1]:
+        found |= {at: batches.first for at, batches in receipt.targets.items()}
+    return found
 
 
 def _is_anew(head: BatchHead, codec: str) -> bool:
@@ -155,18 +187,30 @@ def _is_anew(head: BatchHead, codec: str) -> bool:
     return head.is_stamped or head.codec != codec
 
 
-def _written_anew(heads: Heads, codec: str) -> Iterator[str]:
-    for at, found in sorted(heads.items()):
-        if count := sum(_is_anew(head, codec) for head in found):
+def _written_anew(target: _Target) -> Iterator[str]:
+    for at, found in sorted(target.heads.items()):
+        if count := sum(_is_anew(head, target.codec) for head in found):
             yield (
                 f"{at}: the checksums of {count} of {len(found)} batches, which the brokers wrote"
                 " anew, as compression.type or message.timestamp.type have it"
             )
 
 
-def _breaks_of_batches(receipts: Sequence[Receipt], heads: Heads, codec: str) -> Iterator[Break]:
+def _compacted_away(
+    publication: Publication, receipts: Sequence[Receipt], target: _Target
+) -> Iterator[str]:
+    """Say how many records of a compacted target are not there."""
+    if not target.is_compacted:
+        return
+    said = sum(each.records for receipt in receipts for each in receipt.targets.values())
+    there = sum(head.records for of in target.heads.values() for head in of)
+    if said > there:
+        yield f"{said - there} records of {publication.into}, from which compaction takes them"
+
+
+def _breaks_of_batches(receipts: Sequence[Receipt], target: _Target) -> Iterator[Break]:
     """Compare batches with the receipts of their terms."""
-    for at, found in heads.items():
+    for at, found in target.heads.items():
         by_term: dict[Term, list[BatchHead]] = {}
         for head in found:
             by_term.setdefault(head.term, []).append(head)
@@ -178,25 +222,24 @@ def _breaks_of_batches(receipts: Sequence[Receipt], heads: Heads, codec: str) ->
             if said is None:
                 if own:
                     yield Break("batches", where, f"{len(own)} batches are in no receipt")
-            elif own and (problem := _differs(own, said, codec)):
+            elif own and (problem := _differs(own, said, target)):
                 yield Break("batches", where, problem)
-            elif not own and said.first >= start and found:
+            elif not own and said.first >= start and found and not target.is_compacted:
                 yield Break("lost", where, f"{said.records} records are not there")
         for term, own in by_term.items():
             where = f"{at}, offset {own[0].first}"
             yield Break("batches", where, f"{len(own)} batches of the term {term} have no receipt")
 
 
-def _differs(own: Sequence[BatchHead], said: Batches, codec: str) -> str:
+def _differs(own: Sequence[BatchHead], said: Batches, target: _Target) -> str:
     records = sum(head.records for head in own)
-    if records != said.records:
+    if records > said.records or (records < said.records and not target.is_compacted):
         return f"{records} records are there, the receipt says {said.records}"
-    if (own[0].first, own[-1].last) != (said.first, said.last):
-        return (
-            f"they are at {own[0].first} to {own[-1].last}, the receipt says"
-            f" {said.first} to {said.last}"
-        )
-    if any(_is_anew(head, codec) for head in own):
+    first, last = own[0].first, own[-1].last
+    within = said.first <= first and last <= said.last
+    if (first, last) != (said.first, said.last) and not (target.is_compacted and within):
+        return f"they are at {first} to {last}, the receipt says {said.first} to {said.last}"
+    if records < said.records or any(_is_anew(head, target.codec) for head in own):
         return ""
     sums = [head.crc for head in own if head.crc is not None]
     if said.crc_sum is not None and sums and sum(sums) != said.crc_sum:
@@ -204,17 +247,13 @@ def _differs(own: Sequence[BatchHead], said: Batches, codec: str) -> str:
     return ""
 
 
-def _not_there(ports: PublicationPorts, receipts: Sequence[Receipt]) -> Iterator[str]:
+def _not_there(receipts: Sequence[Receipt], target: _Target) -> Iterator[str]:
     """Say which targets are another topic now, or no longer begin before the first receipt."""
-    wanted: dict[TopicPartition, int] = {}
-    for receipt in receipts[::-1]:
-        wanted |= {at: batches.first for at, batches in receipt.targets.items()}
-    bounds = ports.targets.bounds(ports.targets.partitions())
-    for at, first in sorted(wanted.items()):
-        if at not in bounds:
+    for at, first in sorted(_begins(receipts).items()):
+        if at not in target.bounds:
             yield f"{at}: the topic was created again"
-        elif bounds[at].start > first:
-            yield f"{at}: offsets {first} to {bounds[at].start} were deleted"
+        elif (start := target.bounds[at].start) > first:
+            yield f"{at}: offsets {first} to {start} were deleted"
 
 
 @dataclass(slots=True)
@@ -226,62 +265,57 @@ class _Compared:
 
 def _compare(
     publication: Publication,
-    ports: PublicationPorts,
+    source: Source,
     receipts: Sequence[Receipt],
-    heads: Heads,
+    target: _Target,
     readers: Readers,
 ) -> _Compared | RowComparison:
     """Read each stretch of the receipts again, and compare it with what stands in the target."""
-    source, target = readers
-    if publication.messages is not None:
-        rows = RowComparison(ports.source, cast("RowReader", source), publication.messages)
-        bounds = ports.targets.bounds(ports.targets.partitions())
-        for receipt in receipts:
-            if any(_is_gone(receipt, at, bounds) for at in receipt.targets):
-                rows.not_compared.append(f"transaction {receipt.epoch}: its records are gone")
-                continue
-            term = Term(receipt.producer_id, receipt.producer_epoch)
-            own = [(at, each) for at, of in heads.items() for each in of if each.term == term]
-            there = [batch for at, head in own for batch in _read(target, at, head)]
-            rows.compare(receipt, there, stamped=any(head.is_stamped for _, head in own))
-        return rows
-    return _compare_messages(
-        publication, ports, receipts, heads, (cast("SourceReader", source), target)
-    )
+    reader, target_reader = readers
+    if publication.messages is None:
+        read = cast("SourceReader", reader), target_reader
+        return _compare_messages(publication, source, receipts, target, read)
+    rows = RowComparison(source, cast("RowReader", reader), publication.messages)
+    for receipt in receipts:
+        if any(_is_gone(receipt, at, target.bounds) for at in receipt.targets):
+            rows.not_compared.append(f"transaction {receipt.epoch}: its records are gone")
+            continue
+        own = target.of(receipt)
+        there = [batch for at, head in own for batch in _read(target_reader, at, head)]
+        stamped = any(head.is_stamped for _, head in own)
+        rows.compare(receipt, there, stamped=stamped, compacted=target.is_compacted)
+    return rows
 
 
 def _compare_messages(
     publication: Publication,
-    ports: PublicationPorts,
+    source: Source,
     receipts: Sequence[Receipt],
-    heads: Heads,
+    target: _Target,
     readers: tuple[SourceReader, RangeReader],
 ) -> _Compared:
     """Compare the messages of mirrors; say what is gone from the source or the target."""
-    source, target = readers
     found, gone = _Compared(), dict[str, int]()
-    begun, targets = ports.source.starts("earliest"), ports.targets.partitions()
-    bounds = ports.targets.bounds(targets)
+    begun = source.starts("earliest")
     for receipt in receipts:
-        term = Term(receipt.producer_id, receipt.producer_epoch)
         for of, move in receipt.moves.items():
             start = move.start or begun.get(of)
-            if start is None or of not in begun or ports.source.count({of: start}, {of: begun[of]}):
+            if start is None or of not in begun or source.count({of: start}, {of: begun[of]}):
                 gone[f"of {of}"] = receipt.epoch
                 continue
             stretch = Stretch(of, start, move.stop, 0)
-            (delivery,) = plan_deliveries([stretch], targets, publication)
+            (delivery,) = plan_deliveries([stretch], target.partitions, publication)
             into = delivery.into
-            if _is_gone(receipt, into, bounds):
+            if _is_gone(receipt, into, target.bounds):
                 gone[f"in {into}"] = receipt.epoch
                 continue
-            own = [each for each in heads.get(into, ()) if each.term == term]
+            own = [head for at, head in target.of(receipt) if at == into]
             columns = _compared_columns(own)
-            read = [each.messages for each in source.read(stretch, deadline=FOREVER)]
+            read = [each.messages for each in readers[0].read(stretch, deadline=FOREVER)]
             sent = _rows(read, columns)
-            there = _rows([each for head in own for each in _read(target, into, head)], columns)
+            there = _rows([each for one in own for each in _read(readers[1], into, one)], columns)
             found.rows += len(sent)
-            if sent != there:
+            if not agree(sent, there, compacted=target.is_compacted):
                 where = f"transaction {receipt.epoch}, {into}"
                 found.breaks.append(Break("rows", where, _first_difference(sent, there)))
     found.not_compared += [

@@ -16,7 +16,7 @@ from penstock.observe.formatting import one_line
 from penstock.ports.producers import NewTopic
 from penstock.ports.sources import EpochLimit, Stands, Stretch
 from penstock.publishing.epoch import plan_deliveries
-from penstock.publishing.record import standing_record
+from penstock.publishing.record import PublicationRecord, standing_record
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.start import Noticed, begun_from, decided, require_messages
 from penstock.publishing.table_positions import table_position
@@ -106,18 +106,26 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
                 owner=record.ledger.owner,
                 stands=in_words(publication, record.stands),
             )
-        if record.ledger is None and _is_to_be_created(publication, ports):
+        if record.ledger is None and is_to_be_created(publication, ports):
             view = replace(view, begins=True, creates=publication.new_topic)
             return _planned(publication, ports, ports.source.starts(publication.start), view)
-        remembered = ports.producers.terms.remembered(publication.transactional_id)
-        decision = decided(publication, ports, NEWEST, record, Noticed(remembered))
+        decision = decision_on(publication, ports, record)
         stands = begun_from(publication, ports.source, record, decision)
         return _planned(publication, ports, stands, replace(view, begins=decision is Resume.BEGIN))
     except PenstockError as error:
         return replace(view, problem=error)
 
 
-def _is_to_be_created(publication: Publication, ports: PublicationPorts) -> bool:
+def decision_on(
+    publication: Publication, ports: PublicationPorts, record: PublicationRecord
+) -> Resume:
+    """Decide as a run that begins now would. Raises what a start raises."""
+    remembered = ports.producers.terms.remembered(publication.transactional_id)
+    return decided(publication, ports, NEWEST, record, Noticed(remembered))
+
+
+def is_to_be_created(publication: Publication, ports: PublicationPorts) -> bool:
+    """Return whether a run creates the topic that is written."""
     return publication.new_topic is not None and not ports.producers.topics.exists(publication.into)
 
 

@@ -38,11 +38,18 @@ class RowComparison:
     breaks: list[Break] = field(default_factory=list)
     not_compared: list[str] = field(default_factory=list)
 
-    def compare(self, receipt: Receipt, there: Sequence[pa.RecordBatch], *, stamped: bool) -> None:
+    def compare(
+        self,
+        receipt: Receipt,
+        there: Sequence[pa.RecordBatch],
+        *,
+        stamped: bool = False,
+        compacted: bool = False,
+    ) -> None:
         """Compare a transaction with the messages that stand in its targets.
 
-        Their times are not compared where brokers `stamped` them. Raises what the reader raises,
-        but where rows are gone.
+        Their times are not compared where brokers `stamped` them, and some may be missing where
+        they `compacted` them. Raises what the reader raises, but where rows are gone.
         """
         where = f"transaction {receipt.epoch}"
         try:
@@ -59,7 +66,7 @@ class RowComparison:
         timed = bool(self.rules.timestamp) and not stamped
         sent = _by_key([each.messages for each in made], timed=timed)
         found = _by_key(there, timed=timed)
-        for reason in _differences(sent, found):
+        for reason in _differences(sent, found, compacted=compacted):
             self.breaks.append(Break("rows", where, reason))
 
     def read_again(self, of: SourcePartition, move: Move) -> list[pa.RecordBatch]:
@@ -89,9 +96,23 @@ def _by_key(batches: Sequence[pa.RecordBatch], *, timed: bool) -> ByKey:
     return found
 
 
-def _differences(sent: Mapping[bytes | None, Any], found: ByKey) -> Iterator[str]:
+def agree(sent: Sequence[Any], found: Sequence[Any], *, compacted: bool) -> bool:
+    """Return whether what is found was sent, in this order; of what is `compacted`, a part."""
+    if not compacted:
+        return sent == found
+    left = iter(sent)
+    return all(each in left for each in found)
+
+
+def _differences(
+    sent: Mapping[bytes | None, Any], found: ByKey, *, compacted: bool
+) -> Iterator[str]:
     """Name at most one key; the value of a key is nothing that an audit prints."""
-    wrong = [key for key in {**sent, **found} if sent.get(key) != found.get(key)]
+    wrong = [
+        key
+        for key in {**sent, **found}
+        if not agree(sent.get(key, []), found.get(key, []), compacted=compacted)
+    ]
     if wrong:
         one, other = len(sent.get(wrong[0], ())), len(found.get(wrong[0], ()))
         keys = number_of(len(wrong), "key")

@@ -290,6 +290,10 @@ class MemoryTopics:
         """Return whether a topic is there."""
         return topic in self._cluster.names()
 
+    def is_compacted(self, topic: str) -> bool:
+        """Return whether a topic is compacted."""
+        return self._cluster.topic(topic).is_compacted
+
     def prepare(self, topic: str, new: NewTopic) -> None:
         """Create a topic unless it is there."""
         if not self.exists(topic):

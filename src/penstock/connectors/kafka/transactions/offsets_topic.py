@@ -19,10 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka.admin import ConfigResource, ResourceType
 
-from penstock.connectors.kafka.errors import NO_TOPIC
-from penstock.connectors.kafka.log import ANSWER_SECONDS_MAX, GONE_SECONDS_MIN, KafkaLog
+from penstock.connectors.kafka.log import GONE_SECONDS_MIN
 from penstock.connectors.kafka.native.brokers import NO_ID, Brokers
 from penstock.connectors.kafka.native.connection import FallbackError
 from penstock.connectors.kafka.native.record_batch_writer import KafkaPacker
@@ -44,13 +42,11 @@ from penstock.connectors.kafka.transactions.list_offsets import (
     offset_of,
 )
 from penstock.connectors.kafka.transactions.sender import KafkaSender
-from penstock.connectors.kafka.transactions.topics import KafkaTopics
+from penstock.connectors.kafka.transactions.topics import COMPACT, POLICY, KafkaTopics
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
 from penstock.ports.producers import Entry, Look, NewTopic, Refused, Term
 
-POLICY = "cleanup.policy"
-COMPACT = "compact"
 SEGMENT_BYTES = str(16 << 20)
 """The newest segment is never compacted, and all of it is read at each look."""
 
@@ -68,8 +64,9 @@ class OffsetsTopic:
     def prepare(self) -> None:
         """Create the topic if it is missing, and check its policy. Raises InvalidError (P800)."""
         new = NewTopic(1, {POLICY: COMPACT, "segment.bytes": SEGMENT_BYTES})
-        KafkaTopics(self._settings).prepare(self._topic, new)
-        policy = str(self._settings_of_topic(KafkaLog(self._settings))[POLICY].value)
+        topics = KafkaTopics(self._settings)
+        topics.prepare(self._topic, new)
+        policy = topics.policy(self._topic)
         if policy != COMPACT:
             raise InvalidError(
                 f"the offsets topic {self._topic} has  {POLICY}={policy}:  retention would delete"
@@ -125,18 +122,6 @@ class OffsetsTopic:
         """Let go of connections."""
         self._brokers.forget()
         self._sender.close()
-
-    def _settings_of_topic(self, log: KafkaLog) -> Any:
-        """Return the topic's settings; brokers learn of a new topic one after the other."""
-        wanted = ConfigResource(ResourceType.TOPIC, self._topic)
-        until = time.monotonic() + GONE_SECONDS_MIN
-        while True:
-            asked = log.admin().describe_configs([wanted], request_timeout=ANSWER_SECONDS_MAX)
-            accepted = NO_TOPIC if time.monotonic() < until else ()
-            found = log.answer(asked[wanted], f"topic {self._topic}", accepted=accepted)
-            if found is not None:
-                return found
-            time.sleep(PAUSE_SECONDS)
 
     def _partitions(self) -> list[TopicPartition]:
         if self._places:

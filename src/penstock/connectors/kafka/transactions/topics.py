@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from confluent_kafka.admin import ConfigResource, ResourceType
 from confluent_kafka.admin import NewTopic as Created
 
 from penstock.connectors.kafka.errors import NO_TOPIC
@@ -12,6 +13,8 @@ from penstock.connectors.kafka.settings import KafkaSettings
 from penstock.connectors.kafka.transactions.leaders import PAUSE_SECONDS
 from penstock.ports.producers import NewTopic
 
+POLICY = "cleanup.policy"
+COMPACT = "compact"
 AS_BROKERS_SAY = -1
 EXISTS = "TOPIC_ALREADY_EXISTS"
 
@@ -26,6 +29,22 @@ class KafkaTopics:
         """Return whether a topic is there."""
         asked = self._log.describe([topic])[topic]
         return self._log.answer(asked, f"topic {topic}", accepted=NO_TOPIC) is not None
+
+    def is_compacted(self, topic: str) -> bool:
+        """Return whether its policy names compaction, alone or beside deletion."""
+        return COMPACT in self.policy(topic).split(",")
+
+    def policy(self, topic: str) -> str:
+        """Return a topic's `cleanup.policy`; brokers learn of a new topic one after the other."""
+        wanted = ConfigResource(ResourceType.TOPIC, topic)
+        until = time.monotonic() + GONE_SECONDS_MIN
+        while True:
+            asked = self._log.admin().describe_configs([wanted], request_timeout=ANSWER_SECONDS_MAX)
+            accepted = NO_TOPIC if time.monotonic() < until else ()
+            found = self._log.answer(asked[wanted], f"topic {topic}", accepted=accepted)
+            if found is not None:
+                return str(found[POLICY].value)
+            time.sleep(PAUSE_SECONDS)
 
     def prepare(self, topic: str, new: NewTopic) -> None:
         """Create a topic unless it is there; brokers learn of it one after the other."""

@@ -55,7 +55,7 @@ class Options:
     format: Format = "iceberg"
     table_rows: int = 1_000_000
     changes: int = 100_000
-    epochs: int = 6
+    epochs: int = 8
     partitions: int = 4
     peer_epochs: int = 2
 
@@ -144,10 +144,10 @@ def change(place: Scratch, options: Options, drawn: Keys) -> None:
     topics.send(place.brokers, TOPIC, options.partitions, made, first=first)
 
 
-def fold(options: Options, drawn: Keys) -> Keys:
+def fold(table_rows: int, drawn: Keys) -> Keys:
     """Return the number of the last record of each key."""
-    last = np.arange(options.table_rows)
-    last[drawn] = np.arange(len(drawn)) + options.table_rows  # of a key drawn twice, the later one
+    last = np.arange(table_rows)
+    last[drawn] = np.arange(len(drawn)) + table_rows  # of a key drawn twice, the later one
     return last
 
 
@@ -155,7 +155,7 @@ def check(found: pa.Table, options: Options, drawn: Keys, name: str = "the table
     """Raise FailedError unless rows, sorted by their key, are the last records of their keys."""
     tails = records.pool()
     users = pa.array([str(tail[_USER], "ascii") for tail in tails])
-    wanted = users.take(pa.array(fold(options, drawn) % records.POOL))
+    wanted = users.take(pa.array(fold(options.table_rows, drawn) % records.POOL))
     ids, user_ids = (found[each].combine_chunks() for each in CHECKED)
     if ids != pa.array(range(options.table_rows)) or not user_ids.equals(wanted):
         raise FailedError(f"{name}: its {len(ids)} rows are not the last records of their keys")
@@ -195,14 +195,8 @@ def landed(folder: Path, place: Scratch, options: Options, rule: dict[str, Any])
 
 def _read(folder: Path, options: Options, drawn: Keys) -> tuple[float, float]:
     """Check the table's rows; return its reading time, of that of a compacted copy, and its own."""
-    read, copied = {"iceberg": _iceberg, "delta": _delta}[options.format](folder)
-    found = read(["id", "_kafka_offset"]).sort_by("id")
-    wanted = fold(options, drawn) // options.partitions
-    ids, offsets = (found[name].to_numpy() for name in ("id", "_kafka_offset"))
-    if not np.array_equal(ids, np.arange(options.table_rows)) or not np.array_equal(
-        offsets, wanted
-    ):
-        raise FailedError(f"the table's {len(ids)} rows are not the last records of their keys")
+    check_offsets(folder, options.format, options.partitions, options.table_rows, drawn)
+    read, copied = READERS[options.format](folder)
     names = ["id", "amount"]
     copy = copied(read(None))
     own, other = [], []
@@ -210,6 +204,18 @@ def _read(folder: Path, options: Options, drawn: Keys) -> tuple[float, float]:
         own.append(_timed(lambda: read(names)))
         other.append(_timed(lambda: copy(names)))
     return median(own) / median(other), median(own)
+
+
+def check_offsets(
+    folder: Path, table_format: Format, partitions: int, table_rows: int, drawn: Keys
+) -> None:
+    """Raise FailedError unless each key's row is its last record, by a reader that is not ours."""
+    read, _ = READERS[table_format](folder)
+    found = read(["id", "_kafka_offset"]).sort_by("id")
+    wanted = fold(table_rows, drawn) // partitions
+    ids, offsets = (found[name].to_numpy() for name in ("id", "_kafka_offset"))
+    if not np.array_equal(ids, np.arange(table_rows)) or not np.array_equal(offsets, wanted):
+        raise FailedError(f"the table's {len(ids)} rows are not the last records of their keys")
 
 
 Read = Callable[[list[str] | None], pa.Table]
@@ -248,6 +254,9 @@ def _delta(folder: Path) -> tuple[Read, Callable[[pa.Table], Read]]:
         return read(folder / "copy")
 
     return read(folder / "delta" / TABLE.replace(".", "/")), copied
+
+
+READERS = {"iceberg": _iceberg, "delta": _delta}
 
 
 def merged(folder: Path, options: Options, drawn: Keys) -> list[Spent]:

@@ -20,7 +20,7 @@ class Options:
     """So many epochs of so many changes into so many rows; each table is read `rounds` times."""
 
     format: Format = "iceberg"
-    table_rows: int = 1_000_000
+    table_rows: int = 10_000_000
     changes: int = 10_000
     epochs: int = 100
     partitions: int = 4

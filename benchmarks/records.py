@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 POOL = 99_991
@@ -48,6 +49,27 @@ def values(start: int, stop: int) -> Iterator[bytes]:
     tails = pool()
     for number in range(start, stop):
         yield b'{"id":%d,%b' % (number, tails[number % POOL])
+
+
+def updated_keys(start: int, stop: int, rows: int, partitions: int) -> npt.NDArray[np.int64]:
+    """Return the keys of records start to stop where they are updates of `rows` keys at random.
+
+    A key is in one partition: that of its record, i modulo their number.
+    """
+    numbers = np.arange(start, stop, dtype=np.uint64)
+    mixed = numbers * np.uint64(0x9E3779B97F4A7C15)  # golden ratio: scatters what is consecutive
+    mixed ^= mixed >> np.uint64(32)
+    drawn = (mixed % np.uint64(rows // partitions)).astype(np.int64)
+    found: npt.NDArray[np.int64] = drawn * partitions + numbers.astype(np.int64) % partitions
+    return found
+
+
+def updates(start: int, stop: int, rows: int, partitions: int) -> Iterator[bytes]:
+    """Yield the values of records start to stop, which update keys at random."""
+    tails = pool()
+    keys = updated_keys(start, stop, rows, partitions).tolist()
+    for number, key in zip(range(start, stop), keys, strict=True):
+        yield b'{"id":%d,%b' % (key, tails[number % POOL])
 
 
 @cache

@@ -83,9 +83,12 @@ def abort(brokers: str, topic: str, partitions: int, times: int) -> None:
 
 
 def steady(order: Mapping[str, Any], stop: Event) -> int:
-    """Send `rate` records a second for `seconds`; they bear the time of their making."""
+    """Send `rate` records a second for `seconds`; they bear the time of their making.
+
+    With `keyed_rows` they update so many keys.
+    """
     brokers, topic, partitions = order["brokers"], order["topic"], order["partitions"]
-    rate, seconds = order["rate"], order["seconds"]
+    rate, seconds, rows = order["rate"], order["seconds"], order.get("keyed_rows", 0)
     sending = _Sending(brokers, topic, partitions, linger_ms=5)
     records.pool()
     began, total, sent = time.monotonic(), int(rate * seconds), 0
@@ -93,7 +96,13 @@ def steady(order: Mapping[str, Any], stop: Event) -> int:
     while sent < total and not stop.wait(STEP_SECONDS):
         due = min(total, int((time.monotonic() - began) * rate))
         if due > sent:
-            sending.send(records.values(first + sent, first + due), first + sent)
+            begin, stop_at = first + sent, first + due
+            made = (
+                records.updates(begin, stop_at, rows, partitions)
+                if rows
+                else records.values(begin, stop_at)
+            )
+            sending.send(made, begin)
             sent = due
     sending.finish()
     return sent

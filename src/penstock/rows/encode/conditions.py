@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +37,7 @@ class Decided(NamedTuple):
 def decided(rows: pa.RecordBatch, sql: str, field: str) -> Decided:
     """Decide a condition, the spec's `field`, for each row. Raises InvalidError (P838)."""
     table = _columns_of(rows, sql, field)
-    _bind(table, sql, field)
+    _bind(table.schema, sql, field)
     found = evaluate(sandbox(), f"((\n{sql}\n) is true)", table)
     seconds = f"{RECORD_SECONDS_MAX:.0f} s"
     undecided = dict.fromkeys(found.failed, f"{field} cannot be computed for this row")
@@ -71,11 +72,13 @@ def _plain(values: pa.Array) -> pa.Array:
     return values
 
 
-def _bind(table: pa.Table, sql: str, field: str) -> None:
+@lru_cache(maxsize=64)
+def _bind(columns: pa.Schema, sql: str, field: str) -> None:
+    """Raise InvalidError (P838) where a condition does not compute; kept, as batches are alike."""
     from duckdb import Error  # noqa: PLC0415  only specs with SQL need it
 
     connection = sandbox()
-    connection.register("records", table.slice(0, 0))
+    connection.register("records", columns.empty_table())
     query = f"describe select (\n{sql}\n) as it from records as payload"  # noqa: S608  it is bound
     try:
         ((_, type_, *_),) = connection.execute(query).fetchall()

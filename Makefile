@@ -71,7 +71,7 @@ simulation: $(INSTALLED) ## the coordinator's stories on verified fakes
 	@$(SUITES) simulation
 
 .PHONY: histories
-histories: $(INSTALLED) ## five thousand random histories, each exact in the end
+histories: $(INSTALLED) ## three thousand random histories, each exact in the end
 	@$(SUITES) histories
 
 .PHONY: proof

@@ -104,7 +104,7 @@ SUITES = (
     ),
     Suite(
         "histories",
-        "five thousand random histories, each exact in the end",
+        "three thousand random histories, each exact in the end",
         90,
         tests=(*HISTORIES, *TWO_AT_ONCE),
     ),

@@ -286,7 +286,7 @@ def is_settled(terms: Terms, name: str) -> bool:
 
 
 class TestMemoryAndKafka(OnABroker):
-    @pytest.mark.parametrize("seed", range(40))
+    @pytest.mark.parametrize("seed", range(25))
     def test_any_acts_of_several_holders_have_the_same_answers(self, seed: int) -> None:
         chance, name = random.Random(seed), f"walk-{seed}"
         coordinator = MemoryCoordinator(MemoryCluster())

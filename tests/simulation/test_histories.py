@@ -1,4 +1,4 @@
-"""Five thousand random histories, each exact in the end; see histories.py.
+"""Three thousand random histories, each exact in the end; see histories.py.
 
 PENSTOCK_HISTORIES=200 make histories    fewer, for a quick look
 """
@@ -16,7 +16,7 @@ from tests.story.world import ORDERS
 
 from penstock.rows.convert import batch
 
-HISTORIES = int(os.environ.get("PENSTOCK_HISTORIES", "5000"))
+HISTORIES = int(os.environ.get("PENSTOCK_HISTORIES", "3000"))
 CHUNK = 200
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -6,7 +6,7 @@
 import re
 
 import pytest
-from tests.proof import keyed_models, models, prove, publish_models
+from tests.proof import keyed_models, maintain_models, models, prove, publish_models
 from tests.proof.steps import TRACES, read_trace, trace_path
 from tests.proof.tlc_output import steps_of
 
@@ -20,6 +20,7 @@ def _of(specification):
 SPECIFICATIONS = (
     (models.PENSTOCK, models.MUTANTS),
     (keyed_models.KEYED, keyed_models.MUTANTS),
+    (maintain_models.MAINTAIN, maintain_models.MUTANTS),
     (publish_models.PUBLISH, _of(publish_models.PUBLISH)),
     (publish_models.TASKS, _of(publish_models.TASKS)),
 )
@@ -62,7 +63,9 @@ def test_publishing_holds_for_two_runs_and_a_defence_taken_away_breaks_it():
 
 
 @pytest.mark.parametrize(
-    ("specification", "mutants"), SPECIFICATIONS, ids=["penstock", "keyed", "publish", "tasks"]
+    ("specification", "mutants"),
+    SPECIFICATIONS,
+    ids=["penstock", "keyed", "maintain", "publish", "tasks"],
 )
 def test_every_defence_that_a_specification_names_has_a_mutant(specification, mutants):
     named = set(re.findall(r'On\("([^"]+)"\)', specification.path.read_text()))

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.proof import keyed_models, models, prove, publish_models  # noqa: E402
+from tests.proof import keyed_models, maintain_models, models, prove, publish_models  # noqa: E402
 
 RESULTS = ROOT / "docs/design/spec/results"
 
@@ -48,15 +48,17 @@ def page(mark: str) -> str:
         "",
         "The figures of what checks Penstock beyond its tests, from the results that are kept in",
         "`docs/design/spec`. `Penstock.tla` specifies the commit protocol, `Keyed.tla` what keyed tables",
-        "add to it (models `keyed…`), `Publish.tla` and `PublishTasks.tla` how Kafka is written; TLC searches",
+        "add to it (models `keyed…`), `Maintain.tla` what maintenance adds (models `maintain…`),",
+        "`Publish.tla` and `PublishTasks.tla` how Kafka is written; TLC searches",
         "all states of a model, breadth first. Seconds are those",
         "of a busy machine with 2 cores, depth is the length of the longest history. `make prove` makes",
         "the figures again, and fails when one model or mutant is not as it should be. A model is small:",
-        "this is evidence, and no proof. Keyed tables are being built; their argument comes first.",
+        "this is evidence, and no proof. Maintenance is being built; its argument comes first.",
         "",
         "## Models that hold",
         "",
         f"Invariants: {_names(models.PENSTOCK)}; of keyed tables: {_names(keyed_models.KEYED)};",
+        f"of maintenance: {_names(maintain_models.MAINTAIN)};",
         f"of publishing: {_names(publish_models.PUBLISH)}. Publishing by several tasks is not built yet.",
         "",
         "| model | of | distinct states | depth | seconds |",

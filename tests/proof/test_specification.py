@@ -52,6 +52,16 @@ def test_keyed_tables_hold_while_others_compact_and_a_defence_taken_away_breaks_
         assert found.as_it_should, said[-2000:]
 
 
+def test_maintenance_holds_beside_landing_and_a_defence_taken_away_breaks_it():
+    [sweep] = [each for each in maintain_models.SMALL if each.name == "maintain-pipelined"]
+    [mutant] = [each for each in maintain_models.MUTANTS if each.name == "era"]
+
+    for model in (sweep, mutant):
+        found, said = prove.check(model, seconds=100)
+
+        assert found.as_it_should, said[-2000:]
+
+
 def test_publishing_holds_for_two_runs_and_a_defence_taken_away_breaks_it():
     [tiny] = [each for each in publish_models.SMALL if each.name == "publish-tiny"]
     [mutant] = [each for each in publish_models.MUTANTS if each.name == "look before fence"]

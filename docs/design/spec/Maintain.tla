@@ -28,7 +28,7 @@ On(d) == d \notin Off     Strike(name) == name \in Faults /\ ghost.struck < MaxF
 Range(f) == {f[i] : i \in DOMAIN f}     Max(S) == CHOOSE x \in S : \A y \in S : y <= x
 (* A snapshot: its parent, whether the metadata still has it, what ledger it vouches for (-1:     *)
 (* none), the ledger of its line (ghost), and its files: [id, by, dead, struck]: the snapshot that*)
-(* added it, the rows that row deletes name, and the snapshot that wrote these.                   *)
+(* added it, the rows that row deletes name, and the snapshots that wrote these.                  *)
 N == Len(tab.snaps)     Offsets == tab.offs     None == [head |-> 0, n |-> 0]
 FilesAt(i) == IF i = 0 THEN {} ELSE tab.snaps[i].files     Files == FilesAt(tab.head)
 OffsAt(i) == IF i = 0 THEN 0 ELSE tab.snaps[i].offs
@@ -44,9 +44,9 @@ Voucher(i) ==   \* the nearest snapshot that vouches; 0: there is none; -1: cut 
 Verdict ==   \* the last witness is a file, or row deletes, of the commit that changed rows last
   LET i == Voucher(tab.head) IN
   CASE i > 0 /\ tab.snaps[i].says = tab.offs -> "agreed"
-    [] i = 0 /\ tab.offs = 0 -> "agreed"
+    [] tab.offs = 0 -> "agreed"
     [] i >= 0 -> "rolled back"
-    [] \E f \in Files : tab.changed \in {f.by, f.struck} -> "guessed"
+    [] \E f \in Files : tab.changed \in {f.by} \union f.struck -> "guessed"
     [] OTHER -> "uncertain"
 Sound == \/ Verdict = "agreed"
          \/ ~On("sound before") /\ Verdict = "rolled back"
@@ -57,7 +57,7 @@ Moved(says, offs, files) == [tab EXCEPT !.head = N + 1, !.offs = offs, !.snaps =
 Room == N < MaxSnaps     NewId == 1 + Max({0} \union DOMAIN disk \union ghost.made
                                        \union Named(1 .. N) \union {land.file, other.file})
 Put(id, rows) == [f \in DOMAIN disk \union {id} |-> IF f = id THEN rows ELSE disk[f]]
-NewFile(id) == [id |-> id, by |-> N + 1, dead |-> {}, struck |-> 0]
+NewFile(id) == [id |-> id, by |-> N + 1, dead |-> {}, struck |-> {}]
 NoLanding == [ph |-> "idle", file |-> 0]
 Idle == [ph |-> "idle", file |-> 0, base |-> None]
 NoJob == [ph |-> "idle", in |-> {}, file |-> 0, era |-> 0, base |-> None, dead |-> {}]
@@ -81,7 +81,7 @@ Prepare ==
   /\ land.ph = "written" /\ store' = {land.file} /\ land' = [land EXCEPT !.ph = "stored"]
   /\ UNCHANGED <<tab, disk, other, job, exp, sweep, ghost, broken>>
 Struck(f) == IF f.id \in DOMAIN disk /\ 1 \in disk[f.id] \ f.dead
-             THEN [f EXCEPT !.dead = @ \union {1}, !.struck = N + 1] ELSE f
+             THEN [f EXCEPT !.dead = @ \union {1}, !.struck = @ \union {N + 1}] ELSE f
 Commit ==
   /\ Verdict \in {"agreed", "guessed"} /\ Room
   /\ \/ /\ land.ph = "stored" /\ tab.offs + 1 \notin Deletes
@@ -111,7 +111,8 @@ OtherSends ==
   /\ UNCHANGED <<tab, disk, store, land, job, exp, sweep, ghost, broken>>
 OtherLands ==
   /\ other.ph = "sent" /\ other.base = Base /\ Room
-  /\ tab' = Moved(-1, tab.offs, Files \union {NewFile(other.file)}) /\ other' = [Idle EXCEPT !.ph = "done"]
+  /\ tab' = Moved(-1, tab.offs, Files \union {NewFile(other.file)})
+  /\ other' = [Idle EXCEPT !.ph = "done"]
   /\ ghost' = [ghost EXCEPT !.truth = @ \union {80}]
   /\ UNCHANGED <<disk, store, land, job, exp, sweep, broken>>
 (* A rearrangement: files of the head become one, and the same rows are live.                     *)
@@ -139,9 +140,9 @@ Swap ==   \* the head is examined, and the request goes out
   /\ UNCHANGED <<tab, disk, store, land, other, exp, sweep, ghost, broken>>
 Without(files) == {f \in files : f.id \notin {g.id : g \in job.in}}
 Rearranged ==
-  [NewFile(job.file) EXCEPT !.dead = job.dead, !.struck = IF job.dead = {} THEN 0 ELSE N + 1]
+  [NewFile(job.file) EXCEPT !.dead = job.dead, !.struck = IF job.dead = {} THEN {} ELSE {N + 1}]
 Carried ==   \* does no file that stays bear what changed rows last?
-  ~\E f \in Without(Files) : tab.changed \in {f.by, f.struck}
+  ~\E f \in Without(Files) : tab.changed \in {f.by} \union f.struck
 SwapLands ==
   /\ job.ph = "sent" /\ job.base = Base /\ Room
   /\ tab' = [Moved(tab.offs, tab.offs, Without(Files) \union {Rearranged})
@@ -165,9 +166,11 @@ Forgotten(G) == [i \in 1 .. N |-> IF i \in G THEN [tab.snaps[i] EXCEPT !.kept = 
                                   ELSE tab.snaps[i]]
 ExpireLands ==
   /\ exp.ph = "asked" /\ exp' = NoExpiry
-  /\ IF (exp.head = tab.head \/ ~On("head asserted")) /\ (exp.refs = tab.refs \/ ~On("refs asserted"))
+  /\ IF /\ exp.head = tab.head \/ ~On("head asserted")
+        /\ exp.refs = tab.refs \/ ~On("refs asserted")
      THEN /\ tab' = [tab EXCEPT !.snaps = Forgotten(exp.gone)]
-          /\ broken' = broken \union Breaks("M4", (tab.refs \union {tab.head}) \intersect exp.gone # {})
+          /\ broken' = broken \union
+               Breaks("M4", (tab.refs \union {tab.head}) \intersect exp.gone # {})
      ELSE UNCHANGED <<tab, broken>>
   /\ UNCHANGED <<disk, store, land, other, job, sweep, ghost>>
 (* A sweep: list, store, table, in this order; then, where a rearrangement may have written what  *)
@@ -224,7 +227,7 @@ Removes ==
   /\ Strike("delete") /\ Room
   /\ \E f \in Files : \E x \in disk[f.id] \ f.dead :
        /\ tab' = Moved(-1, tab.offs, (Files \ {f}) \union
-                         {[f EXCEPT !.dead = @ \union {x}, !.struck = N + 1]})
+                         {[f EXCEPT !.dead = @ \union {x}, !.struck = @ \union {N + 1}]})
        /\ ghost' = [ghost EXCEPT !.struck = @ + 1, !.truth = @ \ {x}]
   /\ UNCHANGED <<disk, store, land, other, job, exp, sweep, broken>>
 RollsBack ==
@@ -232,7 +235,7 @@ RollsBack ==
   /\ \E i \in Kept \ {tab.head} :
        /\ tab' = [tab EXCEPT !.head = i]
        /\ ghost' = [ghost EXCEPT !.struck = @ + 1, !.truth = Live(tab.snaps[i].files),
-                                 !.calm = @ /\ tab.snaps[i].offs = tab.offs]
+                                 !.calm = FALSE]
   /\ UNCHANGED <<disk, store, land, other, job, exp, sweep, broken>>
 Compacts ==   \* their rows are the same, and no commit of ours is known by them
   /\ Strike("compact") /\ Room /\ Cardinality(Files) > 1 /\ Named({tab.head}) \subseteq DOMAIN disk

@@ -22,7 +22,7 @@ import pyarrow as pa
 from penstock.core.growth import FormerEnds, end_in
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.rows.arrow_arrays import Mask
-from penstock.rows.keyed.digest import words_of
+from penstock.rows.keyed.digest import grouped
 from penstock.rows.keyed.sequence import sequence_numbers
 from penstock.rows.keyed.touched import TouchedRows, touched_from_bytes, written
 
@@ -61,7 +61,7 @@ def merge_touched(
     is read in several epochs. Raises InvalidError (P190, P191).
     """
     whole = _joined([(touched_from_bytes(content), before) for content, before in parts])
-    order, begins = _grouped(whole.digests)
+    order, begins = grouped(whole.digests)
     ranks = _ranks(whole)[order]
     best = np.maximum.reduceat(ranks, begins) if len(begins) else ranks
     lengths = np.diff(np.append(begins, len(order)))
@@ -151,24 +151,6 @@ def _taken(
         gone=None if touched.gone is None else touched.gone[places],
         sequence={name: column.take(taken) for name, column in touched.sequence.items()},
     )
-
-
-def _grouped(digests: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return an order in which equal digests are neighbours, and where each begins in it."""
-    words = words_of(digests)
-    order = np.argsort(words[0])
-    begins = _begins([words[0][order]])
-    if len(words) > 1 and len(begins) < len(_begins([word[order] for word in words])):
-        order = np.lexsort(words[::-1])  # equal in the first half and not in the second
-        begins = _begins([word[order] for word in words])
-    return order, begins
-
-
-def _begins(ordered: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
-    """Return where values differ from those before them."""
-    differs = np.ones(len(ordered[0]), np.bool_)
-    differs[1:] = np.logical_or.reduce([each[1:] != each[:-1] for each in ordered])
-    return np.flatnonzero(differs)
 
 
 def _ranks(touched: TouchedRows) -> npt.NDArray[np.int64]:

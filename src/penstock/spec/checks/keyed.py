@@ -109,12 +109,7 @@ def _no_key(
     if dot:
         hint = "compute a column of it under transform.columns, and write that"
         return "is a member of an object, and a key is of columns", hint
-    if type_ is not None and is_inexact(type_):
-        hint = "declare it as long, decimal(p,s) or string under schema.hints"
-        return f"is a {type_}: no two of them are surely equal", hint
-    if type_ is not None and is_nested(type_):
-        return "holds several values, and a key is of single ones", "write a column of one value"
-    return "", ""
+    return _not_exact(type_)
 
 
 def _filled(table: Table) -> Collection[str]:
@@ -244,6 +239,11 @@ def _no_sequence(name: str, table: Table, type_: Type | None) -> tuple[str, str]
     if name in _filled(table):
         hint = "compute it under transform.columns"
         return "is filled by a function, which is not called for all changes", hint
+    return _not_exact(type_)
+
+
+def _not_exact(type_: Type | None) -> tuple[str, str]:
+    """Return why values of a type cannot be compared, and what to do; nothing where they can."""
     if type_ is not None and is_inexact(type_):
         hint = "declare it as long, decimal(p,s) or string under schema.hints"
         return f"is a {type_}: no two of them are surely equal", hint

@@ -7,7 +7,7 @@ of a rule wants to know how many there are.
 Invariants:
 - it writes nothing, reads no record, and takes any table of a catalog: ours or not;
 - of each row it holds the digest of its key at most, of about `ROWS_MAX` rows at a time, whatever
-  the keys are: rows are shared out by the marks of their keys.
+  the keys are: rows are shared out by the hashes of their keys.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from penstock.ports.row_deletes import RowDeleteMode
 from penstock.ports.tables import Table, TableFormat, TableState
 from penstock.rows.arrow_types import arrow_schema
 from penstock.rows.keyed.digest import grouped, key_columns_of, key_digests
-from penstock.rows.keyed.marks import key_marks
+from penstock.rows.keyed.hashes import key_hashes
 from penstock.spec.model import Pipeline
 
 ROWS_MAX = 20_000_000
@@ -152,7 +152,7 @@ def keys_of(table: Table, state: TableState, keys: tuple[str, ...]) -> KeysAudit
             columns, whole = key_columns_of(batch, types)
             keyless += int((~whole).sum()) if number == 0 else 0
             columns = [column.filter(pa.array(whole)) for column in columns]
-            mine = pa.array(key_marks(columns) % passes == number)
+            mine = pa.array(key_hashes(columns) % passes == number)
             parts.append(key_digests([column.filter(mine) for column in columns]))
         several, counts = _several(parts)
         repeated += len(counts)

@@ -69,11 +69,13 @@ def merge_touched(
     stays[order] = ranks == np.repeat(best, lengths)
     assert stays.sum() == len(begins), "a change is in one part"
     across = _across(whole, order, begins, grown)
-    gone = ~stays & (whole.file >= 0)
+    superseded = ~stays & (whole.file >= 0)
     files = np.asarray(rows_of_files, np.int64)
-    empty = (files > 0) & (np.bincount(whole.file[gone], minlength=len(files)) == files)
+    empty = (files > 0) & (np.bincount(whole.file[superseded], minlength=len(files)) == files)
     renumbered = np.append(np.cumsum(~empty) - 1, -1).astype(np.int32)  # the last is for none
-    left = gone & ~empty[np.where(gone, whole.file, 0)] if len(files) else gone
+    left = superseded
+    if len(files):
+        left = superseded & ~empty[np.where(superseded, whole.file, 0)]
     lanes = np.bincount(whole.lane[~stays & whole.counts], minlength=len(whole.lanes))
     merged = replace(
         _taken(whole, np.flatnonzero(stays), renumbered),

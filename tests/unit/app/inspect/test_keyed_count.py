@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.story.backend import MemoryGround, catalog_name
-from tests.story.keyed import KEYED, KeyedWorld
+from tests.story.keyed import KEYED, KeyedWorld, gone, put
 from tests.story.world import ORDERS, PIPELINE, SOURCE
 from tests.unit.app.inspect.test_audit import audited, shown, sums
 
@@ -31,16 +31,6 @@ NAME = catalog_name(ORDERS)
 @pytest.fixture
 def world() -> KeyedWorld:
     return KeyedWorld(MemoryGround())
-
-
-def put(world: KeyedWorld, *keys: int, partition: int = 0) -> None:
-    for key in keys:
-        world.change("orders", partition, key, "put")
-
-
-def gone(world: KeyedWorld, *keys: int, partition: int = 0) -> None:
-    for key in keys:
-        world.change("orders", partition, key, "gone")
 
 
 def plant(world: KeyedWorld, key: int | None, offset: int | None, **more: Any) -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 from tests.story.backend import MemoryGround, catalog_name
-from tests.story.keyed import KEYED, SEQUENCED, SOFT, KeyedWorld
-from tests.story.world import ORDERS, PIPELINE, World
+from tests.story.keyed import KEYED, SEQUENCED, SOFT, KeyedWorld, gone, put, values
+from tests.story.world import ORDERS, PIPELINE
 from tests.unit.app.inspect.test_audit import audited
 
 from penstock.commit import land as landing_once
@@ -30,23 +30,6 @@ STOPS = frozenset({ORDERS})
 @pytest.fixture
 def world() -> KeyedWorld:
     return KeyedWorld(MemoryGround())
-
-
-def values(world: World) -> dict[int, int]:
-    """Return what the table's rows say of keys."""
-    rows = world.table()._warehouse.rows(NAME)
-    assert len({row["n"] for row in rows}) == len(rows)
-    return {row["n"]: row["v"] for row in rows}
-
-
-def put(world: KeyedWorld, *keys: int, partition: int = 0) -> None:
-    for key in keys:
-        world.change("orders", partition, key, "put")
-
-
-def gone(world: KeyedWorld, *keys: int, partition: int = 0) -> None:
-    for key in keys:
-        world.change("orders", partition, key, "gone")
 
 
 def grow(world: KeyedWorld, partitions: int = 2) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.story.backend import MemoryGround, catalog_name
 from tests.story.faulty_catalog import Fault
-from tests.story.keyed import KEYED, SEQUENCED, SOFT, KeyedWorld, small_slices
+from tests.story.keyed import KEYED, SEQUENCED, SOFT, KeyedWorld, gone, put, small_slices, values
 from tests.story.world import ORDERS, PIPELINE, RULES, SOURCE, World
 from tests.unit.app.inspect.test_audit import audited
 
@@ -49,22 +49,6 @@ POINTS = (
 @pytest.fixture
 def world() -> KeyedWorld:
     return KeyedWorld(MemoryGround())
-
-
-def values(world: World) -> dict[int, int]:
-    """Return what the table's rows say of keys."""
-    rows = world.table()._warehouse.rows(NAME)
-    return {row["n"]: row["v"] for row in rows}
-
-
-def put(world: KeyedWorld, *keys: int, partition: int = 0) -> None:
-    for key in keys:
-        world.change("orders", partition, key, "put")
-
-
-def gone(world: KeyedWorld, *keys: int, partition: int = 0) -> None:
-    for key in keys:
-        world.change("orders", partition, key, "gone")
 
 
 def test_the_last_change_of_each_key_lands(world: KeyedWorld) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import random  # noqa: TID251  from the seed that a test names
-from contextlib import suppress
 
 import pyarrow as pa
 import pytest
-from tests.story.observer import Crash
-from tests.story.publishing import FROM, INTO, OFFSETS, PARTITIONS, PublishingWorld
+from tests.story.publishing import FROM, ID, INTO, OFFSETS, PARTITIONS, PublishingWorld, live
 
 from penstock.app.repair.publication_seek import moves_of
 from penstock.connectors.memory.cluster import Message, Partition, Transaction
@@ -26,8 +24,6 @@ from penstock.publishing import start
 from penstock.publishing.publisher import Publisher, Publishers
 from penstock.publishing.record import read_record
 from penstock.publishing.topic_source import TopicReader
-
-ID = "penstock-orders-0"
 
 
 @pytest.fixture
@@ -66,31 +62,11 @@ def require_exact(world: PublishingWorld, *, whole: bool) -> None:
 def test_any_history_publishes_each_record_once_and_in_order(seed):
     chance, world = random.Random(seed), PublishingWorld()
     world.rows_max = chance.choice([1, 3, 7, 1000])
-    depth = 0
-
-    def act(step: str) -> str:
-        nonlocal depth
-        drawn = chance.random()
-        if drawn < 0.04:
-            raise Crash(step)
-        if drawn < 0.07 and depth < 2:
-            depth += 1
-            try:
-                live()
-            finally:
-                depth -= 1
-        if drawn < 0.09 and "penstock-orders-0" in world.coordinator._ids:
-            world.coordinator.expire("penstock-orders-0")
-        return chance.choice(["", "", "lost", "lost request", "twice"]) if drawn < 0.25 else ""
-
-    def live() -> None:
-        with suppress(Crash):
-            world.run(chance.choice(["once", "caught-up"]), act=act)
 
     for _ in range(chance.randrange(1, 6)):
         for partition in range(PARTITIONS):
             world.send(partition, *(f"{chance.random()}" for _ in range(chance.randrange(4))))
-        live()
+        live(world, chance)
         require_exact(world, whole=False)
     last = world.run()
 

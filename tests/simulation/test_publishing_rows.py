@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import random  # noqa: TID251  from the seed that a test names
-from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from tests.story.observer import Crash
-from tests.story.publishing import INTO, OFFSETS, PARTITIONS
+from tests.story.publishing import INTO, OFFSETS, PARTITIONS, live
 from tests.story.publishing_rows import OF, RULES, RowsWorld, at
 
 from penstock.app.inspect.publication_audit import PublicationAudit, audit_publication
@@ -20,7 +18,6 @@ from penstock.core.receipts import Move, ledger_record_from_json
 from penstock.ports.producers import NewTopic
 from penstock.publishing.publisher import Publisher
 
-ID = "penstock-orders-0"
 KEYS = ["a", "b", "c", None]
 
 
@@ -91,33 +88,13 @@ def test_any_history_publishes_each_row_once_and_in_the_order_of_its_key(seed):
     chance, world = random.Random(seed), RowsWorld()
     world.rows_max = chance.choice([1, 3, 7, 1000])
     world.table.batch_rows = chance.choice([1, 2, 5])
-    depth = 0
-
-    def act(step: str) -> str:
-        nonlocal depth
-        drawn = chance.random()
-        if drawn < 0.04:
-            raise Crash(step)
-        if drawn < 0.07 and depth < 2:
-            depth += 1
-            try:
-                live()
-            finally:
-                depth -= 1
-        if drawn < 0.09 and ID in world.coordinator._ids:
-            world.coordinator.expire(ID)
-        return chance.choice(["", "", "lost", "lost request", "twice"]) if drawn < 0.25 else ""
-
-    def live() -> None:
-        with suppress(Crash):
-            world.run(chance.choice(["once", "caught-up"]), act=act)
 
     for _ in range(chance.randrange(1, 6)):
         for _ in range(chance.randrange(9)):
             value = chance.choice(["left out", "gone", f"{chance.random()}"])
             key = chance.choice(KEYS if value != "gone" else KEYS[:-1])
             world.table.rows.append((key, value))
-        live()
+        live(world, chance)
         require_exact(world)
     last = world.run()
 

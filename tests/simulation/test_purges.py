@@ -6,7 +6,7 @@ import pytest
 from tests.simulation.keyed_histories import PurgedPlay
 from tests.simulation.test_keyed_audits import AuditedPlay, played
 from tests.story.backend import MemoryGround, catalog_name
-from tests.story.keyed import SEQUENCED, SOFT, KeyedWorld
+from tests.story.keyed import SEQUENCED, SOFT, KeyedWorld, gone, put
 from tests.story.world import ORDERS, PIPELINE
 from tests.unit.app.inspect.test_audit import audited
 
@@ -24,16 +24,6 @@ class AuditedPurges(AuditedPlay, PurgedPlay):
 @pytest.fixture
 def world() -> KeyedWorld:
     return KeyedWorld(MemoryGround(), keyed=SOFT)
-
-
-def put(world: KeyedWorld, *keys: int, **fields: int) -> None:
-    for key in keys:
-        world.change("orders", 0, key, "put", **fields)
-
-
-def gone(world: KeyedWorld, *keys: int, **fields: int) -> None:
-    for key in keys:
-        world.change("orders", 0, key, "gone", **fields)
 
 
 def keys(world: KeyedWorld) -> list[int]:

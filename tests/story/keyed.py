@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.story.backend import Held, catalog_name
 from tests.story.run import LifeEngine
-from tests.story.world import PIPELINE, RULES, SOURCE, Coordinate, World, is_object
+from tests.story.world import ORDERS, PIPELINE, RULES, SOURCE, Coordinate, World, is_object
 
 from penstock.commit.attempt import CommitContext
 from penstock.commit.chain_position import last_claim_of
@@ -133,6 +133,25 @@ class KeyedWorld(World):
         found += [f"{name} {at}: should be refused" for at in sorted(bad - rejects)]
         found += [f"{name} {at}: refused twice" for at, count in rejects.items() if count > 1]
         return found
+
+
+def put(world: KeyedWorld, *keys: int, partition: int = 0, **fields: int) -> None:
+    """Send an upsert of each key."""
+    for key in keys:
+        world.change("orders", partition, key, "put", **fields)
+
+
+def gone(world: KeyedWorld, *keys: int, partition: int = 0, **fields: int) -> None:
+    """Send a delete of each key."""
+    for key in keys:
+        world.change("orders", partition, key, "gone", **fields)
+
+
+def values(world: World) -> dict[int, int]:
+    """Return what the rows of orders say of keys; fails where a key has two."""
+    rows = world.table()._warehouse.rows(catalog_name(ORDERS))
+    assert len({row["n"] for row in rows}) == len(rows)
+    return {row["n"]: row["v"] for row in rows}
 
 
 @contextmanager

@@ -7,10 +7,13 @@ transaction's time is over, an answer is lost, a task is not seen to have run on
 from __future__ import annotations
 
 import itertools
+import random  # noqa: TID251  seeded
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from tests.story.clock import ManualClock
+from tests.story.observer import Crash
 
 from penstock.connectors.memory.cluster import MemoryCluster, Message
 from penstock.connectors.memory.log import MemoryLog, MemoryReader
@@ -37,6 +40,7 @@ from penstock.publishing.topic_source import TopicReader, TopicSource
 from penstock.publishing.worker import SendTools, send
 
 PARTITIONS = 2
+ID = "penstock-orders-0"
 FROM, INTO, OFFSETS = "raw.orders", "orders", "penstock-orders-offsets"
 
 
@@ -246,3 +250,30 @@ class FaultyEngine(InlineEngine):
         if fault == "lost":
             results[-1] = JobResult(None, ran_once=False)
         return results
+
+
+def live(world: PublishingWorld, chance: random.Random) -> None:
+    """Run a publication while chance has it die, be replaced, lose its id, or get no answer."""
+    depth = 0
+
+    def act(step: str) -> str:
+        nonlocal depth
+        drawn = chance.random()
+        if drawn < 0.04:
+            raise Crash(step)
+        if drawn < 0.07 and depth < 2:
+            depth += 1
+            try:
+                run()
+            finally:
+                depth -= 1
+        if drawn < 0.09 and ID in world.coordinator._ids:
+            world.coordinator.expire(ID)
+        return chance.choice(["", "", "lost", "lost request", "twice"]) if drawn < 0.25 else ""
+
+    def run() -> None:
+        until: Sequence[Until] = ["once", "caught-up"]
+        with suppress(Crash):
+            world.run(chance.choice(until), act=act)
+
+    run()

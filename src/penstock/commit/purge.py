@@ -24,10 +24,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.commit.attempt import CommitContext, attempt_once, attempts
-from penstock.commit.chain_position import NO_EPOCH, CommitLabels, commit_at, position_at
+from penstock.commit.chain_position import (
+    NO_EPOCH,
+    ChainPosition,
+    CommitLabels,
+    commit_at,
+    position_at,
+)
 from penstock.commit.errors import rolled_back
 from penstock.commit.rewriting import FileRewriter
-from penstock.core.commits import Chain, CommitKind, Landed
+from penstock.core.commits import Chain, CommitKind, Committable, Landed
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.ports.row_deletes import POSITION, LiveFile, RowDeletes
@@ -49,6 +55,15 @@ class PurgedRows:
     newest: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PurgeableRows:
+    """What a purge takes away on one state; `searched` are its live files by path."""
+
+    rows: PurgedRows
+    row_deletes: tuple[RowDeletes, ...]
+    searched: Mapping[str, LiveFile]
+
+
 @dataclass(slots=True)
 class PurgeSearch:
     """Looks for the rows of keys that were deleted until `through_ms`, state after state.
@@ -61,7 +76,7 @@ class PurgeSearch:
     through_ms: int
     _known: dict[tuple[str, str], _Found] = field(default_factory=dict)
 
-    def find(self, table: Table, state: TableState) -> tuple[PurgedRows, tuple[RowDeletes, ...]]:
+    def find(self, table: Table, state: TableState) -> PurgeableRows:
         """Find the rows in a state. Raises what reading the table raises."""
         examined = {(file.path, file.delete_state): file for file in table.live_files(state)}
         self._known = {at: found for at, found in self._known.items() if at in examined}
@@ -76,7 +91,11 @@ class PurgeSearch:
             oldest=min(times, default=None),
             newest=max(times, default=None),
         )
-        return rows, tuple(RowDeletes(*at, found.positions) for at, found in hits.items())
+        return PurgeableRows(
+            rows,
+            tuple(RowDeletes(*at, found.positions) for at, found in hits.items()),
+            {file.path: file for file in examined.values()},
+        )
 
     def _found(self, table: Table, state: TableState, file: LiveFile) -> _Found:
         if file.nulls.get(self.time) == file.rows or self._is_later(file.bounds):
@@ -133,30 +152,21 @@ def purge_rows(
     for turn in attempts(context):
         state = table.state(chain)
         landed = sound_ledger(chain, state)
-        labels = CommitLabels(landed.claim, landed.cluster_id, NO_EPOCH, landed.rules_hash, attempt)
-        commit = commit_at(
-            position_at(table, chain, state),
-            {},
-            (),
-            labels,
-            kind=CommitKind.PURGE,
-            nonce=f"purge:{attempt}",
-            purged_through_ms=search.through_ms,
-        )
+        commit = purge_commit(search, position_at(table, chain, state), landed, attempt=attempt)
         if purged is not None and landed.digest_of(commit.commit_id) is not None:
             return purged
         context.observer.passed(CrashPoint.RESOLVE_BEFORE)
-        found, row_deletes = search.find(table, state)
+        found = search.find(table, state)
         context.observer.passed(CrashPoint.RESOLVE_AFTER)
+        row_deletes = found.row_deletes
         if not row_deletes:
-            return found
+            return found.rows
         if rewriting is not None:
             rewriter = rewriter or FileRewriter(commit, rewriting, context.observer)
-            live = {file.path: file for file in table.live_files(state)}
-            row_deletes = rewriter.rewrite(state, table, row_deletes, live)
+            row_deletes = rewriter.rewrite(state, table, row_deletes, found.searched)
         context.pauses.know(pauses())
         attempt_once(commit, state, table, context, turn, row_deletes=row_deletes)
-        purged = found
+        purged = found.rows
     raise UnavailableError(
         f"{chain.table}: {context.turns_max} attempts to purge met a changed table or no answer",
         code="P288",
@@ -164,8 +174,27 @@ def purge_rows(
     )
 
 
+def purge_commit(
+    search: PurgeSearch, position: ChainPosition, landed: Landed, *, attempt: str
+) -> Committable:
+    """Return the commit of a purge: it moves no position, and keeps the claim of the ledger."""
+    labels = CommitLabels(landed.claim, landed.cluster_id, NO_EPOCH, landed.rules_hash, attempt)
+    return commit_at(
+        position,
+        {},
+        (),
+        labels,
+        kind=CommitKind.PURGE,
+        nonce=f"purge:{attempt}",
+        purged_through_ms=search.through_ms,
+    )
+
+
 def sound_ledger(chain: Chain, state: TableState) -> Landed:
-    """Return the ledger of a table whose rows may be purged. Raises as `purge_rows`."""
+    """Return the ledger of a table whose rows may be purged.
+
+    Raises InvalidError (P461 nothing has landed), DecisionNeededError (P455 rolled back).
+    """
     if state.landed is None or state.landed.keyed is None:
         raise no_changes(chain.table)
     if state.verdict is not Verdict.AGREED:

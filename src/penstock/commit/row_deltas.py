@@ -35,6 +35,7 @@ from penstock.core.commits import Committable, Landed
 from penstock.core.offsets import TopicPartition
 from penstock.ports.row_deletes import POSITION, LiveFile, RowDeletes
 from penstock.ports.tables import Table, TableState
+from penstock.rows.keyed.digest import alike
 from penstock.rows.keyed.file_bounds import KeyBounds
 from penstock.rows.keyed.lookup import KeyLookup
 from penstock.rows.keyed.merge import sides_of
@@ -315,7 +316,7 @@ def _hits_of(
 ) -> _Hits:
     """Take hits from rows; `known` are sources that all of them have."""
     positions = rows.column(POSITION).to_numpy()
-    values = tuple(_typed(rows.column(name), each.type) for name, each in sequence.items())
+    values = tuple(alike(rows.column(name), each.type) for name, each in sequence.items())
     if not source:
         nothing = np.full(len(keys), -1, np.int64)
         topics = pa.nulls(len(keys), pa.string())
@@ -345,11 +346,6 @@ def _joined(parts: Sequence[_Hits], sequence: Iterable[pa.Array]) -> _Hits:
         np.concatenate([each.offset for each in parts]),
         tuple(map(_joined_column, zip(*(each.sequence for each in parts), strict=True))),
     )
-
-
-def _typed(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Give a column of nulls alone the type that it has in other files."""
-    return column.cast(kind) if pa.types.is_null(column.type) else column
 
 
 def _joined_column(parts: Sequence[pa.Array]) -> pa.Array:

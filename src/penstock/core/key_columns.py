@@ -24,6 +24,11 @@ def is_nested(type_: Type) -> bool:
     return isinstance(type_, Struct | List | Map)
 
 
+def compares_exactly(type_: Type) -> bool:
+    """Return whether a column of a type can be of a key, or of a sequence."""
+    return not (is_inexact(type_) or is_nested(type_) or type_ is Kind.UNKNOWN)
+
+
 def require_key_columns(table: str, schema: Schema, keys: Sequence[str]) -> None:
     """Raise InvalidError (P434) for a column that a table has not, or that cannot be of a key."""
     _require(table, schema, keys, "key", "keys")
@@ -44,7 +49,7 @@ def _require(table: str, schema: Schema, names: Sequence[str], what: str, settin
                 hint="add the column, declare it under  schema.hints  where no record has it yet, "
                 f"or write other  {setting}; the table has {_some(schema)}",
             )
-        if is_inexact(field.type) or is_nested(field.type) or field.type is Kind.UNKNOWN:
+        if not compares_exactly(field.type):
             raise InvalidError(
                 f"the column {name} of {table} cannot be of its {what}: it is a {field.type}",
                 code="P434",

@@ -1,4 +1,4 @@
-"""Reads plain data that Penstock wrote into text: anything but the expected form is refused.
+"""Plain data as text, written and read: anything but the expected form is refused.
 
 Invariants: a newer version is rejected with what it needs; every `as_` function returns its
 argument or raises TypeError or ValueError, which `reading` makes an InvalidError.
@@ -13,6 +13,8 @@ from typing import Any
 
 from penstock.core.errors import InvalidError
 
+ENCODER = json.JSONEncoder(separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+"""Writes equal data as equal text, compact."""
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, AssertionError, RecursionError)
 
 

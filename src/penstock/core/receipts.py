@@ -13,7 +13,6 @@ Invariants:
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +21,7 @@ from penstock.core.claims import Generation
 from penstock.core.commits import CommitId
 from penstock.core.offsets import TopicPartition
 from penstock.core.plain_data import (
+    ENCODER,
     as_counts,
     as_natural,
     as_rows,
@@ -46,7 +46,6 @@ VERSION = 1
 RECEIPT_SLOTS = 1000
 PART_BYTES_MAX = 256_000
 _DIGESTS = 1 << 128
-_ENCODER = json.JSONEncoder(separators=(",", ":"), sort_keys=True, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +184,7 @@ def transaction_commit_id(
 ) -> CommitId:
     """Derive the commit id of a transaction from what it moves: tried again it is the same."""
     rows = [[at, move.start, move.stop] for at, move in sorted(moves.items())]
-    text = _ENCODER.encode([group, name, task, segment, rows])
+    text = ENCODER.encode([group, name, task, segment, rows])
     return CommitId(hashlib.sha256(text.encode()).hexdigest()[:32])
 
 
@@ -389,4 +388,4 @@ def _flat(values: Any) -> str:
 
 
 def _encoded(data: Any) -> bytes:
-    return _ENCODER.encode(data).encode()
+    return ENCODER.encode(data).encode()

@@ -27,6 +27,7 @@ from penstock.core.commits import (
 )
 from penstock.core.offsets import LeaderEpochs, Offset, Positions, Progress, TopicPartition, span
 from penstock.core.plain_data import (
+    ENCODER,
     as_counts,
     as_list,
     as_natural,
@@ -47,12 +48,10 @@ would land other rows, and must not read it."""
 COMMITTABLE_VERSION = 3
 """Of a row delta with a sequence; without one it is 2, and of other commits 1, as for ledgers."""
 
-_ENCODER = json.JSONEncoder(separators=(",", ":"), sort_keys=True, ensure_ascii=False)
-
 
 def ledger_to_json(landed: Landed) -> str:
     """Write a ledger as it is kept in a table (protocol.md 3), compact and with sorted keys."""
-    return _ENCODER.encode(
+    return ENCODER.encode(
         {
             "v": _version_of(landed),
             "chain": landed.chain,
@@ -129,7 +128,7 @@ def keyed_from_data(data: Mapping[str, Any]) -> Keyed:
 
 def keyed_to_text(keyed: Keyed) -> str:
     """Write how a chain changes rows, without since where; equal ones give equal text."""
-    return _ENCODER.encode(keyed_to_data(keyed))
+    return ENCODER.encode(keyed_to_data(keyed))
 
 
 def keyed_from_text(text: str) -> Keyed:
@@ -140,7 +139,7 @@ def keyed_from_text(text: str) -> Keyed:
 
 def committable_to_json(commit: Committable) -> str:
     """Write a committable as it is kept in the pending store."""
-    return _ENCODER.encode(
+    return ENCODER.encode(
         {
             "v": 3 if commit.sequence else 2 if commit.touched is not None or commit.keys else 1,
             "chain": commit.chain.name,

@@ -22,7 +22,7 @@ import pyarrow as pa
 from penstock.app.assembly import assembly, worker
 from penstock.app.init.topics import Topic
 from penstock.core.accounting import Tally
-from penstock.core.key_columns import is_inexact, is_nested
+from penstock.core.key_columns import compares_exactly
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Kind, Schema, Struct
 from penstock.core.schema_join import is_known, known
@@ -175,8 +175,8 @@ def _keys_of(batch: pa.RecordBatch, columns: Schema) -> tuple[str, ...]:
         names.add(tuple(inner) if isinstance(inner, dict) else ())
     (found,) = names if len(names) == 1 else ((),)
     fields = [columns.field(name) for name in found]
-    usable = [f for f in fields if f and not is_inexact(f.type) and not is_nested(f.type)]
-    return found if len(usable) == len(found) and all(map(_PLAIN.fullmatch, found)) else ()
+    usable = all(each is not None and compares_exactly(each.type) for each in fields)
+    return found if usable and all(map(_PLAIN.fullmatch, found)) else ()
 
 
 def _as_text(rule: Rule) -> Rule:

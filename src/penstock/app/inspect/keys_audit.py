@@ -6,7 +6,8 @@ of a rule wants to know how many there are.
 
 Invariants:
 - it writes nothing, reads no record, and takes any table of a catalog: ours or not;
-- of each row it holds the digest of its key at most, of `ROWS_MAX` rows at a time.
+- of each row it holds the digest of its key at most, of about `ROWS_MAX` rows at a time, whatever
+  the keys are: rows are shared out by the hashes of their keys.
 """
 
 from __future__ import annotations
@@ -32,10 +33,12 @@ from penstock.observe.formatting import number_of
 from penstock.ports.row_deletes import RowDeleteMode
 from penstock.ports.tables import Table, TableFormat, TableState
 from penstock.rows.arrow_types import arrow_schema
-from penstock.rows.keyed.digest import key_columns_of, key_digests, words_of
+from penstock.rows.keyed.digest import grouped, key_columns_of, key_digests
+from penstock.rows.keyed.hashes import key_hashes
 from penstock.spec.model import Pipeline
 
-ROWS_MAX = 50_000_000
+ROWS_MAX = 20_000_000
+"""Sorted, they take 1 GB of memory, and 1.8 GB where keys are hashed (docs/design/0259)."""
 EXAMPLES_MAX = 5
 
 
@@ -148,17 +151,26 @@ def keys_of(table: Table, state: TableState, keys: tuple[str, ...]) -> KeysAudit
         for batch in _read(table, state, keys):
             columns, whole = key_columns_of(batch, types)
             keyless += int((~whole).sum()) if number == 0 else 0
-            digests = key_digests([column.filter(pa.array(whole)) for column in columns])
-            parts.append(digests.filter(pa.array(words_of(digests)[0] % passes == number)))
-        counted = pa.concat_arrays(parts).value_counts()
-        several = counted.filter(pc.greater(counted.field("counts"), 1))
-        repeated += len(several)
-        surplus += int(pc.sum(several.field("counts")).as_py() or 0) - len(several)
-        examples.append(several.field("values")[:EXAMPLES_MAX])
+            columns = [column.filter(pa.array(whole)) for column in columns]
+            mine = pa.array(key_hashes(columns) % passes == number)
+            parts.append(key_digests([column.filter(mine) for column in columns]))
+        several, counts = _several(parts)
+        repeated += len(counts)
+        surplus += int(counts.sum()) - len(counts)
+        examples.append(several[:EXAMPLES_MAX])
     shown = pa.concat_arrays(examples)[:EXAMPLES_MAX]
     return KeysAudit(
         "", keys, rows, keyless, repeated, surplus, _examples(table, state, types, shown)
     )
+
+
+def _several(parts: Sequence[pa.Array]) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """Return the digests that are there several times, and how often each is."""
+    digests = pa.concat_arrays(parts)
+    order, begins = grouped(digests)
+    counts = np.diff(begins, append=len(order))
+    several = np.flatnonzero(counts > 1)
+    return digests.take(pa.array(order[begins[several]])), counts[several]
 
 
 def _examples(

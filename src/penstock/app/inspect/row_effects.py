@@ -22,7 +22,7 @@ from penstock.core.errors import PenstockError
 from penstock.landing.tables.progress import TableProgress
 from penstock.observe.formatting import number_of
 from penstock.ports.tables import Table, TableState
-from penstock.rows.keyed.digest import key_digests
+from penstock.rows.keyed.digest import alike, key_digests
 from penstock.rows.keyed.file_bounds import KeyBounds
 from penstock.rows.keyed.lookup import KeyLookup
 from penstock.rows.keyed.touched import SOURCE, TouchedRows
@@ -96,21 +96,27 @@ def _found(
     digests = key_digests(keys)
     number = pc.index_in(digests, value_set=digests.unique()).to_pylist()
     _, once = np.unique(number, return_index=True)
-    source = [first.source[name] for name in SOURCE if first.source]
-    sequence = [*first.sequence]
-    columns = [*dict.fromkeys([*first.names, *source, *sequence])]
+    columns = [*dict.fromkeys([*first.names, *first.source.values(), *first.sequence])]
     rows: dict[int, list[FoundRow]] = {}
     lookup = KeyLookup([key.take(pa.array(once)) for key in keys])
     sought = partial(lookup.may_be_in, types=first.types)
     for file in files:
         for batch in table.read_live(state, file, columns, sought):
             hits = lookup.in_rows(batch, first.types)
-            held = batch.take(pa.array(hits.rows)).select(columns).to_pylist()
-            for key, row in zip(hits.keys.tolist(), held, strict=True):
-                topic, partition, offset = [row[name] for name in source] or [None] * len(SOURCE)
-                held_by = tuple(row[name] for name in sequence)
-                rows.setdefault(key, []).append(FoundRow(topic, partition, offset, held_by))
+            held = batch.take(pa.array(hits.rows))
+            for key, row in zip(hits.keys.tolist(), _rows_of(held, first), strict=True):
+                rows.setdefault(key, []).append(row)
     return [rows.get(number[at], []) for at in range(count)], ""
+
+
+def _rows_of(held: pa.RecordBatch, touched: TouchedRows) -> Iterator[FoundRow]:
+    """Yield what rows say of their records; sequences as those of changes are."""
+    source = [held.column(touched.source[role]).to_pylist() for role in SOURCE if touched.source]
+    places = zip(*(source or [[None] * held.num_rows] * len(SOURCE)), strict=True)
+    columns = touched.sequence.items()
+    sequences = [alike(held.column(name), each.type).to_pylist() for name, each in columns]
+    for at, (topic, partition, offset) in enumerate(places):
+        yield FoundRow(topic, partition, offset, tuple(each[at] for each in sequences))
 
 
 def _with_rows(

@@ -16,15 +16,16 @@ from penstock.app.assembly.crash_points import from_environment, observer_for
 from penstock.app.assembly.process import jitter, token
 from penstock.app.repair.confirmed_change import Change, Step
 from penstock.commit.attempt import CommitContext
-from penstock.commit.chain_position import last_claim_of
+from penstock.commit.chain_position import last_claim_of, position_at
 from penstock.commit.purge import (
     PurgedRows,
     PurgeSearch,
     no_changes,
+    purge_commit,
     purge_rows,
     sound_ledger,
 )
-from penstock.commit.rewriting import Rewriting
+from penstock.commit.rewriting import Rewriting, require_within
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError
 from penstock.core.events import WaitBegan
@@ -63,15 +64,24 @@ def age_of(text: str) -> int:
 def plan_purge(
     pipeline: Pipeline, table: str, age_ms: int, clock: Clock, observer: Observer = UNHEARD
 ) -> PurgePlan:
-    """Return what a purge would do. Writes nothing. Raises as `purge`, but for P288 and P445."""
+    """Return what a purge would do. Writes nothing.
+
+    Raises as `purge`, but for P288 and P445.
+    """
     search = _search(pipeline, table, clock.now_ms() - age_ms)
     with ExitStack() as stack:
         chain, opened = _opened(pipeline, table, stack, observer, read_only=True)
         state = opened.state(chain)
-        sound_ledger(chain, state)
+        landed = sound_ledger(chain, state)
         observer(WaitBegan(_SEARCH))
-        found, _ = search.find(opened, state)
-    steps = []
+        purgeable = search.find(opened, state)
+        if rewritten := assembly.settings_of(pipeline).rewritten.get(table):
+            commit = purge_commit(
+                search, position_at(opened, chain, state), landed, attempt=token()
+            )
+            taken = purgeable.row_deletes, purgeable.searched
+            require_within(commit, *taken, rewritten.bytes_max)
+    found, steps = purgeable.rows, []
     if found.rows:
         rows, files = number_of(found.rows, "row"), number_of(found.files, "file")
         text = f"{table}: {rows} in {files} are removed, of keys deleted {between(found)}"
@@ -83,7 +93,7 @@ def purge(pipeline: Pipeline, table: str, age_ms: int, clock: Clock) -> PurgedRo
     """Take the rows away; return which.
 
     Raises InvalidError (P185 no such table, P287 its deletes leave no rows, P461 nothing has
-    landed), UnavailableError (P288, P445), DecisionNeededError (P455), and what reading and
+    landed), UnavailableError (P288, P445), DecisionNeededError (P265, P455), and what reading and
     committing raise.
     """
     search = _search(pipeline, table, clock.now_ms() - age_ms)

@@ -56,6 +56,17 @@ def words_of(digests: pa.Array) -> list[npt.NDArray[np.int64]]:
     return [np.ascontiguousarray(pairs[:, half]) for half in range(2)]
 
 
+def grouped(digests: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return an order in which equal digests are neighbours, and where each begins in it."""
+    words = words_of(digests)
+    order = np.argsort(words[0])
+    begins = _begins([words[0][order]])
+    if len(words) > 1 and len(begins) < len(_begins([word[order] for word in words])):
+        order = np.lexsort(words[::-1])  # equal in the first half and not in the second
+        begins = _begins([word[order] for word in words])
+    return order, begins
+
+
 def key_columns_of(
     rows: pa.RecordBatch, types: Mapping[str, pa.DataType]
 ) -> tuple[list[pa.Array], npt.NDArray[np.bool_]]:
@@ -108,6 +119,13 @@ def wide(column: pa.Array) -> pa.Array:
     """Return values of 128 bits as they lie in memory."""
     data = column.buffers()[1].slice(column.offset * DIGEST_BYTES, len(column) * DIGEST_BYTES)
     return pa.Array.from_buffers(DIGEST, len(column), [None, data])
+
+
+def _begins(ordered: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+    """Return where values differ from those before them."""
+    differs = np.ones(len(ordered[0]), np.bool_)
+    differs[1:] = np.logical_or.reduce([each[1:] != each[:-1] for each in ordered])
+    return np.flatnonzero(differs)
 
 
 def _hashed(columns: Sequence[pa.Array]) -> pa.Array:

@@ -22,7 +22,7 @@ import pyarrow as pa
 from penstock.core.growth import FormerEnds, end_in
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.rows.arrow_arrays import Mask
-from penstock.rows.keyed.digest import words_of
+from penstock.rows.keyed.digest import grouped
 from penstock.rows.keyed.sequence import sequence_numbers
 from penstock.rows.keyed.touched import TouchedRows, touched_from_bytes, written
 
@@ -61,7 +61,7 @@ def merge_touched(
     is read in several epochs. Raises InvalidError (P190, P191).
     """
     whole = _joined([(touched_from_bytes(content), before) for content, before in parts])
-    order, begins = _grouped(whole.digests)
+    order, begins = grouped(whole.digests)
     ranks = _ranks(whole)[order]
     best = np.maximum.reduceat(ranks, begins) if len(begins) else ranks
     lengths = np.diff(np.append(begins, len(order)))
@@ -69,11 +69,13 @@ def merge_touched(
     stays[order] = ranks == np.repeat(best, lengths)
     assert stays.sum() == len(begins), "a change is in one part"
     across = _across(whole, order, begins, grown)
-    gone = ~stays & (whole.file >= 0)
+    superseded = ~stays & (whole.file >= 0)
     files = np.asarray(rows_of_files, np.int64)
-    empty = (files > 0) & (np.bincount(whole.file[gone], minlength=len(files)) == files)
+    empty = (files > 0) & (np.bincount(whole.file[superseded], minlength=len(files)) == files)
     renumbered = np.append(np.cumsum(~empty) - 1, -1).astype(np.int32)  # the last is for none
-    left = gone & ~empty[np.where(gone, whole.file, 0)] if len(files) else gone
+    left = superseded
+    if len(files):
+        left = superseded & ~empty[np.where(superseded, whole.file, 0)]
     lanes = np.bincount(whole.lane[~stays & whole.counts], minlength=len(whole.lanes))
     merged = replace(
         _taken(whole, np.flatnonzero(stays), renumbered),
@@ -151,24 +153,6 @@ def _taken(
         gone=None if touched.gone is None else touched.gone[places],
         sequence={name: column.take(taken) for name, column in touched.sequence.items()},
     )
-
-
-def _grouped(digests: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return an order in which equal digests are neighbours, and where each begins in it."""
-    words = words_of(digests)
-    order = np.argsort(words[0])
-    begins = _begins([words[0][order]])
-    if len(words) > 1 and len(begins) < len(_begins([word[order] for word in words])):
-        order = np.lexsort(words[::-1])  # equal in the first half and not in the second
-        begins = _begins([word[order] for word in words])
-    return order, begins
-
-
-def _begins(ordered: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
-    """Return where values differ from those before them."""
-    differs = np.ones(len(ordered[0]), np.bool_)
-    differs[1:] = np.logical_or.reduce([each[1:] != each[:-1] for each in ordered])
-    return np.flatnonzero(differs)
 
 
 def _ranks(touched: TouchedRows) -> npt.NDArray[np.int64]:

@@ -174,17 +174,17 @@ class _Sorting:
     ) -> KeyRows:
         """Return the keys to delete; their records leave the rejects, but for those without one."""
         keys = self.keys
-        gone: list[int] = []
+        tombstones: list[int] = []
         if self.options.tombstones == "delete":
             code = str(RejectCode.TOMBSTONE)
-            gone = [offset for offset, each in rejects.items() if each.code == code]
-        for offset in (*more.tolist(), *gone):
+            tombstones = [offset for offset, each in rejects.items() if each.code == code]
+        for offset in (*more.tolist(), *tombstones):
             del rejects[offset]
         if self.keyed.ignores_deletes:
-            filtered["delete"] += int(deletes.sum()) + len(more) + len(gone)
+            filtered["delete"] += int(deletes.sum()) + len(more) + len(tombstones)
             if not filtered["delete"]:
                 del filtered["delete"]
-            deletes, more, gone = np.zeros_like(deletes), more[:0], []
+            deletes, more, tombstones = np.zeros_like(deletes), more[:0], []
         columns = {name: made.rows.column(name) for name in keys.names}
         parts = [KeyRows(columns, made.offsets).filter(deletes)]
         if len(more):
@@ -193,9 +193,13 @@ class _Sorting:
             rejects |= {each.offset: each for each in read.rejects}
             held = dict(zip(keys.names, read.rows.columns, strict=True))
             parts.append(KeyRows(held, read.offsets))
-        if gone:
+        if tombstones:
             found, refused = message_keys(
-                self._of(gone), at=self.at, keys=keys, options=self.options, readers=self.readers
+                self._of(tombstones),
+                at=self.at,
+                keys=keys,
+                options=self.options,
+                readers=self.readers,
             )
             rejects |= {each.offset: each for each in refused}
             parts.append(found)

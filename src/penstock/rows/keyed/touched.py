@@ -157,11 +157,11 @@ def written(touched: TouchedRows) -> bytes:
     columns += touched.sequence.values()
     names += (f"s{place}" for place in range(len(touched.sequence)))
     rows = pa.RecordBatch.from_arrays([*columns, *map(pa.array, numbers)], [*names, *_PLACES])
-    gone = pa.RecordBatch.from_arrays(
+    superseded = pa.RecordBatch.from_arrays(
         [pa.array(touched.superseded_file), pa.array(touched.superseded_row)], [*_SUPERSEDED]
     )
     sink = pa.BufferOutputStream()
-    for batch in (rows.replace_schema_metadata({_ABOUT: json.dumps(about)}), gone):
+    for batch in (rows.replace_schema_metadata({_ABOUT: json.dumps(about)}), superseded):
         with pa.ipc.new_stream(sink, batch.schema, options=_ZSTD) as stream:
             stream.write_batch(batch)
     streams = sink.getvalue()
@@ -175,7 +175,9 @@ def touched_from_bytes(content: bytes) -> TouchedRows:
         if crc32(streams).to_bytes(_CHECKSUM_BYTES) != content[:_CHECKSUM_BYTES]:
             raise ValueError("the checksum is another one")
         source = pa.BufferReader(pa.py_buffer(streams))
-        rows, gone = (pa.ipc.open_stream(source).read_all().combine_chunks() for _ in range(2))
+        rows, superseded = (
+            pa.ipc.open_stream(source).read_all().combine_chunks() for _ in range(2)
+        )
         about = json.loads(rows.schema.metadata[_ABOUT])
         if about["v"] > VERSION:
             raise InvalidError(
@@ -201,8 +203,8 @@ def touched_from_bytes(content: bytes) -> TouchedRows:
             sub=sub,
             file=file,
             row=row,
-            superseded_file=_whole(gone, "_file").to_numpy(),
-            superseded_row=_whole(gone, "_row").to_numpy(),
+            superseded_file=_whole(superseded, "_file").to_numpy(),
+            superseded_row=_whole(superseded, "_row").to_numpy(),
             across=about["across"],
             sequence={
                 name: _whole(rows, f"s{place}")

@@ -33,6 +33,8 @@ _OWN = ("_kafka_", "_change_", "_rescued")
 _MESSAGE_KEY = "_kafka_key"
 _OF_A_KEY = frozenset({"_kafka_topic", _MESSAGE_KEY})
 _WITH_PLACEHOLDERS = frozenset({"debezium", "flattened"})
+_WITH_FORMER_ROWS = frozenset({"debezium", "maxwell", "canal"})
+"""Envelopes whose updates may say what the row was before."""
 _IMAGES = frozenset({"after", "before", "payload", "data", "value"})
 _LENIENT = frozenset({"drop_value", "rescue"})
 _VECTORS = "delta.enableDeletionVectors"
@@ -63,6 +65,7 @@ def check_keyed(at: KeyPath, table: Table, shared: Records) -> Iterator[Problem]
     yield from _check_row_deletes(at, table)
     yield from _check_condition(at, table)
     yield from _check_placeholders(at, table, table.records_by(shared))
+    yield from _check_computed(at, table, table.records_by(shared))
 
 
 def _check_append(at: KeyPath, table: Table) -> Iterator[Problem]:
@@ -109,12 +112,7 @@ def _no_key(
     if dot:
         hint = "compute a column of it under transform.columns, and write that"
         return "is a member of an object, and a key is of columns", hint
-    if type_ is not None and is_inexact(type_):
-        hint = "declare it as long, decimal(p,s) or string under schema.hints"
-        return f"is a {type_}: no two of them are surely equal", hint
-    if type_ is not None and is_nested(type_):
-        return "holds several values, and a key is of single ones", "write a column of one value"
-    return "", ""
+    return _not_exact(type_)
 
 
 def _filled(table: Table) -> Collection[str]:
@@ -244,6 +242,11 @@ def _no_sequence(name: str, table: Table, type_: Type | None) -> tuple[str, str]
     if name in _filled(table):
         hint = "compute it under transform.columns"
         return "is filled by a function, which is not called for all changes", hint
+    return _not_exact(type_)
+
+
+def _not_exact(type_: Type | None) -> tuple[str, str]:
+    """Return why values of a type cannot be compared, and what to do; nothing where they can."""
     if type_ is not None and is_inexact(type_):
         hint = "declare it as long, decimal(p,s) or string under schema.hints"
         return f"is a {type_}: no two of them are surely equal", hint
@@ -303,3 +306,15 @@ def _check_placeholders(at: KeyPath, table: Table, records: Records) -> Iterator
         fact = f"{types} lands null over a value that a change left out (unavailable_value)"
         hint = "write  types: quarantine, unless the source's events hold whole rows"
         yield Problem((*at, "schema", "types"), "P156", fact, hint, "warning")
+
+
+def _check_computed(at: KeyPath, table: Table, records: Records) -> Iterator[Problem]:
+    """Warn of keys that are computed of a record's row alone, not of what the row was before."""
+    computed = {*table.keys} & {*(table.transform.columns if table.transform else ())}
+    if computed and records.envelope in _WITH_FORMER_ROWS:
+        names = listed(sorted(computed))
+        fact = (
+            f"an update that changes what {names} is computed of leaves the row of its former key"
+        )
+        hint = "write columns of the record, unless the source sends such a change as two events"
+        yield Problem((*at, "keys"), "P156", fact, hint, "warning", on_key=True)

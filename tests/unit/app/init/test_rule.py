@@ -117,6 +117,16 @@ def test_keys_that_are_no_columns_are_left_to_the_reader(key: bytes | None) -> N
     assert "# keys: [id]   # or what the primary key is" in text
 
 
+def test_a_key_of_which_no_record_has_a_value_is_left_to_the_reader() -> None:
+    events = [{"op": "c", "before": None, "after": {"id": n, "shop": None}} for n in range(3)]
+    records = batch([json.dumps({**each, "source": {}}).encode() for each in events])
+    key = b'{"shop": null, "id": 1}'
+    records = records.set_column(2, "key", pa.array([key] * len(records), pa.binary()))
+    found = drafted(Topic("t", 1, len(records), records), Setting("iceberg", None, None))
+
+    assert ("debezium", ()) == (found.settings["records"]["envelope"], found.keys)
+
+
 def test_all_messy_topics_make_one_spec() -> None:
     text, pipeline = spec([rule(values, topic=name) for name, values in TOPICS.items()])
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.story.backend import MemoryGround, catalog_name
-from tests.story.keyed import KEYED, KeyedWorld
+from tests.story.keyed import KEYED, KeyedWorld, gone, put
 from tests.story.world import ORDERS, PIPELINE, SOURCE
 from tests.unit.app.inspect.test_audit import audited, shown, sums
 
@@ -21,6 +22,7 @@ from penstock.core.commits import Chain
 from penstock.core.errors import DecisionNeededError
 from penstock.core.schema import Field, Kind, Struct
 from penstock.landing.repair import seek as seeking
+from penstock.rows.keyed import digest
 from penstock.rows.route.filters import RecordFilter, SqlExpression
 
 NAME = catalog_name(ORDERS)
@@ -29,16 +31,6 @@ NAME = catalog_name(ORDERS)
 @pytest.fixture
 def world() -> KeyedWorld:
     return KeyedWorld(MemoryGround())
-
-
-def put(world: KeyedWorld, *keys: int, partition: int = 0) -> None:
-    for key in keys:
-        world.change("orders", partition, key, "put")
-
-
-def gone(world: KeyedWorld, *keys: int, partition: int = 0) -> None:
-    for key in keys:
-        world.change("orders", partition, key, "gone")
 
 
 def plant(world: KeyedWorld, key: int | None, offset: int | None, **more: Any) -> None:
@@ -440,6 +432,25 @@ class TestTheRowsOfEachKey:
         assert any(
             "2 keys with several rows, 3 too many" in line for line in keys_audit.said(found)
         )
+
+    def test_keys_that_are_multiples_are_shared_out_as_others_are(
+        self, world: KeyedWorld, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        held = []
+
+        def grouped(digests: pa.Array) -> Any:
+            held.append(len(digests))
+            return digest.grouped(digests)
+
+        monkeypatch.setattr(keys_audit, "ROWS_MAX", 25)
+        monkeypatch.setattr(keys_audit, "grouped", grouped)
+        put(world, *range(0, 4096 * 200, 4096))
+        world.run()
+        table = world.table()
+        found = keys_audit.keys_of(table, table.state(Chain(PIPELINE, ORDERS)), ("n",))
+
+        assert (200, 8, 200) == (found.rows, len(held), sum(held))
+        assert max(held) < 50
 
     def test_a_keyed_table_has_one(self, world: KeyedWorld) -> None:
         put(world, 1, 1, 2)

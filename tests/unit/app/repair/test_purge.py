@@ -124,6 +124,16 @@ def test_a_plan_says_what_a_purge_then_removes(pipeline: Pipeline, name: str) ->
     assert PurgedRows(0, 0) == purging.purge(pipeline, name, age_ms, clock)
 
 
+def test_a_plan_says_that_more_would_be_rewritten_than_one_commit_may(pipeline: Pipeline) -> None:
+    filled(pipeline, TABLES[2])
+    rules = [rule.model_copy(update={"rewrite_bytes_max": 1}) for rule in pipeline.tables]
+    pipeline = pipeline.model_copy(update={"tables": rules})
+
+    for act in (purging.plan_purge, purging.purge):
+        assert "P265" == code_of(lambda act=act: act(pipeline, TABLES[2], DAY_MS, ManualClock()))  # type: ignore[misc]
+    assert 10 == rows_left(pipeline, TABLES[2])
+
+
 def test_a_table_without_soft_deletes_or_without_changes_is_refused(pipeline: Pipeline) -> None:
     def purge(name: str) -> None:
         purging.purge(pipeline, name, DAY_MS, ManualClock())

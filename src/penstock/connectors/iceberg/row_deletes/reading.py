@@ -95,7 +95,7 @@ class Bounds(Mapping[str, tuple[Any, Any]]):
         try:
             raws = self._lower[field.field_id], self._upper[field.field_id]
             return _decoded(kind, raws[0]), _decoded(kind, raws[1])
-        except (KeyError, ValueError, struct.error):
+        except (KeyError, ValueError, OverflowError, struct.error):
             raise KeyError(name) from None
 
     def __iter__(self) -> Iterator[str]:
@@ -114,7 +114,7 @@ def _bounded(kind: iceberg.IcebergType) -> iceberg.PrimitiveType | None:
 
 
 def _decoded(kind: iceberg.PrimitiveType, raw: bytes) -> Any:
-    """Decode a bound. Raises ValueError, struct.error.
+    """Decode a bound. Raises ValueError, struct.error; OverflowError: Python has no such year.
 
     A file of before its column was widened has the shorter form.
     """

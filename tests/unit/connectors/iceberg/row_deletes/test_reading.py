@@ -63,6 +63,22 @@ def test_a_bound_of_before_a_widening_is_read_and_one_that_is_none_left_out():
     assert {} == dict(Bounds(file("a"), Schema(iceberg.NestedField(7, "it", iceberg.LongType()))))
 
 
+@pytest.mark.parametrize(
+    ("kind", "stored"),
+    [
+        (iceberg.DateType(), 10_000_000),
+        (iceberg.DateType(), -(2**31)),
+        (iceberg.TimestampType(), 2**62),
+        (iceberg.TimestamptzType(), -(2**62)),
+    ],
+    ids=str,
+)
+def test_a_bound_that_python_has_no_date_for_is_left_out(kind, stored):
+    found = bounds(kind, to_bytes(kind, stored))
+
+    assert ({}, 0, None) == (dict(found), len(found), found.get("it"))
+
+
 @pytest.fixture
 def writer(tmp_path):
     io = PyArrowFileIO()

@@ -1,4 +1,4 @@
-"""Marks: equal keys have equal ones, and where two touched keys share one, rows are told apart."""
+"""Hashes: equal keys have equal ones, and where two touched keys share one, rows are told apart."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.rows.keyed.hashes import TEXT_BYTES_MAX, key_hashes
 from penstock.rows.keyed.lookup import KeyLookup
-from penstock.rows.keyed.marks import TEXT_BYTES_MAX, key_marks
 
 LONG_TEXTS = st.text(max_size=20) | st.integers(250, 260).map("é".__mul__)
 COLUMNS = {
@@ -30,28 +30,28 @@ COLUMNS = {
 
 @pytest.mark.parametrize("kind", COLUMNS)
 @given(st.data())
-def test_the_mark_of_a_key_depends_on_nothing_around_it(kind: str, data: st.DataObject) -> None:
+def test_the_hash_of_a_key_depends_on_nothing_around_it(kind: str, data: st.DataObject) -> None:
     type_, one = COLUMNS[kind]
     values = data.draw(st.lists(one, min_size=1, max_size=9))
     at = data.draw(st.integers(0, len(values) - 1))
     column = pa.array(values, type_)
-    alone = key_marks([pa.array([values[at]], type_)] * 2)
-    sliced = key_marks([column[at:]] * 2)
+    alone = key_hashes([pa.array([values[at]], type_)] * 2)
+    sliced = key_hashes([column[at:]] * 2)
 
-    assert alone.tolist() == key_marks([column] * 2)[at : at + 1].tolist()
+    assert alone.tolist() == key_hashes([column] * 2)[at : at + 1].tolist()
     assert alone.tolist() == sliced[:1].tolist()
 
 
-def test_texts_are_marked_by_their_length_and_their_end() -> None:
+def test_texts_are_hashed_by_their_length_and_their_end() -> None:
     texts = ["", "\0", "\0\0", "12345678", "123456789", "x" * 300, "x" * 301, "yx" + "x" * 299]
-    marks = key_marks([pa.array(texts)])
+    hashes = key_hashes([pa.array(texts)])
 
-    assert len(texts) - 1 == len(set(marks.tolist()))
+    assert len(texts) - 1 == len(set(hashes.tolist()))
     assert len(texts[-1]) > TEXT_BYTES_MAX
-    assert marks[-1] == marks[-2]
+    assert hashes[-1] == hashes[-2]
 
 
-def test_touched_keys_that_share_a_mark_are_told_apart() -> None:
+def test_touched_keys_that_share_a_hash_are_told_apart() -> None:
     """Long texts that differ at their beginnings only do; one of them may be touched alone."""
     texts = [letter + "x" * 300 for letter in "abcd"]
     types = {"id": pa.string()}
@@ -78,8 +78,8 @@ def test_no_touched_key_is_left_out_by_the_filters(keys: list[tuple[int, str]]) 
     assert np.arange(len(keys)).tolist() == lookup.may_be_in(rows, types).tolist()
 
 
-def test_texts_that_count_up_have_marks_of_their_own() -> None:
+def test_texts_that_count_up_have_hashes_of_their_own() -> None:
     """Two words that differ in their highest byte cancel each other out where nothing mixes down."""
     texts = pa.array([f"tenant-{number}" for number in range(200_000)])
 
-    assert len(texts) == len(np.unique(key_marks([texts])))
+    assert len(texts) == len(np.unique(key_hashes([texts])))

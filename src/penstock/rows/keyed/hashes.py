@@ -1,8 +1,8 @@
-"""The mark of a key: 64 bits that are cheap to compute for whole columns, to look keys up by.
+"""The hash of a key: 64 bits that are cheap to compute for whole columns, to look keys up by.
 
 Invariants:
-- equal keys have equal marks, whatever batch or file they come from, widened columns as well;
-- different keys may share one, so that a mark alone says that two keys differ, never that they are
+- equal keys have equal hashes, whatever batch or file they come from, widened columns as well;
+- different keys may share one, so that a hash alone says that two keys differ, never that they are
   equal; of one column of at most 64 bits they are different;
 - nothing keeps them: they may be others in another release, unlike digests.
 """
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from penstock.rows.keyed.digest import is_short, is_wide, longs, wide, words_of
 
-Marks = npt.NDArray[np.uint64]
+Hashes = npt.NDArray[np.uint64]
 
 TEXT_BYTES_MAX = 256
 """How many bytes count of a text, its last ones."""
@@ -27,31 +27,31 @@ _HALF = np.uint64(32)
 _WORD_BYTES = 8
 
 
-def key_marks(columns: Sequence[pa.Array]) -> Marks:
-    """Return the mark of each row's key; its columns have no nulls."""
-    marks = np.zeros(len(columns[0]), np.uint64)
+def key_hashes(columns: Sequence[pa.Array]) -> Hashes:
+    """Return the hash of each row's key; its columns have no nulls."""
+    hashes = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
         if is_short(column.type):
-            marks = _mixed(marks, longs(column).to_numpy().view(np.uint64))
+            hashes = _mixed(hashes, longs(column).to_numpy().view(np.uint64))
         elif is_wide(column.type):
             for half in words_of(wide(column)):
-                marks = _mixed(marks, half.view(np.uint64))
+                hashes = _mixed(hashes, half.view(np.uint64))
         else:
-            marks = _mix_texts(marks, column)
-    return marks
+            hashes = _mix_texts(hashes, column)
+    return hashes
 
 
-def _mixed(marks: Marks, words: Marks) -> Marks:
+def _mixed(hashes: Hashes, words: Hashes) -> Hashes:
     """Mix words in, one to one: the highest bits depend on all of a word's, as filters need, and
     the lowest on the highest, else words that come next would cancel them.
     """
-    found = marks ^ words
+    found = hashes ^ words
     found *= _SPREAD
     found ^= found >> _HALF
     return found
 
 
-def _mix_texts(marks: Marks, column: pa.Array) -> Marks:
+def _mix_texts(hashes: Hashes, column: pa.Array) -> Hashes:
     """Mix in the lengths of texts, or bytes, and the bytes in words of eight from the end on; the
     first word of a text begins where it does, and overlaps with the next.
     """
@@ -62,14 +62,14 @@ def _mix_texts(marks: Marks, column: pa.Array) -> Marks:
     last = words[ends]
     short = np.flatnonzero(lengths < _WORD_BYTES)
     last[short] = (last[short] >> ((7 - lengths[short]) * 8).astype(np.uint64)) >> np.uint64(8)
-    marks = _mixed(_mixed(marks, lengths.view(np.uint64)), last)
+    hashes = _mixed(_mixed(hashes, lengths.view(np.uint64)), last)
     rows, at = np.flatnonzero(lengths > _WORD_BYTES), _WORD_BYTES
     while len(rows) and at < TEXT_BYTES_MAX:
         here = words[np.maximum(ends[rows] - at, starts[rows] + _WORD_BYTES)]
-        marks[rows] = _mixed(marks[rows], here)
+        hashes[rows] = _mixed(hashes[rows], here)
         at += _WORD_BYTES
         rows = rows[lengths[rows] > at]
-    return marks
+    return hashes
 
 
 def _bytes_of(

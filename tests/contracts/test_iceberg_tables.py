@@ -10,8 +10,11 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.transforms import TruncateTransform
 from pyiceberg.types import LongType
 from tests.story.iceberg_other_writers import compact, delete_positions, places_of
+from tests.story.iceberg_third_format import delete_by_vectors, let_pyiceberg_write
 
 from penstock.connectors.iceberg import connector
+from penstock.connectors.iceberg.catalogs.third_format import OwnSql
+from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
 from penstock.core.commits import Chain, CommitKind, Landed
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import span
@@ -28,6 +31,7 @@ from penstock.testing.contracts.table_fixture import (
 )
 from penstock.testing.contracts.table_purges import PurgeTests
 from penstock.testing.contracts.table_rewrites import RewriteTests
+from penstock.testing.contracts.table_row_deltas import RowDeltaTests
 from penstock.testing.prepared import ORDERS, TOPIC, origin, positions
 
 
@@ -38,6 +42,7 @@ class Plain:
 
 AT_ONCE = {"history.expire.max-snapshot-age-ms": "0"}
 """Lets go of snapshots whatever their age, so that trimming can be seen."""
+THIRD = {"format-version": "3", **AT_ONCE}
 
 
 class IcebergFixture(TableBench):
@@ -144,6 +149,48 @@ class TestIcebergTablesOfTheFirstFormat(TestIcebergTables):
     def create(self, catalog: TableFormat, *ledgers: Landed) -> Table:
         definition = TableDefinition(ORDERS, properties={"format-version": "1", **AT_ONCE})
         return catalog.create(self.name, definition, ledgers)
+
+
+class ThirdFormat(IcebergFixture):
+    """The hooks for format version 3; another writer has what PyIceberg lacks of it."""
+
+    @pytest.fixture(autouse=True)
+    def writers(self, monkeypatch):
+        let_pyiceberg_write(monkeypatch)
+
+    def create(self, catalog: TableFormat, *ledgers: Landed) -> Table:
+        return catalog.create(self.name, TableDefinition(ORDERS, properties=THIRD), ledgers)
+
+    def foreign(self, table: Table):
+        return OwnSql("lake", **self.settings).load_table(table.name.partition("@")[0])
+
+
+class TestIcebergTablesOfTheThirdFormat(ThirdFormat, TableContract):
+    layouts = (TableDefinition(ORDERS, properties=THIRD),)
+
+
+class TestIcebergVectors(ThirdFormat, RowDeltaTests, PurgeTests):
+    """Rows are deleted by deletion vectors, by us and by another writer."""
+
+    keyed = TableDefinition(ORDERS, keys=("id",), properties=THIRD)
+
+    def foreign_delete(self, table: Table, number: int) -> None:
+        foreign = self.foreign(table)
+        delete_by_vectors(foreign, places_of(foreign, "id", number))
+
+    def foreign_compaction(self, table: Table) -> None:
+        compact(self.foreign(table))
+
+    def test_each_data_file_has_one_vector_whoever_deleted(self, orders):
+        self.foreign_delete(orders, 3)
+        for number in (4, 5):
+            self.change(orders, *self.offsets(orders), deletes=[number])
+        live = KeptRows("orders", "main").of(self.foreign(orders))
+        vectors = {path: [*each] for path, each in live.about_one.items()}
+
+        assert {1} == {len(each) for each in vectors.values()}
+        assert 3 == sum(len(live.deleted_in(path)) for path in vectors)
+        assert 3 == sum(each.data_file.record_count for [each] in vectors.values())
 
 
 class BranchFixture(IcebergFixture):

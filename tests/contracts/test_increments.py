@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
@@ -18,9 +19,11 @@ from pyiceberg.table import Table, Transaction
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update.snapshot import _OverwriteFiles
 from tests.story.iceberg_other_writers import delete_positions, places_of
+from tests.story.iceberg_third_format import delete_by_vectors, let_pyiceberg_write
 
 from penstock.connectors.delta import connector as delta
 from penstock.connectors.iceberg import connector as iceberg
+from penstock.connectors.iceberg.catalogs.third_format import OwnSql
 from penstock.connectors.memory.increments import (
     MemoryFileRows,
     MemoryHistory,
@@ -158,6 +161,25 @@ class TestIcebergByPosition(TestIceberg):
     def delete(self, *ids: int) -> None:
         table = self.table
         delete_positions(table, [at for each in ids for at in places_of(table, "id", each)])
+
+
+class TestIcebergByVectors(TestIceberg):
+    """Rows are deleted by deletion vectors, in format version 3."""
+
+    @pytest.fixture(autouse=True)
+    def writers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        let_pyiceberg_write(monkeypatch)
+
+    @cached_property
+    def catalog(self) -> SqlCatalog:
+        return OwnSql("lake", **self.settings)
+
+    def make_table(self) -> None:
+        self.catalog.create_table(NAME, rows().schema, properties={"format-version": "3"})
+
+    def delete(self, *ids: int) -> None:
+        table = self.table
+        delete_by_vectors(table, [at for each in ids for at in places_of(table, "id", each)])
 
 
 class TestIcebergInPartitions(TestIceberg):

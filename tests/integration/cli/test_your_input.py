@@ -53,13 +53,13 @@ def test_a_topic_that_no_table_takes_is_reported_by_validate(shop: Shop) -> None
 
 
 def test_properties_that_no_new_table_can_have_are_reported_by_validate(shop: Shop) -> None:
-    shop.spec["tables"][0]["properties"] = {"format-version": "3"}
+    shop.spec["tables"][0]["properties"] = {"format-version": "4"}
     shop.spec["tables"][1]["properties"] = {"delta.enableRowTracking": "true"}
     reported = within("validate", shop.path, "--json")
 
     assert 2 == reported.code
     assert ["P436", "P436"] == [each["code"] for each in reported.json["problems"]]
-    assert "format-version 3" in reported.out
+    assert "format-version 4" in reported.out
     assert "row tracking" in reported.out
 
 

@@ -21,12 +21,12 @@ from penstock.app.inspect.metadata_audit import values_of
 from penstock.connectors.delta.catalog import DeltaCatalog
 from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.read.live_map import LiveMap
-from penstock.connectors.delta.vectors.bitmap import encoded
 from penstock.connectors.delta.vectors.descriptor import packed
 from penstock.core.commits import CommitKind
 from penstock.core.errors import BugError, ConflictError, InvalidError, UnavailableError
 from penstock.core.schema import Field, Kind, Struct
 from penstock.files import objects
+from penstock.files.deletion_vectors import encoded
 from penstock.ports.row_deletes import POSITION, RowDeleteMode, RowDeletes
 from penstock.ports.tables import TableDefinition, Verdict
 

@@ -10,6 +10,8 @@ import pytest
 from pyiceberg.manifest import ManifestContent, read_manifest_list
 from pyiceberg.types import StringType
 
+from penstock.connectors.iceberg.files.manifest_entries import entries_of
+from penstock.connectors.iceberg.files.manifest_lists import manifests_of
 from penstock.connectors.iceberg.files.manifests import MERGE_AT, ManifestStack, live_entries
 from penstock.connectors.iceberg.ledger.properties import tag_of
 from penstock.core.commits import CommitKind
@@ -20,6 +22,8 @@ from penstock.ports.tables import Verdict
 from penstock.testing.contracts.table_fixture import batch_of
 from penstock.testing.prepared import orders, positions
 
+FIRST_ROW_ID = 16
+"""Where an entry has the id of the first row of its file."""
 ASKED_FOR = "write.metadata.delete-after-commit.enabled"
 
 
@@ -275,7 +279,7 @@ def test_manifests_whose_partition_column_is_in_no_schema_stay_and_give_up_no_fi
     (gone, *_) = live_entries(foreign, "main")
     stack = ManifestStack(foreign, 1)
 
-    listed = list(read_manifest_list(foreign.io.new_input(stack.appended([], head))))
+    listed = list(read_manifest_list(foreign.io.new_input(stack.appended([], head).path)))
     assert [0] * MERGE_AT == [each.existing_files_count for each in listed]
     with pytest.raises(InvalidError) as raised:
         stack.replaced([], [gone], head)
@@ -403,3 +407,52 @@ def test_a_place_for_manifests_that_cannot_be_written_is_reported_and_nothing_la
     metadata.with_name("elsewhere").rename(metadata)
     table.commit(table.state(lake.chain), commit, retain=25)
     assert [0, 1] == lake.ids()
+
+
+def test_files_keep_their_first_row_id_when_manifests_are_merged_and_files_leave(lake):
+    table = lake.create(properties={"format-version": "3"})
+    for number in range(MERGE_AT):
+        lake.land(table, {0: (2 * number, 2 * number + 2)})
+    before = first_row_ids(lake)
+    lake.land(table, {0: (2 * MERGE_AT, 2 * MERGE_AT + 3)})
+    merged = first_row_ids(lake)
+
+    assert [2 * number for number in range(MERGE_AT)] == sorted(before.values())
+    assert before == {path: merged[path] for path in before}
+    assert 1 == len(merged.keys() - before.keys())
+    metadata = lake.foreign().metadata
+    assert metadata.next_row_id == sum(each.added_rows for each in metadata.snapshots)
+    assert metadata.next_row_id >= max(merged.values()) + 3
+
+    [gone, *kept] = live_entries(lake.foreign(), "main")
+    stack = ManifestStack(lake.foreign(), 1)
+    listed = stack.replaced([], [gone], metadata.current_snapshot_id)
+    head = metadata.current_snapshot().model_copy(update={"manifest_list": listed.path})
+    left = [e for m in manifests_of(lake.foreign(), head) for e in entries_of(m, lake.foreign().io)]
+    assert {e.data_file.file_path: e.data_file[FIRST_ROW_ID] for e in kept} == {
+        e.data_file.file_path: e.data_file[FIRST_ROW_ID] for e in left
+    }
+
+
+def first_row_ids(lake):
+    found = live_entries(lake.foreign(), "main")
+    return {each.data_file.file_path: each.data_file[FIRST_ROW_ID] for each in found}
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+def test_a_commit_of_another_branch_moves_a_table_of_the_third_format(lake, rows):
+    """It takes sequence numbers, and row ids where it has rows."""
+    table = lake.create(properties={"format-version": "3"})
+    lake.land(table, {0: (0, 2)})
+    branch = lake.catalog.load("bronze.orders@audited")
+    seen = branch.state(lake.chain)
+    if rows:
+        lake.land(table, {0: (2, 2 + rows)})
+    else:
+        state = table.state(lake.chain)
+        table.commit(state, lake.anchor(state, {0: (2, 3)}), retain=25)
+    late = lake.append(seen, {0: (0, 2)}, origins={0: 0})
+    with pytest.raises(ConflictError) as raised:
+        branch.commit(seen, late, retain=25)
+    assert "P401" == raised.value.code
+    branch.commit(branch.state(lake.chain), late, retain=25)

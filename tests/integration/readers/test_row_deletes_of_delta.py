@@ -18,10 +18,10 @@ from penstock.app.inspect.metadata_audit import values_of
 from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.log.commit_file import log_of
 from penstock.connectors.delta.read.live_files import live_adds
-from penstock.connectors.delta.vectors.bitmap import encoded
 from penstock.connectors.delta.vectors.descriptor import unpacked, vector_of
 from penstock.connectors.delta.vectors.store import read_vector
 from penstock.core.schema import Field, Kind, Struct
+from penstock.files.deletion_vectors import encoded
 from penstock.ports.row_deletes import POSITION
 from penstock.ports.tables import TableDefinition, Verdict
 

@@ -22,14 +22,13 @@ from penstock.connectors.delta.log.actions import now_ms, removal, renewed
 from penstock.connectors.delta.log.commit_file import entry_of, merged
 from penstock.connectors.delta.read.live_files import Add
 from penstock.connectors.delta.read.live_map import KnownFile
-from penstock.connectors.delta.vectors.bitmap import Rows
 from penstock.connectors.delta.vectors.deleted_rows import DeletedRows
 from penstock.connectors.delta.vectors.descriptor import Vector
 from penstock.connectors.delta.vectors.store import write_vectors
 from penstock.core.commits import DataFile
 from penstock.core.table_errors import not_deletable
 from penstock.files.errors import first_line
-from penstock.files.positions import joined
+from penstock.files.positions import Positions, joined
 from penstock.ports.row_deletes import RowDeletes
 
 
@@ -43,7 +42,7 @@ class Touched:
     path: str
     add: Add
     rows: int
-    deleted: Rows
+    deleted: Positions
     newly: int
     is_own: bool
     is_rewritten: bool
@@ -163,7 +162,7 @@ def _live(
     return found
 
 
-def _touched(name: str, deletes: RowDeletes, file: _Live, former: Rows) -> Touched:
+def _touched(name: str, deletes: RowDeletes, file: _Live, former: Positions) -> Touched:
     deleted = joined([former, deletes.positions])
     newly = len(deletes.positions)
     if len(deleted) != len(former) + newly:

@@ -7,12 +7,13 @@ Invariants (protocol.md 5, "Certainty"):
 - messages carry no settings of a catalog, so no secret can be in them.
 
 Codes: P401 conflict, P402 not there, P403 file missing, P430 no answer, P431 refused, P433 outcome
-unknown, P438 unreadable, P480 full, P481 storage.
+unknown, P436 a feature that is not known, P438 unreadable, P480 full, P481 storage.
 """
 
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,9 +36,11 @@ _REFUSALS = (library.ForbiddenError, library.UnauthorizedError, library.OAuthErr
 _KEPT_OUT = {"28000", "28P01", "3D000", "42501"}
 """States by which PostgreSQL rejects a login: postgresql.org/docs/current/errcodes-appendix.html"""
 _LOGIN = ("authentication failed", "no pg_hba.conf entry", "access denied for user")
-_NUMBERED = "sequence number"
-"""In the message of a catalog that rejects a number that another writer took on a branch: that is
+_NUMBERED = ("sequence number", "first-row-id")
+"""In the message of a catalog that rejects numbers that another writer took on a branch: that is
 a moved table. Newer catalogs answer with status 409."""
+_UNKNOWN_TYPE = re.compile(r"Unsupported field type: '([^']+)'")
+_SEVERAL_COLUMNS = "Multi argument transforms"
 _LOCAL_REQUIREMENTS = ("Requirement failed", "Table UUID does not match")
 
 
@@ -109,12 +112,21 @@ def on_reading(name: str, error: BaseException) -> PenstockError:
         case OSError() if not isinstance(error, (RequestException, *_CLIENTS)):
             return _storage(name, error)
         case ValueError() | library.ValidationError():
+            if feature := _unknown_feature(str(error)):
+                return table_errors.unsupported(name, feature, "PyIceberg cannot read it")
             return table_errors.unreadable(f"the metadata of {name}", _message(error))
     return UnavailableError(
         f"the catalog gave no answer about {name}: {_message(error)}",
         code="P430",
         hint="see whether the catalog's address in the spec answers, then run again",
     )
+
+
+def _unknown_feature(message: str) -> str:
+    """Name what of the third format PyIceberg does not know, by its message; "" for all else."""
+    if found := _UNKNOWN_TYPE.search(message):
+        return f"a column of the type {found[1][:40]}"
+    return "a partition transform of several columns" if _SEVERAL_COLUMNS in message else ""
 
 
 def on_sending(name: str, catalog: Catalog, error: BaseException) -> PenstockError:
@@ -137,7 +149,7 @@ def on_sending(name: str, catalog: Catalog, error: BaseException) -> PenstockErr
             return _storage(name, error)  # the metadata file comes before the compare-and-set
         case _ if isinstance(error, _REFUSALS):
             return _refused(name, error)
-        case library.BadRequestError() if _NUMBERED not in str(error):
+        case library.BadRequestError() if not any(each in str(error) for each in _NUMBERED):
             return _refused(name, error)
     return table_errors.in_doubt(name, _message(error))
 

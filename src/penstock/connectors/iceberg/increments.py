@@ -22,8 +22,9 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from penstock.connectors.iceberg.errors import reading
+from penstock.connectors.iceberg.files.entry_counts import count_entries
 from penstock.connectors.iceberg.files.kept_entries import KeptEntries
-from penstock.connectors.iceberg.files.manifest_entries import count_entries
+from penstock.connectors.iceberg.files.manifest_lists import manifests_of
 from penstock.connectors.iceberg.files.manifests import live_manifests
 from penstock.connectors.iceberg.ledger.properties import ancestry_of
 from penstock.connectors.iceberg.read.file_rows import columns_of
@@ -43,7 +44,7 @@ from penstock.ports.increments import (
 )
 
 _SNAPSHOTS_KEPT = 4
-_FORMAT = 2
+_WITHOUT_ORDER = 1
 
 
 class IcebergIncrements:
@@ -64,9 +65,10 @@ class IcebergIncrements:
         with reading(self._name):
             table = self._context.catalog.load_table(self._identifier)
             metadata = table.metadata
-            if metadata.format_version != _FORMAT:
-                feature = f"format-version {metadata.format_version}"
-                raise table_errors.unsupported(self._name, feature, "version 2 is published")
+            if metadata.format_version == _WITHOUT_ORDER:
+                raise table_errors.unsupported(
+                    self._name, "format-version 1", "its snapshots have no order"
+                )
             uuid, newest = str(metadata.table_uuid), metadata.snapshot_by_name(self._branch)
             if newest is None:
                 return TableHead(uuid, NO_SNAPSHOT, 0, 0, table)
@@ -177,7 +179,7 @@ def _own(snapshot: Snapshot, table: Table) -> list[ManifestFile]:
     """Return the manifests that a snapshot wrote, counted. Raises OSError, ValueError."""
     found = [
         each
-        for each in snapshot.manifests(table.io)
+        for each in manifests_of(table, snapshot)
         if each.added_snapshot_id == snapshot.snapshot_id
     ]
     for each in found:

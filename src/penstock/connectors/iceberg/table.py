@@ -39,7 +39,7 @@ from penstock.connectors.iceberg.read.scan import (
     scan_of,
     sources_of,
 )
-from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
+from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows, require_row_deletes
 from penstock.connectors.iceberg.row_deletes.reading import live_files_of, rows_of
 from penstock.connectors.iceberg.schema.features import require_honourable
 from penstock.connectors.iceberg.schema.partition_values import least_values
@@ -188,8 +188,8 @@ class IcebergTable:
     def require_row_deletes(
         self, state: TableState, mode: RowDeleteMode = RowDeleteMode.AUTO
     ) -> None:
-        """Refuse format version 1, and equality deletes, which manifests tell of (P436)."""
-        del mode  # both need to know which rows are live
+        """Refuse format version 1, 3 with rewriting, and equality deletes of manifests (P436)."""
+        require_row_deletes(state.handle.metadata.format_version, self.name, mode)
         with reading(self.name):
             self._rows.of(state.handle)
 

@@ -62,6 +62,14 @@ def database(text):
             ),
             OutcomeUnknownError,
         ),
+        (
+            REMOTE,
+            library.BadRequestError(
+                "ValidationException: Cannot add a snapshot, first-row-id is behind table "
+                "next-row-id: 2 < 4"
+            ),
+            OutcomeUnknownError,
+        ),
     ],
 )
 def test_an_error_on_commit_is_sorted_by_what_is_certain(catalog, error, kind):
@@ -89,6 +97,20 @@ def test_an_error_on_commit_is_sorted_by_what_is_certain(catalog, error, kind):
 )
 def test_an_error_on_reading_has_one_code(error, code):
     assert code == on_reading("bronze.orders", error).code
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        ("Unsupported field type: 'variant'", "a column of the type variant"),
+        ("Multi argument transforms are not yet supported", "of several columns"),
+    ],
+)
+def test_what_of_the_third_format_pyiceberg_cannot_read_is_named(said, named):
+    error = on_reading("orders", ValueError(f"1 validation error\n{said} [type=value_error]"))
+
+    assert "P436" == error.code
+    assert named in str(error)
 
 
 def test_a_long_foreign_message_is_cut_and_its_statement_left_out():

@@ -11,7 +11,7 @@ from penstock.connectors.delta.locations import StorageRoot, place_of
 from penstock.connectors.delta.log.table_metadata import TableMetadata
 from penstock.connectors.delta.read.file_rows import rows_in
 from penstock.connectors.delta.read.live_files import Add
-from penstock.connectors.delta.vectors.bitmap import Rows
+from penstock.files.positions import Positions
 from penstock.ports.row_deletes import Sought
 
 
@@ -22,7 +22,7 @@ def live_rows(
     add: Add,
     columns: Sequence[str],
     *,
-    deleted: Rows,
+    deleted: Positions,
     sought: Sought | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read columns of a file's rows that are not deleted, of those sought; the last column is their

@@ -10,13 +10,12 @@ from typing import Any
 
 from penstock.connectors.delta.errors import reading_file
 from penstock.connectors.delta.locations import StorageRoot
-from penstock.connectors.delta.vectors.bitmap import NO_ROWS, Rows
 from penstock.connectors.delta.vectors.descriptor import Vector, vector_of
 from penstock.connectors.delta.vectors.store import read_vector
 from penstock.core import table_errors
 from penstock.files.errors import first_line
 from penstock.files.kept import Kept
-from penstock.files.positions import POSITIONS_KEPT_MAX
+from penstock.files.positions import NONE, POSITIONS_KEPT_MAX, Positions
 
 
 class DeletedRows:
@@ -24,9 +23,9 @@ class DeletedRows:
 
     def __init__(self, root: StorageRoot, name: str) -> None:
         self._root, self._name = root, name
-        self._kept = Kept[Rows](POSITIONS_KEPT_MAX)
+        self._kept = Kept[Positions](POSITIONS_KEPT_MAX)
 
-    def of(self, add: Mapping[str, Any]) -> Rows:
+    def of(self, add: Mapping[str, Any]) -> Positions:
         """Return which rows of a file are deleted.
 
         Raises UnavailableError (P403, P430), InvalidError (P436 in another storage, P438 damaged).
@@ -34,7 +33,7 @@ class DeletedRows:
         try:
             vector = vector_of(add)
             if vector is None:
-                return NO_ROWS
+                return NONE
             known = self._kept.get(vector.unique_id)
             if known is not None:
                 return known
@@ -46,6 +45,6 @@ class DeletedRows:
         self.keep(vector, found)
         return found
 
-    def keep(self, vector: Vector, rows: Rows) -> None:
+    def keep(self, vector: Vector, rows: Positions) -> None:
         """Keep the rows of a vector that was written."""
         self._kept.keep(vector.unique_id, rows, len(rows))

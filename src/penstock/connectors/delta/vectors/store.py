@@ -14,14 +14,11 @@ Source: Delta transaction log protocol, "Deletion Vector File Storage Format".
 from __future__ import annotations
 
 import secrets
-import struct
-import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from uuid import UUID
 
 from penstock.connectors.delta.locations import StorageRoot, place_of, storage_path
-from penstock.connectors.delta.vectors.bitmap import Rows, decoded, encoded
 from penstock.connectors.delta.vectors.descriptor import (
     ABSOLUTE,
     INLINE,
@@ -30,14 +27,11 @@ from penstock.connectors.delta.vectors.descriptor import (
     unpacked,
 )
 from penstock.files import objects
+from penstock.files.deletion_vectors import FRAME_BYTES, by_file, decoded, encoded, framed, unframed
+from penstock.files.positions import Positions
 from penstock.files.storage import Storage
 
-FILE_BYTES_MAX = 64 << 20
-"""A file takes no further vector when it is that large."""
-
 _VERSION = b"\x01"
-_SIZE = struct.Struct(">i")
-_CHECKSUM = struct.Struct(">I")
 
 
 def random_uuid() -> UUID:
@@ -45,7 +39,7 @@ def random_uuid() -> UUID:
     return UUID(bytes=secrets.token_bytes(16), version=4)
 
 
-def read_vector(root: StorageRoot, table: str, vector: Vector) -> Rows:
+def read_vector(root: StorageRoot, table: str, vector: Vector) -> Positions:
     """Read which rows a vector deletes.
 
     Raises ValueError when it is damaged, InvalidError (P436) when it lies in another storage,
@@ -61,7 +55,7 @@ def read_vector(root: StorageRoot, table: str, vector: Vector) -> Rows:
 def write_vectors(
     root: StorageRoot,
     table: str,
-    rows: Mapping[str, Rows],
+    rows: Mapping[str, Positions],
     *,
     new_uuid: Callable[[], UUID] = random_uuid,
 ) -> dict[str, Vector]:
@@ -70,11 +64,11 @@ def write_vectors(
     Raises OSError.
     """
     found: dict[str, Vector] = {}
-    for group in _grouped([(key, encoded(positions)) for key, positions in rows.items()]):
+    for group in by_file([(key, encoded(positions)) for key, positions in rows.items()]):
         file, body = new_uuid(), bytearray(_VERSION)
         for key, data in group:
             found[key] = relative(file, len(body), data, len(rows[key]))
-            body += _SIZE.pack(len(data)) + data + _CHECKSUM.pack(zlib.crc32(data))
+            body += framed(data)
         _put(root, table, found[group[0][0]].name, bytes(body))
     return found
 
@@ -96,20 +90,7 @@ def _framed(root: StorageRoot, table: str, vector: Vector) -> bytes:
         place = f"{storage_path(root.location(table))}/{name}"
     with root.filesystem().open_input_file(place) as file:
         file.seek(vector.starts)
-        framed = bytes(file.read(_SIZE.size + vector.size_bytes + _CHECKSUM.size))
-    return _unframed(vector, framed)
-
-
-def _grouped(vectors: Sequence[tuple[str, bytes]]) -> list[list[tuple[str, bytes]]]:
-    groups: list[list[tuple[str, bytes]]] = []
-    size = FILE_BYTES_MAX
-    for each in vectors:
-        if size >= FILE_BYTES_MAX:
-            groups.append([])
-            size = 0
-        groups[-1].append(each)
-        size += len(each[1])
-    return groups
+        return unframed(bytes(file.read(vector.size_bytes + FRAME_BYTES)), name)
 
 
 def _inline(vector: Vector) -> bytes:
@@ -117,15 +98,3 @@ def _inline(vector: Vector) -> bytes:
     if not len(data) - 4 < vector.size_bytes <= len(data):
         raise ValueError(f"a deletion vector of {vector.size_bytes} bytes has {len(data)}")
     return data[: vector.size_bytes]
-
-
-def _unframed(vector: Vector, framed: bytes) -> bytes:
-    name = vector.name
-    if len(framed) < _SIZE.size + _CHECKSUM.size:
-        raise ValueError(f"{name} ends before a deletion vector at {vector.starts}")
-    data = framed[_SIZE.size : -_CHECKSUM.size]
-    if len(data) != vector.size_bytes or _SIZE.unpack_from(framed) != (vector.size_bytes,):
-        raise ValueError(f"{name} has no deletion vector of {vector.size_bytes} bytes")
-    if _CHECKSUM.unpack_from(framed, len(framed) - _CHECKSUM.size) != (zlib.crc32(data),):
-        raise ValueError(f"a deletion vector in {name} does not match its checksum")
-    return data

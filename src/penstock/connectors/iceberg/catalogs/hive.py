@@ -3,7 +3,7 @@
 Invariants:
 - each `with` has a connection of its own: PyIceberg keeps one for a whole catalog, and threads that
   commit at the same time would close each other's;
-- all else but the timeout is as PyIceberg does it.
+- all else but the timeout and the third format is as PyIceberg does it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from urllib.parse import urlparse
 from pyiceberg.catalog.hive import HiveCatalog, _HiveClient
 from thrift.transport import TSocket, TTransport
 
+from penstock.connectors.iceberg.catalogs.third_format import ThirdFormat
 
-class TimedHive(HiveCatalog):
+
+class TimedHive(ThirdFormat, HiveCatalog):
     """A Hive metastore that is given up when it does not answer in time (TTransportException)."""
 
     def __init__(self, name: str, timeout_seconds: float, /, **properties: str) -> None:

@@ -27,6 +27,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import IcebergTables as TablesOfCatalog
 from pyiceberg.utils.config import Config, merge_config
 
+from penstock.connectors.iceberg.catalogs.third_format import OwnInMemory, OwnSql
 from penstock.connectors.iceberg.errors import no_room_for, reading
 from penstock.files.directories import why_not_made
 from penstock.files.errors import first_line
@@ -64,8 +65,10 @@ def opened(name: str, given: Mapping[str, str], timeout_seconds: float) -> Catal
             from penstock.connectors.iceberg.catalogs.glue import TimedGlue
 
             return TimedGlue(name, timeout_seconds, **found)
-        case "sql" if "uri" in given:
-            return load_catalog(name, **{**given, "uri": with_timeouts(given["uri"])})
+        case "sql" if "uri" in found:
+            return OwnSql(name, **{**found, "uri": with_timeouts(found["uri"])})
+        case "in-memory":
+            return OwnInMemory(name, **found)
     return load_catalog(name, **given)
 
 

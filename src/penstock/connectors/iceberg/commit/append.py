@@ -12,8 +12,9 @@ Invariants (protocol.md 5):
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry
 from pyiceberg.partitioning import PartitionSpec
@@ -24,13 +25,23 @@ from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 
 from penstock.connectors.iceberg.commit.snapshot_retention import trimmed
 from penstock.connectors.iceberg.files.file_metadata import data_file
+from penstock.connectors.iceberg.files.manifest_entries import counted
+from penstock.connectors.iceberg.files.manifest_lists import has_row_ids, next_row_id_of
 from penstock.connectors.iceberg.files.manifests import ManifestStack, live_entries, schema_of
 from penstock.connectors.iceberg.ledger import properties as records
 from penstock.connectors.iceberg.ledger.witnesses import check_chain, vouching
 from penstock.connectors.iceberg.read.scan import LiveData
-from penstock.connectors.iceberg.row_deletes.changes import RowChanges, row_changes
+from penstock.connectors.iceberg.row_deletes.changes import (
+    RowChanges,
+    Touched,
+    as_delete_files,
+    as_vectors,
+    row_changes,
+)
 from penstock.connectors.iceberg.row_deletes.delete_files import DeleteFileWriter
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
+from penstock.connectors.iceberg.row_deletes.live_rows import LiveRows
+from penstock.connectors.iceberg.row_deletes.vectors import VectorWriter, is_vector
 from penstock.core.commits import (
     DELETES_ROWS,
     Chain,
@@ -193,9 +204,11 @@ def _snapshot(
         sequence_number=metadata.next_sequence_number(),
         # Never before the last change, by another writer's clock perhaps: catalogs reject that.
         timestamp_ms=max(time.time_ns() // 1_000_000, metadata.last_updated_ms),
-        manifest_list=listed,
+        manifest_list=listed.path,
         summary=_summary(base, changes, keys, totals),
         schema_id=metadata.current_schema_id,
+        first_row_id=None if listed.row_ids is None else next_row_id_of(metadata),
+        added_rows=listed.row_ids,
     )
 
 
@@ -211,23 +224,38 @@ def _changes(
         return RowChanges(tuple(files), tuple(_removed_entries(base, commit)))
     assert commit.kind in DELETES_ROWS, f"a {commit.kind} deletes no rows"
     live = base.rows.of(base.table)
-    prefix = f"{commit.chain.name}-{commit.commit_id}-{commit.attempt}"
-    places = base.table.location_provider()
-    writer = DeleteFileWriter(base.table.io, places, prefix, base.options)
-
-    def write(deletes: Mapping[str, Positions], like: DataFile) -> DataFile:
-        file = writer.write(deletes, like)
-        base.rows.keep(file, deletes)
-        return file
-
     rewritten = [
         data_file(file, base.metadata, base.name)
         for each in row_deletes
         for file in each.rewritten or ()
     ]
+    write = _row_delete_writer(base, commit, live)
     changes = row_changes(files, live, row_deletes, base.name, write)
     base.observer.passed(CrashPoint.ROW_DELETES_WRITTEN)
     return replace(changes, files=(*changes.files, *rewritten))
+
+
+def _row_delete_writer(
+    base: CommitBase, commit: Committable, live: LiveRows
+) -> Callable[[Sequence[Touched]], RowChanges]:
+    """Return what writes row deletes as the table's format has them, and keeps them in memory."""
+    prefix = f"{commit.chain.name}-{commit.commit_id}-{commit.attempt}"
+    io, places = base.table.io, base.table.location_provider()
+
+    def vectors(deletes: Sequence[tuple[DataFile, Positions]]) -> list[DataFile]:
+        written = VectorWriter(io, places, prefix).write(deletes)
+        for vector, (file, positions) in zip(written, deletes, strict=True):
+            base.rows.keep(vector, {file.file_path: positions})
+        return written
+
+    def delete_file(deletes: Mapping[str, Positions], like: DataFile) -> DataFile:
+        file = DeleteFileWriter(io, places, prefix, base.options).write(deletes, like)
+        base.rows.keep(file, deletes)
+        return file
+
+    if has_row_ids(base.metadata):
+        return partial(as_vectors, live=live, write=vectors)
+    return partial(as_delete_files, live=live, write=delete_file)
 
 
 def _removed_entries(base: CommitBase, commit: Committable) -> list[ManifestEntry]:
@@ -252,11 +280,18 @@ def _summary(
     text = metadata.properties.get("write.summary.partition-limit", "0")
     collector = snapshots.SnapshotSummaryCollector(int(text) if text.isdecimal() else 0)
     for file in changes.files:
-        collector.add_file(file, *_partitioning(metadata, file))
+        collector.add_file(counted(file), *_partitioning(metadata, file))
     for entry in changes.removed:
-        collector.remove_file(entry.data_file, *_partitioning(metadata, entry.data_file))
+        collector.remove_file(counted(entry.data_file), *_partitioning(metadata, entry.data_file))
+    removed = [entry.data_file for entry in changes.removed]
+    vectors = {
+        f"{act}-dvs": str(count)
+        for act, files in (("added", changes.files), ("removed", removed))
+        if (count := sum(map(is_vector, files)))
+    }
+    built = {**collector.build(), **vectors, **keys}
     return snapshots.update_snapshot_summaries(
-        snapshots.Summary(operation=_operation(changes), **collector.build(), **keys), previous
+        snapshots.Summary(operation=_operation(changes), **built), previous
     )
 
 

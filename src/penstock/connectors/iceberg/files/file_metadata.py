@@ -165,6 +165,7 @@ def _rebuilt(
         for kind, text in zip(kinds, detail["partition"], strict=True)
     ]
     rebuilt = ManifestFile.from_args(
+        _table_format_version=3,
         content=DataFileContent.DATA,
         file_path=file.path,
         file_format=FileFormat.PARQUET,

@@ -17,30 +17,36 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestEntry, ManifestFile
 
 from penstock.connectors.iceberg.files.manifest_entries import entries_of
+from penstock.connectors.iceberg.files.manifest_lists import first_row_id_of
 
 STATISTICS_MAX = 200_000
 """About 0.6 kB each."""
 
 
 class KeptEntries:
-    """The live entries of one table's manifests, by the manifests' paths; safe between threads."""
+    """The live entries of one table's manifests; safe between threads.
+
+    A manifest is known by its path and its first row id: it may be in a list that gives it none.
+    """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[int, list[ManifestEntry]]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, int | None], tuple[int, list[ManifestEntry]]]
+        self._kept = OrderedDict()
         self._weight = 0
         self._guard = threading.Lock()
 
     def of(self, manifest: ManifestFile, io: FileIO) -> list[ManifestEntry]:
         """Return the live entries of a manifest in its order. Raises OSError, ValueError."""
+        key = manifest.manifest_path, first_row_id_of(manifest)
         with self._guard:
-            if manifest.manifest_path in self._kept:
-                self._kept.move_to_end(manifest.manifest_path)
-                return self._kept[manifest.manifest_path][1]
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key][1]
         entries = entries_of(manifest, io)
         weight = sum(1 + len(entry.data_file.value_counts or ()) for entry in entries)
         with self._guard:
-            if manifest.manifest_path not in self._kept and weight <= STATISTICS_MAX:
-                self._kept[manifest.manifest_path] = weight, entries
+            if key not in self._kept and weight <= STATISTICS_MAX:
+                self._kept[key] = weight, entries
                 self._weight += weight
             while self._weight > STATISTICS_MAX:
                 _, (weight, _) = self._kept.popitem(last=False)

@@ -1,26 +1,32 @@
-"""Reads the entries of manifests exactly as they were written.
+"""Reads the entries of manifests exactly as they were written, and writes them.
 
 PyIceberg's compiled decoder reads doubles as 32 bits (0.12: 0.1 is 0.10000000149011612, 1e300 is
 infinite), and only partition values are doubles in a manifest. What it has read must not be written
-again, compared or reported: manifests are read here, and nowhere else. It also drops the
-`referenced_data_file` of delete files, which is read here.
+again, compared or reported: manifests are read here, and nowhere else. It also drops what the third
+format says of a file, and the `referenced_data_file` of delete files of the second, and it writes
+neither.
+
+Invariants:
+- a data file that was given row ids keeps them wherever its entry is written again
+  (docs/design/0247);
+- what manifests of the second format hold is written into them, and nothing more.
 
 Sources: Apache Avro specification, "Primitive Types" (a double is 8 bytes, IEEE 754,
-little-endian); Apache Iceberg table specification, "Data File Fields" (143).
+little-endian); Apache Iceberg table specification, "Data File Fields" (142 to 145), "First Row ID
+Inheritance".
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import Any
 
 from pyiceberg.avro.decoder import BinaryDecoder
-from pyiceberg.avro.file import AvroFile
+from pyiceberg.avro.file import AvroFile, AvroOutputFile
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import (
-    DEFAULT_READ_VERSION,
     MANIFEST_ENTRY_SCHEMAS,
-    MANIFEST_LIST_FILE_SCHEMAS,
     DataFile,
     DataFileContent,
     FileFormat,
@@ -33,34 +39,16 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import TableVersion
-from pyiceberg.types import NestedField, StringType, StructType
+from pyiceberg.types import StructType
+
+from penstock.connectors.iceberg.files.manifest_lists import first_row_id_of
 
 _DOUBLE = struct.Struct("<d")
 _HANDED_ON = {n for n in dir(BinaryDecoder) if n.startswith(("read_", "skip_"))} - {"read_double"}
-_LISTED = [field.name for field in MANIFEST_LIST_FILE_SCHEMAS[DEFAULT_READ_VERSION].fields]
-COUNTED = {
-    (status, what): _LISTED.index(f"{status.name.lower()}_{what}_count")
-    for status in (
-        ManifestEntryStatus.ADDED,
-        ManifestEntryStatus.EXISTING,
-        ManifestEntryStatus.DELETED,
-    )
-    for what in ("files", "rows")
-}
-"""The fields of a manifest list that count the files and the rows of entries by status."""
-_REFERENCED = NestedField(143, "referenced_data_file", StringType(), required=False)
-_REFERENCED_AT = 16
-
-
-def _with_referenced(schema: Schema) -> Schema:
-    *before, file = schema.fields
-    assert isinstance(file.field_type, StructType), "the last field is the file"
-    kind = StructType(*file.field_type.fields, _REFERENCED)
-    return Schema(*before, file.model_copy(update={"field_type": kind}))
-
-
-_DATA = MANIFEST_ENTRY_SCHEMAS[DEFAULT_READ_VERSION]
-_SCHEMAS = {ManifestContent.DATA: _DATA, ManifestContent.DELETES: _with_referenced(_DATA)}
+_NEWEST: TableVersion = 3
+_ENTRY = MANIFEST_ENTRY_SCHEMAS[_NEWEST]
+_FILE_SIZE_AT = 5
+_FIRST_ROW_ID_AT, _REFERENCED_AT, _OFFSET_AT, _SIZE_AT = range(16, 20)
 
 
 def entries_of(manifest: ManifestFile, io: FileIO) -> list[ManifestEntry]:
@@ -76,16 +64,29 @@ def is_live(entry: ManifestEntry) -> bool:
 def written_in(manifest: ManifestFile, io: FileIO) -> list[ManifestEntry]:
     """Return all entries of a manifest in its order. Raises OSError, ValueError.
 
-    This is `ManifestFile.fetch_manifest_entry` with doubles as they were written, and with the data
-    file that a delete file is about.
+    This is `ManifestFile.fetch_manifest_entry` with doubles as they were written, and with all that
+    the third format says of a file.
     """
     with _ExactFile(
         io.new_input(manifest.manifest_path),
-        _SCHEMAS[manifest.content],
+        _ENTRY,
         read_types={-1: ManifestEntry, 2: DataFile},
         read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
     ) as reader:
-        return [_inherit_from_manifest(entry, manifest) for entry in reader]
+        entries = [_inherit_from_manifest(entry, manifest) for entry in reader]
+    _give_row_ids(entries, first_row_id_of(manifest))
+    return entries
+
+
+def _give_row_ids(entries: Sequence[ManifestEntry], first: int | None) -> None:
+    """Fill in the first row id of the files that inherit it from their manifest, in its order."""
+    for entry in entries:
+        file = entry.data_file
+        if first is None:
+            file[_FIRST_ROW_ID_AT] = None
+        elif file[_FIRST_ROW_ID_AT] is None and is_live(entry):
+            file[_FIRST_ROW_ID_AT] = first
+            first += file.record_count
 
 
 def content_of(file: DataFile) -> ManifestContent:
@@ -94,9 +95,14 @@ def content_of(file: DataFile) -> ManifestContent:
     return ManifestContent.DATA if is_data else ManifestContent.DELETES
 
 
-def about(file: DataFile, path: str | None) -> DataFile:
-    """Return a delete file with the data file that all its deletes are about, None if several."""
-    found = DataFile(*(file[at] for at in range(_REFERENCED_AT)), path)
+def about(
+    file: DataFile, path: str | None, place: tuple[int | None, int | None] = (None, None)
+) -> DataFile:
+    """Return a delete file with the data file that all its deletes are about, None if several.
+
+    `place` is where in it a deletion vector begins, and how many bytes that takes.
+    """
+    found = DataFile(*(file[at] for at in range(_FIRST_ROW_ID_AT)), None, path, *place)
     found.spec_id = file.spec_id
     return found
 
@@ -107,40 +113,86 @@ def data_file_of(file: DataFile) -> str | None:
     return path
 
 
-class DeleteManifestWriter(ManifestWriterV2):
-    """Writes a manifest of delete files; PyIceberg has a writer for those of data files alone."""
+def place_in(file: DataFile) -> tuple[int, int] | None:
+    """Return where in its file a deletion vector begins, and how many bytes it takes.
+
+    None for whatever is a file of its own. Raises ValueError: it lacks one of the two.
+    """
+    if file.file_format is not FileFormat.PUFFIN:
+        return None
+    if len(file) <= _SIZE_AT or file[_OFFSET_AT] is None or file[_SIZE_AT] is None:
+        raise ValueError(f"a deletion vector in {file.file_path} has no place there")
+    return file[_OFFSET_AT], file[_SIZE_AT]
+
+
+def name_of(file: DataFile) -> str:
+    """Return what no other entry has: the path, and the place of one of several vectors there."""
+    place = place_in(file)
+    return file.file_path if place is None else f"{file.file_path}@{place[0]}"
+
+
+def size_of(file: DataFile) -> int:
+    """Return how many bytes an entry is about: of a file with several vectors, those of its own."""
+    place = place_in(file)
+    size: int = file.file_size_in_bytes if place is None else place[1]
+    return size
+
+
+def counted(file: DataFile) -> DataFile:
+    """Return a file as a summary counts it: with the size of what its entry is about."""
+    columns = [file[at] for at in range(len(file))]
+    columns[_FILE_SIZE_AT] = size_of(file)
+    found = DataFile(*columns)
+    found.spec_id = file.spec_id
+    return found
+
+
+class EntryWriter(ManifestWriterV2):
+    """Writes a manifest of the second or third format, of data files or of delete files.
+
+    PyIceberg writes none of delete files, and none of the third format.
+    """
+
+    def __init__(self, version: TableVersion, content: ManifestContent, **given: Any) -> None:
+        super().__init__(**given)
+        self._version = version
+        self._content = content
+
+    @property
+    def version(self) -> TableVersion:
+        """Return the format version."""
+        return self._version
 
     def content(self) -> ManifestContent:
         """Return the content that the manifest list gives for it."""
-        return ManifestContent.DELETES
+        return self._content
 
     @property
     def _meta(self) -> dict[str, str]:
-        return {**super()._meta, "content": "deletes"}
+        content = "data" if self._content is ManifestContent.DATA else "deletes"
+        return {**super()._meta, "content": content}
 
-    def _with_partition(self, format_version: TableVersion) -> Schema:
-        return _with_referenced(super()._with_partition(format_version))
-
-
-def count_entries(manifest: ManifestFile, io: FileIO) -> None:
-    """Fill in the counts of a manifest where its list leaves them out. Raises OSError, ValueError.
-
-    Lists of the first format may, those of the second must not. It is done in place, for PyIceberg
-    keeps what it has read of a list, by the manifests' paths: so each is counted once.
-    """
-    if all(manifest[at] is not None for at in COUNTED.values()):
-        return
-    for key, count in counts_of(written_in(manifest, io)).items():
-        manifest[COUNTED[key]] = count
+    def new_writer(self) -> AvroOutputFile[ManifestEntry]:
+        """Open the file with the columns of its format."""
+        held = self._with_partition(_NEWEST)
+        return AvroOutputFile[ManifestEntry](
+            output_file=self._output_file,
+            file_schema=held if self._version == _NEWEST else _before(held, self._content),
+            record_schema=held,
+            schema_name="manifest_entry",
+            metadata=self._meta,
+        )
 
 
-def counts_of(entries: Sequence[ManifestEntry]) -> dict[tuple[ManifestEntryStatus, str], int]:
-    """Count files and rows of entries by status, as keys of `COUNTED`."""
-    counts = dict.fromkeys(COUNTED, 0)
-    for each in entries:
-        counts[each.status, "files"] += 1
-        counts[each.status, "rows"] += each.data_file.record_count
-    return counts
+def _before(schema: Schema, content: ManifestContent) -> Schema:
+    """Return the columns of the second format; delete files may name their data file in it."""
+    *before, file = schema.fields
+    assert isinstance(file.field_type, StructType), "the last field is the file"
+    columns = file.field_type.fields
+    kept = [*columns[:_FIRST_ROW_ID_AT]]
+    if content is ManifestContent.DELETES:
+        kept.append(columns[_REFERENCED_AT])
+    return Schema(*before, file.model_copy(update={"field_type": StructType(*kept)}))
 
 
 class _ExactFile(AvroFile[ManifestEntry]):

@@ -15,7 +15,7 @@ Invariants:
   where the table keeps none, manifests of that spec are passed on as they are; the dropped
   column of a void field may be replaced by another, since all its values are null;
 - a manifest without counts in its list is counted before it is listed again: format version 2
-  requires them;
+  requires them, and by them version 3 gives row ids;
 - nothing is deleted, whatever happens.
 
 Source: Apache Iceberg table specification, "Manifests" and "Manifest Lists".
@@ -29,7 +29,7 @@ import os
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 from pyiceberg.conversions import from_bytes, to_bytes
@@ -43,7 +43,6 @@ from pyiceberg.manifest import (
     ManifestWriter,
     PartitionFieldSummary,
     write_manifest,
-    write_manifest_list,
 )
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -52,12 +51,19 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import DoubleType, FloatType, IntegerType, NestedField
 
+from penstock.connectors.iceberg.files.entry_counts import count_entries
 from penstock.connectors.iceberg.files.kept_entries import KeptEntries
 from penstock.connectors.iceberg.files.manifest_entries import (
-    DeleteManifestWriter,
+    EntryWriter,
     content_of,
-    count_entries,
     entries_of,
+    name_of,
+)
+from penstock.connectors.iceberg.files.manifest_lists import (
+    RowIdListWriter,
+    list_writer,
+    manifests_of,
+    next_row_id_of,
 )
 from penstock.core.table_errors import unsupported
 
@@ -68,6 +74,14 @@ _ALL = (ManifestContent.DATA, ManifestContent.DELETES)
 
 _Act = Callable[[ManifestWriter, ManifestEntry], ManifestWriter]
 """How an entry is written: added, as an existing one, or as deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A manifest list that was written; how many row ids it gives, None where rows have none."""
+
+    path: str
+    row_ids: int | None = None
 
 
 class ManifestStack:
@@ -86,14 +100,14 @@ class ManifestStack:
             TableProperties.WRITE_AVRO_COMPRESSION, TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
         )
 
-    def appended(self, files: Sequence[DataFile], head: int | None) -> str:
+    def appended(self, files: Sequence[DataFile], head: int | None) -> Listed:
         """Write what a snapshot on `head` with more files needs; return its manifest list."""
         manifests = live_manifests(self._table, head)
         return self._listed(files, self._merged(manifests, _DATA), head)
 
     def replaced(
         self, files: Sequence[DataFile], removed: Sequence[ManifestEntry], head: int | None
-    ) -> str:
+    ) -> Listed:
         """Write what a snapshot on `head` needs that replaces files by others.
 
         An entry that goes is written once more, as deleted, in a manifest in its manifest's place.
@@ -103,7 +117,7 @@ class ManifestStack:
 
     def changed(
         self, files: Sequence[DataFile], removed: Sequence[ManifestEntry], head: int | None
-    ) -> str:
+    ) -> Listed:
         """Write what a snapshot on `head` needs in which files come and others go.
 
         There are no equality deletes.
@@ -115,17 +129,17 @@ class ManifestStack:
         self, removed: Sequence[ManifestEntry], manifests: Sequence[ManifestFile]
     ) -> tuple[list[ManifestFile], list[ManifestFile]]:
         """Write the manifests with removed entries again; return those, and the others."""
-        paths: dict[ManifestContent, set[str]] = defaultdict(set)
+        names: dict[ManifestContent, set[str]] = defaultdict(set)
         for entry in removed:
-            paths[content_of(entry.data_file)].add(entry.data_file.file_path)
+            names[content_of(entry.data_file)].add(name_of(entry.data_file))
         touched: dict[tuple[ManifestContent, int], list[ManifestFile]] = defaultdict(list)
         rest: list[ManifestFile] = []
         for each in manifests:
-            wanted = paths[each.content]
-            goes = wanted and any(e.data_file.file_path in wanted for e in self._entries(each))
+            wanted = names[each.content]
+            goes = wanted and any(name_of(e.data_file) in wanted for e in self._entries(each))
             (touched[each.content, each.partition_spec_id] if goes else rest).append(each)
         rewritten = [
-            self._written(spec_id, self._acts(bundle, paths[content]), content)
+            self._written(spec_id, self._acts(bundle, names[content]), content)
             for (content, spec_id), group in touched.items()
             for bundle in _bundles(group)
         ]
@@ -135,7 +149,7 @@ class ManifestStack:
         self, manifests: Sequence[ManifestFile], removed: set[str]
     ) -> Iterator[tuple[_Act, ManifestEntry]]:
         for entry in itertools.chain.from_iterable(map(self._entries, manifests)):
-            is_removed = entry.data_file.file_path in removed
+            is_removed = name_of(entry.data_file) in removed
             yield (ManifestWriter.delete if is_removed else ManifestWriter.existing), entry
 
     def _entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
@@ -143,7 +157,7 @@ class ManifestStack:
 
     def _listed(
         self, files: Sequence[DataFile], kept: Sequence[ManifestFile], head: int | None
-    ) -> str:
+    ) -> Listed:
         groups: dict[tuple[ManifestContent, int], list[ManifestEntry]] = defaultdict(list)
         for file in files:
             entry = ManifestEntry.from_args(
@@ -159,8 +173,8 @@ class ManifestStack:
             for (content, spec_id), group in groups.items()
         ]
         path = self._places.new_metadata_location(f"snap-{self._snapshot_id}-0-{self._id}.avro")
-        with write_manifest_list(
-            format_version=self._metadata.format_version,
+        with list_writer(
+            self._metadata,
             output_file=self._table.io.new_output(path),
             snapshot_id=self._snapshot_id,
             parent_snapshot_id=head,
@@ -168,7 +182,9 @@ class ManifestStack:
             avro_compression=self._compression,
         ) as writer:
             writer.add_manifests([*added, *kept])
-        return path
+        if not isinstance(writer, RowIdListWriter):
+            return Listed(path)
+        return Listed(path, writer.next_row_id - next_row_id_of(self._metadata))
 
     def _merged(
         self, manifests: list[ManifestFile], contents: Sequence[ManifestContent]
@@ -223,17 +239,16 @@ class ManifestStack:
     def _writer(
         self, path: str, spec: PartitionSpec, schema: Schema, content: ManifestContent
     ) -> ManifestWriter:
-        writer_of = (
-            DeleteManifestWriter
-            if content == ManifestContent.DELETES
-            else partial(write_manifest, self._metadata.format_version)
-        )
-        return writer_of(
-            spec=spec,
-            schema=schema,
-            output_file=self._table.io.new_output(path),
-            snapshot_id=self._snapshot_id,
-            avro_compression=self._compression,
+        given: dict[str, Any] = {
+            "spec": spec,
+            "schema": schema,
+            "output_file": self._table.io.new_output(path),
+            "snapshot_id": self._snapshot_id,
+            "avro_compression": self._compression,
+        }
+        version = self._metadata.format_version
+        return (
+            write_manifest(1, **given) if version == 1 else EntryWriter(version, content, **given)
         )
 
 
@@ -261,7 +276,7 @@ def schema_of(metadata: TableMetadata, spec_id: int) -> Schema | None:
 def live_manifests(table: Table, head: int | None) -> list[ManifestFile]:
     """List the manifests of a snapshot that have live entries. Raises OSError, ValueError."""
     snapshot = None if head is None else table.metadata.snapshot_by_id(head)
-    manifests = [] if snapshot is None else snapshot.manifests(table.io)
+    manifests = manifests_of(table, snapshot)
     for each in manifests:
         count_entries(each, table.io)
     return [each for each in manifests if each.has_added_files() or each.has_existing_files()]
@@ -276,8 +291,9 @@ def live_entries(table: Table, branch: str) -> list[ManifestEntry]:
 def all_live_entries(table: Table, branch: str) -> list[ManifestEntry]:
     """List the live entries at the head of a branch, of data files and of delete files."""
     head = table.metadata.snapshot_by_name(branch)
-    manifests = [] if head is None else head.manifests(table.io)
-    return [entry for manifest in manifests for entry in entries_of(manifest, table.io)]
+    return [
+        entry for manifest in manifests_of(table, head) for entry in entries_of(manifest, table.io)
+    ]
 
 
 def _widened(kind: FloatType | DoubleType, field: PartitionFieldSummary) -> PartitionFieldSummary:

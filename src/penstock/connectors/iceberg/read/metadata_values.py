@@ -29,13 +29,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.transforms import VoidTransform
 
+from penstock.connectors.iceberg.files.entry_counts import COUNTED, counts_of
 from penstock.connectors.iceberg.files.file_metadata import internal
-from penstock.connectors.iceberg.files.manifest_entries import (
-    COUNTED,
-    counts_of,
-    is_live,
-    written_in,
-)
+from penstock.connectors.iceberg.files.manifest_entries import is_live, written_in
+from penstock.connectors.iceberg.files.manifest_lists import manifests_of
 from penstock.connectors.iceberg.schema.partition_values import KNOWN_TRANSFORMS, transform_of
 from penstock.connectors.iceberg.schema.types import KINDS, file_schema
 from penstock.core.statistics import (
@@ -78,7 +75,7 @@ def stated_files(table: Table, branch: str) -> Iterator[StatedFile | Mismatch]:
         for spec_id, spec in table.metadata.specs().items()
     }
     head = table.metadata.snapshot_by_name(branch)
-    for manifest in [] if head is None else head.manifests(table.io):
+    for manifest in manifests_of(table, head):
         entries = written_in(manifest, table.io)
         # The list of a table of the first format may leave the counts out.
         for (status, what), held in counts_of(entries).items():

@@ -23,6 +23,7 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.typedef import Record
 from pyiceberg.types import NestedField, PrimitiveType
 
+from penstock.connectors.iceberg.catalogs.third_format import writable
 from penstock.connectors.iceberg.errors import reading
 from penstock.connectors.iceberg.files.manifests import schema_of
 from penstock.connectors.iceberg.io.credentials import Credential, opened, shared
@@ -52,7 +53,7 @@ def work_of(name: str, table: Table, own: Mapping[str, Credential]) -> str:
     data = {
         "v": WORK_VERSION,
         "table": name,
-        "metadata": metadata.model_dump_json(),
+        "metadata": writable(metadata).model_dump_json(),
         "storage": storage,
         "lent": lent,
     }

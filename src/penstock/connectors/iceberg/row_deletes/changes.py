@@ -5,15 +5,18 @@ delete files that are about it alone: one file in place of them, so that a reade
 data file. Where a commit touches many files of a partition, one delete file is written for all, and
 nothing is joined: folding them is maintenance. A data file that was written again goes with its
 delete files, and gets none. In a partition of NaN each has its own nevertheless:
-PyIceberg takes no NaN for another, and would find none of the deletes.
+PyIceberg takes no NaN for another, and would find none of the deletes. In the third format each
+touched data file has a deletion vector of all that is deleted of it, which takes the place of the
+former one, and of delete files about that data file alone (docs/design/0248).
 
 Invariants:
 - what is to be deleted is live on the state that the commit lands on, or in the commit's own files;
 - a data file of which no row is left, or that was written again, goes with the delete files that
   are about it, and one of the commit's own never comes;
-- a delete file has the partition spec and the partition of its data files.
+- a delete file has the partition spec and the partition of its data files;
+- a deletion vector has all deletes of its data file that are live, and no other of it stays.
 
-Source: Apache Iceberg table specification, "Position Delete Files".
+Source: Apache Iceberg table specification, "Position Delete Files", "Deletion Vectors".
 """
 
 from __future__ import annotations
@@ -40,6 +43,8 @@ FILES_OF_THEIR_OWN_MAX = 64
 
 WriteDeletes = Callable[[Mapping[str, Positions], DataFile], DataFile]
 """Writes one delete file for deletes by data file, of the partition of one of them."""
+WriteVectors = Callable[[Sequence[tuple[DataFile, Positions]]], list[DataFile]]
+"""Writes one deletion vector for each data file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +87,9 @@ def row_changes(
     live: LiveRows,
     row_deletes: Sequence[RowDeletes],
     name: str,
-    write: WriteDeletes,
+    write: Callable[[Sequence[Touched]], RowChanges],
 ) -> RowChanges:
-    """Check what is to be deleted, write the delete files, and return the files added and removed,
+    """Check what is to be deleted, write the row deletes, and return the files added and removed,
     but for files that were written again.
 
     Raises BugError (P707) before anything is written; InvalidError (P436), OSError, ValueError.
@@ -94,7 +99,17 @@ def row_changes(
     uncommitted = {each.file.file_path for each in gone if each.entry is None}
     removed = [entry for each in gone for entry in (each.entry, *each.scoped) if entry is not None]
     files = [each for each in own if each.file_path not in uncommitted]
-    for key, group in _by_partition(each for each in all_touched if not each.goes).items():
+    written = write([each for each in all_touched if not each.goes])
+    return RowChanges((*files, *written.files), (*removed, *written.removed))
+
+
+def as_delete_files(
+    touched: Sequence[Touched], *, live: LiveRows, write: WriteDeletes
+) -> RowChanges:
+    """Write position delete files, which the second format has."""
+    files: list[DataFile] = []
+    removed: list[ManifestEntry] = []
+    for key, group in _by_partition(touched).items():
         if len(group) > FILES_OF_THEIR_OWN_MAX and is_found_by_all(key):
             by_path = {each.file.file_path: each.new for each in group}
             files.append(write(by_path, group[0].file))
@@ -106,6 +121,16 @@ def row_changes(
             files.append(write({path: all_of_it}, each.file))
             removed += each.scoped
     return RowChanges(tuple(files), tuple(removed))
+
+
+def as_vectors(touched: Sequence[Touched], *, live: LiveRows, write: WriteVectors) -> RowChanges:
+    """Write deletion vectors, which the third format has: one for each data file, of all deletes.
+
+    One that holds no more, for its data file was put back, goes as well: no two may be about one.
+    """
+    deletes = [(each.file, joined([each.deleted, each.new])) for each in touched]
+    removed = [e for each in touched for e in live.about_one.get(each.file.file_path, ())]
+    return RowChanges(tuple(write(deletes)) if deletes else (), tuple(removed))
 
 
 def touched_by(

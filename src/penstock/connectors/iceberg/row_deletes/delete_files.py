@@ -24,13 +24,13 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table.locations import LocationProvider
 from pyiceberg.types import LongType
 
-from penstock.connectors.iceberg.files.manifest_entries import about, data_file_of
+from penstock.connectors.iceberg.files.manifest_entries import about, data_file_of, name_of
+from penstock.connectors.iceberg.row_deletes.vectors import PATH_ID, is_vector, read_vector
 from penstock.core.table_errors import unsupported
 from penstock.files import ParquetOptions
 from penstock.files.kept import Kept
 from penstock.files.positions import POSITIONS_KEPT_MAX, Positions, joined
 
-PATH_ID = 2147483546
 POSITION_ID = 2147483545
 
 _RANDOM_BYTES = 8
@@ -142,20 +142,28 @@ def only_path_of(file: DataFile) -> str | None:
 
 
 class DeleteFileReader:
-    """Reads the delete files of one table, and keeps what it has read last: they never change."""
+    """Reads the delete files and deletion vectors of one table, and keeps what it has read last:
+    they never change.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._kept = Kept[Mapping[str, Positions]](POSITIONS_KEPT_MAX)
 
     def deletes_in(self, file: DataFile, io: FileIO) -> Mapping[str, Positions]:
-        """Return the deletes of a delete file by data file.
+        """Return the deletes of a delete file or a vector by data file.
 
-        Raises InvalidError (P436): it is not of Parquet; OSError, ValueError.
+        Raises InvalidError (P436): the file is not of Parquet; OSError, ValueError.
         """
-        known = self._kept.get(file.file_path)
-        if known is not None:
-            return known
+        known = self._kept.get(name_of(file))
+        if known is None:
+            known = self._read(file, io)
+            self.keep(file, known)
+        return known
+
+    def _read(self, file: DataFile, io: FileIO) -> Mapping[str, Positions]:
+        if is_vector(file):
+            return read_vector(file, io)
         if file.file_format is not FileFormat.PARQUET:
             feature = (
                 f"position deletes in a file of the format {FileFormat(file.file_format).value}"
@@ -163,13 +171,11 @@ class DeleteFileReader:
             raise unsupported(self._name, feature, "only Parquet is read")
         with io.new_input(file.file_path).open() as stream:
             rows = pq.read_table(stream, columns=SCHEMA.names, read_dictionary=["file_path"])
-        found = _by_path(rows)
-        self.keep(file, found)
-        return found
+        return _by_path(rows)
 
     def keep(self, file: DataFile, deletes: Mapping[str, Positions]) -> None:
-        """Keep the deletes of a file that was written."""
-        self._kept.keep(file.file_path, deletes, sum(map(len, deletes.values())))
+        """Keep the deletes of a file or a vector that was written."""
+        self._kept.keep(name_of(file), deletes, sum(map(len, deletes.values())))
 
 
 def _by_path(rows: pa.Table) -> dict[str, Positions]:

@@ -3,13 +3,16 @@
 Theory of operation: a position delete file that is about one data file holds for that one; any
 other holds for all data files of its partition that are not younger than it. The former are known
 by metadata, the latter have to be read: what they say of a file that they do not name is nothing.
+A deletion vector is about one data file, and where there is one nothing else holds for it: its
+writer took over what held before.
 
 Invariants:
+- a data file has one deletion vector at most, and whose table has two is not read;
 - a snapshot with equality deletes is rejected: its live rows would have to be searched for;
 - a delete state names the delete files that delete rows of a data file; they never change, so
   equal names are equal deletes.
 
-Source: Apache Iceberg table specification, "Scan Planning".
+Source: Apache Iceberg table specification, "Scan Planning", "Deletion Vectors".
 """
 
 from __future__ import annotations
@@ -25,7 +28,9 @@ from typing import Any
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry
 from pyiceberg.table import snapshots
 
+from penstock.connectors.iceberg.files.manifest_entries import name_of, size_of
 from penstock.connectors.iceberg.row_deletes.delete_files import only_path_of
+from penstock.connectors.iceberg.row_deletes.vectors import is_vector
 from penstock.core.table_errors import unsupported
 from penstock.files.positions import NONE, Positions, joined
 
@@ -62,8 +67,8 @@ class LiveRows:
 
         Raises InvalidError (P436): a delete file that is not of Parquet; OSError, ValueError.
         """
-        naming = [*self.scoped_to(path), *self._grouped(path)]
-        found = joined([self.read(each.data_file).get(path, NONE) for each in naming])
+        holding = self._holding(path)
+        found = joined([self.read(each.data_file).get(path, NONE) for each in holding])
         return found[found < self.data[path].data_file.record_count]
 
     def delete_state(self, path: str) -> str:
@@ -71,18 +76,26 @@ class LiveRows:
 
         Raises what `deleted_in` raises.
         """
-        return state_of([*self.scoped_to(path), *self._grouped(path)])
+        return state_of(self._holding(path))
 
     def count_deleted(self, path: str) -> int:
         """Count the deleted rows of a data file; of one delete file it is what its writer counted.
 
         Raises what `deleted_in` raises.
         """
-        scoped, grouped = self.scoped_to(path), self._grouped(path)
-        if len(scoped) == 1 and not grouped:
+        holding = self._holding(path)
+        if len(holding) == 1 and only_path_of(holding[0].data_file) is not None:
             rows: int = self.data[path].data_file.record_count
-            return min(scoped[0].data_file.record_count, rows)
-        return len(self.deleted_in(path)) if scoped or grouped else 0
+            return min(holding[0].data_file.record_count, rows)
+        return len(self.deleted_in(path)) if holding else 0
+
+    def _holding(self, path: str) -> list[ManifestEntry]:
+        """Return what says which rows of a data file are deleted: its vector, or delete files."""
+        scoped = self.scoped_to(path)
+        vectors = [each for each in scoped if is_vector(each.data_file)]
+        if len(vectors) > 1:
+            raise ValueError(f"{path} has {len(vectors)} deletion vectors")
+        return vectors or [*scoped, *self._grouped(path)]
 
     def _grouped(self, path: str) -> list[ManifestEntry]:
         """Return those of its partition that hold for it and name it."""
@@ -111,9 +124,7 @@ class LiveRows:
             snapshots.TOTAL_DATA_FILES: str(len(files)),
             snapshots.TOTAL_DELETE_FILES: str(len(deletes)),
             snapshots.TOTAL_RECORDS: str(sum(each.record_count for each in files)),
-            snapshots.TOTAL_FILE_SIZE: str(
-                sum(each.file_size_in_bytes for each in (*files, *deletes))
-            ),
+            snapshots.TOTAL_FILE_SIZE: str(sum(size_of(each) for each in (*files, *deletes))),
             snapshots.TOTAL_POSITION_DELETES: str(sum(each.record_count for each in deletes)),
             snapshots.TOTAL_EQUALITY_DELETES: "0",
         }
@@ -155,7 +166,7 @@ def _holds(delete: ManifestEntry, data: ManifestEntry) -> bool:
 
 def state_of(entries: Sequence[ManifestEntry]) -> str:
     """Name some delete files, in whatever order; "" for none."""
-    text = "\n".join(sorted(each.data_file.file_path for each in entries))
+    text = "\n".join(sorted(name_of(each.data_file) for each in entries))
     return hashlib.sha256(text.encode()).hexdigest()[:32] if text else ""
 
 

@@ -10,11 +10,11 @@ from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.log.table_metadata import TableMetadata
 from penstock.connectors.delta.read.live_rows import live_rows
 from penstock.connectors.delta.schema.column_mapping import Stored
-from penstock.connectors.delta.vectors.bitmap import NO_ROWS
 from penstock.connectors.delta.vectors.deleted_rows import DeletedRows
 from penstock.connectors.delta.vectors.store import write_vectors
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.schema import Field, Kind, List, Map, Schema, Struct
+from penstock.files.positions import NONE
 from penstock.ports.row_deletes import POSITION
 
 
@@ -87,7 +87,7 @@ ADD = {"path": "a%20b.parquet", "partitionValues": {"c5": "x"}}
 
 def test_columns_and_members_have_the_names_of_the_table(root):
     found = pa.Table.from_batches(
-        live_rows(root, "orders", form(), ADD, LOGICAL.names, deleted=NO_ROWS)
+        live_rows(root, "orders", form(), ADD, LOGICAL.names, deleted=NONE)
     )
 
     assert [*LOGICAL.names, POSITION] == found.column_names
@@ -120,11 +120,11 @@ def test_deleted_rows_are_left_out_whatever_is_asked(root, columns):
 
 def test_what_is_not_there_is_refused_by_name(root):
     with pytest.raises(InvalidError, match="no column c1") as caught:
-        list(live_rows(root, "orders", form(), ADD, ["c1"], deleted=NO_ROWS))
+        list(live_rows(root, "orders", form(), ADD, ["c1"], deleted=NONE))
     assert "P435" == caught.value.code
     absent = {**ADD, "path": "b.parquet"}
     with pytest.raises(UnavailableError) as gone:
-        list(live_rows(root, "orders", form(), absent, ["id"], deleted=NO_ROWS))
+        list(live_rows(root, "orders", form(), absent, ["id"], deleted=NONE))
     assert "P403" == gone.value.code
     lost = {"storageType": "i", "pathOrInlineDv": "00000", "sizeInBytes": 4, "cardinality": 1}
     with pytest.raises(InvalidError) as damaged:

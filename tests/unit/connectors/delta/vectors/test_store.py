@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.connectors.delta.locations import StorageRoot
-from penstock.connectors.delta.vectors import store
-from penstock.connectors.delta.vectors.bitmap import encoded
 from penstock.connectors.delta.vectors.deleted_rows import DeletedRows
 from penstock.connectors.delta.vectors.descriptor import Vector, id_of, packed, unpacked, vector_of
 from penstock.connectors.delta.vectors.store import read_vector, write_vectors
 from penstock.core.errors import InvalidError
+from penstock.files import deletion_vectors
+from penstock.files.deletion_vectors import encoded
 
 FEW = np.array([3, 4, 7, 11, 18, 29], np.int64)
 MANY = np.arange(0, 3_000_000, 3)
@@ -99,7 +99,7 @@ def test_a_file_is_a_version_and_framed_vectors(root, tmp_path):
 
 
 def test_a_full_file_takes_no_more_vectors(root, tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "FILE_BYTES_MAX", 500_000)
+    monkeypatch.setattr(deletion_vectors, "FILE_BYTES_MAX", 500_000)
     vectors = write_vectors(root, "orders", {key: MANY + at for at, key in enumerate("abc")})
 
     assert vectors["a"].name == vectors["b"].name != vectors["c"].name

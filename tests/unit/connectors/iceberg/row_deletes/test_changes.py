@@ -1,12 +1,25 @@
 """What a commit with row deletes adds and takes away; nothing is written before all is checked."""
 
+from functools import partial
 from math import nan
 
 import numpy as np
 import pytest
-from tests.unit.connectors.iceberg.row_deletes.test_live_rows import DELETES, entry, file, found
+from tests.unit.connectors.iceberg.row_deletes.test_live_rows import (
+    DELETES,
+    entry,
+    file,
+    found,
+    vector,
+)
 
-from penstock.connectors.iceberg.row_deletes.changes import FILES_OF_THEIR_OWN_MAX, row_changes
+from penstock.connectors.iceberg.files.manifest_entries import name_of
+from penstock.connectors.iceberg.row_deletes.changes import (
+    FILES_OF_THEIR_OWN_MAX,
+    as_delete_files,
+    as_vectors,
+    row_changes,
+)
 from penstock.core.errors import BugError
 from penstock.ports.row_deletes import RowDeletes
 
@@ -30,7 +43,8 @@ def of(path, *positions, state=""):
 
 def changed(live, *deletes, own=()):
     written = Written()
-    changes = row_changes(own, live, deletes, "lake.orders", written)
+    write = partial(as_delete_files, live=live, write=written)
+    changes = row_changes(own, live, deletes, "lake.orders", write)
     added = [each.file_path for each in changes.files]
     return written.files, added, [each.data_file.file_path for each in changes.removed]
 
@@ -135,8 +149,9 @@ def test_in_a_partition_of_nan_each_data_file_has_its_own():
 def test_what_is_not_live_is_refused_before_anything_is_written(wrong):
     live = found([entry(file("a")), entry(file("b"))])
     written = Written()
+    write = partial(as_delete_files, live=live, write=written)
     with pytest.raises(BugError, match="not live") as caught:
-        row_changes([file("own")], live, [of("a", 1), wrong], "lake.orders", written)
+        row_changes([file("own")], live, [of("a", 1), wrong], "lake.orders", write)
 
     assert ("P707", []) == (caught.value.code, written.files)
 
@@ -146,5 +161,67 @@ def test_a_deleted_row_is_not_deleted_again_nor_a_file_named_twice():
     live = found(entries, d={"a": [4]})
     state = live.delete_state("a")
     for wrong in ([of("a", 4, state=state)], [of("a", 1, state=state), of("a", 2, state=state)]):
+        write = partial(as_delete_files, live=live, write=Written())
         with pytest.raises(BugError, match="not live"):
-            row_changes([], live, wrong, "lake.orders", Written())
+            row_changes([], live, wrong, "lake.orders", write)
+
+
+def vectors(live, *deletes, own=()):
+    """Give the deletes of each vector, what is added, and the names of what is removed."""
+    written = {}
+
+    def write(touched):
+        written.update({each.file_path: positions.tolist() for each, positions in touched})
+        return [vector("new.puffin", each.file_path, at) for at, (each, _) in enumerate(touched)]
+
+    make = partial(as_vectors, live=live, write=write)
+    changes = row_changes(own, live, deletes, "lake.orders", make)
+    gone = [name_of(each.data_file) for each in changes.removed]
+    return written, [name_of(each) for each in changes.files], gone
+
+
+def test_a_vector_has_what_was_deleted_before_and_takes_the_place_of_the_former():
+    entries = [
+        entry(file("a")),
+        entry(file("b")),
+        entry(vector("d", "a")),
+        entry(vector("d", "b", 9)),
+    ]
+    live = found(entries, **{"d@0": {"a": [4]}, "d@9": {"b": [7]}})
+
+    assert ({"a": [1, 4]}, ["new.puffin@0"], ["d@0"]) == vectors(
+        live, of("a", 1, state=live.delete_state("a"))
+    )
+
+
+def test_a_vector_takes_over_the_delete_files_of_the_second_format():
+    entries = [
+        entry(file("a")),
+        entry(file("b")),
+        entry(file("of-a", DELETES, 1, bounds=["a"])),
+        entry(file("of-both", DELETES, 2)),
+    ]
+    live = found(entries, **{"of-a": {"a": [3]}, "of-both": {"a": [4], "b": [0]}})
+
+    assert ({"a": [1, 3, 4]}, ["new.puffin@0"], ["of-a"]) == vectors(
+        live, of("a", 1, state=live.delete_state("a"))
+    )
+
+
+def test_the_vector_of_before_a_file_was_put_back_goes_and_is_not_merged():
+    entries = [entry(file("a"), 5), entry(vector("old", "a"), 3)]
+    live = found(entries, **{"old@0": {"a": [4]}})
+
+    assert ({"a": [1]}, ["new.puffin@0"], ["old@0"]) == vectors(live, of("a", 1))
+
+
+def test_a_file_of_which_no_row_is_left_goes_with_its_vector_and_others_keep_theirs():
+    entries = [
+        entry(file("a", rows=2)),
+        entry(file("b")),
+        entry(vector("d", "a")),
+        entry(vector("d", "b", 9)),
+    ]
+    live = found(entries, **{"d@0": {"a": [0]}, "d@9": {"b": [7]}})
+
+    assert ({}, [], ["a", "d@0"]) == vectors(live, of("a", 1, state=live.delete_state("a")))

@@ -13,7 +13,7 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.typedef import Record
 
-from penstock.connectors.iceberg.files.manifest_entries import about
+from penstock.connectors.iceberg.files.manifest_entries import about, name_of
 from penstock.connectors.iceberg.row_deletes.delete_files import PATH_ID
 from penstock.connectors.iceberg.row_deletes.live_rows import live_rows, partition_key
 from penstock.core.errors import InvalidError
@@ -36,6 +36,20 @@ def file(path, content=DATA, rows=10, *, partition=(), spec=0, bounds=None):
     return named
 
 
+def vector(path, of, start=0, rows=1):
+    """Describe a deletion vector that begins somewhere in a Puffin file."""
+    named = DataFile.from_args(
+        content=DELETES,
+        file_path=path,
+        file_format=FileFormat.PUFFIN,
+        partition=Record(),
+        record_count=rows,
+        file_size_in_bytes=900,
+    )
+    named.spec_id = 0
+    return about(named, of, (start, 40))
+
+
 def entry(listed, sequence=1):
     return ManifestEntry.from_args(
         status=ManifestEntryStatus.EXISTING,
@@ -50,7 +64,7 @@ def found(entries, **held):
     return live_rows(
         entries,
         "lake.orders",
-        lambda each: {k: np.array(v) for k, v in held[each.file_path].items()},
+        lambda each: {k: np.array(v) for k, v in held[name_of(each)].items()},
     )
 
 
@@ -146,3 +160,40 @@ def test_partitions_of_nan_are_one_and_zeros_are_two():
 
     assert keys[0] == keys[1]
     assert 4 == len({*keys})
+
+
+def test_where_there_is_a_vector_no_delete_file_holds():
+    """Its writer has taken over what they said, and what they say of other files goes on."""
+    entries = [
+        entry(file("a")),
+        entry(file("b")),
+        entry(file("of-a", DELETES, 1, bounds=["a"])),
+        entry(file("of-both", DELETES, 2)),
+        entry(vector("v", "a")),
+    ]
+    live = found(
+        entries, **{"of-a": {"a": [3]}, "of-both": {"a": [4], "b": [0]}, "v@0": {"a": [5]}}
+    )
+
+    assert ([5], [0]) == (live.deleted_in("a").tolist(), live.deleted_in("b").tolist())
+    assert (1, 1) == (live.count_deleted("a"), live.count_deleted("b"))
+
+
+def test_vectors_in_one_file_are_told_apart_and_counted_by_their_own_sizes():
+    entries = [
+        entry(file("a")),
+        entry(file("b")),
+        entry(vector("v", "a", 4)),
+        entry(vector("v", "b", 44)),
+    ]
+    live = found(entries, **{"v@4": {"a": [5]}, "v@44": {"b": [6]}})
+
+    assert ([5], [6]) == (live.deleted_in("a").tolist(), live.deleted_in("b").tolist())
+    assert live.delete_state("a") != live.delete_state("b")
+    assert {"2", "280"} == {live.totals()["total-delete-files"], live.totals()["total-files-size"]}
+
+
+def test_a_data_file_with_two_vectors_is_not_read():
+    live = found([entry(file("a")), entry(vector("v", "a")), entry(vector("w", "a"))])
+    with pytest.raises(ValueError, match="a has 2 deletion vectors"):
+        live.delete_state("a")

@@ -3,9 +3,16 @@
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata, new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.types import ListType, MapType, NestedField, StringType, StructType
 
-from penstock.connectors.iceberg.schema.features import require_properties
+from penstock.connectors.iceberg.row_deletes.kept_rows import require_row_deletes
+from penstock.connectors.iceberg.schema.features import require_honourable, require_properties
 from penstock.core.errors import InvalidError
+from penstock.ports.row_deletes import RowDeleteMode
 
 CODEC, LEVEL = "write.parquet.compression-codec", "write.parquet.compression-level"
 GROUP, FILE = "write.parquet.row-group-size-bytes", "write.target-file-size-bytes"
@@ -51,3 +58,38 @@ def test_a_level_that_passes_is_one_that_files_are_written_with(codec: str, leve
 
 def test_sizes_of_a_table_pass() -> None:
     require_properties({GROUP: "134217728", FILE: "0", LEVEL: "3"}, "lake.b.orders")
+
+
+def metadata_of(*columns: NestedField) -> TableMetadata:
+    properties = {"format-version": "3"}
+    layout = UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER
+    made = new_table_metadata(Schema(*columns), *layout, "file:///orders", properties)
+    made.schemas[:] = [Schema(*columns, schema_id=made.current_schema_id)]  # PyIceberg drops them
+    return made
+
+
+def test_a_default_that_writers_fill_in_is_refused_wherever_it_is() -> None:
+    inner = NestedField(5, "city", StringType(), required=False, write_default="Ulm")
+    for kind, path in (
+        (StructType(inner), "place.city"),
+        (ListType(6, StructType(inner), element_required=False), "place.element.city"),
+        (MapType(6, StringType(), 7, StructType(inner)), "place.value.city"),
+    ):
+        metadata = metadata_of(NestedField(4, "place", kind, required=False))
+        with pytest.raises(InvalidError, match=f"into the column {path}") as raised:
+            require_honourable(metadata, "lake.b.orders", "main")
+        assert "P436" == raised.value.code
+
+
+def test_a_default_for_files_that_lack_the_column_is_left_to_readers() -> None:
+    column = NestedField(1, "city", StringType(), required=False, initial_default="Ulm")
+
+    require_honourable(metadata_of(column), "lake.b.orders", "main")
+
+
+def test_files_of_the_third_format_are_not_rewritten_for_deletes() -> None:
+    require_row_deletes(3, "lake.b.orders")
+    require_row_deletes(2, "lake.b.orders", RowDeleteMode.REWRITE)
+    with pytest.raises(InvalidError, match="format-version 3 and row_deletes: rewrite") as raised:
+        require_row_deletes(3, "lake.b.orders", RowDeleteMode.REWRITE)
+    assert "P436" == raised.value.code

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap, BitMap64
 
-from penstock.connectors.delta.vectors.bitmap import decoded, encoded
+from penstock.files.deletion_vectors import decoded, encoded
 
 BLOCK = 1 << 16
 HEADER = struct.Struct("<iq")

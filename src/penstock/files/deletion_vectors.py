@@ -1,31 +1,31 @@
-"""Positions of rows as the bytes of a deletion vector, and back: a RoaringBitmapArray, portable.
+"""Positions of rows as the bytes of a deletion vector, and back: Delta and Iceberg have the same.
 
-A little-endian magic number and count of bitmaps, then, for each 2^32 positions that have one, its
-number and a 32-bit bitmap in the portable format of Roaring.
+A vector is a RoaringBitmapArray, portable: a little-endian magic number and count of bitmaps, then,
+for each 2^32 positions that have one, its number and a 32-bit bitmap in the portable format of
+Roaring. In a file, its size is before it and its checksum behind it, both big-endian: its frame.
 
 Invariants:
 - positions are ascending, each once, on either side; equal positions have equal bytes;
 - bytes that are no vector, or go on after it, are a ValueError: nothing is guessed.
 
-Source: Delta transaction log protocol, "Deletion Vector Format"; Roaring format specification.
+Sources: Delta transaction log protocol, "Deletion Vector Format", "Deletion Vector File Storage
+Format"; Apache Iceberg Puffin specification, "deletion-vector-v1"; Roaring format specification.
 """
 
 from __future__ import annotations
 
 import struct
+import zlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from pyroaring import BitMap
 
-Rows = npt.NDArray[np.int64]
-"""Positions of rows in a file, from 0, ascending, each once."""
-
-NO_ROWS: Rows = np.empty(0, np.int64)
+from penstock.files.positions import NONE, Positions
 
 _MAGIC = 1681511377
+_SIZE, _CHECKSUM = struct.Struct(">i"), struct.Struct(">I")
 _HEADER = struct.Struct("<iq")
 _KEY = struct.Struct("<I")
 _BITS = 32
@@ -36,8 +36,14 @@ _WITH_OFFSETS_FROM = 4
 _ARRAY_MAX = 4096
 _BITSET_BYTES = 8192
 
+FRAME_BYTES = _SIZE.size + _CHECKSUM.size
+"""How many bytes more a vector takes in a file."""
 
-def encoded(rows: Rows) -> bytes:
+FILE_BYTES_MAX = 64 << 20
+"""A file takes no further vector when it is that large."""
+
+
+def encoded(rows: Positions) -> bytes:
     """Write positions, in the smallest of Roaring's containers."""
     assert not rows.size or rows[0] >= 0, "positions are from 0"
     assert bool((np.diff(rows) > 0).all()), "positions are ascending, each once"
@@ -50,7 +56,7 @@ def encoded(rows: Rows) -> bytes:
     return b"".join(parts)
 
 
-def decoded(data: bytes) -> Rows:
+def decoded(data: bytes) -> Positions:
     """Read positions. Raises ValueError for bytes that are not exactly one vector."""
     try:
         magic, count = _HEADER.unpack_from(data)
@@ -62,10 +68,38 @@ def decoded(data: bytes) -> Rows:
     keys = [key for key, _ in found]
     if keys != sorted(set(keys)) or (keys and keys[-1] >= _KEYS_MAX):
         raise ValueError("the bitmaps of a deletion vector are out of order")
-    return np.concatenate([NO_ROWS, *(low + (key << _BITS) for key, low in found)])
+    return np.concatenate([NONE, *(low + (key << _BITS) for key, low in found)])
 
 
-def _bitmaps(data: memoryview, count: int) -> Iterator[tuple[int, Rows]]:
+def framed(data: bytes) -> bytes:
+    """Return a vector as it lies in a file."""
+    return _SIZE.pack(len(data)) + data + _CHECKSUM.pack(zlib.crc32(data))
+
+
+def unframed(frame: bytes, file: str) -> bytes:
+    """Return the vector of a frame. Raises ValueError that names the file it was read from."""
+    data = frame[_SIZE.size : -_CHECKSUM.size]
+    if len(frame) < FRAME_BYTES or _SIZE.unpack_from(frame) != (len(data),):
+        raise ValueError(f"{file} has no deletion vector of {len(data)} bytes where it should")
+    if _CHECKSUM.unpack_from(frame, len(frame) - _CHECKSUM.size) != (zlib.crc32(data),):
+        raise ValueError(f"a deletion vector in {file} does not match its checksum")
+    return data
+
+
+def by_file(vectors: Sequence[tuple[str, bytes]]) -> list[list[tuple[str, bytes]]]:
+    """Return which vectors, by any key of theirs, are written into one file."""
+    groups: list[list[tuple[str, bytes]]] = []
+    size = FILE_BYTES_MAX
+    for each in vectors:
+        if size >= FILE_BYTES_MAX:
+            groups.append([])
+            size = 0
+        groups[-1].append(each)
+        size += len(each[1])
+    return groups
+
+
+def _bitmaps(data: memoryview, count: int) -> Iterator[tuple[int, Positions]]:
     at = 0
     for _ in range(count):
         if len(data) - at < _KEY.size:

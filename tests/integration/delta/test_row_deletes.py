@@ -6,6 +6,7 @@ DuckDB reads Delta by an extension that is no package; Spark is in `readers/test
 import json
 import shutil
 from dataclasses import replace
+from decimal import Decimal as Exactly
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +25,12 @@ from penstock.connectors.delta.read.live_map import LiveMap
 from penstock.connectors.delta.vectors.descriptor import packed
 from penstock.core.commits import CommitKind
 from penstock.core.errors import BugError, ConflictError, InvalidError, UnavailableError
-from penstock.core.schema import Field, Kind, Struct
+from penstock.core.schema import Decimal, Field, Kind, Struct
 from penstock.files import objects
 from penstock.files.deletion_vectors import encoded
 from penstock.ports.row_deletes import POSITION, RowDeleteMode, RowDeletes
 from penstock.ports.tables import TableDefinition, Verdict
+from penstock.rows.keyed.file_bounds import KeyBounds
 
 WIDE = Struct(
     (
@@ -332,6 +334,31 @@ def test_files_that_deltalake_rewrote_are_read_where_rows_of_them_are_deleted(la
     live = [{name: each[name] for name in columns} for each in keyed.live()]
     assert live == sorted(found, key=lambda each: each["name"])
     assert keyed.live() == queried(lake.handle)
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts"),
+    [
+        (Decimal(15, 2), ("-9999999999999.99", "0.07")),
+        (Decimal(18, 11), ("-1234567.89459883884", "1934573.89459883884")),
+        (Decimal(38, 0), ("9223372036854775807", "99999999999999999999999999999")),
+        (Decimal(38, 10), ("-9999999999999999999999999999.9999999999", "0.0000000001")),
+    ],
+)
+def test_keys_are_found_in_files_that_deltalake_rewrote_whatever_it_says_of_them(lake, kind, texts):
+    """It states decimals as it computes with them: as doubles, or as longs at most."""
+    lake.create(schema=Struct((Field("amount", kind), *ORDERS.fields)))
+    amounts = [Exactly(text) for text in texts]
+    for offset, amount in enumerate(amounts):
+        written = lake.write(lake.state(), [row(offset, offset, amount=amount)])
+        lake.land({0: (offset, offset + 1)}, files=written)
+    assert 1 == lake.handle.optimize.compact()["numFilesAdded"]
+
+    [file] = lake.table.live_files(lake.state())
+    for amount in amounts:
+        keys = [pa.array([amount], pa.decimal128(kind.precision, kind.scale))]
+        assert KeyBounds(["amount"], keys).may_be_in(file.bounds), file.bounds
+    assert (kind.precision <= 15) == ("amount" in file.bounds)
 
 
 def test_keys_are_audited_by_the_rows_that_others_left(lake):

@@ -4,6 +4,8 @@ Invariants:
 - a bound is never tighter than the values, whether rows of the file are deleted or not: what is
   not known exactly has none;
 - a time with a text that ends at milliseconds was cut there, and an upper one is raised for it;
+- of decimals with more digits than a double holds nothing is known: deltalake states those of files
+  that it rewrote as doubles, or as the greatest long;
 - values are those of Python that Arrow makes columns of: numbers, texts, dates, times.
 
 Source: Delta transaction log protocol, "Per-file Statistics", "Partition Value Serialization".
@@ -33,6 +35,7 @@ Bounds = dict[str, tuple[Any, Any]]
 
 _CUT = timedelta(microseconds=999)
 _MILLISECOND_US = 1000
+_DOUBLE_DIGITS = 15
 _TIMES = {Kind.TIMESTAMP, Kind.TIMESTAMPTZ}
 
 
@@ -122,8 +125,8 @@ def _value(bound: Any, kind: Type) -> Any:
                 return None
             case (Kind.INT | Kind.LONG, int()) | (Kind.STRING, str()) | (Kind.BOOLEAN, bool()):
                 return bound
-            case (Decimal(), int() | Exact()):
-                return Exact(bound)
+            case (Decimal(precision=digits), int() | Exact()):
+                return Exact(bound) if digits <= _DOUBLE_DIGITS else None
             case (Kind.DATE, str()):
                 return date.fromisoformat(bound)
             case (Kind.TIMESTAMP, str()):

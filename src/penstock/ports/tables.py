@@ -218,8 +218,9 @@ class Table(Protocol):
         sought: Sought | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read columns of the rows of a file that are not deleted in a state, in order; the last
-        column, `POSITION`, is each row's place in the file, from 0. With `sought` only of the rows
-        that it returns of batches of those columns; it sees deleted rows as well.
+        column, `POSITION`, is each row's place in the file, from 0. Columns have the table's types
+        as its format has them in Arrow, UUIDs perhaps an extension type. With `sought` only of the
+        rows that it returns of batches of those columns; it sees deleted rows as well.
 
         Raises UnavailableError, InvalidError (P435 a column is not there).
         """

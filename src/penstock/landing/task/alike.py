@@ -6,13 +6,15 @@ few records as for thousands.
 Invariants:
 - a table gets what it would get if its records were converted alone: the verdict on a record does
   not depend on the records around it (rows/convert/batch.py);
-- where what was converted for all cannot be divided (it raised, or counted by other things than
-  records), each table converts its own: one table's error is that table's.
+- a record that is neither a row nor rejected was filtered: its table counts it;
+- where what was converted for all cannot be divided (it raised, is changes of keyed tables, or was
+  filtered for several reasons), each table converts its own: one table's error is that table's;
+- which values a row left out is not known by table: no book of a landing counts them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -45,7 +47,8 @@ def classes_of(tables: Mapping[str, TableJob]) -> dict[str, int]:
 class AlikeTables:
     """The tables of one class that take records of a batch, and what these become.
 
-    `masks` has by table which records are its. `offsets` are those of the batch.
+    `masks` has by table which records are its. `offsets` are those of the batch; `_places` says at
+    which of its records the rows that were made for all are, and at which the rejects.
     """
 
     masks: Mapping[str, Mask]
@@ -53,6 +56,7 @@ class AlikeTables:
     convert: Convert
     _all: Converted | None = None
     _tried: bool = False
+    _places: tuple[npt.NDArray[np.int64], ...] = ()
     _union: Mask = field(init=False)
 
     def __post_init__(self) -> None:
@@ -65,9 +69,20 @@ class AlikeTables:
             self._convert_all(table)
             if self._all is not None and np.array_equal(mask, self._union):
                 return self._all
-            if isinstance(self._all, ConvertedBatch) and _is_of_records(self._all):
-                return _part(self._all, mask, self.offsets)
+            if isinstance(self._all, ConvertedBatch) and len(self._all.filtered) <= 1:
+                return self._part(self._all, mask)
         return self.convert(table, mask)
+
+    def _part(self, converted: ConvertedBatch, mask: Mask) -> ConvertedBatch:
+        rows, rejects = (np.flatnonzero(mask[places]) for places in self._places)
+        rest = int(mask.sum()) - len(rows) - len(rejects)
+        return ConvertedBatch(
+            converted.rows.take(pa.array(rows)),
+            converted.offsets[rows],
+            tuple(converted.rejects[at] for at in rejects.tolist()),
+            dict.fromkeys(converted.filtered, rest) if rest else {},
+            {},
+        )
 
     def _convert_all(self, table: TableJob) -> None:
         """Convert the records of all, once; after an error each table meets it again, or not."""
@@ -82,6 +97,10 @@ class AlikeTables:
             return
         except bisection.UNEXPECTED_ERRORS:
             return
+        if isinstance(self._all, ConvertedBatch):
+            rejected = np.array([reject.offset for reject in self._all.rejects], np.int64)
+            found = (self._all.offsets, rejected)
+            self._places = tuple(np.searchsorted(self.offsets, each) for each in found)
 
 
 def by_class(
@@ -96,23 +115,3 @@ def by_class(
         members.setdefault(classes[name], {})[name] = mask
     alike = {n: AlikeTables(each, offsets, convert) for n, each in members.items()}
     return {name: alike[classes[name]] for name in masks}
-
-
-def _is_of_records(converted: ConvertedBatch) -> bool:
-    """Return whether all that was counted is known by record."""
-    return not converted.filtered and not converted.dropped
-
-
-def _part(converted: ConvertedBatch, mask: Mask, offsets: npt.NDArray[np.int64]) -> ConvertedBatch:
-    def own(of: Iterable[int] | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        return np.flatnonzero(mask[np.searchsorted(offsets, np.asarray(of, np.int64))])
-
-    places = own(converted.offsets)
-    rejects = own([reject.offset for reject in converted.rejects])
-    return ConvertedBatch(
-        converted.rows.take(pa.array(places)),
-        converted.offsets[places],
-        tuple(converted.rejects[at] for at in rejects.tolist()),
-        {},
-        {},
-    )

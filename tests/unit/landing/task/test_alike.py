@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,8 +28,11 @@ from penstock.testing.prepared import part
 
 NUMBERS = Struct((Field("n", Kind.LONG),))
 TARGET = WriteTarget("memory", "t")
+TOMBSTONE = "a record without a value"
 RECORDS = st.lists(
-    st.sampled_from([{"n": 1}, {"n": 2**40}, {"n": "x"}, {}, {"n": 3, "more": {}}, None]),
+    st.sampled_from(
+        [{"n": 1}, {"n": 2**40}, {"n": "x"}, {}, {"n": 3, "more": {}}, None, TOMBSTONE]
+    ),
     min_size=1,
     max_size=12,
 )
@@ -50,10 +54,17 @@ class Counted:
         return convert_records(table, mine, part(0), ReaderCache(), no_functions, lane=0)
 
 
+def sent_as(*records: object) -> pa.RecordBatch:
+    sent = batch(*records)
+    empty = pa.array([each == TOMBSTONE for each in records])
+    values = pc.if_else(empty, pa.scalar(None, pa.binary()), sent["value"])
+    return sent.set_column(sent.schema.get_field_index("value"), "value", values)
+
+
 def seen(converted: Converted) -> tuple[object, ...]:
     assert isinstance(converted, ConvertedBatch)
     rows, offsets = converted.rows.to_pylist(), converted.offsets.tolist()
-    return rows, offsets, converted.rejects, converted.filtered, converted.dropped
+    return rows, offsets, converted.rejects, converted.filtered
 
 
 def table(**options: object) -> TableJob:
@@ -65,13 +76,17 @@ def table(**options: object) -> TableJob:
     records=RECORDS,
     tables=st.integers(1, 4),
     columns=st.sampled_from(["quarantine", "drop_value"]),
+    tombstones=st.sampled_from(["quarantine", "skip"]),
 )
-def test_a_table_gets_what_it_would_get_alone(data, records, tables, columns) -> None:
-    sent = batch(*records)
+def test_a_table_gets_what_it_would_get_alone(data, records, tables, columns, tombstones) -> None:
+    sent = sent_as(*records)
     raises_at = data.draw(st.sampled_from([-1, *range(len(records))]))
     owns = st.lists(st.booleans(), min_size=len(records), max_size=len(records))
     masks = {f"t{n}": np.array(data.draw(owns)) for n in range(tables)}
-    jobs = {name: table(columns=columns) for name in masks}
+    unlike = data.draw(st.sets(st.sampled_from([*masks])))
+    usual = {"columns": columns, "tombstones": tombstones}
+    other = {**usual, "types": "drop_value"}
+    jobs = {name: table(**(other if name in unlike else usual)) for name in masks}
     together = by_class(masks, classes_of(jobs), offsets_of(sent), Counted(sent, raises_at))
 
     for name, mask in masks.items():
@@ -94,6 +109,23 @@ def test_a_hundred_tables_that_are_alike_are_one_conversion() -> None:
 
     assert [500] == convert.calls
     assert [list(range(n, 500, 100)) for n in range(100)] == rows
+
+
+def test_what_rows_leave_out_and_what_is_filtered_is_converted_once() -> None:
+    sent = sent_as(
+        {"n": 1, "more": 1}, TOMBSTONE, {"n": "x"}, {"n": 2}, TOMBSTONE, {"n": 3, "more": 2}
+    )
+    masks = {f"t{n}": np.arange(6) % 3 == n for n in range(3)}
+    jobs = {name: table(columns="drop_value", tombstones="skip") for name in masks}
+    convert = Counted(sent)
+    together = by_class(masks, classes_of(jobs), offsets_of(sent), convert)
+
+    got = [together[name].of(name, jobs[name]) for name in masks]
+
+    assert [6] == convert.calls
+    assert [[1, 2], [], [3]] == [each.rows["n"].to_pylist() for each in got]
+    assert [{}, {"tombstone": 2}, {}] == [each.filtered for each in got]
+    assert [0, 0, 1] == [len(each.rejects) for each in got]
 
 
 def test_other_columns_are_another_class() -> None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from pyiceberg.avro.decoder import BinaryDecoder
@@ -36,11 +37,14 @@ from pyiceberg.manifest import (
     ManifestFile,
     ManifestWriterV2,
     _inherit_from_manifest,
+    data_file_with_partition,
+    manifest_entry_schema_with_data_file,
 )
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import TableVersion
 from pyiceberg.types import StructType
 
+from penstock.connectors.iceberg.files.avro_files import LaidOutFile, Layout
 from penstock.connectors.iceberg.files.manifest_lists import first_row_id_of
 
 _DOUBLE = struct.Struct("<d")
@@ -174,14 +178,18 @@ class EntryWriter(ManifestWriterV2):
 
     def new_writer(self) -> AvroOutputFile[ManifestEntry]:
         """Open the file with the columns of its format."""
-        held = self._with_partition(_NEWEST)
-        return AvroOutputFile[ManifestEntry](
-            output_file=self._output_file,
-            file_schema=held if self._version == _NEWEST else _before(held, self._content),
-            record_schema=held,
-            schema_name="manifest_entry",
-            metadata=self._meta,
+        partition = self._spec.partition_type(self._schema)
+        return LaidOutFile(
+            self._output_file, _layout(self._version, self._content, partition), self._meta
         )
+
+
+@lru_cache(maxsize=64)
+def _layout(version: TableVersion, content: ManifestContent, partition: StructType) -> Layout:
+    file = data_file_with_partition(partition, _NEWEST)
+    held = manifest_entry_schema_with_data_file(_NEWEST, file)
+    written = held if version == _NEWEST else _before(held, content)
+    return Layout.of("manifest_entry", written, held)
 
 
 def _before(schema: Schema, content: ManifestContent) -> Schema:

@@ -16,9 +16,10 @@ Source: Apache Iceberg table specification, "Manifest Lists", "Row Lineage".
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Self
 
-from pyiceberg.avro.file import AvroFile, AvroOutputFile
+from pyiceberg.avro.file import AvroFile
 from pyiceberg.manifest import (
     DEFAULT_READ_VERSION,
     MANIFEST_LIST_FILE_SCHEMAS,
@@ -33,6 +34,8 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.typedef import TableVersion
+
+from penstock.connectors.iceberg.files.avro_files import LaidOutFile, Layout
 
 ROW_IDS_FROM: TableVersion = 3
 """The first format version with row ids."""
@@ -75,32 +78,39 @@ def next_row_id_of(metadata: TableMetadata) -> int:
 
 def list_writer(metadata: TableMetadata, **given: Any) -> ManifestListWriter:
     """Return what writes a manifest list; `given` is what `write_manifest_list` takes."""
-    if not has_row_ids(metadata):
-        return write_manifest_list(format_version=metadata.format_version, **given)
-    return RowIdListWriter(next_row_id_of(metadata), **given)
+    if has_row_ids(metadata):
+        return RowIdListWriter(next_row_id_of(metadata), **given)
+    if metadata.format_version == 1:
+        return write_manifest_list(1, **given)
+    return _ListWriter(**given)
 
 
-class RowIdListWriter(ManifestListWriterV2):
+class _ListWriter(ManifestListWriterV2):
+    def __init__(self, *, avro_compression: Any, **given: Any) -> None:
+        super().__init__(**given, compression=avro_compression)
+
+    def __enter__(self) -> Self:
+        """Open the file with the columns of its format."""
+        self._writer = LaidOutFile(self._output_file, _layout(self._format_version), self._meta)
+        self._writer.__enter__()
+        return self
+
+
+@cache
+def _layout(version: TableVersion) -> Layout:
+    schema = MANIFEST_LIST_FILE_SCHEMAS[version]
+    return Layout.of("manifest_file", schema, schema)
+
+
+class RowIdListWriter(_ListWriter):
     """Writes a list of the third format; `next_row_id` is the first id that no row has by then."""
 
-    def __init__(self, next_row_id: int, *, avro_compression: Any, **given: Any) -> None:
-        super().__init__(**given, compression=avro_compression)
+    def __init__(self, next_row_id: int, **given: Any) -> None:
+        super().__init__(**given)
         self._format_version = ROW_IDS_FROM
         self._meta["format-version"] = str(ROW_IDS_FROM)
         self._meta["first-row-id"] = str(next_row_id)
         self.next_row_id = next_row_id
-
-    def __enter__(self) -> Self:
-        """Open the file with the columns of its format."""
-        self._writer = AvroOutputFile[ManifestFile](
-            output_file=self._output_file,
-            record_schema=_SCHEMA,
-            file_schema=_SCHEMA,
-            schema_name="manifest_file",
-            metadata=self._meta,
-        )
-        self._writer.__enter__()
-        return self
 
     def prepare_manifest(self, manifest_file: ManifestFile) -> ManifestFile:
         """Return a manifest as it is listed: numbered, and with row ids where it holds rows."""

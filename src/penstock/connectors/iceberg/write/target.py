@@ -26,9 +26,10 @@ from penstock.files import ParquetOptions
 
 TARGET_VERSION = 2
 
+_METRICS = "write.metadata.metrics."
 _PROPERTY_PREFIXES = (
     "write.parquet.",
-    "write.metadata.metrics.",
+    _METRICS,
     "write.data.path",
     "write.object-storage.",
     "write.target-file-size-bytes",
@@ -37,14 +38,25 @@ _PROPERTY_PREFIXES = (
 _CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """What makes the files of tables alike: equal texts have one shape, which may be a key.
+
+    `metrics` are the properties that say which statistics are kept.
+    """
+
+    schema: IcebergSchema
+    spec: PartitionSpec
+    metrics: Mapping[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """Where and how files of a table are written."""
 
     table: str
     location: str
-    schema: IcebergSchema
-    spec: PartitionSpec
+    shape: Shape
     properties: Mapping[str, str]
     storage: Mapping[str, str]
     lent: Mapping[str, str] = field(repr=False)
@@ -109,24 +121,32 @@ def lends(target: str) -> bool:
     return bool(json.loads(target)["lent"])
 
 
-@functools.lru_cache(maxsize=64)
 def target_from_json(text: str) -> Target:
     """Read a target. Raises InvalidError (P190) for a newer version, BugError (P702) for no target.
 
-    Kept for the texts seen last: a worker gets the same one with every task.
+    Schema and spec are made once for all tables that are alike: that is nearly all of the work, and
+    a route has thousands of them.
     """
     try:
         data: dict[str, Any] = json.loads(text)
         require_target_version(data["v"], TARGET_VERSION)
+        properties: dict[str, str] = data["properties"]
+        metrics = {key: each for key, each in properties.items() if key.startswith(_METRICS)}
         return Target(
             table=data["table"],
             location=data["location"],
-            schema=IcebergSchema.model_validate(data["schema"]),
-            spec=PartitionSpec.model_validate(data["spec"]),
-            properties=data["properties"],
+            shape=_shape_from_json(json.dumps([data["schema"], data["spec"], metrics])),
+            properties=properties,
             storage=data["storage"],
             lent=data["lent"],
             of_catalog=ParquetOptions.of_sizes(data["sizes"]),
         )
     except (ValueError, KeyError, TypeError, pydantic.ValidationError) as error:
         raise no_target("Iceberg", error) from error
+
+
+@functools.lru_cache(maxsize=64)
+def _shape_from_json(text: str) -> Shape:
+    schema, spec, metrics = json.loads(text)
+    read = IcebergSchema.model_validate(schema), PartitionSpec.model_validate(spec)
+    return Shape(*read, metrics)

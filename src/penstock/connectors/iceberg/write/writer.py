@@ -22,7 +22,7 @@ from penstock.connectors.iceberg.files.file_metadata import Describer
 from penstock.connectors.iceberg.io.credentials import opened
 from penstock.connectors.iceberg.schema.partition_values import splitter
 from penstock.connectors.iceberg.schema.types import file_schema
-from penstock.connectors.iceberg.write.target import target_from_json
+from penstock.connectors.iceberg.write.target import Shape, target_from_json
 from penstock.core.commits import DataFile
 from penstock.files import PartitionedParquetWriter
 from penstock.ports.runtime import Observer, Secrets
@@ -43,10 +43,9 @@ class IcebergWriter:
         self, target: str, *, prefix: str, observer: Observer, secrets: Secrets, places: bool
     ) -> None:
         assert "/" not in prefix, f"a file's name cannot begin with {prefix!r}"
-        self._text = target
         self._target = target_from_json(target)
         self._prefix = prefix.rstrip("-")
-        self._schema = file_schema(self._target.schema)
+        self._schema = _file_schema(self._target.shape)
         self._io = PyArrowFileIO(opened(self._target.storage, self._target.lent, secrets))
         self._places = load_location_provider(self._target.location, dict(self._target.properties))
         self._uris: dict[str, str] = {}
@@ -55,7 +54,7 @@ class IcebergWriter:
             schema=self._schema,
             filesystem=self._io.fs_by_scheme(scheme, netloc),
             path_of=self._new_path,
-            partition_of=splitter(self._target.spec, self._target.schema),
+            partition_of=splitter(self._target.shape.spec, self._target.shape.schema),
             options=self._target.options(),
             observer=observer,
             places=places,
@@ -70,7 +69,7 @@ class IcebergWriter:
 
     def close(self) -> Sequence[DataFile]:
         """Finish all files and describe them. Raises UnavailableError."""
-        known = _describer(self._text)
+        known = _describer(self._target.shape)
         return [known.described(self._uris[each.path], each) for each in self._writer.close()]
 
     def places(self) -> Places:
@@ -91,6 +90,10 @@ class IcebergWriter:
 
 
 @functools.lru_cache(maxsize=64)
-def _describer(target: str) -> Describer:
-    read = target_from_json(target)
-    return Describer(read.schema, read.spec, read.properties)
+def _file_schema(shape: Shape) -> pa.Schema:
+    return file_schema(shape.schema)
+
+
+@functools.lru_cache(maxsize=64)
+def _describer(shape: Shape) -> Describer:
+    return Describer(shape.schema, shape.spec, shape.metrics)

@@ -38,6 +38,10 @@ def test_rows_are_counted_as_the_table_has_them_whichever_process_changed_it(sho
     reported = within("status", shop.path, "--json").json["tables"]
 
     assert (5, 3) == (reported[LAKE]["table_rows"], reported[DELTA]["table_rows"])
+    for table in (reported[LAKE], reported[DELTA]):
+        health = table["health"]
+        assert (1, 1, 0) == (table["table_files"], health["files"], health["groups"])
+        assert table["table_rows"] == health["rows"]
     assert 6 == reported[LAKE]["offsets"][f"{shop.topic}:0"]
 
 

@@ -13,8 +13,8 @@ from pyiceberg.catalog import load_catalog
 from penstock.app.assembly import assembly, worker
 from penstock.app.inspect.maintenance import plan_maintenance
 from penstock.cli.maintain import maintain
+from penstock.cli.output import guarded
 from penstock.core.commits import Chain
-from penstock.core.errors import InvalidError
 from penstock.ports.tables import TableDefinition
 from penstock.spec.load import load
 from penstock.spec.model import Pipeline
@@ -133,7 +133,7 @@ def test_without_names_all_tables_are_looked_at_and_one_that_fails_hides_no_othe
     fill(pipeline, DELTA, "a")
     next(broken.glob("_delta_log/*1.json")).write_text("{")
 
-    code = maintain(spec=spec, dry_run=True)
+    code = guarded(lambda: maintain(spec=spec, dry_run=True), [])
 
     lines = capsys.readouterr().out.splitlines()
     assert 2 == code
@@ -153,7 +153,7 @@ def test_the_json_has_figures_and_no_paths(
 ) -> None:
     fill(pipeline, DELTA, "a", "a", "b")
 
-    code = maintain(DELTA, spec=spec, dry_run=True, json=True)
+    code = guarded(lambda: maintain(DELTA, spec=spec, dry_run=True, json=True), [])
 
     data = json.loads(capsys.readouterr().out)
     [table] = data["tables"]
@@ -178,7 +178,9 @@ def test_a_table_of_the_first_format_is_refused_by_name(pipeline: Pipeline) -> N
     assert ("P436", 2) == (table.error.code, found.exit_code)
 
 
-def test_to_carry_it_out_is_refused(pipeline: Pipeline, spec: Path) -> None:
-    with pytest.raises(InvalidError) as raised:
-        maintain(LAKE, spec=spec)
-    assert "P844" == raised.value.code
+def test_to_carry_it_out_is_refused(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = guarded(lambda: maintain(LAKE, spec=spec), ["--json"])
+
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (2, "P844") == (code, error["code"])
+    assert f"penstock maintain {spec} --dry-run" in error["hint"]

@@ -8,7 +8,7 @@ Invariants:
 - the files of a group are of one partition, and no file is in two groups;
 - a group becomes fewer files, or rows of it that are deleted go;
 - no file of a group outweighs all smaller ones in it together, but for one with many deleted rows:
-  so a row is written again about as often as its file can double until it is full.
+  so a large one is not written again and again for little ones.
 """
 
 from __future__ import annotations

@@ -39,6 +39,7 @@ from penstock.core.errors import (
     PenstockError,
     UnavailableError,
 )
+from penstock.core.maintenance import Layout
 from penstock.core.schema import Schema
 from penstock.core.statistics import Mismatch
 from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, Sought
@@ -231,6 +232,11 @@ class FaultyTable:
         """Pass on, unless the table is away."""
         _check_there(self.name, self._plan)
         return self._table.live_files(state)
+
+    def layout(self, state: TableState) -> Layout:
+        """Pass on, unless the table is away."""
+        _check_there(self.name, self._plan)
+        return self._table.layout(state)
 
     def read_live(
         self,

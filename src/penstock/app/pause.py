@@ -6,20 +6,19 @@ starts later reads the pauses before it commits (docs/design/0246). Nothing is w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from contextlib import ExitStack, closing
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 
 from penstock.app.assembly import assembly
 from penstock.app.assembly.process import this_owner
+from penstock.app.assembly.table_names import tables_named
 from penstock.commit.pauses import utc_text
 from penstock.core.errors import InvalidError, UnavailableError
-from penstock.landing.tables import opening, route_tables
 from penstock.ports.runtime import Clock
 from penstock.ports.store import Pause, PendingStore
 from penstock.spec.language.quantities import duration_ms
 from penstock.spec.model import Pipeline
-from penstock.spec.routing.names import no_table
 
 HOURS_MAX = 24
 CONFIRM_SECONDS_MAX = 60.0
@@ -61,7 +60,7 @@ def pause(
     `wait` is called before this waits for a run. Raises InvalidError (P185) for a table that the
     pipeline does not have, UnavailableError (P513) when a run does not confirm: the pause stays.
     """
-    _require_table(pipeline, table)
+    tables_named(pipeline, [table])
     with closing(assembly.open_store(pipeline)) as store:
         now_ms = clock.now_ms()
         begun = Pause(table, now_ms, now_ms + length_ms)
@@ -114,26 +113,6 @@ def is_confirmed(store: PendingStore, pipeline: str, begun: Pause, now_ms: int) 
         == (begun.table, begun.begun_ms, begun.until_ms)
     }
     return held is not None and held.claim.generation in seen_by
-
-
-def _require_table(pipeline: Pipeline, table: str) -> None:
-    if table in _fixed_names(pipeline):
-        return
-    with ExitStack() as stack:
-        log = stack.enter_context(closing(assembly.open_log(pipeline)))
-        catalogs = assembly.open_catalogs(pipeline, stack, read_only=True)
-        settings, listing = assembly.settings_of(pipeline), log.partitions()
-        targets, partitions, _ = opening.route_topics(settings, listing)
-        targets, _ = route_tables.expand_routes(settings, catalogs, targets, partitions)
-        names = {*targets, settings.quarantine.table}
-        if table not in names:
-            raise no_table(table, names, {at.topic for at in listing})
-
-
-def _fixed_names(pipeline: Pipeline) -> Collection[str]:
-    """Name the tables that are known without Kafka: of rules that name one table."""
-    rules = {rule.table for rule in pipeline.tables if "{" not in rule.into}
-    return {pipeline.quarantine.into, *rules}
 
 
 def _shown(begun: Pause, *, confirmed: bool) -> TablePause:

@@ -44,6 +44,10 @@ COMMANDS = {
     ),
     "seek": ("penstock.cli.seek:seek", "Move a table's progress back to where its rows end."),
     "purge": ("penstock.cli.purge:purge", "Remove the rows of keys that were deleted long ago."),
+    "maintain": (
+        "penstock.cli.maintain:maintain",
+        "Show what small files and deleted rows cost, and what would mend it.",
+    ),
     "pause": ("penstock.cli.pause:pause", "Commit nothing to a table while another writer works."),
     "resume": ("penstock.cli.pause:resume", "End the pause of a table."),
     "doctor": ("penstock.cli.doctor:doctor", "Check that everything a run needs is in place."),
@@ -61,7 +65,7 @@ COMMANDS = {
 
 NAMING = frozenset(
     {
-        *("audit", "pause", "peek", "publish", "purge", "quarantine"),
+        *("audit", "maintain", "pause", "peek", "publish", "purge", "quarantine"),
         *("replay", "resume", "seek"),
     }
 )

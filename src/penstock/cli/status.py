@@ -113,11 +113,18 @@ def _drawn(found: Status, clock: Clock) -> RenderableType:
     from penstock.observe.render import StatusText
 
     shown = StatusText(_hinting(found.snapshot), clock.now_ms(), stall=found.stall)
-    if not found.stuck:
-        return shown
+    tables = found.snapshot.tables.values()
+    hints = []
+    if any(each.health is not None and each.health.needs_maintenance for each in tables):
+        hints.append("to see which files:  penstock maintain --dry-run")
+    if found.stuck:
+        hints.append("to end one:  penstock transactions --abort NAME")
     lines = [f"{each.state} transaction {each.name} holds up {each.held}" for each in found.stuck]
-    hint = pasteable("to end one:  penstock transactions --abort NAME")
-    return Group(shown, *(Text(one_line(each), "bold red") for each in lines), Text(hint))
+    return Group(
+        shown,
+        *(Text(one_line(each), "bold red") for each in lines),
+        *(Text(pasteable(each)) for each in hints),
+    )
 
 
 def _hinting(snapshot: Snapshot) -> Snapshot:

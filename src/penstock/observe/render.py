@@ -25,6 +25,7 @@ from penstock.observe.formatting import (
     NOTHING,
     age_text,
     count_text,
+    health_text,
     name_text,
     number_of,
     one_line,
@@ -202,6 +203,7 @@ def _remarks_on_tables(snapshot: Snapshot, now_ms: int) -> Iterator[Text]:
     yield from _pauses(snapshot, now_ms)
     yield from _purges(snapshot)
     yield from _changes(snapshot)
+    yield from _health(snapshot)
     for name, table in sorted(snapshot.tables.items()):
         if table.quarantined:
             yield Text(f"{name_text(name)} quarantined {_codes(table)}", "yellow")
@@ -216,6 +218,13 @@ def _changes(snapshot: Snapshot) -> Iterator[Text]:
         files = f"; files of {size_text(again)} written again" if again else ""
         if counts:
             yield Text(f"{name_text(name)} {when}: {counts}{files}")
+
+
+def _health(snapshot: Snapshot) -> Iterator[Text]:
+    """Return how the files of tables lie that need maintenance."""
+    for name, table in sorted(snapshot.tables.items()):
+        if table.health is not None and table.health.needs_maintenance:
+            yield _line(f"{name_text(name)} has {health_text(table.health)}", "yellow")
 
 
 def _purges(snapshot: Snapshot) -> Iterator[Text]:

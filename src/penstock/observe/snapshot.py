@@ -15,6 +15,7 @@ from enum import StrEnum
 import msgspec
 
 from penstock.core.errors import InvalidError
+from penstock.core.maintenance import TableHealth
 
 SNAPSHOT_VERSION = 1
 
@@ -82,9 +83,10 @@ class TableStatus:
     `rewritten_bytes` the size of the files that were written again for them.
 
     Nothing is committed before `paused_until_ms`, where somebody paused the table.
-    Where the table was read, `table_rows` counts all its rows, whichever writer they are from, and
-    `offsets` are the next to land, by `topic:partition`; of keys that were deleted until
-    `purged_through_ms` the rows were purged.
+    Where the table was read, `table_rows` and `table_files` count all its rows and data files,
+    whichever writer they are from, and `offsets` are the next to land, by `topic:partition`; of
+    keys that were deleted until `purged_through_ms` the rows were purged. `health` says how its
+    files lie; None where they are too many to look at, or their metadata do not tell.
     """
 
     rows: int = 0
@@ -104,6 +106,8 @@ class TableStatus:
     offsets: Mapping[str, int] = field(default_factory=dict)
     paused_until_ms: int | None = None
     purged_through_ms: int | None = None
+    table_files: int | None = None
+    health: TableHealth | None = None
 
     def is_paused(self, now_ms: int) -> bool:
         """Return whether the table is paused."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.core.commits import Chain, Committable, DataFile, Landed
 from penstock.core.file_ranges import FileRanges
+from penstock.core.maintenance import Layout
 from penstock.core.offsets import Positions
 from penstock.core.schema import Schema
 from penstock.core.statistics import FileStatistics, Mismatch
@@ -82,7 +83,8 @@ class TableFacts:
     `kept` counts what a commit or a reader goes through each time: snapshots (Iceberg), versions
     since the last checkpoint (Delta), and `kept_what` names it. `stored_ms` is when the storage
     says the newest metadata was written, by its own clock, where known. `rows` is how many rows
-    the table holds, by any writer; None where its metadata alone do not show it.
+    the table holds, by any writer, and `files` how many data files; None where its metadata alone
+    do not show it.
     """
 
     format: str
@@ -90,6 +92,7 @@ class TableFacts:
     kept_what: str
     stored_ms: int | None = None
     rows: int | None = None
+    files: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +212,9 @@ class Table(Protocol):
         """List the live data files of a state. Raises UnavailableError, InvalidError (P436 with
         equality deletes: live rows cannot be determined).
         """
+
+    def layout(self, state: TableState) -> Layout:
+        """List how the live data files of a state lie, by its metadata. Raises as `live_files`."""
 
     def read_live(
         self,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from deltalake import DeltaTable
 from tests.integration.cli.shop import Shop
 from tests.integration.cli.within import land, within
 
+from penstock.app.inspect import status
 from penstock.testing.sent import Sent
 
 LAKE, DELTA = "lake.shop.orders", "delta.shop.orders"
@@ -38,7 +40,27 @@ def test_rows_are_counted_as_the_table_has_them_whichever_process_changed_it(sho
     reported = within("status", shop.path, "--json").json["tables"]
 
     assert (5, 3) == (reported[LAKE]["table_rows"], reported[DELTA]["table_rows"])
+    for table in (reported[LAKE], reported[DELTA]):
+        health = table["health"]
+        assert (1, 1, 0) == (table["table_files"], health["files"], health["groups"])
+        assert table["table_rows"] == health["rows"]
     assert 6 == reported[LAKE]["offsets"][f"{shop.topic}:0"]
+
+
+def test_files_are_counted_and_not_looked_at_where_they_are_too_many_or_do_not_tell(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.spec["tables"][0]["properties"] = {"format-version": "1"}
+    shop.send(0, 5)
+    land(shop)
+
+    looked_at = within("status", shop.path, "--json").json["tables"]
+    monkeypatch.setattr(status, "FILES_LOOKED_AT_MAX", 0)
+    too_many = within("status", shop.path, "--json").json["tables"]
+
+    assert (None, 1) == (looked_at[LAKE]["health"], looked_at[DELTA]["health"]["files"])
+    for table in (too_many[LAKE], too_many[DELTA]):
+        assert (1, None) == (table["table_files"], table["health"])
 
 
 def test_a_table_that_is_not_there_yet_holds_nothing(shop: Shop) -> None:

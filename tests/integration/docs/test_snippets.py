@@ -33,7 +33,11 @@ STORIES = {
     "mirror": (("docs/how-to/mirror-a-topic.md",), ""),
     "publish": (("docs/how-to/publish-a-table.md",), ""),
     "tutorial": (
-        ("docs/tutorial/first-pipeline.md", "docs/how-to/read-the-tables.md"),
+        (
+            "docs/tutorial/first-pipeline.md",
+            "docs/how-to/read-the-tables.md",
+            "docs/how-to/keep-tables-healthy.md",
+        ),
         "spark: { master: inline }\n",
     ),
 }

@@ -6,6 +6,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from penstock.core.maintenance import TableHealth
 from penstock.observe.render import StatusText
 from penstock.observe.snapshot import (
     LastCommit,
@@ -304,3 +305,18 @@ def test_what_changes_did_is_counted_since_the_start_of_the_run() -> None:
     assert "\nlake.a in that run: 4,000 inserted, 2 deleted\n" in shown(stopped)
     again = replace(snapshot, tables={"lake.a": replace(table, rewritten_bytes=2_500_000)})
     assert "4,000 inserted, 2 deleted; files of 2.5 MB written again\n" in shown(again)
+
+
+def test_a_table_that_needs_maintenance_says_so_and_others_say_nothing() -> None:
+    poor = TableHealth(482, 9, 12_000_000, 900, 100, 3_200_000, 4)
+    well = replace(poor, files=30, deleted=1)
+    tables = {
+        "lake.a": TableStatus(health=poor),
+        "lake.b": TableStatus(health=well),
+        "lake.c": TableStatus(),
+    }
+
+    lines = shown(replace(SHOP, tables=tables), width=120).splitlines()
+
+    words = "482 files where 9 would do, in 4 groups; 10% of its rows are deleted; metadata 3.2 MB"
+    assert [f"lake.a has {words}"] == [each for each in lines if " has " in each]

@@ -94,6 +94,8 @@ def test_the_json_form_is_this() -> None:
         "offsets": {},
         "paused_until_ms": None,
         "purged_through_ms": None,
+        "table_files": None,
+        "health": None,
     } == data["snapshot"]["tables"]["lake.a"]
 
 

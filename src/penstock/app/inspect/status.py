@@ -16,8 +16,9 @@ from penstock.app.assembly import assembly
 from penstock.app.inspect.notebook_tables import NotebookTable, Rows
 from penstock.app.inspect.open_transactions import stuck
 from penstock.core.commits import Chain
-from penstock.core.errors import PenstockError, gravest
+from penstock.core.errors import InvalidError, PenstockError, gravest
 from penstock.core.events import WaitBegan
+from penstock.core.maintenance import TableHealth, groups_of, health_of
 from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Bounds, waiting_beyond
 from penstock.core.resolutions import records_only
@@ -38,11 +39,13 @@ from penstock.observe.snapshot import (
 )
 from penstock.observe.status import read_status, silent, status_path
 from penstock.ports.runtime import Clock, Observer
-from penstock.ports.tables import TableFormat
+from penstock.ports.tables import Table, TableFacts, TableFormat, TableState
 from penstock.ports.transactions import OpenTransaction
 from penstock.spec.model import Pipeline
 from penstock.spec.secrets import ProcessSecrets
 
+FILES_LOOKED_AT_MAX = 10_000
+"""Up to how many files of a table are looked at; `penstock maintain --dry-run` looks at all."""
 _SQLITE = "sqlite:///"
 
 
@@ -163,17 +166,33 @@ def _as_read(
     bounds: Mapping[TopicPartition, Bounds],
 ) -> TableStatus:
     """Lay what a table says over what the last run reported. Raises what reading it raises."""
-    place, landed, rows = target.location, None, None
+    place, landed, facts, health = target.location, None, None, None
     table = catalogs[place.catalog].load(place.name)
     if table is not None:
-        landed = table.state(Chain(pipeline.name, place.table)).landed
-        rows = table.describe().rows
+        state, facts = table.state(Chain(pipeline.name, place.table)), table.describe()
+        landed, health = state.landed, _health(table, state, facts)
     offsets = {} if landed is None else records_only(landed.offsets)
     return replace(
         before,
         lag_records=waiting_beyond(offsets, bounds),
         valid_through_ms=before.valid_through_ms if landed is None else landed.valid_through_ms,
-        table_rows=rows,
+        table_rows=None if facts is None else facts.rows,
+        table_files=None if facts is None else facts.files,
+        health=health,
         offsets={f"{at.topic}:{at.partition}": int(next_) for at, next_ in sorted(offsets.items())},
         purged_through_ms=None if landed is None else landed.purged_through_ms,
     )
+
+
+def _health(table: Table, state: TableState, facts: TableFacts) -> TableHealth | None:
+    """Look at the files of a table, where they are not very many and metadata tell of their rows.
+
+    Raises UnavailableError.
+    """
+    if facts.rows is None or facts.files is None or facts.files > FILES_LOOKED_AT_MAX:
+        return None
+    try:
+        layout = table.layout(state)
+    except InvalidError:  # equality deletes: which rows are live would have to be searched for
+        return None
+    return health_of(layout, groups_of(layout))

@@ -31,7 +31,7 @@ from penstock.connectors.delta.log.next_version import put_next
 from penstock.connectors.delta.log.table_metadata import texts_among
 from penstock.connectors.delta.log.tail import LogTail, LogView
 from penstock.connectors.delta.log.witnesses import Facts, Finding, check_witnesses
-from penstock.connectors.delta.read.facts import facts_of
+from penstock.connectors.delta.read.facts import facts_of, layout_of
 from penstock.connectors.delta.read.file_sources import removals, sources_of
 from penstock.connectors.delta.read.live_map import LiveMap
 from penstock.connectors.delta.read.live_rows import live_rows
@@ -52,6 +52,7 @@ from penstock.core import table_errors
 from penstock.core.commits import DELETES_ROWS, Chain, Committable, DataFile, Landed
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import OutcomeUnknownError
+from penstock.core.maintenance import Layout
 from penstock.core.schema import Schema
 from penstock.core.statistics import Mismatch
 from penstock.files import ParquetOptions
@@ -178,6 +179,11 @@ class DeltaTable:
     def live_files(self, state: ports.TableState) -> Sequence[LiveFile]:
         """List the live data files of a state, with the bounds in the log."""
         return [each.file for each in self._live.files(state.handle.view).values()]
+
+    def layout(self, state: ports.TableState) -> Layout:
+        """List how the live data files of a state lie, by the log."""
+        with reading(self.name):
+            return layout_of(state.handle.view, self._live, self._following.log)
 
     def read_live(
         self,

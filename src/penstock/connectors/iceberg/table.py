@@ -17,13 +17,13 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
-from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table as PyIcebergTable
 from pyiceberg.table import update
 
 from penstock.connectors.iceberg.commit import append
 from penstock.connectors.iceberg.commit.metadata_cleanup import MetadataCleanup
 from penstock.connectors.iceberg.errors import reading, sending
+from penstock.connectors.iceberg.facts import facts_of, layout_of
 from penstock.connectors.iceberg.files.file_metadata import data_file
 from penstock.connectors.iceberg.io.credentials import Credential, expiry
 from penstock.connectors.iceberg.ledger.properties import ledgers_in, parent_of
@@ -48,7 +48,7 @@ from penstock.connectors.iceberg.write.target import lends, relent, target_from_
 from penstock.core import table_errors
 from penstock.core.commits import Chain, CommitKind, Committable, DataFile, Landed
 from penstock.core.crash_points import CrashPoint
-from penstock.core.errors import InvalidError
+from penstock.core.maintenance import Layout
 from penstock.core.schema import Schema
 from penstock.core.serialization import ledger_from_json
 from penstock.core.statistics import Mismatch
@@ -69,8 +69,6 @@ from penstock.ports.tables import (
 
 _HOUSEKEEPING_SECONDS = 600.0
 _LAST_ADDED = -1
-_COUNTED_FILES_MAX = 10_000
-"""Of how many data files deleted rows are counted; manifests, and some delete files, are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +200,13 @@ class IcebergTable:
         with reading(self.name):
             return live_files_of(self._rows.of(table), table.schema())
 
+    def layout(self, state: TableState) -> Layout:
+        """List how live data files lie. Raises InvalidError (P436), as `live_files` does."""
+        table: PyIcebergTable = state.handle
+        target_bytes = target_from_json(state.target).options().target_file_bytes
+        with reading(self.name):
+            return layout_of(table, self._branch, self._rows, target_bytes)
+
     def read_live(
         self,
         state: TableState,
@@ -323,23 +328,7 @@ class IcebergTable:
         """Return format, partitioning, delete files, snapshots. Raises UnavailableError."""
         table = self._loaded()
         with reading(self.name):
-            metadata = table.metadata
-            words = [f"Iceberg, format version {metadata.format_version}"]
-            if metadata.spec().fields:
-                words.append("partitioned by " + ", ".join(f.name for f in metadata.spec().fields))
-            head = metadata.snapshot_by_name(self._branch)
-            none = {"total-records": "0"}
-            summary: Mapping[str, str] = none if head is None else head.summary or {}
-            total = summary.get("total-records") or ""
-            deletes = summary.get("total-delete-files") or "0"
-            if deletes != "0":
-                words.append(f"{deletes} delete files")
-            rows = int(total) if total.isdecimal() else None
-            if deletes != "0":  # summaries do not tell how many rows these take away
-                files = int(summary.get("total-data-files") or _COUNTED_FILES_MAX + 1)
-                rows = self._live_rows(table) if files <= _COUNTED_FILES_MAX else None
-            kept = len(metadata.snapshots)
-            return TableFacts(", ".join(words), kept, "snapshots", _stored_ms(table), rows)
+            return facts_of(table, self._branch, self._rows)
 
     def housekeep(self) -> None:
         """Remove old metadata files, at most every ten minutes. Raises UnavailableError."""
@@ -354,14 +343,6 @@ class IcebergTable:
     def _base(self, table: PyIcebergTable, options: ParquetOptions) -> append.CommitBase:
         kept, observer = self._rows, self._context.observer
         return append.CommitBase(table, self.name, self._branch, kept, options, observer)
-
-    def _live_rows(self, table: PyIcebergTable) -> int | None:
-        """Count rows that are not deleted; None where equality deletes say which are."""
-        try:
-            files = live_files_of(self._rows.of(table), table.schema())
-        except InvalidError:
-            return None
-        return sum(file.rows - file.deleted for file in files)
 
     def _loaded(self, access: Access | None = None) -> PyIcebergTable:
         access = access or self._context.kept()
@@ -390,11 +371,3 @@ class IcebergTable:
         with reading(self.name):
             live = LiveData(table, self._branch)
             return check_chain(table.metadata, chain, self._branch, live)
-
-
-def _stored_ms(table: PyIcebergTable) -> int | None:
-    if not isinstance(table.io, PyArrowFileIO):
-        return None
-    scheme, netloc, path = PyArrowFileIO.parse_location(table.metadata_location, {})
-    (info,) = table.io.fs_by_scheme(scheme, netloc).get_file_info([path])
-    return info.mtime_ns // 1_000_000 if info.mtime_ns else None

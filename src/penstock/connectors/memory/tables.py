@@ -17,22 +17,32 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.connectors.memory.ledger import began, record_of, trimmed, verdict_of, with_ledger
-from penstock.connectors.memory.warehouse import NAME, Contents, Row, Snapshot, Warehouse
+from penstock.connectors.memory.warehouse import (
+    NAME,
+    Contents,
+    Row,
+    Snapshot,
+    Warehouse,
+    bounds_and_nulls,
+    coordinates_of,
+)
 from penstock.core import table_errors
 from penstock.core.commits import Chain, Committable, DataFile, Landed
 from penstock.core.crash_points import CrashPoint
 from penstock.core.key_columns import require_key_columns
+from penstock.core.maintenance import Layout, StoredFile
 from penstock.core.schema import Schema
 from penstock.core.scratch import require_scratch
 from penstock.core.serialization import ledger_from_json, ledger_to_json
 from penstock.core.statistics import FileStatistics
-from penstock.files.sources import COORDINATES, is_within, source_of
+from penstock.files.sources import is_within, source_of
 from penstock.ports import tables as ports
 from penstock.ports import writers
 from penstock.ports.row_deletes import POSITION, LiveFile, RowDeleteMode, RowDeletes, Sought
 from penstock.ports.runtime import Observer
 
 START_MS = 1_700_000_000_000
+TARGET_BYTES = 256 << 20
 
 
 class MemoryTables:
@@ -194,10 +204,18 @@ class MemoryTable:
                 file.size_bytes,
                 len(deleted),
                 delete_state(deleted),
-                *_bounds_and_nulls(self._warehouse.rows_of([file])),
+                *bounds_and_nulls(self._warehouse.rows_of([file])),
             )
             for file, deleted in found
         ]
+
+    def layout(self, state: ports.TableState) -> Layout:
+        """List the files of a state: all are of one partition, and no metadata is on storage."""
+        stored = [
+            StoredFile(each.path, "", each.rows, each.size_bytes, each.deleted)
+            for each in self.live_files(state)
+        ]
+        return Layout(stored, TARGET_BYTES, 0)
 
     def read_live(
         self,
@@ -297,7 +315,7 @@ class MemoryTable:
         if offsets is not None:
             wanted = {*offsets.to_pylist()}
             rows = [row for row in rows if row[columns["offset"]] in wanted]
-        return _coordinates(rows, columns)
+        return coordinates_of(rows, columns)
 
     def file_sources(
         self,
@@ -311,7 +329,7 @@ class MemoryTable:
         return [
             source_of(
                 file.path,
-                _coordinates(self._warehouse.rows_of([file], contents.deleted), columns),
+                coordinates_of(self._warehouse.rows_of([file], contents.deleted), columns),
                 altered=file.path in contents.deleted,
             )
             for file in contents.files
@@ -333,7 +351,8 @@ class MemoryTable:
         contents = self._warehouse.get(self.name).contents
         deleted = sum(map(len, contents.deleted.values()))
         rows = sum(each.record_count for each in contents.files) - deleted
-        return ports.TableFacts("in memory", len(contents.snapshots), "snapshots", rows=rows)
+        kept, files = len(contents.snapshots), len(contents.files)
+        return ports.TableFacts("in memory", kept, "snapshots", rows=rows, files=files)
 
     def housekeep(self) -> None:
         """Do nothing: there is nothing to tidy."""
@@ -379,20 +398,3 @@ class MemoryWriter:
     def abandon(self) -> None:
         """Forget the rows."""
         self._rows.clear()
-
-
-def _coordinates(rows: Sequence[Row], columns: Mapping[str, str]) -> pa.Table:
-    named = [{name: row[columns[name]] for name in COORDINATES.names} for row in rows]
-    return pa.Table.from_pylist(named, COORDINATES)
-
-
-def _bounds_and_nulls(rows: Sequence[Row]) -> tuple[dict[str, tuple[Any, Any]], dict[str, int]]:
-    """Return least and greatest values of numbers and texts, and how many nulls columns have."""
-    values = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
-    known = {name: [v for v in each if v is not None] for name, each in values.items()}
-    bounds = {
-        name: (min(each), max(each))
-        for name, each in known.items()
-        if each and isinstance(each[0], int | str)
-    }
-    return bounds, {name: len(each) - len(known[name]) for name, each in values.items()}

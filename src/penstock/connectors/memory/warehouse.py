@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from penstock.core import table_errors
 from penstock.core.commits import Committable, DataFile
 from penstock.core.schema import Schema
+from penstock.files.sources import COORDINATES
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}(\.[A-Za-z_][A-Za-z0-9_]{0,127}){1,7}")
 
@@ -184,3 +185,21 @@ class Warehouse:
         """Drop a table; its files stay on storage."""
         with self._guard:
             self._tables.pop(name)
+
+
+def coordinates_of(rows: Sequence[Row], columns: Mapping[str, str]) -> pa.Table:
+    """Return the source coordinates of rows; `columns` names the three."""
+    named = [{name: row[columns[name]] for name in COORDINATES.names} for row in rows]
+    return pa.Table.from_pylist(named, COORDINATES)
+
+
+def bounds_and_nulls(rows: Sequence[Row]) -> tuple[dict[str, tuple[Any, Any]], dict[str, int]]:
+    """Return least and greatest values of numbers and texts, and how many nulls columns have."""
+    values = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
+    known = {name: [v for v in each if v is not None] for name, each in values.items()}
+    bounds = {
+        name: (min(each), max(each))
+        for name, each in known.items()
+        if each and isinstance(each[0], int | str)
+    }
+    return bounds, {name: len(each) - len(known[name]) for name, each in values.items()}

@@ -19,6 +19,7 @@ import pytest
 
 from penstock.core.commits import CommitKind, Committable, Keyed
 from penstock.core.errors import BugError, ConflictError
+from penstock.core.maintenance import groups_of
 from penstock.ports.row_deletes import POSITION, LiveFile, RowDeletes
 from penstock.ports.tables import Table, TableDefinition, TableFormat, TableState, Verdict
 from penstock.testing.contracts.table_fixture import RETAIN, TableBench
@@ -142,6 +143,26 @@ class RowDeleteTests(TableBench):
         assert {1: 10, 2: 0, 6: 10, 7: 5} == {
             number: int(name.rpartition(" ")[2]) for number, name, _ in found
         }
+
+    def test_files_are_listed_as_they_lie_with_how_many_of_their_rows_are_deleted(
+        self, orders: Table
+    ) -> None:
+        self.foreign_delete(orders, 3)
+        state = orders.state(self.chain)
+
+        layout = orders.layout(state)
+
+        found = {each.path: (each.rows, each.size_bytes, each.deleted) for each in layout.files}
+        assert found == {
+            each.path: (each.rows, each.size_bytes, each.deleted)
+            for each in orders.live_files(state)
+        }
+        assert [(5, 0), (5, 1)] == sorted((rows, deleted) for rows, _, deleted in found.values())
+        assert 1 == len({each.partition for each in layout.files})
+        assert [2] == [len(each.files) for each in groups_of(layout)]
+        assert 256 << 20 == layout.target_bytes
+        facts = orders.describe()
+        assert (2, 9) == (facts.files, facts.rows)
 
     def test_a_table_made_with_keys_lets_its_rows_be_deleted(self, orders: Table) -> None:
         orders.require_row_deletes(orders.state(self.chain))

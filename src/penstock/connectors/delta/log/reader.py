@@ -117,9 +117,22 @@ class Log:
 
     def names(self) -> list[str]:
         """List the files of the log; empty when there is no log."""
+        return [each.base_name for each in self._infos()]
+
+    def bytes_at(self, head: int) -> int:
+        """Sum up the files that a version is read from: a checkpoint and the entries after it.
+
+        Sidecars of a checkpoint are left out.
+        """
+        base, parts = self.checkpoint(head)
+        entries = {self.path(version).rpartition("/")[2] for version in range(base + 1, head + 1)}
+        wanted = {*parts, *entries}
+        return sum(each.size for each in self._infos() if each.base_name in wanted)
+
+    def _infos(self) -> list[fs.FileInfo]:
         selector = fs.FileSelector(self._directory, allow_not_found=True)
         try:
-            return [info.base_name for info in self._filesystem.get_file_info(selector)]
+            return list(self._filesystem.get_file_info(selector))
         except FileNotFoundError:  # a creator that lost its race removes its folder meanwhile
             return []
 

@@ -1,16 +1,20 @@
-"""Facts of a table for users: its format in words, its rows, the length of its log."""
+"""Facts of a table for users: its format in words, its rows, the length of its log, its files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Collection, Mapping
 
+from penstock.connectors.delta.log.reader import Log
 from penstock.connectors.delta.log.tail import LogView
 from penstock.connectors.delta.read.bounds import live_row_count
 from penstock.connectors.delta.read.live_files import Add
+from penstock.connectors.delta.read.live_map import LiveMap
+from penstock.core.maintenance import Layout, StoredFile
 from penstock.ports.tables import TableFacts
 
 
-def facts_of(view: LogView, adds: Iterable[Add], written_ns: int | None) -> TableFacts:
+def facts_of(view: LogView, adds: Collection[Add], written_ns: int | None) -> TableFacts:
     """Describe a table by a view; `written_ns` is when the storage says its newest entry was."""
     words = [f"Delta, writer version {view.form.writer_version}", *view.form.features]
     if view.form.partition_by:
@@ -21,4 +25,26 @@ def facts_of(view: LogView, adds: Iterable[Add], written_ns: int | None) -> Tabl
         "versions since the last checkpoint",
         written_ns // 1_000_000 if written_ns else None,
         live_row_count(adds),
+        len(adds),
     )
+
+
+def layout_of(view: LogView, live: LiveMap, log: Log) -> Layout:
+    """List how the live files of a view lie. Raises OSError, and what listing them raises."""
+    target = view.form.target
+    names = dict(zip(target.partition_by, view.form.partition_by, strict=True))
+    found = [
+        StoredFile(file.path, _partition(names, each.add), file.rows, file.size_bytes, file.deleted)
+        for each in live.files(view).values()
+        for file in (each.file,)
+    ]
+    return Layout(found, target.options.target_file_bytes, log.bytes_at(view.version))
+
+
+def _partition(names: Mapping[str, str], add: Add) -> str:
+    """Name a partition by its values, which the log has as texts."""
+    values = add.get("partitionValues") or {}
+    shown = {
+        name: json.dumps(values.get(stored), ensure_ascii=False) for stored, name in names.items()
+    }
+    return ", ".join(f"{name}={value}" for name, value in shown.items())

@@ -1,0 +1,119 @@
+"""What people want to know of a table, and how its files lie, by its metadata alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+
+from penstock.connectors.iceberg.files.manifests import live_manifests
+from penstock.connectors.iceberg.ledger.properties import parent_of
+from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
+from penstock.connectors.iceberg.row_deletes.live_rows import PartitionKey, partition_key
+from penstock.core.errors import InvalidError
+from penstock.core.maintenance import Layout, StoredFile
+from penstock.ports.tables import TableFacts
+
+_COUNTED_FILES_MAX = 10_000
+"""Of how many data files deleted rows are counted; manifests, and some delete files, are read."""
+
+
+def facts_of(table: Table, branch: str, rows: KeptRows) -> TableFacts:
+    """Return format, partitioning, delete files, snapshots, rows. Raises OSError, ValueError."""
+    metadata = table.metadata
+    words = [f"Iceberg, format version {metadata.format_version}"]
+    if metadata.spec().fields:
+        words.append("partitioned by " + ", ".join(f.name for f in metadata.spec().fields))
+    head = metadata.snapshot_by_name(branch)
+    none = {"total-records": "0", "total-data-files": "0"}
+    summary: Mapping[str, str] = none if head is None else head.summary or {}
+    deletes = summary.get("total-delete-files") or "0"
+    if deletes != "0":
+        words.append(f"{deletes} delete files")
+    live, files = _number(summary, "total-records"), _number(summary, "total-data-files")
+    if deletes != "0":  # summaries do not tell how many rows these take away
+        counted = files is not None and files <= _COUNTED_FILES_MAX
+        live = _live_rows(table, rows) if counted else None
+    kept = len(metadata.snapshots)
+    return TableFacts(", ".join(words), kept, "snapshots", _stored_ms(table), live, files)
+
+
+def layout_of(table: Table, branch: str, rows: KeptRows, target_bytes: int) -> Layout:
+    """List how the live data files of a branch lie.
+
+    Raises InvalidError (P436): format version 1, equality deletes; OSError, ValueError.
+    """
+    live, metadata = rows.of(table), table.metadata
+    named: dict[PartitionKey, str] = {}
+
+    def partition(file: DataFile) -> str:
+        key = partition_key(file)
+        if key not in named:
+            named[key] = _partition(metadata, file)
+        return named[key]
+
+    files = [
+        StoredFile(
+            path,
+            partition(entry.data_file),
+            entry.data_file.record_count,
+            entry.data_file.file_size_in_bytes,
+            live.count_deleted(path),
+        )
+        for path, entry in live.data.items()
+    ]
+    return Layout(files, target_bytes, _metadata_bytes(table, branch))
+
+
+def _partition(metadata: TableMetadata, file: DataFile) -> str:
+    """Name a partition by its values, texts in quotes; a former spec's is another one."""
+    spec, schema = metadata.specs()[file.spec_id], metadata.schema()
+    named = []
+    for at, each in enumerate(spec.fields):
+        value: Any = file.partition[at]
+        column = schema.find_column_name(each.source_id)
+        if value is not None and column is not None:
+            human = each.transform.to_human_string(schema.find_type(each.source_id), value)
+            value = json.dumps(human, ensure_ascii=False) if isinstance(value, str) else human
+        named.append(f"{each.name}={'null' if value is None else value}")
+    former = [] if spec.spec_id == metadata.default_spec_id else [f"spec {spec.spec_id}"]
+    return ", ".join([*former, *named])
+
+
+def _metadata_bytes(table: Table, branch: str) -> int:
+    """Sum up the metadata file, the manifest list and the manifests with live entries."""
+    head = parent_of(table.metadata, branch)
+    snapshot = None if head is None else table.metadata.snapshot_by_id(head)
+    places = [table.metadata_location, *([] if snapshot is None else [snapshot.manifest_list])]
+    manifests = live_manifests(table, head)
+    lists = sum(len(table.io.new_input(each)) for each in places)
+    return lists + sum(each.manifest_length for each in manifests)
+
+
+def _live_rows(table: Table, rows: KeptRows) -> int | None:
+    """Count rows that are not deleted; None where equality deletes say which are."""
+    try:
+        live = rows.of(table)
+    except InvalidError:
+        return None
+    return sum(
+        entry.data_file.record_count - live.count_deleted(path) for path, entry in live.data.items()
+    )
+
+
+def _number(summary: Mapping[str, str], key: str) -> int | None:
+    text = summary.get(key) or ""
+    return int(text) if text.isdecimal() else None
+
+
+def _stored_ms(table: Table) -> int | None:
+    if not isinstance(table.io, PyArrowFileIO):
+        return None
+    scheme, netloc, path = PyArrowFileIO.parse_location(table.metadata_location, {})
+    (info,) = table.io.fs_by_scheme(scheme, netloc).get_file_info([path])
+    return info.mtime_ns // 1_000_000 if info.mtime_ns else None

@@ -1,0 +1,179 @@
+"""Which files of a table would be written again as fewer: a pure plan, the same for all formats.
+
+Theory of operation: reading or listing a file costs a fixed price and one per byte. Files below
+half the target size are taken in ascending order and filled into groups, each of which becomes one
+file of at most the target size; so does a file with many deleted rows, whatever its size.
+
+Invariants:
+- the files of a group are of one partition, and no file is in two groups;
+- a group becomes fewer files, or rows of it that are deleted go;
+- no file of a group outweighs all smaller ones in it together, but for one with many deleted rows:
+  so a large one is not written again and again for little ones.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+INPUTS_MAX = 2_000
+"""How many files a group has at most: one worker opens each of them."""
+DELETED_SHARE = 0.1
+"""From which share of deleted rows on a file is written again without them."""
+WORTH_FILES = 32
+"""From how many files that maintenance would save a table is worth a word."""
+_FULL = 2
+_LEAST = 256
+"""A file weighs this part of the target at least: what opening it costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A live data file: `deleted` of its `rows` are deleted; equal `partition`s are one."""
+
+    path: str
+    partition: str
+    rows: int
+    size_bytes: int
+    deleted: int = 0
+
+    @property
+    def live_bytes(self) -> int:
+        """Return about how many bytes the rows that are not deleted take."""
+        live = self.rows - self.deleted
+        return self.size_bytes if not self.deleted else self.size_bytes * live // max(self.rows, 1)
+
+    @property
+    def has_many_deleted(self) -> bool:
+        """Return whether it is written again for its deleted rows alone."""
+        return self.deleted > 0 and self.deleted >= DELETED_SHARE * self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the live files of a table lie. `target_bytes` is the size that a full file has, and
+    `metadata_bytes` the size of what a reader reads before the first data file.
+    """
+
+    files: Sequence[StoredFile]
+    target_bytes: int
+    metadata_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileGroup:
+    """Files of one partition that become one, or none where no row of them is left."""
+
+    files: tuple[StoredFile, ...]
+
+    @property
+    def partition(self) -> str:
+        """Return the partition of its files."""
+        return self.files[0].partition
+
+    @property
+    def size_bytes(self) -> int:
+        """Return how much is read."""
+        return sum(each.size_bytes for each in self.files)
+
+    @property
+    def live_bytes(self) -> int:
+        """Return about how much is written."""
+        return sum(each.live_bytes for each in self.files)
+
+    @property
+    def deleted(self) -> int:
+        """Count the rows that go for good: they are deleted."""
+        return sum(each.deleted for each in self.files)
+
+    @property
+    def rows(self) -> int:
+        """Count the rows that stay."""
+        return sum(each.rows for each in self.files) - self.deleted
+
+    @property
+    def files_after(self) -> int:
+        """Count the files that it becomes."""
+        return min(self.rows, 1)
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Return whether there are fewer files afterwards, or far fewer deleted rows."""
+        fewer = len(self.files) > self.files_after
+        return fewer or any(each.has_many_deleted for each in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class TableHealth:
+    """How a table lies, and what maintenance would make of it: `files_after` files, in `groups`.
+
+    `rows` are live ones, and `deleted` counts rows that are deleted and still in its files.
+    """
+
+    files: int
+    files_after: int
+    size_bytes: int
+    rows: int
+    deleted: int
+    metadata_bytes: int
+    groups: int
+
+    @property
+    def deleted_share(self) -> float:
+        """Return which share of the rows in its files is deleted."""
+        return self.deleted / max(self.rows + self.deleted, 1)
+
+    @property
+    def needs_maintenance(self) -> bool:
+        """Return whether it is worth a word."""
+        saved = self.files - self.files_after
+        return saved >= WORTH_FILES or (self.groups > 0 and self.deleted_share >= DELETED_SHARE)
+
+
+def groups_of(layout: Layout) -> tuple[FileGroup, ...]:
+    """Plan groups of files, those first that save the most files, then the most deleted rows."""
+    partitions: dict[str, list[StoredFile]] = defaultdict(list)
+    for each in layout.files:
+        if each.has_many_deleted or each.size_bytes < layout.target_bytes / _FULL:
+            partitions[each.partition].append(each)
+    groups = [
+        FileGroup(tuple(bundle))
+        for _, files in sorted(partitions.items())
+        for bundle in _bundles(files, layout.target_bytes)
+    ]
+    found = [each for each in groups if each.is_worth_it]
+    found.sort(key=lambda each: (each.files_after - len(each.files), -each.deleted))
+    return tuple(found)
+
+
+def health_of(layout: Layout, groups: Sequence[FileGroup]) -> TableHealth:
+    """Sum up a layout and its plan."""
+    deleted = sum(each.deleted for each in layout.files)
+    return TableHealth(
+        files=len(layout.files),
+        files_after=len(layout.files) - sum(len(each.files) - each.files_after for each in groups),
+        size_bytes=sum(each.size_bytes for each in layout.files),
+        rows=sum(each.rows for each in layout.files) - deleted,
+        deleted=deleted,
+        metadata_bytes=layout.metadata_bytes,
+        groups=len(groups),
+    )
+
+
+def _bundles(files: Iterable[StoredFile], target_bytes: int) -> list[list[StoredFile]]:
+    """Fill files of one partition into bundles, the smallest first."""
+    bundles: list[list[StoredFile]] = []
+    size_bytes = weight = 0
+    for each in sorted(files, key=lambda file: (file.live_bytes, file.size_bytes, file.rows)):
+        own = max(each.live_bytes, target_bytes // _LEAST)
+        fits = size_bytes + each.live_bytes <= target_bytes
+        joins = fits and (own <= weight or each.has_many_deleted)
+        if bundles and joins and len(bundles[-1]) < INPUTS_MAX:
+            bundles[-1].append(each)
+        else:
+            bundles.append([each])
+            size_bytes = weight = 0
+        size_bytes += each.live_bytes
+        weight += own
+    return bundles

@@ -1,0 +1,159 @@
+"""What the plan of maintenance promises, for any files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.maintenance import (
+    INPUTS_MAX,
+    FileGroup,
+    Layout,
+    StoredFile,
+    TableHealth,
+    groups_of,
+    health_of,
+)
+
+MB = 1_000_000
+TARGET = 256 * MB
+
+
+def file(megabytes: float, rows: int = 1000, deleted: int = 0, partition: str = "") -> StoredFile:
+    return StoredFile("", partition, rows, int(megabytes * MB), deleted)
+
+
+def planned(*files: StoredFile) -> list[tuple[int, int]]:
+    """Return how many files each group has, before and after."""
+    groups = groups_of(Layout(files, TARGET, 0))
+    return [(len(each.files), each.files_after) for each in groups]
+
+
+def test_small_files_of_one_partition_become_one() -> None:
+    files = [file(1, partition="day=1")] * 20 + [file(1, partition="day=2")] * 3
+
+    [first, second] = groups_of(Layout(files, TARGET, 0))
+
+    assert [FileGroup(tuple(files[:20])), FileGroup(tuple(files[20:]))] == [first, second]
+    assert ("day=1", 1, 20 * MB, 20_000) == (
+        first.partition,
+        first.files_after,
+        first.live_bytes,
+        first.rows,
+    )
+
+
+def test_what_is_full_or_alone_is_left() -> None:
+    assert [] == planned()
+    assert [] == planned(file(200), file(129), file(128))
+    assert [] == planned(file(1, partition="a"), file(1, partition="b"))
+
+
+def test_a_group_becomes_a_file_of_at_most_the_target() -> None:
+    assert [(2, 1), (2, 1)] == planned(*[file(120)] * 5)
+    assert [(2, 1)] == planned(file(120), file(120), file(30, partition="other"))
+
+
+def test_a_large_file_is_not_written_again_for_a_little_one() -> None:
+    assert [] == planned(file(100), file(3))
+    assert [(2, 1)] == planned(file(100), file(3), file(3))
+    assert [(4, 1)] == planned(file(100), file(100), *[file(3)] * 4)[:1]
+
+
+def test_sizes_below_what_opening_costs_are_alike() -> None:
+    assert [(3, 1)] == planned(file(0.001), file(0.1), file(0.9))
+
+
+@pytest.mark.parametrize(
+    ("deleted", "expected"), [(0, []), (99, []), (100, [(1, 1)]), (999, [(1, 1)]), (1000, [(1, 0)])]
+)
+def test_a_full_file_is_written_again_for_its_deleted_rows_alone(
+    deleted: int, expected: list[tuple[int, int]]
+) -> None:
+    assert expected == planned(file(250, deleted=deleted))
+
+
+def test_files_with_deleted_rows_are_packed_by_what_is_left_of_them() -> None:
+    assert [(4, 1)] == planned(*[file(200, deleted=750)] * 4)
+
+
+def test_a_group_has_so_many_files_at_most() -> None:
+    assert [INPUTS_MAX, 500] == [
+        count for count, _ in planned(*[file(0.001, rows=1)] * (INPUTS_MAX + 500))
+    ]
+
+
+def test_the_group_that_saves_the_most_comes_first() -> None:
+    parts = [
+        file(1, partition=name) for name, n in (("a", 2), ("b", 9), ("c", 5)) for _ in range(n)
+    ]
+    worn = [file(250, partition="d", deleted=n) for n in (100, 500)]
+
+    groups = groups_of(Layout([*worn[:1], *parts, *worn[1:]], TARGET, 0))
+
+    assert ["b", "c", "a", "d", "d"] == [each.partition for each in groups]
+    assert [500, 100] == [each.deleted for each in groups[3:]]
+
+
+def test_health_sums_up_what_is_there_and_what_would_be() -> None:
+    layout = Layout([*[file(1)] * 40, file(250, deleted=300), file(250)], TARGET, 77)
+
+    health = health_of(layout, groups_of(layout))
+
+    assert TableHealth(42, 2, 540 * MB, 41_700, 300, 77, 1) == health
+    assert health.needs_maintenance
+
+
+def test_a_few_files_are_not_worth_a_word() -> None:
+    few = Layout([file(1)] * 20, TARGET, 0)
+    worn = Layout([file(250, deleted=200)], TARGET, 0)
+    empty = Layout([], TARGET, 0)
+
+    assert [False, True, False] == [
+        health_of(each, groups_of(each)).needs_maintenance for each in (few, worn, empty)
+    ]
+
+
+files = st.builds(
+    lambda partition, rows, share, size: StoredFile("", partition, rows, size, int(rows * share)),
+    st.sampled_from("ab"),
+    st.integers(0, 1000),
+    st.sampled_from([0.0, 0.0, 0.05, 0.5, 1.0]),
+    st.integers(1, 400),
+)
+
+
+def numbered(found: list[StoredFile]) -> list[StoredFile]:
+    return [replace(each, path=str(number)) for number, each in enumerate(found)]
+
+
+@given(st.lists(files, max_size=60).map(numbered))
+def test_for_any_files_groups_are_disjoint_and_small_enough(found: list[StoredFile]) -> None:
+    groups = groups_of(Layout(found, 256, 0))
+
+    paths = [file.path for group in groups for file in group.files]
+    assert len(paths) == len({*paths})
+    for group in groups:
+        assert {group.partition} == {each.partition for each in group.files}
+        assert group.live_bytes <= 256 or len(group.files) == 1
+        assert len(group.files) > group.files_after or group.deleted
+
+
+@given(st.lists(files, max_size=60).map(numbered))
+def test_maintenance_carried_out_again_and_again_comes_to_an_end(found: list[StoredFile]) -> None:
+    turns = 0
+    while groups := groups_of(Layout(found, 256, 0)):
+        gone = {file.path for group in groups for file in group.files}
+        new = [
+            StoredFile(f"{turns}-{n}", each.partition, each.rows, each.live_bytes)
+            for n, each in enumerate(groups)
+            if each.files_after
+        ]
+        expected = health_of(Layout(found, 256, 0), groups).files_after
+        found = [*(each for each in found if each.path not in gone), *new]
+        assert expected == len(found)
+        turns += 1
+        assert turns <= 9, "a file doubles until it is full"

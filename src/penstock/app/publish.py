@@ -19,11 +19,15 @@ from penstock.spec.settings.publication import PublicationRule
 
 @dataclass(frozen=True, slots=True)
 class PublishResult:
-    """How a publication ended: why, what it published in this run, and the error it ended with."""
+    """How a publication ended: why, what it published in this run, and the error it ended with.
+
+    `rejected` rows are no messages, and in the topic for rejects.
+    """
 
     publication: str
     reason: str
     rows: int
+    rejected: int
     transactions: int
     error: PenstockError | None
 
@@ -57,7 +61,14 @@ def publish(
         engine.capacity()  # nothing is claimed by a run whose workers do not start
         Publishers(publishers, SystemClock(), stop).run()
     return [
-        PublishResult(each.publication.name, each.reason, each.rows, each.transactions, each.error)
+        PublishResult(
+            publication=each.publication.name,
+            reason=each.reason,
+            rows=each.rows,
+            rejected=each.rejected,
+            transactions=each.transactions,
+            error=each.error,
+        )
         for each in publishers
     ]
 

@@ -103,6 +103,7 @@ def _print_outcome(results: Sequence[PublishResult], *, as_json: bool) -> None:
         return
     for each in results:
         rows, ended = number_of(each.rows, "record"), number_of(each.transactions, "transaction")
-        print_line(f"{each.publication}: {rows} in {ended}; {each.reason}")
+        rejected = f", {number_of(each.rejected, 'reject')}" if each.rejected else ""
+        print_line(f"{each.publication}: {rows}{rejected} in {ended}; {each.reason}")
         if each.error is not None:
             show_error(each.error, as_json=False)

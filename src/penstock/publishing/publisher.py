@@ -59,6 +59,7 @@ class Publisher:
     until: Until
     takeover: bool = False
     rows: int = 0
+    rejected: int = 0
     transactions: int = 0
     reason: str = ""
     error: PenstockError | None = None
@@ -180,6 +181,7 @@ class Publisher:
     def _note(self, found: Published, seconds: float, ends: Stands) -> None:
         self._state, receipt = found.state, found.receipt
         self.rows += receipt.published
+        self.rejected += receipt.totals.rejected
         self.transactions += 1
         self.environment.observer(
             RowsPublished(
@@ -190,6 +192,8 @@ class Publisher:
                 len(receipt.targets),
                 seconds,
                 self.environment.ports.source.count(found.state.stands, ends),
+                receipt.filtered,
+                receipt.rejected,
             )
         )
 
@@ -215,6 +219,7 @@ class Publisher:
             self._doubts = 0
             self.transactions += 1
             self.rows += found.ledger.totals.published - state.ledger.totals.published
+            self.rejected += found.ledger.totals.rejected - state.ledger.totals.rejected
         return replace(found, batch_bytes_max=limit if is_smaller else known)
 
     def _abort(self) -> None:

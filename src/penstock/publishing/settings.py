@@ -19,7 +19,17 @@ from penstock.rows.encode.rules import MessageRules
 Start = Literal["earliest", "latest"]
 Changes = Literal["stop", "skip", "whole"]
 """What is done about a snapshot that removed rows: ask, leave it out, or publish all anew."""
+REJECTED_TOPIC = NewTopic()
+"""What a topic for rejects is created with: as brokers have it, never compacted by its target."""
 DEFAULT_LIMIT = EpochLimit(1_000_000, 256_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejects:
+    """The topic for rows that are no messages, and which share of a transaction they may be."""
+
+    into: str
+    stop_above_share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +41,7 @@ class Publication:
     positions that a person put it to.
 
     `messages` says how rows become messages; None where the source gives messages as they are.
+    Without `rejects` a row that is no message stops it.
     `new_topic` is what a missing target is created with; None: it is not created.
     """
 
@@ -46,6 +57,7 @@ class Publication:
     catalog: Mapping[str, Any] = field(default_factory=dict, repr=False)
     changes: Changes = "stop"
     messages: MessageRules | None = None
+    rejects: Rejects | None = None
     new_topic: NewTopic | None = None
     interval_seconds: float = 5.0
     limit: EpochLimit = DEFAULT_LIMIT
@@ -65,6 +77,18 @@ class Publication:
     def source_name(self) -> str:
         """Return the name of the topic or the table that it publishes."""
         return str(self.source["table"] if self.reads_table else self.source["topics"][0])
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """Return the topics that its transactions write: that of its messages first."""
+        return (self.into,) if self.rejects is None else (self.into, self.rejects.into)
+
+    @property
+    def created_topics(self) -> dict[str, NewTopic]:
+        """Return the topics that are created where they are missing, and with what."""
+        if self.new_topic is None:
+            return {}
+        return {**dict.fromkeys(self.written, REJECTED_TOPIC), self.into: self.new_topic}
 
     @property
     def transactional_id(self) -> str:

@@ -19,7 +19,12 @@ from penstock.ports.log import Log
 from penstock.ports.producers import NewTopic
 from penstock.ports.runtime import Engine, Observer
 from penstock.ports.sources import EpochLimit, Source
-from penstock.publishing.settings import Publication, PublicationPorts, PublishingEnvironment
+from penstock.publishing.settings import (
+    Publication,
+    PublicationPorts,
+    PublishingEnvironment,
+    Rejects,
+)
 from penstock.publishing.table_source import TableSource
 from penstock.publishing.topic_source import TopicSource
 from penstock.rows.encode.json_texts import JsonForm
@@ -54,8 +59,9 @@ def publication_of(
         rules_hash=_rules_hash(rule),
         start=rule.from_.start,
         **_source(spec, rule.from_),
-        target={**_log_settings(spec, rule.into), "compression": rule.compression},
+        target={**_log_settings(spec, *rule.written), "compression": rule.compression},
         messages=_messages(rule),
+        rejects=_rejects(rule),
         new_topic=_new_topic(rule),
         interval_seconds=transaction.interval_seconds,
         limit=EpochLimit(transaction.or_records, transaction.or_bytes),
@@ -130,8 +136,8 @@ def open_source(publication: Publication) -> Source:
     return TableSource(increments, name, publication.changes, SystemClock().monotonic)
 
 
-def _log_settings(spec: Publications, topic: str) -> dict[str, Any]:
-    return {**spec.kafka.revealed(), "topics": [topic], "connector": LOG}
+def _log_settings(spec: Publications, *topics: str) -> dict[str, Any]:
+    return {**spec.kafka.revealed(), "topics": [*topics], "connector": LOG}
 
 
 def _open_log(settings: Any) -> Log:
@@ -152,6 +158,11 @@ def _messages(rule: PublicationRule) -> MessageRules | None:
         delete_when=rule.delete_when or "",
         timestamp=rule.timestamp or "",
     )
+
+
+def _rejects(rule: PublicationRule) -> Rejects | None:
+    given = rule.rejects
+    return None if given is None else Rejects(given.into, given.stop_above_share)
 
 
 def _new_topic(rule: PublicationRule) -> NewTopic | None:

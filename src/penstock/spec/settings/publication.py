@@ -9,11 +9,11 @@ from pydantic import Discriminator, Field, Tag
 from penstock.spec.language import notation
 from penstock.spec.language.expressions import expression_text
 from penstock.spec.settings.fields import AtLeastOne, Bytes, Count, Seconds, Setting, Text, reading
-from penstock.spec.settings.messages import TopicSettings, ValueSettings
+from penstock.spec.settings.messages import RejectsSettings, TopicSettings, ValueSettings
 
 Condition = Annotated[str, reading(expression_text)]
 KeyColumns = Text | AtLeastOne[Text]
-OF_ROWS = frozenset({"key", "value", "where", "delete_when", "timestamp"})
+OF_ROWS = frozenset({"key", "value", "where", "delete_when", "timestamp", "rejects"})
 """Settings of a publication whose source has rows; messages are published as they are."""
 OffsetsTopic = Annotated[str, reading(notation.topic_name)]
 
@@ -128,6 +128,12 @@ class PublicationRule(Setting):
         " publishing.",
         examples=["scored_at"],
     )
+    rejects: RejectsSettings | None = Field(
+        None,
+        description="Where rows go that are no messages; without it such a row stops the"
+        " publication.",
+        examples=["{ into: crm.segments.rejects }"],
+    )
     offsets: OffsetsTopic | None = Field(
         None,
         description="The topic that holds positions, by default <group>-<name>-offsets; it is"
@@ -139,6 +145,11 @@ class PublicationRule(Setting):
     transaction: TransactionSettings = Field(
         default_factory=TransactionSettings, description="How much one transaction holds."
     )
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """Return the topics that are written, besides its positions."""
+        return (self.into,) if self.rejects is None else (self.into, self.rejects.into)
 
     @property
     def is_mirror(self) -> bool:

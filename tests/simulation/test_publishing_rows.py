@@ -19,6 +19,7 @@ from penstock.core.publication_events import RowsPublished
 from penstock.core.receipts import Move, ledger_record_from_json
 from penstock.core.resuming import Accepted
 from penstock.ports.producers import NewTopic
+from penstock.publishing.pace import Rate
 from penstock.publishing.publisher import Publisher
 from penstock.publishing.settings import Rejects
 
@@ -215,6 +216,28 @@ def test_topics_are_created_together(world):
     given["rejects"] = Rejects("others", 1.0)
     asked = world.publisher(**given, source=source).publication
     assert {"others"} == {*view_of(asked, world.ports(asked)).creates}
+
+
+@pytest.mark.parametrize(
+    ("rate", "seconds"), [(Rate(rows=10), 5), (Rate(bytes=10_000), 2), (Rate(10, 10**9), 5)]
+)
+def test_a_rate_cuts_and_delays_transactions(world, rate, seconds):
+    """An interval is 5 s; of the first transaction a row is taken for 1,000 bytes."""
+    world.table.rows = [("a", f"{number:0100}") for number in range(100)]
+    begun = world.clock.monotonic()
+    run = world.run(rate=rate)
+
+    require_exact(world)
+    assert 2 == run.transactions
+    assert seconds <= world.clock.monotonic() - begun < seconds + 2
+
+
+def test_a_plan_counts_the_transactions_of_a_rate(world):
+    world.table.rows = [("a", "1")] * 100
+    asked = world.publisher(source={"topics": ["rows"]}, rate=Rate(rows=4)).publication
+    found = view_of(asked, world.ports(asked))
+
+    assert (5, "4 records a second") == (found.transactions, found.rate)
 
 
 def test_a_message_that_its_topic_does_not_take_is_named(world):

@@ -129,6 +129,8 @@ def _plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
     if each.messages is not None:
         rejects = f"; what is none goes to {each.rejects}" if each.rejects else ""
         yield f"  messages: {one_line(_messages(each.messages))}{rejects}"
+    if each.rate:
+        yield f"  at most {each.rate}"
     for move in each.moves:
         start = "its first record" if move.start is None else one_line(move.start)
         yield f"  {move.words or f'{one_line(move.of)} from {start} to {one_line(move.stop)}'}"

@@ -57,10 +57,11 @@ class InDoubt:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """An epoch that ended: the state behind it, and what it moved and wrote."""
+    """An epoch that ended: the state behind it, what it moved and wrote, the bytes it sent."""
 
     state: PublicationState
     receipt: Receipt
+    sent_bytes: int
 
 
 def plan_deliveries(
@@ -178,12 +179,13 @@ def add_up(
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Sent:
     moves: dict[SourcePartition, Move] = field(default_factory=dict)
     targets: dict[TopicPartition, Batches] = field(default_factory=dict)
     filtered: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
+    bytes: int = 0
 
 
 def _books(result: SendResult, publication: Publication) -> str:
@@ -217,6 +219,7 @@ def _add(result: SendResult, planned: Mapping[SourcePartition, Stretch], found: 
     if twice := found.targets.keys() & result.sent.keys():
         return f"{twice} were written by two jobs"
     found.targets.update(result.sent)
+    found.bytes += result.sent_bytes
     return ""
 
 
@@ -258,4 +261,4 @@ def _end(run: Run, state: PublicationState, found: _Sent) -> Published | InDoubt
     if isinstance(term, Refused):
         return InDoubt(f"{term.reason} (Kafka's error {term.error})", found.targets)
     after = replace(state, term=term, ledger=following, stands=stands)
-    return Published(after, receipt)
+    return Published(after, receipt, found.bytes)

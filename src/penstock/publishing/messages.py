@@ -85,6 +85,7 @@ class SendResult:
     delivered: tuple[Delivered, ...] = ()
     packed: Mapping[TopicPartition, int] = field(default_factory=dict)
     sent: Mapping[TopicPartition, Batches] = field(default_factory=dict)
+    sent_bytes: int = 0
     refused: Refused | None = None
     batch_bytes_max: int | None = None
 
@@ -137,6 +138,7 @@ def result_to_json(result: SendResult) -> str:
                 [_place(at), [it.first, it.last, it.records, it.count, it.crc_sum]]
                 for at, it in result.sent.items()
             ],
+            "sent_bytes": result.sent_bytes,
             "refused": None if refused is None else [refused.error, refused.reason],
             "batch_bytes_max": result.batch_bytes_max,
         }
@@ -152,6 +154,7 @@ def result_from_json(text: str) -> SendResult:
             delivered=tuple(Delivered(*each) for each in data["delivered"]),
             packed={TopicPartition(*at): count for at, count in data["packed"]},
             sent={TopicPartition(*at): Batches(*batches) for at, batches in data["sent"]},
+            sent_bytes=data["sent_bytes"],
             refused=None if refused is None else Refused(*refused),
             batch_bytes_max=data["batch_bytes_max"],
         )

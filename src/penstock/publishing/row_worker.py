@@ -78,7 +78,8 @@ class RowWorker:
             limit = found.bytes_max if isinstance(found, BatchTooLarge) else None
             refused = Refused(found.error, found.reason)
             return SendResult(self.job.number, refused=refused, batch_bytes_max=limit)
-        return SendResult(self.job.number, tuple(delivered), dict(self._counts), found)
+        size = sum(len(each.records) for own in batches.values() for each in own)
+        return SendResult(self.job.number, tuple(delivered), dict(self._counts), found, size)
 
     def _read(self, stretch: Stretch, deadline: float) -> Delivered:
         reached, rows = stretch.start, 0

@@ -14,6 +14,7 @@ from penstock.ports.producers import NewTopic, Producers
 from penstock.ports.runtime import Clock, Engine, Observer
 from penstock.ports.sources import EpochLimit, Source, Stands
 from penstock.ports.store import Owner, PendingStore
+from penstock.publishing.pace import Rate
 from penstock.rows.encode.rules import MessageRules
 
 Start = Literal["earliest", "latest"]
@@ -21,6 +22,7 @@ Changes = Literal["stop", "skip", "whole"]
 """What is done about a snapshot that removed rows: ask, leave it out, or publish all anew."""
 REJECTED_TOPIC = NewTopic()
 """What a topic for rejects is created with: as brokers have it, never compacted by its target."""
+UNLIMITED = Rate()
 DEFAULT_LIMIT = EpochLimit(1_000_000, 256_000_000)
 
 
@@ -60,6 +62,7 @@ class Publication:
     rejects: Rejects | None = None
     new_topic: NewTopic | None = None
     interval_seconds: float = 5.0
+    rate: Rate = UNLIMITED
     limit: EpochLimit = DEFAULT_LIMIT
     timeout_seconds: float = 60.0
     accept: frozenset[Accepted] = frozenset()

@@ -131,6 +131,24 @@ def test_a_row_that_deletes_needs_a_key(written):
     assert ("P836", "publish.0.delete_when") in problems(written, spec(rule))
 
 
+@pytest.mark.parametrize(
+    ("rate", "rows", "size"),
+    [("20000/s", 20_000, None), ("50MB/s", None, 50_000_000), (" 1 / s ", 1, None)],
+)
+def test_a_rate_is_of_rows_or_bytes(written, rate, rows, size):
+    (rule,) = load_publications(written(spec(RULE[:-1] + f", rate: '{rate}' }}"))).publish
+
+    assert (rows, size) == (rule.rate.rows, rule.rate.bytes)
+    assert rate.replace(" ", "") == str(rule.rate)
+
+
+@pytest.mark.parametrize("rate", ["fast", "50MB", "50MB/m", "0/s", "20000", "x/s", "9" * 50 + "/s"])
+def test_a_rate_that_is_none(written, rate):
+    assert [("P109", "publish.0.rate")] == problems(
+        written, spec(RULE[:-1] + f", rate: '{rate}' }}")
+    )
+
+
 def test_rejects_are_not_among_messages(written):
     rule = "{{ name: a, from: {{ table: c.d.e }}, into: b, rejects: {{ into: {} }} }}"
     more = "catalogs: { c: { type: delta, root: d } }"

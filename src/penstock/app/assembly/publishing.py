@@ -19,7 +19,9 @@ from penstock.ports.log import Log
 from penstock.ports.producers import NewTopic
 from penstock.ports.runtime import Engine, Observer
 from penstock.ports.sources import EpochLimit, Source
+from penstock.publishing.pace import Rate
 from penstock.publishing.settings import (
+    UNLIMITED,
     Publication,
     PublicationPorts,
     PublishingEnvironment,
@@ -64,6 +66,7 @@ def publication_of(
         rejects=_rejects(rule),
         new_topic=_new_topic(rule),
         interval_seconds=transaction.interval_seconds,
+        rate=UNLIMITED if rule.rate is None else Rate(rule.rate.rows, rule.rate.bytes),
         limit=EpochLimit(transaction.or_records, transaction.or_bytes),
         timeout_seconds=transaction.timeout_seconds,
         accept=frozenset(Accepted(word) for word in accept if word != GAP),

@@ -12,10 +12,11 @@ from penstock.core.claims import Generation
 from penstock.core.errors import PenstockError
 from penstock.core.positions import Position, SourcePartition
 from penstock.core.resuming import Resume
-from penstock.observe.formatting import one_line
+from penstock.observe.formatting import number_of, one_line, size_text
 from penstock.ports.producers import NewTopic
 from penstock.ports.sources import EpochLimit, Stands, Stretch
 from penstock.publishing.epoch import plan_deliveries
+from penstock.publishing.pace import Pace, Rate
 from penstock.publishing.record import PublicationRecord, standing_record
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.start import Noticed, begun_from, decided, require_messages
@@ -49,7 +50,7 @@ class PublicationView:
     segment; `rejects` is the topic of the last. `stands` says where it stands in a table,
     `messages` how rows become messages. `begins` says whether a run begins it, `creates` which
     topics it creates, and with what, `problem` why it would not go on. `owner` is the run that
-    began last.
+    began last. `rate` is the most that it sends.
     """
 
     publication: str
@@ -67,6 +68,7 @@ class PublicationView:
     begins: bool = False
     creates: Mapping[str, NewTopic] = field(default_factory=dict)
     messages: MessageRules | None = None
+    rate: str = ""
     backlog: int | None = None
     transactions: int | None = None
     moves: tuple[PublicationMove, ...] = ()
@@ -96,6 +98,7 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
         offsets_topic=publication.offsets_topic,
         messages=publication.messages,
         rejects=publication.rejects.into if publication.rejects else "",
+        rate=rate_words(publication.rate),
     )
     try:
         ports.producers.terms.check()
@@ -146,12 +149,20 @@ def _planned(
     if publication.messages is None and not view.creates:
         plan_deliveries(stretches, ports.targets.partitions(), publication)
     backlog = ports.source.count(stands, ends)
+    limit = Pace(publication.rate, publication.interval_seconds).limit(publication.limit)
     return replace(
         view,
         backlog=backlog,
-        transactions=-(-backlog // publication.limit.rows_max),
+        transactions=-(-backlog // limit.rows_max),
         moves=tuple(_move(publication, each, stands) for each in stretches),
     )
+
+
+def rate_words(rate: Rate) -> str:
+    """Say how fast a publication sends at most; "" for as fast as it can."""
+    rows = number_of(rate.rows, "record") if rate.rows is not None else ""
+    size = size_text(rate.bytes) if rate.bytes is not None else ""
+    return f"{rows or size} a second" if rows or size else ""
 
 
 def in_words(publication: Publication, stands: Stands) -> str:

@@ -8,7 +8,16 @@ from pydantic import Discriminator, Field, Tag
 
 from penstock.spec.language import notation
 from penstock.spec.language.expressions import expression_text
-from penstock.spec.settings.fields import AtLeastOne, Bytes, Count, Seconds, Setting, Text, reading
+from penstock.spec.settings.fields import (
+    AtLeastOne,
+    Bytes,
+    Count,
+    Rate,
+    Seconds,
+    Setting,
+    Text,
+    reading,
+)
 from penstock.spec.settings.messages import RejectsSettings, TopicSettings, ValueSettings
 
 Condition = Annotated[str, reading(expression_text)]
@@ -141,6 +150,12 @@ class PublicationRule(Setting):
     )
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field(
         "lz4", description="How batches are compressed."
+    )
+    rate: Rate | None = Field(
+        None,
+        description="The most that is sent in a second: records, or bytes as they are sent,"
+        " compressed. A transaction holds no more than that of one interval.",
+        examples=["20000/s", "50MB/s"],
     )
     transaction: TransactionSettings = Field(
         default_factory=TransactionSettings, description="How much one transaction holds."

@@ -23,6 +23,7 @@ Changes = Literal["stop", "skip", "whole"]
 REJECTED_TOPIC = NewTopic()
 """What a topic for rejects is created with: as brokers have it, never compacted by its target."""
 UNLIMITED = Rate()
+FRAMES = "DataFrames"
 DEFAULT_LIMIT = EpochLimit(1_000_000, 256_000_000)
 
 
@@ -39,8 +40,8 @@ class Publication:
     """One rule of `publish`. `source` and `target` go into jobs and hold no secret.
 
     `target` is settings of a log, and `source` too, or the connector and the name of a table, whose
-    `catalog` stays on the driver; `offsets_topic` is in the target's cluster. `places` are
-    positions that a person put it to.
+    `catalog` stays on the driver, or the kind of DataFrames; `offsets_topic` is in the target's
+    cluster. `places` are positions that a person put it to.
 
     `messages` says how rows become messages; None where the source gives messages as they are.
     Without `rejects` a row that is no message stops it.
@@ -77,8 +78,15 @@ class Publication:
         return "table" in self.source
 
     @property
+    def reads_frames(self) -> bool:
+        """Return whether a program gives it DataFrames."""
+        return "dataframe" in self.source
+
+    @property
     def source_name(self) -> str:
         """Return the name of the topic or the table that it publishes."""
+        if self.reads_frames:
+            return FRAMES
         return str(self.source["table"] if self.reads_table else self.source["topics"][0])
 
     @property

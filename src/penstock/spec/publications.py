@@ -21,8 +21,10 @@ from penstock.spec.settings.catalogs import Catalog
 from penstock.spec.settings.fields import AtLeastOne, CatalogName, PipelineName, Setting
 from penstock.spec.settings.publication import (
     OF_ROWS,
+    FramesToPublish,
     PublicationRule,
     PublishingSettings,
+    TableToPublish,
     TopicToPublish,
 )
 from penstock.spec.settings.sections import Cluster, PendingSettings, SparkSettings
@@ -136,13 +138,19 @@ def _check_messages(index: int, rule: PublicationRule) -> Iterator[Problem]:
 
 
 def source_name(rule: PublicationRule) -> str:
-    """Return the name of what a rule publishes: a topic's, or a table's."""
-    return rule.from_.topic if isinstance(rule.from_, TopicToPublish) else rule.from_.table
+    """Return the name of what a rule publishes: a topic's, a table's, or none that those have."""
+    match rule.from_:
+        case TopicToPublish():
+            return rule.from_.topic
+        case TableToPublish():
+            return rule.from_.table
+        case FramesToPublish():
+            return "(DataFrames)"
 
 
 def _check_catalogs(found: Publications) -> Iterator[Problem]:
     for index, rule in enumerate(found.publish):
-        if isinstance(rule.from_, TopicToPublish):
+        if not isinstance(rule.from_, TableToPublish):
             continue
         name = rule.from_.table.partition(".")[0]
         if name not in found.catalogs:

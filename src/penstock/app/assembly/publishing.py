@@ -19,6 +19,7 @@ from penstock.ports.log import Log
 from penstock.ports.producers import NewTopic
 from penstock.ports.runtime import Engine, Observer
 from penstock.ports.sources import EpochLimit, Source
+from penstock.publishing.batch_source import BatchSource
 from penstock.publishing.pace import Rate
 from penstock.publishing.settings import (
     UNLIMITED,
@@ -34,6 +35,7 @@ from penstock.rows.encode.rules import MessageRules, rules_to_data
 from penstock.spec.publications import Publications, source_name
 from penstock.spec.secrets import ProcessSecrets
 from penstock.spec.settings.publication import (
+    FramesToPublish,
     PublicationRule,
     TableToPublish,
     TopicToPublish,
@@ -74,14 +76,16 @@ def publication_of(
     )
 
 
-def open_ports(publication: Publication, stack: ExitStack) -> PublicationPorts:
-    """Open what a publication reads and writes; `stack` closes it again."""
+def open_ports(
+    publication: Publication, stack: ExitStack, source: Source | None = None
+) -> PublicationPorts:
+    """Open what a publication reads, unless it is given, and writes; `stack` closes it again."""
     opening = connector_of(LogConnector, LOG).open_producers
     assert opening is not None, "the connector for Kafka has it"
     timeout_ms = round(publication.timeout_seconds * 1000)
     producers = opening(publication.target, ProcessSecrets(), publication.offsets_topic, timeout_ms)
     return PublicationPorts(
-        stack.enter_context(closing(open_source(publication))),
+        stack.enter_context(closing(source or open_source(publication))),
         stack.enter_context(closing(_open_log(publication.target))),
         stack.enter_context(closing(producers)),
     )
@@ -94,10 +98,11 @@ def open_publishing(
     *,
     engine: Engine,
     observer: Observer,
+    source: Source | None = None,
 ) -> PublishingEnvironment:
     """Open everything that one publication needs; `stack` closes it again."""
     return PublishingEnvironment(
-        ports=open_ports(publication, stack),
+        ports=open_ports(publication, stack, source),
         store=stack.enter_context(closing(open_store(spec))),
         engine=engine,
         observer=observer,
@@ -108,10 +113,14 @@ def open_publishing(
     )
 
 
-def _source(spec: Publications, given: TopicToPublish | TableToPublish) -> dict[str, Any]:
+def _source(
+    spec: Publications, given: TopicToPublish | TableToPublish | FramesToPublish
+) -> dict[str, Any]:
     """Return what a publication says of its source."""
     if isinstance(given, TopicToPublish):
         return {"source": _log_settings(spec, given.topic)}
+    if isinstance(given, FramesToPublish):
+        return {"source": {"dataframe": given.dataframe}}
     name, _, _ = given.table.partition(".")
     entry = spec.catalogs[name]
     connector, _ = table_connector(entry.type)
@@ -125,6 +134,8 @@ def _source(spec: Publications, given: TopicToPublish | TableToPublish) -> dict[
 def open_source(publication: Publication) -> Source:
     """Open what a publication reads. Raises InvalidError (P829), UnavailableError."""
     name = publication.source_name
+    if publication.reads_frames:
+        return BatchSource(publication.source["dataframe"])
     if not publication.reads_table:
         return TopicSource(_open_log(publication.source), name)
     opening = connector_of(TableConnector, publication.source["connector"]).open_increments

@@ -32,6 +32,7 @@ from penstock.ports.connectors import LogConnector
 from penstock.ports.log import RangeReader
 from penstock.ports.producers import BatchHead, Term
 from penstock.ports.sources import MESSAGES, RowReader, Source, SourceReader, Stretch
+from penstock.publishing.batch_source import BatchSource
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.record import receipts_of, standing_record
 from penstock.publishing.settings import Publication, PublicationPorts
@@ -367,6 +368,8 @@ def _read(reader: RangeReader, at: TopicPartition, head: BatchHead) -> Iterator[
 
 def _readers(publication: Publication, stack: ExitStack) -> Readers:
     target = _open_reader(publication.target, stack)
+    if publication.reads_frames:
+        return BatchSource(publication.source["dataframe"]), target
     if publication.reads_table:
         return kept_table_reader(publication.source["connector"]), target
     return TopicReader(_open_reader(publication.source, stack)), target

@@ -58,13 +58,27 @@ class TableToPublish(Setting):
     )
 
 
+class FramesToPublish(Setting):
+    """DataFrames as the source of a publication: a program gives them."""
+
+    dataframe: Literal["runs", "batches"] = Field(
+        description="runs: those of penstock.publish_once, each with an id. batches: those of a"
+        " streaming query, by penstock.publisher.",
+        examples=["batches"],
+    )
+    start: Literal["earliest"] = Field("earliest", description="All batches are published.")
+
+
 def _kind_of_source(value: Any) -> str:
     names = value if isinstance(value, dict) else type(value).model_fields
-    return "<table>" if "table" in names else "<topic>"
+    kinds = {"table": "<table>", "dataframe": "<dataframe>"}
+    return next((tag for name, tag in kinds.items() if name in names), "<topic>")
 
 
 SourceToPublish = Annotated[
-    Annotated[TopicToPublish, Tag("<topic>")] | Annotated[TableToPublish, Tag("<table>")],
+    Annotated[TopicToPublish, Tag("<topic>")]
+    | Annotated[TableToPublish, Tag("<table>")]
+    | Annotated[FramesToPublish, Tag("<dataframe>")],
     Discriminator(_kind_of_source),
 ]
 
@@ -94,7 +108,7 @@ class PublicationRule(Setting):
     )
     from_: SourceToPublish = Field(
         alias="from",
-        description="What to publish: a topic, or a table.",
+        description="What to publish: a topic, a table, or DataFrames of a program.",
         examples=["{ topic: raw.orders }", "{ table: lake.gold.segments }"],
     )
     into: Annotated[str, reading(notation.topic_name)] = Field(
@@ -165,6 +179,11 @@ class PublicationRule(Setting):
     def written(self) -> tuple[str, ...]:
         """Return the topics that are written, besides its positions."""
         return (self.into,) if self.rejects is None else (self.into, self.rejects.into)
+
+    @property
+    def is_of_frames(self) -> bool:
+        """Return whether a program gives what is published."""
+        return isinstance(self.from_, FramesToPublish)
 
     @property
     def is_mirror(self) -> bool:

@@ -13,16 +13,27 @@ from penstock.core.version import __version__
 if TYPE_CHECKING:
     from penstock.app.api import OpenPipeline
     from penstock.app.api import open_pipeline as open  # noqa: A004  penstock.open(…) reads well
+    from penstock.app.frames import publish_once, publisher
     from penstock.spec.model import Pipeline
     from penstock.spec.settings.table import Table
 
 
-__all__ = ["OpenPipeline", "Pipeline", "Table", "__version__", "open"]
+__all__ = [
+    "OpenPipeline",
+    "Pipeline",
+    "Table",
+    "__version__",
+    "open",
+    "publish_once",
+    "publisher",
+]
 
 _HOMES = {
     "open": ("penstock.app.api", "open_pipeline"),
     "OpenPipeline": ("penstock.app.api", "OpenPipeline"),
     "Pipeline": ("penstock.spec.model", "Pipeline"),
+    "publish_once": ("penstock.app.frames", "publish_once"),
+    "publisher": ("penstock.app.frames", "publisher"),
     "Table": ("penstock.spec.settings.table", "Table"),
 }
 

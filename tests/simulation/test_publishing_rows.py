@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import random  # noqa: TID251  from the seed that a test names
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from tests.story.publishing import INTO, OFFSETS, PARTITIONS, live
-from tests.story.publishing_rows import OF, RULES, RowsWorld, at
+from tests.story.publishing import ID, INTO, OFFSETS, PARTITIONS, live
+from tests.story.publishing_rows import NO_MESSAGE, OF, REJECTS, RULES, RowsWorld, at
 
 from penstock.app.inspect.publication_audit import PublicationAudit, audit_publication
 from penstock.app.inspect.publications import view_of
 from penstock.app.inspect.row_audit import RowComparison
 from penstock.connectors.memory.log import MemoryReader
 from penstock.core.errors import DecisionNeededError, InvalidError
+from penstock.core.publication_events import RowsPublished
 from penstock.core.receipts import Move, ledger_record_from_json
+from penstock.core.resuming import Accepted
 from penstock.ports.producers import NewTopic
+from penstock.publishing.pace import Rate
 from penstock.publishing.publisher import Publisher
+from penstock.publishing.settings import Rejects
 
 KEYS = ["a", "b", "c", None]
 
@@ -38,7 +43,15 @@ def require_exact(world: RowsWorld) -> None:
     assert world.expected(reached) == world.found()
     rows = world.table.rows[:reached]
     left_out = sum(value == "left out" for _, value in rows)
-    assert not reached or (reached - left_out, left_out) == totals(world)
+    wrong = [number for number, row in enumerate(rows) if row == NO_MESSAGE]
+    assert wrong == [row_of_reject(each) for each in world.rejected()]
+    assert not reached or (reached - left_out - len(wrong), left_out) == totals(world)
+
+
+def row_of_reject(reject: dict[str, Any]) -> int:
+    """Return the number of the row that a reject says it is."""
+    assert isinstance(reject["before"], dict)
+    return reject["before"]["row"] - reject["rows"] + reject["row"] - 1
 
 
 def test_rows_are_messages_tombstones_or_filtered(world):
@@ -88,11 +101,13 @@ def test_any_history_publishes_each_row_once_and_in_the_order_of_its_key(seed):
     chance, world = random.Random(seed), RowsWorld()
     world.rows_max = chance.choice([1, 3, 7, 1000])
     world.table.batch_rows = chance.choice([1, 2, 5])
+    if seed % 2:
+        world.reject()
 
     for _ in range(chance.randrange(1, 6)):
         for _ in range(chance.randrange(9)):
             value = chance.choice(["left out", "gone", f"{chance.random()}"])
-            key = chance.choice(KEYS if value != "gone" else KEYS[:-1])
+            key = chance.choice(KEYS if value != "gone" or world.rejects else KEYS[:-1])
             world.table.rows.append((key, value))
         live(world, chance)
         require_exact(world)
@@ -116,6 +131,113 @@ def test_a_row_that_is_no_message_stops_the_publication_before_anything_is_sent(
     world.rules = replace(RULES, where="k is not null")
     assert world.run().error is None
     assert {b"a": [b"1"]} == world.found()
+
+
+def test_rows_that_are_no_messages_are_in_the_same_transaction(world):
+    world.reject()
+    world.table.rows = [("a", "1"), NO_MESSAGE, ("b", "left out"), ("a", "2"), NO_MESSAGE]
+    run = world.run()
+
+    assert ({b"a": [b"1", b"2"]}, 2, 2, 1) == (
+        world.found(),
+        run.rows,
+        run.rejected,
+        run.transactions,
+    )
+    assert {
+        "code": "P840",
+        "reason": "a row that deletes has no key",
+        "column": "k",
+        "row": 2,
+        "rows": 3,
+        "before": {"row": 3},
+        "source": {"table": "lake.shop.rows"},
+        "transactional_id": ID,
+    } == world.rejected()[0]
+    assert [1, 4] == [row_of_reject(each) for each in world.rejected()]
+    (event,) = [each for each in world.events if isinstance(each, RowsPublished)]
+    assert ({"P840": 2}, {"where": 1}) == (event.rejected, event.filtered)
+    found = audit(world, run)
+    assert ((), 2, 2) == (found.breaks, found.records, found.rejected)
+    asked = world.publisher(source={"topics": ["rows"]}).publication
+    view = view_of(asked, world.ports(asked))
+    assert (None, 2) == (view.problem, view.rejected)
+
+
+def test_a_reject_has_the_key_of_its_row_where_that_fits(world):
+    world.reject()
+    world.rules = replace(RULES, bytes_of="", delete_when="cast(v as integer) > 0")
+    world.table.rows = [("a", "no condition"), (None, "no condition")]
+    world.run()
+
+    entries = world.cluster.partition(REJECTS, 0).entries
+    assert [b"a", None] == [each.message.key for each in entries if each.readable]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "share", "code"), [(99, 0.0, None), (100, 0.5, "P860"), (100, 0.7, None)]
+)
+def test_too_many_rejects_stop_the_publication_before_anything_is_sent(world, wrong, share, code):
+    world.reject(share)
+    world.table.rows = [NO_MESSAGE] * wrong + [("a", "1")] * 60
+    error = world.run().error
+
+    assert code == (error.code if error else None)
+    assert (0 if code else wrong) == len(world.rejected())
+
+
+def test_a_topic_for_rejects_that_is_made_again_is_noticed(world):
+    world.reject()
+    world.table.rows = [NO_MESSAGE]
+    world.run()
+    world.make_again(REJECTS)
+
+    assert "P808" == world.run().error.code
+    assert world.run(accept=frozenset({Accepted.TARGET})).error is None
+
+
+def test_an_audit_finds_a_reject_that_is_a_message_now(world):
+    world.reject()
+    world.table.rows = [NO_MESSAGE, ("a", "1")]
+    run = world.run()
+    world.table.rows[0] = ("b", "2")
+
+    assert "0 rows are no messages, the receipt says 1" in audit(world, run).breaks[0].message
+
+
+def test_topics_are_created_together(world):
+    world.table.rows = [NO_MESSAGE, ("a", "1")]
+    given = {"into": "new", "new_topic": NewTopic(3), "rejects": Rejects("new.rejects", 1.0)}
+    source = {"topics": ["rows"]}
+    asked = world.publisher(**given, source=source).publication
+
+    assert {"new", "new.rejects"} == {*view_of(asked, world.ports(asked)).creates}
+    assert world.run(**given).error is None
+    given["rejects"] = Rejects("others", 1.0)
+    asked = world.publisher(**given, source=source).publication
+    assert {"others"} == {*view_of(asked, world.ports(asked)).creates}
+
+
+@pytest.mark.parametrize(
+    ("rate", "seconds"), [(Rate(rows=10), 5), (Rate(bytes=10_000), 2), (Rate(10, 10**9), 5)]
+)
+def test_a_rate_cuts_and_delays_transactions(world, rate, seconds):
+    """An interval is 5 s; of the first transaction a row is taken for 1,000 bytes."""
+    world.table.rows = [("a", f"{number:0100}") for number in range(100)]
+    begun = world.clock.monotonic()
+    run = world.run(rate=rate)
+
+    require_exact(world)
+    assert 2 == run.transactions
+    assert seconds <= world.clock.monotonic() - begun < seconds + 2
+
+
+def test_a_plan_counts_the_transactions_of_a_rate(world):
+    world.table.rows = [("a", "1")] * 100
+    asked = world.publisher(source={"topics": ["rows"]}, rate=Rate(rows=4)).publication
+    found = view_of(asked, world.ports(asked))
+
+    assert (5, "4 records a second") == (found.transactions, found.rate)
 
 
 def test_a_message_that_its_topic_does_not_take_is_named(world):

@@ -156,7 +156,7 @@ class PublishingWorld:
         """Return what the publication reads and writes."""
         return PublicationPorts(
             self.source(),
-            MemoryLog(self.cluster, {"topics": [publication.into]}),
+            MemoryLog(self.cluster, {"topics": [*publication.written]}),
             Producers(
                 FaultyTerms(self.coordinator, act),
                 FaultyLedger(self.coordinator, publication.offsets_topic, act),

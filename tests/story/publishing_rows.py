@@ -5,6 +5,7 @@ The oracle says in plain Python what a reader of the target has to find.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,10 +18,14 @@ from penstock.ports.sources import EpochLimit, Rows, Stands, Stretch
 from penstock.publishing.messages import Encoding, job_from_json, result_to_json
 from penstock.publishing.publisher import Publisher, Until
 from penstock.publishing.row_worker import RowWorker
+from penstock.publishing.settings import Rejects
 from penstock.rows.encode.rules import MessageRules
 
 OF: SourcePartition = partition_of({"table": "lake.shop.rows"}, "rows")
+REJECTS = "orders.rejects"
 RULES = MessageRules(key=("k",), bytes_of="v", where="v <> 'left out'", delete_when="v = 'gone'")
+NO_MESSAGE = (None, "gone")
+"""It would delete, and has no key."""
 Row = tuple[str | None, str]
 """Key and value."""
 
@@ -95,6 +100,7 @@ class RowsWorld(PublishingWorld):
 
     table: ListSource = field(default_factory=ListSource)
     rules: MessageRules = RULES
+    rejects: Rejects | None = None
 
     def source(self) -> ListSource:
         """Return the rows."""
@@ -104,7 +110,21 @@ class RowsWorld(PublishingWorld):
         self, until: Until = "caught-up", *, act: Act = lambda _: "", **changes: object
     ) -> Publisher:
         """Return a run that has not begun."""
-        return PublishingWorld.publisher(self, until, act=act, messages=self.rules, **changes)
+        own = {"messages": self.rules, "rejects": self.rejects, **changes}
+        return PublishingWorld.publisher(self, until, act=act, **own)
+
+    def reject(self, stop_above_share: float = 1.0) -> None:
+        """Give rows that are no messages a topic."""
+        if self.rejects is None:
+            self.cluster.create(REJECTS, 1)
+        self.rejects = Rejects(REJECTS, stop_above_share)
+
+    def rejected(self) -> list[dict[str, Any]]:
+        """Return what a reader finds in the topic for rejects."""
+        if self.rejects is None:
+            return []
+        entries = self.cluster.partition(REJECTS, 0).entries
+        return [json.loads(each.message.value) for each in entries if each.readable]
 
     def _work(self, text: str) -> str:
         job = job_from_json(text)
@@ -124,7 +144,7 @@ class RowsWorld(PublishingWorld):
         """Return what the first rows make: by Python, row by row."""
         made: dict[bytes | None, list[bytes | None]] = {}
         for key, value in self.table.rows[:rows]:
-            if value != "left out":
+            if value != "left out" and (key, value) != NO_MESSAGE:
                 said = None if value == "gone" else value.encode()
                 made.setdefault(key if key is None else key.encode(), []).append(said)
         return _sorted(made)

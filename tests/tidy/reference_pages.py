@@ -56,7 +56,15 @@ ENDINGS = {
     "ConflictError": "tried again",
     "OutcomeUnknownError": "found out",
 }
-ENDING_OF_SUBJECT = {"P1": "2", "P26": "2", "P82": "2", "P83": "2", "P84": "2", "P3": "quarantined"}
+ENDING_OF_SUBJECT = {
+    "P1": "2",
+    "P26": "2",
+    "P82": "2",
+    "P83": "2",
+    "P84": "2",
+    "P86": "2",
+    "P3": "quarantined",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ import penstock
 
 
 def test_the_api_is_listed_and_every_name_resolves():
-    assert ["OpenPipeline", "Pipeline", "Table", "__version__", "open"] == penstock.__all__
+    own = ["OpenPipeline", "Pipeline", "Table", "__version__", "open", "publish_once", "publisher"]
+    assert own == penstock.__all__
     assert all(getattr(penstock, name) is not None for name in penstock.__all__)
 
 

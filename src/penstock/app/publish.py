@@ -19,11 +19,15 @@ from penstock.spec.settings.publication import PublicationRule
 
 @dataclass(frozen=True, slots=True)
 class PublishResult:
-    """How a publication ended: why, what it published in this run, and the error it ended with."""
+    """How a publication ended: why, what it published in this run, and the error it ended with.
+
+    `rejected` rows are no messages, and in the topic for rejects.
+    """
 
     publication: str
     reason: str
     rows: int
+    rejected: int
     transactions: int
     error: PenstockError | None
 
@@ -43,7 +47,7 @@ def publish(
     `accept` is what a person consents to: `ledger`, `target`, `tail` (what a start found), `gap`
     (go on behind records that are gone).
     """
-    rules = rules_named(spec, names)
+    rules = _rules_to_run(spec, names)
     with ExitStack() as stack:
         engine = engines.open_engine(spec, work=publishing.PUBLISHING_WORK)
         stack.callback(engine.close)
@@ -56,15 +60,37 @@ def publish(
             publishers.append(Publisher(own, environment, until, takeover))
         engine.capacity()  # nothing is claimed by a run whose workers do not start
         Publishers(publishers, SystemClock(), stop).run()
-    return [
-        PublishResult(each.publication.name, each.reason, each.rows, each.transactions, each.error)
-        for each in publishers
-    ]
+    return [result_of(each) for each in publishers]
+
+
+def result_of(publisher: Publisher) -> PublishResult:
+    """Return how a publication ended."""
+    return PublishResult(
+        publication=publisher.publication.name,
+        reason=publisher.reason,
+        rows=publisher.rows,
+        rejected=publisher.rejected,
+        transactions=publisher.transactions,
+        error=publisher.error,
+    )
 
 
 def exit_code(results: Sequence[PublishResult]) -> int:
     """Return the exit code of publications that ended: the gravest of their errors."""
     return gravest(each.error.exit_code for each in results if each.error is not None)
+
+
+def _rules_to_run(spec: Publications, names: Collection[str]) -> list[PublicationRule]:
+    """Return the rules that a run publishes. Raises InvalidError (P825, P864)."""
+    found = rules_named(spec, names)
+    rules = [rule for rule in found if not rule.is_of_frames]
+    if not rules or (names and len(rules) < len(found)):
+        raise InvalidError(
+            "DataFrames are published by the program that makes them",
+            code="P864",
+            hint="call  penstock.publish_once  or  penstock.publisher  there",
+        )
+    return rules
 
 
 def rules_named(spec: Publications, names: Collection[str]) -> list[PublicationRule]:

@@ -122,12 +122,15 @@ def _plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
         return
     begins = "begins" if each.begins else f"goes on after transaction {each.epoch}"
     yield f"  {begins}, as {each.transactional_id}; positions in {each.offsets_topic}"
-    if each.creates is not None:
-        count = each.creates.partitions
+    for topic, new in each.creates.items():
+        count = new.partitions
         partitions = number_of(count, "partition") if count else "the brokers' number of partitions"
-        yield f"  creates the topic {each.into}, with {partitions}"
+        yield f"  creates the topic {topic}, with {partitions}"
     if each.messages is not None:
-        yield f"  messages: {one_line(_messages(each.messages))}"
+        rejects = f"; what is none goes to {each.rejects}" if each.rejects else ""
+        yield f"  messages: {one_line(_messages(each.messages))}{rejects}"
+    if each.rate:
+        yield f"  at most {each.rate}"
     for move in each.moves:
         start = "its first record" if move.start is None else one_line(move.start)
         yield f"  {move.words or f'{one_line(move.of)} from {start} to {one_line(move.stop)}'}"
@@ -154,7 +157,8 @@ def _status_lines(each: PublicationView) -> Iterator[str | PenstockError]:
         yield each.problem
     published, epochs = number_of(each.published, "record"), number_of(each.epoch, "transaction")
     filtered = f", {each.filtered:,} filtered" if each.filtered else ""
-    yield f"  published: {published}{filtered}, after {epochs}"
+    rejected = f", {each.rejected:,} rejected" if each.rejected else ""
+    yield f"  published: {published}{filtered}{rejected}, after {epochs}"
     if each.stands:
         yield f"  stands {each.stands}"
     if each.backlog is not None:
@@ -171,7 +175,8 @@ def audit_lines(each: PublicationAudit) -> Iterator[str | PenstockError]:
         return
     receipts = number_of(each.transactions, "transaction")
     kept = "" if each.transactions == each.epoch else f", the newest of {each.epoch:,}"
-    yield f"  receipts of {receipts}{kept}: {number_of(each.records, 'record')}"
+    rejected = f", {number_of(each.rejected, 'reject')}" if each.rejected else ""
+    yield f"  receipts of {receipts}{kept}: {number_of(each.records, 'record')}{rejected}"
     batches = "1 batch" if each.batches == 1 else f"{each.batches:,} batches"
     yield f"  in the target: {batches}"
     if each.stands:

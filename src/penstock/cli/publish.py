@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from penstock.cli.output import print_json, print_line, show_error
 from penstock.cli.parameters import SPEC, AcceptFound, Json, MetricsAt, Spec, Takeover
-from penstock.cli.run import Voice, signals
+from penstock.cli.run import Voice, displayed, signals
 from penstock.cli.specs import load_publications
 from penstock.observe.formatting import number_of
 
@@ -53,14 +53,16 @@ def publish(
         Stop when everything that was in the sources at the start has been published.
     """
     from penstock.app.assembly.crash_points import from_environment, observer_for
-    from penstock.app.publish import exit_code
+    from penstock.app.publish import exit_code, rules_named
     from penstock.app.publish import publish as publish_all
     from penstock.observe.fanout import Observers
 
     loaded = load_publications(spec)
     until: Until = "once" if once else "caught-up" if until_caught_up else "stopped"
     stop = threading.Event()
-    with signals(stop, Voice()), _observers(metrics, as_json=json) as listeners:
+    voice = Voice()
+    rules = {rule.name: rule.into for rule in rules_named(loaded, names)}
+    with signals(stop, voice), _observers(rules, metrics, voice, as_json=json) as listeners:
         results = publish_all(
             loaded,
             names,
@@ -75,26 +77,34 @@ def publish(
 
 
 @contextmanager
-def _observers(metrics: str | None, *, as_json: bool) -> Iterator[list[Observer]]:
+def _observers(
+    rules: Mapping[str, str], metrics: str | None, voice: Voice, *, as_json: bool
+) -> Iterator[list[Observer]]:
     from penstock.app.assembly.process import SystemClock
     from penstock.observe import log as logs
 
-    write, clock = logs.written_to(sys.stderr), SystemClock()
-    coloured = logs.wants_colour(sys.stderr, os.environ)
-    if as_json:
-        log = logs.json_log(write, clock)
-    else:
-        log = logs.console_log(write, clock, colour="always" if coloured else "never")
-    if metrics is None:
-        yield [log]
-        return
-    from penstock.core.version import __version__
-    from penstock.observe.metrics_endpoint import serving
-    from penstock.observe.publication_metrics import PublicationMetrics
+    clock = SystemClock()
+    found: list[Observer] = []
+    with ExitStack() as stack:
+        if as_json or not logs.wants_display(sys.stderr, os.environ):
+            make = logs.json_log if as_json else logs.console_log
+            log = make(logs.written_to(sys.stderr), clock)
+        else:
+            from penstock.observe.publication_board import PublicationBoard
 
-    counted = PublicationMetrics(clock, version=__version__)
-    with serving(counted.registry, metrics, log):
-        yield [log, counted]
+            board = PublicationBoard(rules, clock)
+            log = stack.enter_context(displayed(board.draw, clock, voice))
+            found.append(board)
+        found.append(log)
+        if metrics is not None:
+            from penstock.core.version import __version__
+            from penstock.observe.metrics_endpoint import serving
+            from penstock.observe.publication_metrics import PublicationMetrics
+
+            counted = PublicationMetrics(clock, version=__version__)
+            stack.enter_context(serving(counted.registry, metrics, log))
+            found.append(counted)
+        yield found
 
 
 def _print_outcome(results: Sequence[PublishResult], *, as_json: bool) -> None:
@@ -103,6 +113,7 @@ def _print_outcome(results: Sequence[PublishResult], *, as_json: bool) -> None:
         return
     for each in results:
         rows, ended = number_of(each.rows, "record"), number_of(each.transactions, "transaction")
-        print_line(f"{each.publication}: {rows} in {ended}; {each.reason}")
+        rejected = f", {number_of(each.rejected, 'reject')}" if each.rejected else ""
+        print_line(f"{each.publication}: {rows}{rejected} in {ended}; {each.reason}")
         if each.error is not None:
             show_error(each.error, as_json=False)

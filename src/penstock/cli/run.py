@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.landing.coordinator import RunResult
     from penstock.landing.settings import Until
     from penstock.observe.log import LogLines
-    from penstock.observe.progress import Progress
+    from penstock.observe.progress import Draw, Progress
     from penstock.observe.status import StatusBoard
     from penstock.ports.runtime import Clock, Observer
     from penstock.spec.model import Pipeline
@@ -199,11 +199,21 @@ def _log(
         with periodic(watch.check, every_seconds=CHECK_EVERY_SECONDS, name="wait-watch"):
             yield log
         return
+    from penstock.observe.progress import of_tables
+
+    with displayed(of_tables(board, clock, interval_ms=interval_ms), clock, voice) as shown:
+        yield shown
+
+
+@contextmanager
+def displayed(draw: Draw, clock: Clock, voice: Voice) -> Iterator[LogLines]:
+    """Show a live display on the terminal; the log that is given writes above it."""
+    from penstock.observe import log as logs
     from penstock.observe.progress import Progress, above, console_on
 
     colour = logs.wants_colour(sys.stderr, os.environ)
     console = console_on(sys.stderr, colour=colour)
-    with Progress(board, clock, console, interval_ms=interval_ms) as display:
+    with Progress(draw, console) as display:
         voice.display = display
         try:
             yield logs.console_log(above(console), clock, colour="always" if colour else "never")

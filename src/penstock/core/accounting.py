@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from penstock.core.errors import BugError
 
+REJECTS_MIN = 100
+
 
 @dataclass(frozen=True, slots=True)
 class Tally:
@@ -62,6 +64,16 @@ class Tally:
                 code="P701",
                 hint="nothing was committed for this epoch; please report this",
             )
+
+
+def too_many_rejects(books: Tally, share_max: float) -> bool:
+    """Return whether the books of one epoch trip the breaker (docs/design/0010).
+
+    `share_max` is `stop_above` in 0..1. Handfuls do not count: one bad record among three says
+    nothing about a source.
+    """
+    rejected = books.quarantined_total
+    return rejected >= REJECTS_MIN and rejected > share_max * books.examined
 
 
 def _sum(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:

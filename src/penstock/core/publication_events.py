@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from penstock.core.events import Event
 
@@ -20,7 +21,10 @@ class PublicationStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class RowsPublished(Event):
-    """A transaction ended: its rows are visible; `lag` counts the rows that are left."""
+    """A transaction ended: its rows are visible; `lag` counts the rows that are left.
+
+    `filtered` and `rejected` are the rows that are no messages, by reason or code.
+    """
 
     publication: str
     into: str
@@ -29,6 +33,8 @@ class RowsPublished(Event):
     partitions: int
     seconds: float
     lag: int
+    filtered: Mapping[str, int] = field(default_factory=dict)
+    rejected: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

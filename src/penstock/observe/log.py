@@ -164,6 +164,8 @@ def _template(event: Event) -> tuple[int, str]:
             return level, f"{text}, {{pending}} to settle"
         case events.PipelineStopped() | publication_events.PublicationStopped() if event.code:
             return ERROR, "failed, {code}: {reason}"
+        case publication_events.RowsPublished() if event.rejected:
+            return WARNING, f"{text}; rejected {{rejects}}"
         case events.TopicUnrouted() if event.reason:
             return level, f"{text}: {{reason}}"
         case events.CommitFoundLanded() if not event.as_prepared:
@@ -196,6 +198,8 @@ def _composed(event: Event) -> dict[str, str]:
             return {"until": f"{at:%Y-%m-%d %H:%M:%S} UTC"}
         case events.TableParked():
             return {"reason": event.reason.removeprefix(f"{event.table}: ")}
+        case publication_events.RowsPublished():
+            return {"rejects": ", ".join(f"{n:,} by {code}" for code, n in event.rejected.items())}
         case events.RecordsFiltered():
             return {"reasons": ", ".join(f"{n:,} {why}" for why, n in event.reasons.items())}
         case events.TableCommitted():

@@ -1,7 +1,7 @@
-"""The live display of a running pipeline, on a terminal.
+"""The live display of a run, on a terminal.
 
 Invariants:
-- at most four updates a second, drawn by a thread of its own from the board's snapshot, so that
+- at most four updates a second, drawn by a thread of its own from a board's snapshot, so that
   events cost nothing here;
 - it draws on a terminal only;
 - at the end the last snapshot stays, the cursor is shown, and the lines above are kept;
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Literal, Self, TextIO, cast
 
 from rich.console import Console, Group, RenderableType
@@ -70,19 +71,36 @@ class _Lossy:
             self._stream.flush()
 
 
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """What is shown now, and whether nothing more comes."""
+
+    shown: RenderableType
+    has_ended: bool
+
+
+Draw = Callable[[int], Drawing]
+"""Draws what a board knows now, with so many lines of a table."""
+
+
+def of_tables(board: StatusBoard, clock: Clock, *, interval_ms: int) -> Draw:
+    """Draw a pipeline; `interval_ms` is its commit interval, against which a stall is measured."""
+
+    def draw(lines_max: int) -> Drawing:
+        snapshot, now_ms = board.snapshot(), clock.now_ms()
+        stall = stalled(snapshot, now_ms, interval_ms)
+        status = StatusText(snapshot, now_ms, stall=stall, tables_max=lines_max)
+        return Drawing(status, snapshot.state.ended)
+
+    return draw
+
+
 class Progress:
-    """Show a board inside the `with` block; lines for `console` go above the display.
+    """Show what is drawn inside the `with` block; lines for `console` go above the display."""
 
-    `interval_ms` is the commit interval, against which a stall is measured.
-    """
-
-    def __init__(
-        self, board: StatusBoard, clock: Clock, console: Console, *, interval_ms: int
-    ) -> None:
-        self._board = board
-        self._clock = clock
+    def __init__(self, draw: Draw, console: Console) -> None:
+        self._draw = draw
         self._console = console
-        self._interval_ms = interval_ms
         self._note = ""
         self._live = Live(
             console=console,
@@ -107,12 +125,6 @@ class Progress:
 
     def drawn(self) -> RenderableType:
         """Return what the display shows now."""
-        snapshot, now_ms = self._board.snapshot(), self._clock.now_ms()
-        status = StatusText(
-            snapshot,
-            now_ms,
-            stall=stalled(snapshot, now_ms, self._interval_ms),
-            tables_max=max(self._console.height - OTHER_LINES, 1),
-        )
-        note = "" if snapshot.state.ended else self._note
-        return Group(status, *([Text(), Text(note, "bold")] if note else []), Text())
+        drawing = self._draw(max(self._console.height - OTHER_LINES, 1))
+        note = "" if drawing.has_ended else self._note
+        return Group(drawing.shown, *([Text(), Text(note, "bold")] if note else []), Text())

@@ -26,6 +26,15 @@ class PublicationMetrics:
         self._published = Counter(
             PREFIX + "rows_published", "Records visible in a topic.", _OF, registry=own
         )
+        self._filtered = Counter(
+            PREFIX + "rows_filtered", "Rows that `where` left out.", _OF, registry=own
+        )
+        self._rejected = Counter(
+            PREFIX + "rows_rejected",
+            "Rows that are no messages, in the topic for rejects, by code.",
+            (*_OF, "code"),
+            registry=own,
+        )
         self._transactions = Counter(
             PREFIX + "transactions",
             "Transactions, by outcome: ended, or given up and made again.",
@@ -80,6 +89,9 @@ class PublicationMetrics:
                 self._stopped.labels(name).set(0)
             case events.RowsPublished(publication=name):
                 self._published.labels(name).inc(event.rows)
+                self._filtered.labels(name).inc(sum(event.filtered.values()))
+                for code, count in event.rejected.items():
+                    self._rejected.labels(name, code).inc(count)
                 self._transactions.labels(name, "ended").inc()
                 self._rows.labels(name).observe(event.rows)
                 self._seconds.labels(name).observe(event.seconds)

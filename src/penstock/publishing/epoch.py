@@ -4,8 +4,8 @@ Invariants:
 - a partition is written by one job of an epoch, in one attempt: rows that go where their keys say
   are the work of one job;
 - an epoch ends only where all of it ran once, every row that was read was acknowledged as a message
-  or is filtered, and the topics that were written are still the planned ones; anything else is
-  `InDoubt`;
+  or as a reject, or is filtered, and the topics that were written are still the planned ones;
+  anything else is `InDoubt`;
 - nothing is decided after an end was asked for: what came of it is looked for under a new term.
 """
 
@@ -57,10 +57,11 @@ class InDoubt:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """An epoch that ended: the state behind it, and what it moved and wrote."""
+    """An epoch that ended: the state behind it, what it moved and wrote, the bytes it sent."""
 
     state: PublicationState
     receipt: Receipt
+    sent_bytes: int
 
 
 def plan_deliveries(
@@ -98,7 +99,16 @@ def plan_jobs(
         deliveries = plan_deliveries(stretches, targets, publication)
         works += share(deliveries, max(run.environment.engine.capacity(), 1))
     else:
-        works.append(Encoding(tuple(stretches), tuple(targets), publication.messages))
+        rejects = publication.rejects
+        works.append(
+            Encoding(
+                tuple(stretches),
+                tuple(at for at in targets if at.topic == publication.into),
+                publication.messages,
+                tuple(at for at in targets if rejects and at.topic == rejects.into),
+                rejects.stop_above_share if rejects else 0.0,
+            )
+        )
     return [
         SendJob(
             number=number,
@@ -132,22 +142,28 @@ def publish_epoch(
     environment = run.environment
     targets = environment.ports.targets.partitions()
     if {at.topic_id for at in targets} != state.topic_ids:
-        return InDoubt(f"the topic {run.publication.into} was created again")
+        return InDoubt(_made_again(run))
     jobs = plan_jobs(stretches, targets, run, state)
     environment.observer.passed(CrashPoint.SEND_BEFORE)
     results = environment.engine.run_once([job_to_json(each) for each in jobs])
     environment.observer.passed(CrashPoint.SEND_AFTER)
-    found = add_up(stretches, results)
+    found = add_up(run.publication, stretches, results)
     if isinstance(found, InDoubt):
         return found
     if {at.topic_id for at in environment.ports.targets.partitions()} != state.topic_ids:
-        return InDoubt(f"the topic {run.publication.into} was created again")
+        return InDoubt(_made_again(run))
     if not found.moves:
         return None
     return _end(run, state, found)
 
 
-def add_up(stretches: Sequence[Stretch], results: Sequence[JobResult]) -> _Sent | InDoubt:
+def _made_again(run: Run) -> str:
+    return f"a topic that is written was created again: {' or '.join(run.publication.written)}"
+
+
+def add_up(
+    publication: Publication, stretches: Sequence[Stretch], results: Sequence[JobResult]
+) -> _Sent | InDoubt:
     """Add the results of an epoch's jobs up; the books must agree."""
     planned, found = {each.of: each for each in stretches}, _Sent()
     for result in results:
@@ -157,25 +173,30 @@ def add_up(stretches: Sequence[Stretch], results: Sequence[JobResult]) -> _Sent 
         if read.refused is not None:
             reason = f"{read.refused.reason} (Kafka's error {read.refused.error})"
             return InDoubt(reason, batch_bytes_max=read.batch_bytes_max)
-        fault = _books(read) or _add(read, planned, found)
+        fault = _books(read, publication) or _add(read, planned, found)
         if fault:
             return InDoubt(fault)
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Sent:
     moves: dict[SourcePartition, Move] = field(default_factory=dict)
     targets: dict[TopicPartition, Batches] = field(default_factory=dict)
     filtered: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+    bytes: int = 0
 
 
-def _books(result: SendResult) -> str:
+def _books(result: SendResult, publication: Publication) -> str:
     """Say what does not agree in what one task read, filtered, packed and sent; "" for nothing."""
-    rows = sum(each.rows - sum(each.filtered.values()) for each in result.delivered)
+    rejected = sum(sum(each.rejected.values()) for each in result.delivered)
+    rows = sum(each.rows - sum(each.filtered.values()) for each in result.delivered) - rejected
     packed = {at: count for at, count in result.packed.items() if count}
-    if rows != sum(packed.values()):
-        return f"{rows} messages were read, {sum(packed.values())} packed"
+    messages = sum(count for at, count in packed.items() if at.topic == publication.into)
+    others = sum(packed.values()) - messages
+    if (rows, rejected) != (messages, others):
+        return f"{rows} messages and {rejected} rejects were read, {messages} and {others} packed"
     if missing := packed.keys() ^ result.sent.keys():
         return f"{missing} were packed or sent alone"
     for at, batches in result.sent.items():
@@ -190,6 +211,7 @@ def _add(result: SendResult, planned: Mapping[SourcePartition, Stretch], found: 
         if stretch is None or each.of in found.moves:
             return f"{each.of} was read by a job that does not have it"
         found.filtered.update(each.filtered)
+        found.rejected.update(each.rejected)
         if each.reached != stretch.start:
             found.moves[each.of] = Move(stretch.start, each.reached)
         elif each.rows:
@@ -197,6 +219,7 @@ def _add(result: SendResult, planned: Mapping[SourcePartition, Stretch], found: 
     if twice := found.targets.keys() & result.sent.keys():
         return f"{twice} were written by two jobs"
     found.targets.update(result.sent)
+    found.bytes += result.sent_bytes
     return ""
 
 
@@ -205,7 +228,9 @@ def _end(run: Run, state: PublicationState, found: _Sent) -> Published | InDoubt
     moves = {at: replace(move, start=state.stands.get(at)) for at, move in found.moves.items()}
     moved = {at: move.stop for at, move in moves.items()}
     stands: Stands = {**state.stands, **moved}
-    published = sum(batches.records for batches in found.targets.values())
+    published = sum(
+        batches.records for at, batches in found.targets.items() if at.topic == publication.into
+    )
     receipt = Receipt(
         uuid=ledger.uuid,
         epoch=ledger.epoch + 1,
@@ -214,6 +239,7 @@ def _end(run: Run, state: PublicationState, found: _Sent) -> Published | InDoubt
         producer_epoch=state.term.epoch,
         published=published,
         filtered=found.filtered,
+        rejected=found.rejected,
         moves=moves,
         targets=found.targets,
     )
@@ -235,4 +261,4 @@ def _end(run: Run, state: PublicationState, found: _Sent) -> Published | InDoubt
     if isinstance(term, Refused):
         return InDoubt(f"{term.reason} (Kafka's error {term.error})", found.targets)
     after = replace(state, term=term, ledger=following, stands=stands)
-    return Published(after, receipt)
+    return Published(after, receipt, found.bytes)

@@ -21,7 +21,7 @@ from penstock.ports.producers import Refused, Term
 from penstock.ports.sources import Stretch
 from penstock.rows.encode.rules import MessageRules, rules_from_data, rules_to_data
 
-JOB_VERSION = 1
+JOB_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,16 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """Stretches whose rows become messages, each for the partition that its key says."""
+    """Stretches whose rows become messages, each for the partition that its key says.
+
+    Rows that are no messages go into `rejects`, up to a share; where there are none, they stop it.
+    """
 
     stretches: tuple[Stretch, ...]
     targets: tuple[TopicPartition, ...]
     rules: MessageRules
+    rejects: tuple[TopicPartition, ...] = ()
+    stop_above_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +65,13 @@ class SendJob:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """How far a stretch was read, its rows, and those that are no messages, by reason."""
+    """How far a stretch was read, its rows, and those that are no messages, by reason or code."""
 
     of: SourcePartition
     reached: Position
     rows: int
     filtered: Mapping[str, int] = field(default_factory=dict)
+    rejected: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,7 @@ class SendResult:
     delivered: tuple[Delivered, ...] = ()
     packed: Mapping[TopicPartition, int] = field(default_factory=dict)
     sent: Mapping[TopicPartition, Batches] = field(default_factory=dict)
+    sent_bytes: int = 0
     refused: Refused | None = None
     batch_bytes_max: int | None = None
 
@@ -123,13 +130,15 @@ def result_to_json(result: SendResult) -> str:
             "v": JOB_VERSION,
             "number": result.number,
             "delivered": [
-                [each.of, each.reached, each.rows, dict(each.filtered)] for each in result.delivered
+                [each.of, each.reached, each.rows, dict(each.filtered), dict(each.rejected)]
+                for each in result.delivered
             ],
             "packed": [[_place(at), count] for at, count in result.packed.items()],
             "sent": [
                 [_place(at), [it.first, it.last, it.records, it.count, it.crc_sum]]
                 for at, it in result.sent.items()
             ],
+            "sent_bytes": result.sent_bytes,
             "refused": None if refused is None else [refused.error, refused.reason],
             "batch_bytes_max": result.batch_bytes_max,
         }
@@ -145,6 +154,7 @@ def result_from_json(text: str) -> SendResult:
             delivered=tuple(Delivered(*each) for each in data["delivered"]),
             packed={TopicPartition(*at): count for at, count in data["packed"]},
             sent={TopicPartition(*at): Batches(*batches) for at, batches in data["sent"]},
+            sent_bytes=data["sent_bytes"],
             refused=None if refused is None else Refused(*refused),
             batch_bytes_max=data["batch_bytes_max"],
         )
@@ -156,6 +166,8 @@ def _work_to_data(work: tuple[Delivery, ...] | Encoding) -> dict[str, Any]:
             "stretches": [_stretch(each) for each in work.stretches],
             "targets": [_place(each) for each in work.targets],
             "rules": rules_to_data(work.rules),
+            "rejects": [_place(each) for each in work.rejects],
+            "stop_above_share": work.stop_above_share,
         }
     return {"deliveries": [[_stretch(each.stretch), _place(each.into)] for each in work]}
 
@@ -166,6 +178,8 @@ def _work_from_data(data: Mapping[str, Any]) -> tuple[Delivery, ...] | Encoding:
             tuple(Stretch(*each) for each in data["stretches"]),
             tuple(TopicPartition(*each) for each in data["targets"]),
             rules_from_data(data["rules"]),
+            tuple(TopicPartition(*each) for each in data["rejects"]),
+            data["stop_above_share"],
         )
     return tuple(
         Delivery(Stretch(*stretch), TopicPartition(*into)) for stretch, into in data["deliveries"]

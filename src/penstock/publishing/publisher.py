@@ -28,10 +28,12 @@ from penstock.core.publication_events import (
     RowsPublished,
     TransactionGivenUp,
 )
+from penstock.core.receipts import Receipt
 from penstock.ownership.claim import PipelineClaim
 from penstock.ports.runtime import Clock
 from penstock.ports.sources import EpochLimit, Stands, Stretch
 from penstock.publishing.epoch import InDoubt, Published, publish_epoch
+from penstock.publishing.pace import Pace
 from penstock.publishing.settings import Publication, PublishingEnvironment
 from penstock.publishing.start import PublicationState, Run, claimed, renew_and_look, start
 from penstock.publishing.stops import require_source
@@ -59,6 +61,7 @@ class Publisher:
     until: Until
     takeover: bool = False
     rows: int = 0
+    rejected: int = 0
     transactions: int = 0
     reason: str = ""
     error: PenstockError | None = None
@@ -68,6 +71,10 @@ class Publisher:
     _began: float = 0.0
     _again_at: float = 0.0
     _doubts: int = 0
+    _pace: Pace = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._pace = Pace(self.publication.rate, self.publication.interval_seconds)
 
     def step(self) -> bool:
         """Start, or publish one epoch if it is due; return whether anything was done.
@@ -126,6 +133,8 @@ class Publisher:
         due = since >= self.publication.interval_seconds
         if waiting and not (due or self._fixed or waiting >= self.publication.limit.rows_max):
             return False
+        if waiting and clock.monotonic() < self._pace.free_at:
+            return False
         stretches = source.plan(self._state.stands, ends, self._limit())
         if not waiting and not stretches:
             if self._fixed is not None:
@@ -172,6 +181,7 @@ class Publisher:
             self._state = self._renewed(run, state, found)
             return True
         self._doubts = 0
+        self._pace.spend(begun, _sent(found.receipt), found.sent_bytes)
         self._note(found, self.environment.clock.monotonic() - begun, ends)
         if self.until == "once":
             self.end(ONCE)
@@ -180,6 +190,7 @@ class Publisher:
     def _note(self, found: Published, seconds: float, ends: Stands) -> None:
         self._state, receipt = found.state, found.receipt
         self.rows += receipt.published
+        self.rejected += receipt.totals.rejected
         self.transactions += 1
         self.environment.observer(
             RowsPublished(
@@ -190,6 +201,8 @@ class Publisher:
                 len(receipt.targets),
                 seconds,
                 self.environment.ports.source.count(found.state.stands, ends),
+                receipt.filtered,
+                receipt.rejected,
             )
         )
 
@@ -215,6 +228,7 @@ class Publisher:
             self._doubts = 0
             self.transactions += 1
             self.rows += found.ledger.totals.published - state.ledger.totals.published
+            self.rejected += found.ledger.totals.rejected - state.ledger.totals.rejected
         return replace(found, batch_bytes_max=limit if is_smaller else known)
 
     def _abort(self) -> None:
@@ -227,10 +241,14 @@ class Publisher:
 
     def _limit(self) -> EpochLimit:
         """Return what the next epoch may hold: half as much after each that came to nothing."""
-        limit = self.publication.limit
+        limit = self._pace.limit(self.publication.limit)
         return EpochLimit(
             max(limit.rows_max >> self._doubts, 1), max(limit.bytes_max >> self._doubts, 1)
         )
+
+
+def _sent(receipt: Receipt) -> int:
+    return sum(batches.records for batches in receipt.targets.values())
 
 
 @dataclass(slots=True)

@@ -1,8 +1,8 @@
 """What a worker does with rows: encode them, pack them by partition, and send all under a term.
 
 Invariants:
-- all rows are read, encoded and packed before the first byte is sent: a row that does not fit stops
-  the publication with nothing open;
+- all rows are read, encoded and packed before the first byte is sent: a row that does not fit, and
+  has no topic to go to, stops the publication with nothing open;
 - rows with one key keep their order: they are in one partition, in the order of the source;
 - rows without a key go batch by batch into one partition after another.
 """
@@ -10,36 +10,37 @@ Invariants:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.core.accounting import Tally
 from penstock.core.errors import DecisionNeededError
 from penstock.core.offsets import TopicPartition
-from penstock.core.positions import Position, SourcePartition
 from penstock.ports.producers import BatchTooLarge, PackedBatch, RecordsRefused, Refused
 from penstock.ports.sources import RowReader, Rows, Stretch
 from penstock.publishing.messages import Delivered, Encoding, SendJob, SendResult
+from penstock.publishing.rejects import (
+    NO_MESSAGE,
+    RowsRead,
+    no_message,
+    reject_messages,
+    require_few,
+)
 from penstock.publishing.worker import SendTools
 from penstock.rows.encode.encoder import WHERE, Misfit, encode
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the messages of a batch come from, and which partition each has."""
+    """Where messages come from, the row of each, and which partition it has."""
 
-    of: SourcePartition
-    reached: Position
-    rows: int
-    places: npt.NDArray[np.int64]
+    read: RowsRead
+    rows: npt.NDArray[np.int64]
     partitions: npt.NDArray[np.int32]
-
-    def said_of(self, row: int) -> str:
-        """Say where a row is."""
-        return f"{self.of}: row {row + 1} of the {self.rows} before {self.reached}"
 
 
 @dataclass(slots=True)
@@ -50,20 +51,26 @@ class RowWorker:
     encoding: Encoding
     reader: RowReader
     tools: SendTools
-    _packed: dict[int, list[PackedBatch]] = field(default_factory=dict)
-    _counts: Counter[int] = field(default_factory=Counter)
-    _places: list[_Place] = field(default_factory=list)
+    _packed: dict[TopicPartition, list[PackedBatch]] = field(default_factory=dict)
+    _counts: Counter[TopicPartition] = field(default_factory=Counter)
+    _places: dict[str, list[_Place]] = field(default_factory=dict)
+    _reasons: Counter[str] = field(default_factory=Counter)
 
     def work(self) -> SendResult:
         """Read, encode, pack and send.
 
-        Raises DecisionNeededError for a row that is no message (P840), or that its topic does not
-        take (P841), what `encode` raises, and what the reader and the sender raise.
+        Raises DecisionNeededError for a row that is no message (P840), for too many (P860), or for
+        one that its topic does not take (P841), what `encode` raises, and what the reader and the
+        sender raise.
         """
         deadline = self.tools.clock.monotonic() + self.job.timeout_seconds
         delivered = [self._read(each, deadline) for each in self.encoding.stretches]
-        targets = {at.partition: at for at in self.encoding.targets}
-        batches = {targets[number]: self._packed[number] for number in sorted(self._packed)}
+        books = Tally(
+            examined=sum(each.rows for each in delivered),
+            quarantined={NO_MESSAGE: sum(self._reasons.values())},
+        )
+        require_few(books, self._reasons, self.encoding.stop_above_share)
+        batches = {at: self._packed[at] for at in sorted(self._packed)}
         found = self.tools.sender.send(self.job.transactional_id, self.job.term, batches)
         if isinstance(found, RecordsRefused):
             raise self._not_taken(found)
@@ -71,41 +78,71 @@ class RowWorker:
             limit = found.bytes_max if isinstance(found, BatchTooLarge) else None
             refused = Refused(found.error, found.reason)
             return SendResult(self.job.number, refused=refused, batch_bytes_max=limit)
-        packed = {targets[number]: count for number, count in self._counts.items()}
-        return SendResult(self.job.number, tuple(delivered), packed, found)
+        size = sum(len(each.records) for own in batches.values() for each in own)
+        return SendResult(self.job.number, tuple(delivered), dict(self._counts), found, size)
 
     def _read(self, stretch: Stretch, deadline: float) -> Delivered:
-        reached, rows, filtered = stretch.start, 0, 0
+        reached, rows = stretch.start, 0
+        filtered, rejected = Counter[str](), Counter[str]()
         for each in self.reader.read(stretch, deadline=deadline):
             reached, rows = each.reached, rows + each.rows.num_rows
-            filtered += self._pack(stretch.of, each) if each.rows.num_rows else 0
-        return Delivered(stretch.of, reached, rows, {WHERE: filtered} if filtered else {})
+            if each.rows.num_rows:
+                self._encode(
+                    RowsRead(stretch.of, reached, len(each.rows)), each, filtered, rejected
+                )
+        return Delivered(stretch.of, reached, rows, filtered, rejected)
 
-    def _pack(self, of: SourcePartition, read: Rows) -> int:
-        """Encode and pack some rows; return how many are filtered."""
-        found = encode(read.rows, self.encoding.rules, now_ms=self.tools.clock.now_ms())
-        partitions = self._partitions(found.messages.column("key"))
-        place = _Place(of, read.reached, len(read.rows), found.places, partitions.to_numpy())
+    def _encode(
+        self, read: RowsRead, rows: Rows, filtered: Counter[str], rejected: Counter[str]
+    ) -> None:
+        """Encode and pack some rows, and count those that are no messages."""
+        now_ms = self.tools.clock.now_ms()
+        found = encode(rows.rows, self.encoding.rules, now_ms=now_ms)
+        if found.filtered:
+            filtered[WHERE] += found.filtered
         if found.misfits:
-            raise _no_message(place, found.misfits)
+            if not self.encoding.rejects:
+                raise no_message(read, found.misfits)
+            rejected[NO_MESSAGE] += len(found.misfits)
+            self._reject(read, found.misfits, now_ms)
         if len(found.messages):
-            self._places.append(place)
-            self._counts.update(place.partitions.tolist())
-            for number, batches in self.tools.packer.pack(found.messages, partitions).items():
-                self._packed.setdefault(number, []).extend(batches)
-        return found.filtered
+            self._pack(read, found.messages, found.places, self.encoding.targets)
 
-    def _partitions(self, keys: pa.BinaryArray) -> pa.Int32Array:
-        """Return the partition of each key; the epoch of a term differs in each transaction."""
-        count = len(self.encoding.targets)
-        without = (self.job.term.epoch + len(self._places)) % count
-        return self.tools.packer.partitions_of(keys, count).fill_null(without)
+    def _reject(self, read: RowsRead, misfits: Sequence[Misfit], now_ms: int) -> None:
+        self._reasons.update(f"{each.column}: {each.reason}" for each in misfits)
+        messages = reject_messages(
+            read, misfits, transactional_id=self.job.transactional_id, now_ms=now_ms
+        )
+        rows = np.array([each.row for each in misfits], np.int64)
+        self._pack(read, messages, rows, self.encoding.rejects)
+
+    def _pack(
+        self,
+        read: RowsRead,
+        messages: pa.RecordBatch,
+        rows: npt.NDArray[np.int64],
+        targets: Sequence[TopicPartition],
+    ) -> None:
+        """Pack messages for the partitions of a topic: each for that of its key.
+
+        Those without one have the next; the epoch of a term differs in each transaction.
+        """
+        numbered = {at.partition: at for at in targets}
+        places = self._places.setdefault(targets[0].topic, [])
+        without = (self.job.term.epoch + len(places)) % len(targets)
+        keyed = self.tools.packer.partitions_of(messages.column("key"), len(targets))
+        partitions = keyed.fill_null(without)
+        place = _Place(read, rows, partitions.to_numpy())
+        places.append(place)
+        self._counts.update(numbered[number] for number in place.partitions.tolist())
+        for number, batches in self.tools.packer.pack(messages, partitions).items():
+            self._packed.setdefault(numbered[number], []).extend(batches)
 
     def _not_taken(self, refused: RecordsRefused) -> DecisionNeededError:
         place, row = self._find(refused.at, refused.records[0])
         return DecisionNeededError(
             f"the topic {refused.at.topic} does not take the message of a row:"
-            f" {place.said_of(row)}: {refused.reason}",
+            f" {place.read.said_of(row)}: {refused.reason}",
             code="P841",
             hint="let the topic take it, or leave such rows out with  where;  then:"
             "  penstock publish",
@@ -113,20 +150,9 @@ class RowWorker:
 
     def _find(self, at: TopicPartition, number: int) -> tuple[_Place, int]:
         """Return the place and the row of a partition's record, numbered from 0."""
-        for place in self._places:
+        for place in self._places[at.topic]:
             own = np.flatnonzero(place.partitions == at.partition)
             if number < len(own):
-                return place, int(place.places[own[number]])
+                return place, int(place.rows[own[number]])
             number -= len(own)
         raise AssertionError("a partition's records are those that were packed for it")
-
-
-def _no_message(place: _Place, misfits: tuple[Misfit, ...]) -> DecisionNeededError:
-    first, more = misfits[0], len(misfits) - 1
-    others = f" ({more} more in the same batch)" if more else ""
-    return DecisionNeededError(
-        f"a row is no message: {place.said_of(first.row)}: {first.column}: {first.reason}{others}",
-        code="P840",
-        hint="correct it in the table, or leave such rows out with  where;  then:"
-        "  penstock publish",
-    )

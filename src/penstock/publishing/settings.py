@@ -14,12 +14,25 @@ from penstock.ports.producers import NewTopic, Producers
 from penstock.ports.runtime import Clock, Engine, Observer
 from penstock.ports.sources import EpochLimit, Source, Stands
 from penstock.ports.store import Owner, PendingStore
+from penstock.publishing.pace import Rate
 from penstock.rows.encode.rules import MessageRules
 
 Start = Literal["earliest", "latest"]
 Changes = Literal["stop", "skip", "whole"]
 """What is done about a snapshot that removed rows: ask, leave it out, or publish all anew."""
+REJECTED_TOPIC = NewTopic()
+"""What a topic for rejects is created with: as brokers have it, never compacted by its target."""
+UNLIMITED = Rate()
+FRAMES = "DataFrames"
 DEFAULT_LIMIT = EpochLimit(1_000_000, 256_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejects:
+    """The topic for rows that are no messages, and which share of a transaction they may be."""
+
+    into: str
+    stop_above_share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +40,11 @@ class Publication:
     """One rule of `publish`. `source` and `target` go into jobs and hold no secret.
 
     `target` is settings of a log, and `source` too, or the connector and the name of a table, whose
-    `catalog` stays on the driver; `offsets_topic` is in the target's cluster. `places` are
-    positions that a person put it to.
+    `catalog` stays on the driver, or the kind of DataFrames; `offsets_topic` is in the target's
+    cluster. `places` are positions that a person put it to.
 
     `messages` says how rows become messages; None where the source gives messages as they are.
+    Without `rejects` a row that is no message stops it.
     `new_topic` is what a missing target is created with; None: it is not created.
     """
 
@@ -46,8 +60,10 @@ class Publication:
     catalog: Mapping[str, Any] = field(default_factory=dict, repr=False)
     changes: Changes = "stop"
     messages: MessageRules | None = None
+    rejects: Rejects | None = None
     new_topic: NewTopic | None = None
     interval_seconds: float = 5.0
+    rate: Rate = UNLIMITED
     limit: EpochLimit = DEFAULT_LIMIT
     timeout_seconds: float = 60.0
     accept: frozenset[Accepted] = frozenset()
@@ -62,9 +78,28 @@ class Publication:
         return "table" in self.source
 
     @property
+    def reads_frames(self) -> bool:
+        """Return whether a program gives it DataFrames."""
+        return "dataframe" in self.source
+
+    @property
     def source_name(self) -> str:
         """Return the name of the topic or the table that it publishes."""
+        if self.reads_frames:
+            return FRAMES
         return str(self.source["table"] if self.reads_table else self.source["topics"][0])
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """Return the topics that its transactions write: that of its messages first."""
+        return (self.into,) if self.rejects is None else (self.into, self.rejects.into)
+
+    @property
+    def created_topics(self) -> dict[str, NewTopic]:
+        """Return the topics that are created where they are missing, and with what."""
+        if self.new_topic is None:
+            return {}
+        return {**dict.fromkeys(self.written, REJECTED_TOPIC), self.into: self.new_topic}
 
     @property
     def transactional_id(self) -> str:

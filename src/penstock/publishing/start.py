@@ -110,8 +110,8 @@ def claimed(
     producers.terms.check()
     require_messages(publication, environment.ports.source)
     producers.ledger.prepare()
-    if publication.new_topic is not None:
-        producers.topics.prepare(publication.into, publication.new_topic)
+    for topic, new in publication.created_topics.items():
+        producers.topics.prepare(topic, new)
     claim = PipelineClaim(claim_context(publication, environment))
     seen = claims_in(read_record(publication.name, producers.ledger.look()))
     try:

@@ -51,6 +51,7 @@ def send(
     delivered = []
     packed: dict[TopicPartition, int] = {}
     sent: dict[TopicPartition, Batches] = {}
+    sent_bytes = 0
     for delivery in deliveries:
         stretch = _Stretch(delivery, deadline, reader, tools.packer)
         batches = {delivery.into: stretch.batches()}
@@ -64,7 +65,8 @@ def send(
         delivered.append(Delivered(delivery.stretch.of, stretch.reached, stretch.rows))
         packed[delivery.into] = stretch.rows
         sent |= found
-    return SendResult(job.number, tuple(delivered), packed, sent)
+        sent_bytes += stretch.bytes
+    return SendResult(job.number, tuple(delivered), packed, sent, sent_bytes)
 
 
 class _Stretch:
@@ -75,14 +77,16 @@ class _Stretch:
     ) -> None:
         self._delivery, self._deadline = delivery, deadline
         self._reader, self._packer = reader, packer
-        self.reached, self.rows = delivery.stretch.start, 0
+        self.reached, self.rows, self.bytes = delivery.stretch.start, 0, 0
 
     def batches(self) -> Iterator[PackedBatch]:
         for read in self._reader.read(self._delivery.stretch, deadline=self._deadline):
             self.reached, self.rows = read.reached, self.rows + read.messages.num_rows
             if read.messages.num_rows:
                 only = pa.array(np.zeros(read.messages.num_rows, np.int32))
-                yield from self._packer.pack(read.messages, only)[0]
+                for batch in self._packer.pack(read.messages, only)[0]:
+                    self.bytes += len(batch.records)
+                    yield batch
 
 
 def _not_taken(delivery: Delivery, found: RecordsRefused) -> InvalidError:

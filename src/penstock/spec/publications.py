@@ -21,8 +21,10 @@ from penstock.spec.settings.catalogs import Catalog
 from penstock.spec.settings.fields import AtLeastOne, CatalogName, PipelineName, Setting
 from penstock.spec.settings.publication import (
     OF_ROWS,
+    FramesToPublish,
     PublicationRule,
     PublishingSettings,
+    TableToPublish,
     TopicToPublish,
 )
 from penstock.spec.settings.sections import Cluster, PendingSettings, SparkSettings
@@ -111,7 +113,10 @@ def _check_topics(
 ) -> Iterator[Problem]:
     for index, rule in enumerate(rules):
         offsets = rule.offsets or default_offsets_topic(rule, publishing)
-        if offsets in (source_name(rule), rule.into):
+        if len({*rule.written}) < len(rule.written):
+            fact = f"{shown(rule.into)} is for messages: what is none goes into another topic"
+            yield Problem(("publish", index, "rejects", "into"), "P861", fact, "name another one")
+        if offsets in (source_name(rule), *rule.written):
             fact = f"{shown(offsets)} holds the positions of this publication: it is no other topic"
             yield Problem(("publish", index), "P821", fact, "name another topic under offsets")
 
@@ -133,13 +138,19 @@ def _check_messages(index: int, rule: PublicationRule) -> Iterator[Problem]:
 
 
 def source_name(rule: PublicationRule) -> str:
-    """Return the name of what a rule publishes: a topic's, or a table's."""
-    return rule.from_.topic if isinstance(rule.from_, TopicToPublish) else rule.from_.table
+    """Return the name of what a rule publishes: a topic's, a table's, or none that those have."""
+    match rule.from_:
+        case TopicToPublish():
+            return rule.from_.topic
+        case TableToPublish():
+            return rule.from_.table
+        case FramesToPublish():
+            return "(DataFrames)"
 
 
 def _check_catalogs(found: Publications) -> Iterator[Problem]:
     for index, rule in enumerate(found.publish):
-        if isinstance(rule.from_, TopicToPublish):
+        if not isinstance(rule.from_, TableToPublish):
             continue
         name = rule.from_.table.partition(".")[0]
         if name not in found.catalogs:
@@ -155,7 +166,7 @@ def _check_loops(
     rules: Sequence[PublicationRule], landed: Mapping[str, Sequence[str]]
 ) -> Iterator[Problem]:
     """Find rules whose records come back to their own source, through tables as well."""
-    into = [(source_name(rule), rule.into) for rule in rules]
+    into = [(source_name(rule), topic) for rule in rules for topic in rule.written]
     into += [
         (topic, source)
         for topic, tables in landed.items()
@@ -163,8 +174,8 @@ def _check_loops(
         if any(_is_made(source, each) for each in tables)
     ]
     for index, rule in enumerate(rules):
-        source, target = source_name(rule), rule.into
-        reached, before = {target}, set[str]()
+        source, target = source_name(rule), " and ".join(rule.written)
+        reached, before = {*rule.written}, set[str]()
         while reached != before:
             before = reached
             reached = reached | {to for since, to in into if since in reached}

@@ -39,7 +39,10 @@ SCHEMA = pa.schema(
 
 
 def rows(begin: int, stop: int) -> pa.Table:
-    """Make rows: every seventh has no customer, every tenth is closed, every ninth is left out."""
+    """Make rows: every seventh has no customer, every tenth is closed, every ninth is left out.
+
+    A row that is closed deletes its customer: without one it is no message.
+    """
     made = [
         {
             "id": -1 if number % 9 == 8 else number,
@@ -49,7 +52,7 @@ def rows(begin: int, stop: int) -> pa.Table:
             "day": EPOCH.date() + dt.timedelta(days=number),
             "raw": bytes([number % 256, 255]),
             "tags": [None, "x\n"] if number % 2 else None,
-            "closed": number % 10 == 9 and number % 7 != 6,
+            "closed": number % 10 == 9,
         }
         for number in range(begin, stop)
     ]
@@ -63,6 +66,7 @@ class Published(Mirror):
         self.cluster, self.directory, self.kind = cluster, directory, kind
         self.number = next(NUMBERS)
         self.into = f"tables{self.number}.{kind}"
+        self.rejects = f"{self.into}.rejects"
         self.catalog = (
             {"type": "delta", "root": str(directory / "delta")}
             if kind == "delta"
@@ -80,6 +84,7 @@ class Published(Mirror):
             "key": "customer",
             "where": "id >= 0",
             "delete_when": "closed",
+            "rejects": {"into": self.rejects},
             "timestamp": "at",
             "transaction": {"interval": "100ms", "or_records": 60},
         }
@@ -106,6 +111,12 @@ class Published(Mirror):
         read = self.read(self.into, partitions=PARTITIONS)
         return [(k, v, time[1]) for own in read.values() for k, v, time, _ in own]
 
+    def rejected(self) -> list[tuple[object, ...]]:
+        """Return what librdkafka reads of the topic for rejects: codes and columns."""
+        read = self.read(self.rejects, partitions=1)
+        told = [json.loads(value) for _, value, *_ in read[0]]
+        return [(each["code"], each["column"]) for each in told]
+
     def table(self, name: str) -> pa.Table:
         """Read a table, in the order of times, which are unique; ids are not."""
         if self.kind == "delta":
@@ -123,7 +134,7 @@ def expected(begin: int, stop: int) -> list[tuple[object, ...]]:
     """Return what rows make, by Python."""
     made: list[tuple[object, ...]] = []
     for row in rows(begin, stop).to_pylist():
-        if row["id"] < 0:
+        if row["id"] < 0 or (row["closed"] and row["customer"] is None):
             continue
         value = {
             **row,
@@ -168,11 +179,14 @@ def test_a_table_that_is_killed_anywhere_has_each_row_once(published):
     assert by_key(expected(0, written)) == by_key(published.found())
     (stands,) = status.json["publications"]
     left_out = sum(number % 9 == 8 for number in range(written))
-    assert (written - left_out, left_out, 0) == (
+    wrong = written - left_out - len(expected(0, written))
+    assert (written - left_out - wrong, left_out, wrong, 0) == (
         stands["published"],
         stands["filtered"],
+        stands["rejected"],
         stands["backlog"],
     )
+    assert [("P840", "customer")] * wrong == published.rejected()
     (found,) = audit.json["publications"]
     assert (0, [], [], written) == (
         audit.code,
@@ -184,7 +198,7 @@ def test_a_table_that_is_killed_anywhere_has_each_row_once(published):
 
 def test_a_table_that_was_published_lands_again_with_equal_rows(published):
     (rule,) = published.spec["publish"]
-    del rule["delete_when"], rule["where"]
+    del rule["delete_when"], rule["where"], rule["rejects"]
     published.append(0, 100)
     done = published.call("publish", "--until-caught-up")
     types = ["long", "string", "decimal(12,2)", "timestamptz", "date", "binary", "list<string>"]

@@ -32,6 +32,7 @@ STORIES = {
     "debezium": (("docs/tutorial/from-debezium.md",), "spark: { master: inline }\n"),
     "mirror": (("docs/how-to/mirror-a-topic.md",), ""),
     "publish": (("docs/how-to/publish-a-table.md",), ""),
+    "frames": (("docs/how-to/publish-dataframes.md",), ""),
     "tutorial": (
         (
             "docs/tutorial/first-pipeline.md",

@@ -13,7 +13,7 @@ from tests.processes.broker import wait_until
 from tests.processes.screen import Screen
 
 from penstock.core.events import FilesWritten, PipelineStopped, TableCommitted, WaitBegan
-from penstock.observe.progress import Progress, above, console_on
+from penstock.observe.progress import Progress, above, console_on, of_tables
 from penstock.observe.status import StatusBoard
 
 COMMIT = TableCommitted(1, "lake.a", "shop", "append", "c", "s", 20_000, 4, 1_000, 0.1)
@@ -28,7 +28,7 @@ def console(*, terminal: bool) -> Console:
 def test_a_terminal_shows_the_board_and_keeps_its_last_state(clock) -> None:
     board, screen = StatusBoard("shop", clock), console(terminal=True)
 
-    with Progress(board, clock, screen, interval_ms=1_000):
+    with Progress(of_tables(board, clock, interval_ms=1_000), screen):
         board(COMMIT)
         screen.print("a line above")
         board(PipelineStopped("shop", "SIGTERM", clean=True))
@@ -44,7 +44,7 @@ def test_a_terminal_shows_the_board_and_keeps_its_last_state(clock) -> None:
 def test_anything_else_shows_nothing(clock) -> None:
     board, pipe = StatusBoard("shop", clock), console(terminal=False)
 
-    with Progress(board, clock, pipe, interval_ms=1_000):
+    with Progress(of_tables(board, clock, interval_ms=1_000), pipe):
         board(COMMIT)
 
     assert "" == pipe.file.getvalue()
@@ -52,7 +52,7 @@ def test_anything_else_shows_nothing(clock) -> None:
 
 def test_an_error_inside_leaves_the_terminal_as_it_was(clock) -> None:
     screen = console(terminal=True)
-    progress = Progress(StatusBoard("shop", clock), clock, screen, interval_ms=1_000)
+    progress = Progress(of_tables(StatusBoard("shop", clock), clock, interval_ms=1_000), screen)
 
     with pytest.raises(ZeroDivisionError), progress:
         _ = 1 / 0
@@ -63,7 +63,7 @@ def test_an_error_inside_leaves_the_terminal_as_it_was(clock) -> None:
 
 def test_a_stall_is_checked_against_the_interval(clock) -> None:
     board, screen = StatusBoard("shop", clock), console(terminal=False)
-    progress = Progress(board, clock, screen, interval_ms=1_000)
+    progress = Progress(of_tables(board, clock, interval_ms=1_000), screen)
     board(FilesWritten(1, "lake.a", 1, 5, 100))
     clock.ms += 2_001
 
@@ -77,7 +77,9 @@ def test_more_tables_than_lines_are_counted(clock) -> None:
     screen = console(terminal=False)
 
     screen.print(
-        Progress(StatusBoard("shop", clock, tables=tables), clock, screen, interval_ms=1).drawn()
+        Progress(
+            of_tables(StatusBoard("shop", clock, tables=tables), clock, interval_ms=1), screen
+        ).drawn()
     )
 
     assert "and 88 more tables" in screen.file.getvalue()
@@ -89,7 +91,7 @@ def test_a_closed_terminal_stops_nothing_and_keeps_nothing(clock, monkeypatch) -
     terminal = os.fdopen(slave, "w")
     console = console_on(terminal, colour=True)
 
-    with Progress(StatusBoard("shop", clock), clock, console, interval_ms=1_000):
+    with Progress(of_tables(StatusBoard("shop", clock), clock, interval_ms=1_000), console):
         assert console.is_terminal
         os.close(master)
         for _ in range(3):
@@ -129,7 +131,7 @@ def test_a_display_without_colour_has_no_styles_but_moves_of_the_cursor(
     with terminal() as (stream, seen):
         console = console_on(stream, colour=colour)
         board = StatusBoard("shop", clock, tables=("lake.a",))
-        with Progress(board, clock, console, interval_ms=1_000):
+        with Progress(of_tables(board, clock, interval_ms=1_000), console):
             board(COMMIT)
             console.print("a line above")
 
@@ -142,7 +144,7 @@ def test_each_frame_says_what_is_waited_for_and_since_when(clock, monkeypatch) -
     with terminal() as (stream, seen):
         console = console_on(stream, colour=False)
         board = StatusBoard("shop", clock)
-        progress = Progress(board, clock, console, interval_ms=1_000)
+        progress = Progress(of_tables(board, clock, interval_ms=1_000), console)
         board(WaitBegan("Java and Spark to start"))
         for second in range(12):
             console.print(progress.drawn())
@@ -159,7 +161,7 @@ def test_the_message_on_ctrl_c_is_below_the_table_and_disappears_with_it(
     with terminal() as (stream, seen):
         console = console_on(stream, colour=True)
         board = StatusBoard("shop", clock, tables=("lake.a",))
-        with Progress(board, clock, console, interval_ms=1_000) as progress:
+        with Progress(of_tables(board, clock, interval_ms=1_000), console) as progress:
             stream.write("^C")
             stream.flush()
             assert "^C" == seen().lines[-1]

@@ -20,10 +20,12 @@ def value(metrics: PublicationMetrics, name: str, **labels: str) -> float | None
 def test_transactions_and_their_rows_are_counted_for_each_publication(metrics, clock) -> None:
     metrics(events.PublicationStarted("m", "into", 3, 7, 100))
     metrics(events.RowsPublished("m", "into", 8, 60, 2, 0.2, 40))
-    metrics(events.RowsPublished("m", "into", 9, 40, 2, 0.2, 0))
+    metrics(events.RowsPublished("m", "into", 9, 40, 2, 0.2, 0, {"where": 3}, {"P840": 2}))
     metrics(events.TransactionGivenUp("m", 10, "refused"))
 
     assert 100 == value(metrics, "rows_published_total", publication="m")
+    assert 3 == value(metrics, "rows_filtered_total", publication="m")
+    assert 2 == value(metrics, "rows_rejected_total", publication="m", code="P840")
     assert 2 == value(metrics, "transactions_total", publication="m", outcome="ended")
     assert 1 == value(metrics, "transactions_total", publication="m", outcome="given up")
     assert 100 == value(metrics, "transaction_rows_sum", publication="m")

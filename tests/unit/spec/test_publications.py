@@ -110,7 +110,14 @@ def test_mistakes_are_named_with_their_places(written):
 
 @pytest.mark.parametrize(
     "setting",
-    ["key: id", "value: { format: json }", "where: a > 1", "delete_when: a", "timestamp: at"],
+    [
+        "key: id",
+        "value: { format: json }",
+        "where: a > 1",
+        "delete_when: a",
+        "timestamp: at",
+        "rejects: { into: c }",
+    ],
 )
 def test_a_mirror_has_no_settings_of_rows(written, setting):
     rule = f"{{ name: a, from: {{ topic: raw }}, into: b, {setting} }}"
@@ -122,6 +129,34 @@ def test_a_mirror_has_no_settings_of_rows(written, setting):
 def test_a_row_that_deletes_needs_a_key(written):
     rule = "{ name: a, from: { topic: raw }, into: b, delete_when: closed }"
     assert ("P836", "publish.0.delete_when") in problems(written, spec(rule))
+
+
+@pytest.mark.parametrize(
+    ("rate", "rows", "size"),
+    [("20000/s", 20_000, None), ("50MB/s", None, 50_000_000), (" 1 / s ", 1, None)],
+)
+def test_a_rate_is_of_rows_or_bytes(written, rate, rows, size):
+    (rule,) = load_publications(written(spec(RULE[:-1] + f", rate: '{rate}' }}"))).publish
+
+    assert (rows, size) == (rule.rate.rows, rule.rate.bytes)
+    assert rate.replace(" ", "") == str(rule.rate)
+
+
+@pytest.mark.parametrize("rate", ["fast", "50MB", "50MB/m", "0/s", "20000", "x/s", "9" * 50 + "/s"])
+def test_a_rate_that_is_none(written, rate):
+    assert [("P109", "publish.0.rate")] == problems(
+        written, spec(RULE[:-1] + f", rate: '{rate}' }}")
+    )
+
+
+def test_rejects_are_not_among_messages(written):
+    rule = "{{ name: a, from: {{ table: c.d.e }}, into: b, rejects: {{ into: {} }} }}"
+    more = "catalogs: { c: { type: delta, root: d } }"
+    found = problems(written, spec(rule.format("b"), more=more))
+
+    assert [("P861", "publish.0.rejects.into")] == found
+    offsets = spec(rule.format("penstock-a-offsets"), more=more)
+    assert [("P821", "publish.0")] == problems(written, offsets)
 
 
 @pytest.mark.parametrize("value", ["{ format: bytes }", "{ column: a }"])

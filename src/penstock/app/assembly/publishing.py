@@ -19,7 +19,15 @@ from penstock.ports.log import Log
 from penstock.ports.producers import NewTopic
 from penstock.ports.runtime import Engine, Observer
 from penstock.ports.sources import EpochLimit, Source
-from penstock.publishing.settings import Publication, PublicationPorts, PublishingEnvironment
+from penstock.publishing.batch_source import BatchSource
+from penstock.publishing.pace import Rate
+from penstock.publishing.settings import (
+    UNLIMITED,
+    Publication,
+    PublicationPorts,
+    PublishingEnvironment,
+    Rejects,
+)
 from penstock.publishing.table_source import TableSource
 from penstock.publishing.topic_source import TopicSource
 from penstock.rows.encode.json_texts import JsonForm
@@ -27,6 +35,7 @@ from penstock.rows.encode.rules import MessageRules, rules_to_data
 from penstock.spec.publications import Publications, source_name
 from penstock.spec.secrets import ProcessSecrets
 from penstock.spec.settings.publication import (
+    FramesToPublish,
     PublicationRule,
     TableToPublish,
     TopicToPublish,
@@ -54,10 +63,12 @@ def publication_of(
         rules_hash=_rules_hash(rule),
         start=rule.from_.start,
         **_source(spec, rule.from_),
-        target={**_log_settings(spec, rule.into), "compression": rule.compression},
+        target={**_log_settings(spec, *rule.written), "compression": rule.compression},
         messages=_messages(rule),
+        rejects=_rejects(rule),
         new_topic=_new_topic(rule),
         interval_seconds=transaction.interval_seconds,
+        rate=UNLIMITED if rule.rate is None else Rate(rule.rate.rows, rule.rate.bytes),
         limit=EpochLimit(transaction.or_records, transaction.or_bytes),
         timeout_seconds=transaction.timeout_seconds,
         accept=frozenset(Accepted(word) for word in accept if word != GAP),
@@ -65,14 +76,16 @@ def publication_of(
     )
 
 
-def open_ports(publication: Publication, stack: ExitStack) -> PublicationPorts:
-    """Open what a publication reads and writes; `stack` closes it again."""
+def open_ports(
+    publication: Publication, stack: ExitStack, source: Source | None = None
+) -> PublicationPorts:
+    """Open what a publication reads, unless it is given, and writes; `stack` closes it again."""
     opening = connector_of(LogConnector, LOG).open_producers
     assert opening is not None, "the connector for Kafka has it"
     timeout_ms = round(publication.timeout_seconds * 1000)
     producers = opening(publication.target, ProcessSecrets(), publication.offsets_topic, timeout_ms)
     return PublicationPorts(
-        stack.enter_context(closing(open_source(publication))),
+        stack.enter_context(closing(source or open_source(publication))),
         stack.enter_context(closing(_open_log(publication.target))),
         stack.enter_context(closing(producers)),
     )
@@ -85,10 +98,11 @@ def open_publishing(
     *,
     engine: Engine,
     observer: Observer,
+    source: Source | None = None,
 ) -> PublishingEnvironment:
     """Open everything that one publication needs; `stack` closes it again."""
     return PublishingEnvironment(
-        ports=open_ports(publication, stack),
+        ports=open_ports(publication, stack, source),
         store=stack.enter_context(closing(open_store(spec))),
         engine=engine,
         observer=observer,
@@ -99,10 +113,14 @@ def open_publishing(
     )
 
 
-def _source(spec: Publications, given: TopicToPublish | TableToPublish) -> dict[str, Any]:
+def _source(
+    spec: Publications, given: TopicToPublish | TableToPublish | FramesToPublish
+) -> dict[str, Any]:
     """Return what a publication says of its source."""
     if isinstance(given, TopicToPublish):
         return {"source": _log_settings(spec, given.topic)}
+    if isinstance(given, FramesToPublish):
+        return {"source": {"dataframe": given.dataframe}}
     name, _, _ = given.table.partition(".")
     entry = spec.catalogs[name]
     connector, _ = table_connector(entry.type)
@@ -116,6 +134,8 @@ def _source(spec: Publications, given: TopicToPublish | TableToPublish) -> dict[
 def open_source(publication: Publication) -> Source:
     """Open what a publication reads. Raises InvalidError (P829), UnavailableError."""
     name = publication.source_name
+    if publication.reads_frames:
+        return BatchSource(publication.source["dataframe"])
     if not publication.reads_table:
         return TopicSource(_open_log(publication.source), name)
     opening = connector_of(TableConnector, publication.source["connector"]).open_increments
@@ -130,8 +150,8 @@ def open_source(publication: Publication) -> Source:
     return TableSource(increments, name, publication.changes, SystemClock().monotonic)
 
 
-def _log_settings(spec: Publications, topic: str) -> dict[str, Any]:
-    return {**spec.kafka.revealed(), "topics": [topic], "connector": LOG}
+def _log_settings(spec: Publications, *topics: str) -> dict[str, Any]:
+    return {**spec.kafka.revealed(), "topics": [*topics], "connector": LOG}
 
 
 def _open_log(settings: Any) -> Log:
@@ -152,6 +172,11 @@ def _messages(rule: PublicationRule) -> MessageRules | None:
         delete_when=rule.delete_when or "",
         timestamp=rule.timestamp or "",
     )
+
+
+def _rejects(rule: PublicationRule) -> Rejects | None:
+    given = rule.rejects
+    return None if given is None else Rejects(given.into, given.stop_above_share)
 
 
 def _new_topic(rule: PublicationRule) -> NewTopic | None:

@@ -15,7 +15,7 @@ from penstock.app.assembly.table_readers import kept_table_reader
 from penstock.files.reopening import Reopening
 from penstock.ports.connectors import LogConnector
 from penstock.ports.producers import Sender
-from penstock.publishing.messages import Encoding, job_from_json, result_to_json
+from penstock.publishing.messages import Encoding, SendJob, job_from_json, result_to_json
 from penstock.publishing.row_worker import RowWorker
 from penstock.publishing.topic_source import TopicReader
 from penstock.publishing.worker import SendTools, send
@@ -25,16 +25,21 @@ from penstock.spec.secrets import ProcessSecrets
 def work(text: str) -> str:
     """Do one job. Raises a PenstockError that it ends with."""
     job = job_from_json(text)
-    connector = connector_of(LogConnector, job.target["connector"])
-    assert connector.open_packer is not None, "the connector for Kafka has it"
-    packer = connector.open_packer({**job.target, "batch_bytes_max": job.batch_bytes_max})
-    sender = _sender(json.dumps(job.target, sort_keys=True))()
-    tools = SendTools(packer, sender, SystemClock())
+    tools = tools_of(job)
     if isinstance(job.work, Encoding):
         rows = kept_table_reader(job.source["connector"])
         return result_to_json(RowWorker(job, job.work, rows, tools).work())
     reader = TopicReader(kept_reader(json.dumps(job.source, sort_keys=True))())
     return result_to_json(send(job, job.work, reader, tools))
+
+
+def tools_of(job: SendJob) -> SendTools:
+    """Return what packs and sends for a job."""
+    connector = connector_of(LogConnector, job.target["connector"])
+    assert connector.open_packer is not None, "the connector for Kafka has it"
+    packer = connector.open_packer({**job.target, "batch_bytes_max": job.batch_bytes_max})
+    sender = _sender(json.dumps(job.target, sort_keys=True))()
+    return SendTools(packer, sender, SystemClock())
 
 
 @cache

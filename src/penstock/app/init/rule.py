@@ -21,14 +21,13 @@ import pyarrow as pa
 
 from penstock.app.assembly import assembly, worker
 from penstock.app.init.topics import Topic
-from penstock.core.accounting import Tally
+from penstock.core.accounting import Tally, too_many_rejects
 from penstock.core.key_columns import compares_exactly
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Kind, Schema, Struct
 from penstock.core.schema_join import is_known, known
 from penstock.core.schema_walk import walk
 from penstock.landing.settings import TableTarget
-from penstock.landing.task.results import too_many_rejects
 from penstock.rows.arrow_arrays import validity_of
 from penstock.rows.convert.batch import convert_batch
 from penstock.rows.decode.decoder import decode_values

@@ -19,7 +19,7 @@ import pyarrow as pa
 from penstock.app.assembly import publishing
 from penstock.app.assembly.connectors import connector_of
 from penstock.app.assembly.table_readers import kept_table_reader
-from penstock.app.inspect.publications import decision_on, in_words, is_to_be_created
+from penstock.app.inspect.publications import decision_on, in_words, topics_to_create
 from penstock.app.inspect.row_audit import FOREVER, RowComparison, agree
 from penstock.app.publish import rules_named
 from penstock.core.audit import Break
@@ -32,6 +32,7 @@ from penstock.ports.connectors import LogConnector
 from penstock.ports.log import RangeReader
 from penstock.ports.producers import BatchHead, Term
 from penstock.ports.sources import MESSAGES, RowReader, Source, SourceReader, Stretch
+from penstock.publishing.batch_source import BatchSource
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.record import receipts_of, standing_record
 from penstock.publishing.settings import Publication, PublicationPorts
@@ -47,9 +48,9 @@ BREAKS_MAX = 20
 class PublicationAudit:
     """What an audit of one publication found.
 
-    `transactions` have their receipts, of `epoch` in all; `stands` says where it stands in a
-    table; `rows` were compared one by one, None where they were not asked for. `not_compared` says
-    what could not be looked at, and why.
+    `transactions` have their receipts, of `epoch` in all, with so many `records` and `rejected`
+    rows; `stands` says where it stands in a table; `rows` were compared one by one, None where they
+    were not asked for. `not_compared` says what could not be looked at, and why.
     """
 
     publication: str
@@ -57,6 +58,7 @@ class PublicationAudit:
     transactions: int = 0
     batches: int = 0
     records: int = 0
+    rejected: int = 0
     stands: str = ""
     rows: int | None = None
     breaks: tuple[Break, ...] = ()
@@ -102,7 +104,7 @@ def audit_publication(
     try:
         record = standing_record(name, ports.producers.ledger)
         if record.ledger is None:
-            if not is_to_be_created(publication, ports):
+            if publication.into not in topics_to_create(publication, ports):
                 decision_on(publication, ports, record)  # raises where its ledger is gone
             return PublicationAudit(name, not_compared=("nothing was published yet",))
         receipts = receipts_of(name, record.entries, record.ledger)
@@ -124,6 +126,7 @@ def audit_publication(
         transactions=len(receipts),
         batches=sum(len(each) for each in target.heads.values()),
         records=sum(each.published for each in receipts),
+        rejected=sum(each.totals.rejected for each in receipts),
         stands=in_words(publication, record.stands),
         rows=rows,
         breaks=tuple(breaks[:BREAKS_MAX]),
@@ -202,8 +205,13 @@ def _compacted_away(
     """Say how many records of a compacted target are not there."""
     if not target.is_compacted:
         return
-    said = sum(each.records for receipt in receipts for each in receipt.targets.values())
-    there = sum(head.records for of in target.heads.values() for head in of)
+    said = sum(receipt.published for receipt in receipts)
+    there = sum(
+        head.records
+        for at, of in target.heads.items()
+        for head in of
+        if at.topic == publication.into
+    )
     if said > there:
         yield f"{said - there} records of {publication.into}, from which compaction takes them"
 
@@ -277,10 +285,11 @@ def _compare(
         return _compare_messages(publication, source, receipts, target, read)
     rows = RowComparison(source, cast("RowReader", reader), publication.messages)
     for receipt in receipts:
-        if any(_is_gone(receipt, at, target.bounds) for at in receipt.targets):
+        own = [(at, each) for at, each in target.of(receipt) if at.topic == publication.into]
+        messages = [at for at in receipt.targets if at.topic == publication.into]
+        if any(_is_gone(receipt, at, target.bounds) for at in messages):
             rows.not_compared.append(f"transaction {receipt.epoch}: its records are gone")
             continue
-        own = target.of(receipt)
         there = [batch for at, head in own for batch in _read(target_reader, at, head)]
         stamped = any(head.is_stamped for _, head in own)
         rows.compare(receipt, there, stamped=stamped, compacted=target.is_compacted)
@@ -359,6 +368,8 @@ def _read(reader: RangeReader, at: TopicPartition, head: BatchHead) -> Iterator[
 
 def _readers(publication: Publication, stack: ExitStack) -> Readers:
     target = _open_reader(publication.target, stack)
+    if publication.reads_frames:
+        return BatchSource(publication.source["dataframe"]), target
     if publication.reads_table:
         return kept_table_reader(publication.source["connector"]), target
     return TopicReader(_open_reader(publication.source, stack)), target

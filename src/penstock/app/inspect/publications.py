@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from penstock.app.assembly import publishing
 from penstock.app.publish import rules_named
@@ -12,10 +12,11 @@ from penstock.core.claims import Generation
 from penstock.core.errors import PenstockError
 from penstock.core.positions import Position, SourcePartition
 from penstock.core.resuming import Resume
-from penstock.observe.formatting import one_line
+from penstock.observe.formatting import number_of, one_line, size_text
 from penstock.ports.producers import NewTopic
 from penstock.ports.sources import EpochLimit, Stands, Stretch
 from penstock.publishing.epoch import plan_deliveries
+from penstock.publishing.pace import Pace, Rate
 from penstock.publishing.record import PublicationRecord, standing_record
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.start import Noticed, begun_from, decided, require_messages
@@ -45,10 +46,11 @@ class PublicationMove:
 class PublicationView:
     """One publication: what it has published, and what a run would do.
 
-    `epoch` counts its transactions, `published` and `filtered` the records of its segment.
-    `stands` says where it stands in a table, `messages` how rows become messages. `begins` says
-    whether a run begins it, `creates` with what it creates its topic, `problem` why it would not
-    go on. `owner` is the run that began last.
+    `epoch` counts its transactions, `published`, `filtered` and `rejected` the records of its
+    segment; `rejects` is the topic of the last. `stands` says where it stands in a table,
+    `messages` how rows become messages. `begins` says whether a run begins it, `creates` which
+    topics it creates, and with what, `problem` why it would not go on. `owner` is the run that
+    began last. `rate` is the most that it sends.
     """
 
     publication: str
@@ -59,11 +61,14 @@ class PublicationView:
     epoch: int = 0
     published: int = 0
     filtered: int = 0
+    rejected: int = 0
+    rejects: str = ""
     stands: str = ""
     owner: str = ""
     begins: bool = False
-    creates: NewTopic | None = None
+    creates: Mapping[str, NewTopic] = field(default_factory=dict)
     messages: MessageRules | None = None
+    rate: str = ""
     backlog: int | None = None
     transactions: int | None = None
     moves: tuple[PublicationMove, ...] = ()
@@ -92,6 +97,8 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
         transactional_id=publication.transactional_id,
         offsets_topic=publication.offsets_topic,
         messages=publication.messages,
+        rejects=publication.rejects.into if publication.rejects else "",
+        rate=rate_words(publication.rate),
     )
     try:
         ports.producers.terms.check()
@@ -103,12 +110,15 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
                 epoch=record.ledger.epoch,
                 published=record.ledger.totals.published,
                 filtered=record.ledger.totals.filtered,
+                rejected=record.ledger.totals.rejected,
                 owner=record.ledger.owner,
                 stands=in_words(publication, record.stands),
             )
-        if record.ledger is None and is_to_be_created(publication, ports):
-            view = replace(view, begins=True, creates=publication.new_topic)
-            return _planned(publication, ports, ports.source.starts(publication.start), view)
+        creates, begins = topics_to_create(publication, ports), record.ledger is None
+        if creates and (begins or publication.into not in creates):
+            view = replace(view, begins=begins, creates=creates)
+            starts = ports.source.starts(publication.start) if begins else record.stands
+            return _planned(publication, ports, starts, view)
         decision = decision_on(publication, ports, record)
         stands = begun_from(publication, ports.source, record, decision)
         return _planned(publication, ports, stands, replace(view, begins=decision is Resume.BEGIN))
@@ -124,9 +134,10 @@ def decision_on(
     return decided(publication, ports, NEWEST, record, Noticed(remembered))
 
 
-def is_to_be_created(publication: Publication, ports: PublicationPorts) -> bool:
-    """Return whether a run creates the topic that is written."""
-    return publication.new_topic is not None and not ports.producers.topics.exists(publication.into)
+def topics_to_create(publication: Publication, ports: PublicationPorts) -> dict[str, NewTopic]:
+    """Return the topics that a run creates."""
+    exists, created = ports.producers.topics.exists, publication.created_topics
+    return {topic: new for topic, new in created.items() if not exists(topic)}
 
 
 def _planned(
@@ -135,15 +146,23 @@ def _planned(
     """Add what a run would publish from these positions on."""
     ends = ports.source.ends()
     stretches = ports.source.plan(stands, ends, EVERYTHING)
-    if publication.messages is None and view.creates is None:
+    if publication.messages is None and not view.creates:
         plan_deliveries(stretches, ports.targets.partitions(), publication)
     backlog = ports.source.count(stands, ends)
+    limit = Pace(publication.rate, publication.interval_seconds).limit(publication.limit)
     return replace(
         view,
         backlog=backlog,
-        transactions=-(-backlog // publication.limit.rows_max),
+        transactions=-(-backlog // limit.rows_max),
         moves=tuple(_move(publication, each, stands) for each in stretches),
     )
+
+
+def rate_words(rate: Rate) -> str:
+    """Say how fast a publication sends at most; "" for as fast as it can."""
+    rows = number_of(rate.rows, "record") if rate.rows is not None else ""
+    size = size_text(rate.bytes) if rate.bytes is not None else ""
+    return f"{rows or size} a second" if rows or size else ""
 
 
 def in_words(publication: Publication, stands: Stands) -> str:

@@ -59,14 +59,16 @@ class RowComparison:
             return
         made = [encode(each, self.rules, now_ms=0) for each in read]
         self.rows += sum(len(each) for each in read)
-        filtered = sum(each.filtered for each in made)
-        if filtered != sum(receipt.filtered.values()):
-            said = f"{filtered} rows are filtered, the receipt says"
-            self.breaks.append(Break("rows", where, f"{said} {sum(receipt.filtered.values())}"))
+        filtered = sum(each.filtered for each in made), receipt.totals.filtered
+        rejected = sum(len(each.misfits) for each in made), receipt.totals.rejected
+        for what, (found, said) in (("filtered", filtered), ("no messages", rejected)):
+            if found != said:
+                fact = f"{found} rows are {what}, the receipt says {said}"
+                self.breaks.append(Break("rows", where, fact))
         timed = bool(self.rules.timestamp) and not stamped
         sent = _by_key([each.messages for each in made], timed=timed)
-        found = _by_key(there, timed=timed)
-        for reason in _differences(sent, found, compacted=compacted):
+        there_by_key = _by_key(there, timed=timed)
+        for reason in _differences(sent, there_by_key, compacted=compacted):
             self.breaks.append(Break("rows", where, reason))
 
     def read_again(self, of: SourcePartition, move: Move) -> list[pa.RecordBatch]:

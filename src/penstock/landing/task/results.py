@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from penstock.core.accounting import Tally
+from penstock.core.accounting import Tally, too_many_rejects
 from penstock.core.commits import DataFile
 from penstock.core.errors import BugError, DecisionNeededError, PenstockError
 from penstock.core.growth import FormerEnds
@@ -27,7 +27,6 @@ from penstock.core.schema_join import united
 from penstock.landing.task.messages import LaneResult, TaskResult
 from penstock.rows.keyed.merge import MergedKeys, merge_touched
 
-REJECTS_MIN = 100
 REASONS_SHOWN = 3
 FLOODED = (
     "raise quarantine.stop_above to quarantine them, or change table or spec, and drop it where it "
@@ -170,16 +169,6 @@ def aggregate(
             _merge(each, parts[table], grown.get(table, ()))
         _require_balance(table, each)
     return dict(found)
-
-
-def too_many_rejects(books: Tally, share_max: float) -> bool:
-    """Return whether a table's books of one epoch trip the breaker (docs/design/0010).
-
-    `share_max` is `quarantine.stop_above` in 0..1. Handfuls do not count: one bad record among
-    three says nothing about a source.
-    """
-    rejected = books.quarantined_total
-    return rejected >= REJECTS_MIN and rejected > share_max * books.examined
 
 
 def tables_over_reject_limit(

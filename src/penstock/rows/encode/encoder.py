@@ -41,11 +41,15 @@ PIECE_ROWS_MAX = 1 << 16
 
 
 class Misfit(NamedTuple):
-    """A row that is no message: its number in the batch, the column, and why; it holds no value."""
+    """A row that is no message: its number in the batch, the column, and why.
+
+    It holds no value but its `key`, where that is none of what does not fit.
+    """
 
     row: int
     column: str
     reason: str
+    key: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +118,12 @@ def _encode(table: _Table, rules: MessageRules, now_ms: int) -> Encoded:
     filtered = len(rows) - int(kept.sum()) - len(misfits)
     places = np.flatnonzero(kept)
     messages, found = _messages(_rows_at(table, places), rules, now_ms)
+    keys = messages.column("key")
     for each in found:
-        for row in places[np.flatnonzero(each.rows)].tolist():
-            misfits.setdefault(row, Misfit(row, each.path, each.reason))
+        of_key = each.path.startswith(rules.key)
+        for number in np.flatnonzero(each.rows).tolist():
+            row, key = int(places[number]), None if of_key else keys[number].as_py()
+            misfits.setdefault(row, Misfit(row, each.path, each.reason, key))
     if found:
         wrong = np.logical_or.reduce([each.rows for each in found])
         messages, places = messages.filter(pa.array(~wrong)), places[~wrong]

@@ -11,6 +11,7 @@ All readers raise ValueError with a sentence of what was expected.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from decimal import Decimal, localcontext
 
 CHARS_MAX = 40
@@ -73,6 +74,30 @@ def size_text(size: int) -> str:
     """Write bytes in the unit that needs the fewest digits."""
     texts = [f"{size // unit}{name}" for name, unit in _UNIT_BYTES.items() if size % unit == 0]
     return min(texts, key=len)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """So much a second: rows, or bytes."""
+
+    rows: int | None = None
+    bytes: int | None = None
+
+    def __str__(self) -> str:
+        return f"{size_text(self.bytes)}/s" if self.bytes else f"{self.rows}/s"
+
+
+def rate(text: str) -> Rate:
+    """Read `20000/s` as rows a second, `50MB/s` as bytes a second."""
+    amount, _, unit = text.strip().partition("/")
+    amount = amount.strip()
+    if len(text) > CHARS_MAX or unit.strip() != "s":
+        raise ValueError("rows or bytes a second such as 20000/s or 50MB/s")
+    if not amount.isdecimal():
+        return Rate(bytes=size_bytes(amount))
+    if not 1 <= int(amount) <= BYTES_MAX:
+        raise ValueError("rows a second, from 1/s on")
+    return Rate(rows=int(amount))
 
 
 def share(text: str) -> float:

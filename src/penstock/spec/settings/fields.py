@@ -139,6 +139,11 @@ _SIZE = {
     "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*([kKmMgGtT][iI]?)?[bB]\s*$|\$\{env:",
     "examples": ["8MB", "64MiB"],
 }
+_RATE = {
+    "type": "string",
+    "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*([kKmMgGtT]?[iI]?[bB])?\s*/\s*s\s*$|\$\{env:",
+    "examples": ["20000/s", "50MB/s"],
+}
 _SHARE = {
     "type": "string",
     "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*%\s*$|\$\{env:",
@@ -177,6 +182,12 @@ Fraction = Annotated[
     BeforeValidator(lambda value: _worded(quantities.share, value)),
     PlainSerializer(quantities.share_text, return_type=str, when_used="json"),
     WithJsonSchema(_SHARE),
+]
+Rate = Annotated[
+    quantities.Rate,
+    BeforeValidator(lambda value: _worded(quantities.rate, value)),
+    PlainSerializer(str, return_type=str, when_used="json"),
+    WithJsonSchema(_RATE),
 ]
 PipelineName = Annotated[str, reading(notation.pipeline_name)]
 CatalogName = Annotated[str, reading(notation.part_name)]

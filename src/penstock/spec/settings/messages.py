@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from penstock.spec.settings.fields import Count, FreeText, Setting, Text
+from penstock.spec.language import notation
+from penstock.spec.settings.fields import Count, Fraction, FreeText, Setting, Text, reading
 
 
 class ValueSettings(Setting):
@@ -44,4 +45,20 @@ class TopicSettings(Setting):
         default_factory=dict,
         description="Settings of a new topic, by Kafka's names.",
         examples=["{ cleanup.policy: compact }"],
+    )
+
+
+class RejectsSettings(Setting):
+    """Where rows go that are no messages."""
+
+    into: Annotated[str, reading(notation.topic_name)] = Field(
+        description="The topic for rejects. topic.create creates it as well, with the brokers'"
+        " settings.",
+        examples=["crm.segments.rejects"],
+    )
+    stop_above_share: Fraction = Field(
+        0.01,
+        alias="stop_above",
+        description="Share of the rows of a transaction above which it is not sent (P860), from"
+        " 100 rejects on.",
     )

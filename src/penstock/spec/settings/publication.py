@@ -8,12 +8,21 @@ from pydantic import Discriminator, Field, Tag
 
 from penstock.spec.language import notation
 from penstock.spec.language.expressions import expression_text
-from penstock.spec.settings.fields import AtLeastOne, Bytes, Count, Seconds, Setting, Text, reading
-from penstock.spec.settings.messages import TopicSettings, ValueSettings
+from penstock.spec.settings.fields import (
+    AtLeastOne,
+    Bytes,
+    Count,
+    Rate,
+    Seconds,
+    Setting,
+    Text,
+    reading,
+)
+from penstock.spec.settings.messages import RejectsSettings, TopicSettings, ValueSettings
 
 Condition = Annotated[str, reading(expression_text)]
 KeyColumns = Text | AtLeastOne[Text]
-OF_ROWS = frozenset({"key", "value", "where", "delete_when", "timestamp"})
+OF_ROWS = frozenset({"key", "value", "where", "delete_when", "timestamp", "rejects"})
 """Settings of a publication whose source has rows; messages are published as they are."""
 OffsetsTopic = Annotated[str, reading(notation.topic_name)]
 
@@ -49,13 +58,27 @@ class TableToPublish(Setting):
     )
 
 
+class FramesToPublish(Setting):
+    """DataFrames as the source of a publication: a program gives them."""
+
+    dataframe: Literal["runs", "batches"] = Field(
+        description="runs: those of penstock.publish_once, each with an id. batches: those of a"
+        " streaming query, by penstock.publisher.",
+        examples=["batches"],
+    )
+    start: Literal["earliest"] = Field("earliest", description="All batches are published.")
+
+
 def _kind_of_source(value: Any) -> str:
     names = value if isinstance(value, dict) else type(value).model_fields
-    return "<table>" if "table" in names else "<topic>"
+    kinds = {"table": "<table>", "dataframe": "<dataframe>"}
+    return next((tag for name, tag in kinds.items() if name in names), "<topic>")
 
 
 SourceToPublish = Annotated[
-    Annotated[TopicToPublish, Tag("<topic>")] | Annotated[TableToPublish, Tag("<table>")],
+    Annotated[TopicToPublish, Tag("<topic>")]
+    | Annotated[TableToPublish, Tag("<table>")]
+    | Annotated[FramesToPublish, Tag("<dataframe>")],
     Discriminator(_kind_of_source),
 ]
 
@@ -85,7 +108,7 @@ class PublicationRule(Setting):
     )
     from_: SourceToPublish = Field(
         alias="from",
-        description="What to publish: a topic, or a table.",
+        description="What to publish: a topic, a table, or DataFrames of a program.",
         examples=["{ topic: raw.orders }", "{ table: lake.gold.segments }"],
     )
     into: Annotated[str, reading(notation.topic_name)] = Field(
@@ -128,6 +151,12 @@ class PublicationRule(Setting):
         " publishing.",
         examples=["scored_at"],
     )
+    rejects: RejectsSettings | None = Field(
+        None,
+        description="Where rows go that are no messages; without it such a row stops the"
+        " publication.",
+        examples=["{ into: crm.segments.rejects }"],
+    )
     offsets: OffsetsTopic | None = Field(
         None,
         description="The topic that holds positions, by default <group>-<name>-offsets; it is"
@@ -136,9 +165,25 @@ class PublicationRule(Setting):
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = Field(
         "lz4", description="How batches are compressed."
     )
+    rate: Rate | None = Field(
+        None,
+        description="The most that is sent in a second: records, or bytes as they are sent,"
+        " compressed. A transaction holds no more than that of one interval.",
+        examples=["20000/s", "50MB/s"],
+    )
     transaction: TransactionSettings = Field(
         default_factory=TransactionSettings, description="How much one transaction holds."
     )
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """Return the topics that are written, besides its positions."""
+        return (self.into,) if self.rejects is None else (self.into, self.rejects.into)
+
+    @property
+    def is_of_frames(self) -> bool:
+        """Return whether a program gives what is published."""
+        return isinstance(self.from_, FramesToPublish)
 
     @property
     def is_mirror(self) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.core.accounting import Tally
+from penstock.core.accounting import Tally, too_many_rejects
 from penstock.core.commits import DataFile, EpochNumber
 from penstock.core.errors import BugError, DecisionNeededError, UnavailableError
 from penstock.core.offsets import Offset, span
@@ -18,7 +18,6 @@ from penstock.landing.task.results import (
     failures,
     joined_schemas,
     tables_over_reject_limit,
-    too_many_rejects,
     valid_results,
 )
 from penstock.rows.keyed.net import Changes

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.core.errors import InvalidError
 from penstock.rows.encode import encoder
-from penstock.rows.encode.encoder import encode
+from penstock.rows.encode.encoder import Misfit, encode
 from penstock.rows.encode.json_texts import JsonForm
 from penstock.rows.encode.rules import MessageRules, rules_from_data, rules_to_data
 
@@ -36,7 +36,7 @@ def keys(**rules: object) -> list[bytes | None]:
 
 
 def misfits(rows: pa.RecordBatch = ROWS, **rules: object) -> list[tuple[int, str, str]]:
-    return [tuple(each) for each in encode(rows, MessageRules(**rules), now_ms=NOW).misfits]
+    return [tuple(each)[:3] for each in encode(rows, MessageRules(**rules), now_ms=NOW).misfits]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_condition_that_cannot_be_computed_is_told_of_its_row_alone():
     found = encode(ROWS, MessageRules(bytes_of="raw", where=where), now_ms=NOW)
 
     assert [0, 2] == found.places.tolist()
-    assert [(1, "where", "where cannot be computed for this row")] == [*map(tuple, found.misfits)]
+    assert (Misfit(1, "where", "where cannot be computed for this row"),) == found.misfits
 
 
 def test_a_value_that_json_cannot_hold_is_told_with_its_column():
@@ -94,6 +94,16 @@ def test_a_tombstone_needs_a_key():
     assert [(1, "name", "a row that deletes has no key")] == misfits(
         key=("name",), delete_when="closed", where="id < 3"
     )
+
+
+def test_a_misfit_has_its_key_where_that_fits():
+    nan = pa.record_batch({"k": ["a", None], "d": [float("nan"), float("inf")]})
+
+    def of(key: str) -> list[bytes | None]:
+        found = encode(nan, MessageRules(key=(key,)), now_ms=NOW)
+        return [each.key for each in found.misfits]
+
+    assert ([b"a", None], [None, None]) == (of("k"), of("d"))
 
 
 def test_times_are_those_of_a_column_or_of_encoding():

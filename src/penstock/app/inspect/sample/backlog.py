@@ -14,14 +14,13 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from penstock.core.accounting import Tally
+from penstock.core.accounting import Tally, too_many_rejects
 from penstock.core.commits import EpochNumber
 from penstock.core.offsets import OffsetRange, Positions, TopicPartition
 from penstock.core.planning import Lane
 from penstock.core.planning import plan as plan_epoch
 from penstock.landing.epoch.trigger import EpochTrigger
 from penstock.landing.settings import Settings
-from penstock.landing.task.results import too_many_rejects
 from penstock.ports.runtime import Clock
 
 Ranges = Mapping[TopicPartition, OffsetRange]

@@ -1,0 +1,93 @@
+"""Rows that are no messages: what is sent of them into the topic for rejects, or what is raised.
+
+Invariants:
+- a reject says where its row is, its code and why; it has the key of the row, and no other value;
+- too many are raised before anything is sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.core.accounting import Tally, too_many_rejects
+from penstock.core.errors import DecisionNeededError
+from penstock.core.positions import Position, SourcePartition, values_of
+from penstock.ports.sources import MESSAGES
+from penstock.rows.encode.encoder import Misfit
+
+NO_MESSAGE = "P840"
+REASONS_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RowsRead:
+    """Rows that were read at once: so many of a source partition, before a position."""
+
+    of: SourcePartition
+    reached: Position
+    rows: int
+
+    def said_of(self, row: int) -> str:
+        """Say where a row is."""
+        return f"{self.of}: row {row + 1} of the {self.rows} before {self.reached}"
+
+
+def reject_messages(
+    read: RowsRead, misfits: Sequence[Misfit], *, transactional_id: str, now_ms: int
+) -> pa.RecordBatch:
+    """Return a message (MESSAGES) for each row that is none: its coordinates, code and reason."""
+    values = [
+        json.dumps(
+            {
+                "code": NO_MESSAGE,
+                "reason": each.reason,
+                "column": each.column,
+                "row": each.row + 1,
+                "rows": read.rows,
+                "before": values_of(read.reached),
+                "source": values_of(read.of),
+                "transactional_id": transactional_id,
+            },
+            ensure_ascii=False,
+        ).encode()
+        for each in misfits
+    ]
+    times = pa.repeat(pa.scalar(now_ms, pa.int64()), len(values))
+    arrays = [
+        pa.array([each.key for each in misfits], pa.binary()),
+        pa.array(values, pa.binary()),
+        times.cast(MESSAGES.field("timestamp").type),
+        pa.nulls(len(values), MESSAGES.field("headers").type),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=MESSAGES)
+
+
+def no_message(read: RowsRead, misfits: Sequence[Misfit]) -> DecisionNeededError:
+    """Return the error for rows that are no messages, where there is no topic for them."""
+    first, more = misfits[0], len(misfits) - 1
+    others = f" ({more} more in the same batch)" if more else ""
+    return DecisionNeededError(
+        f"a row is no message: {read.said_of(first.row)}: {first.column}: {first.reason}{others}",
+        code=NO_MESSAGE,
+        hint="correct it in the table, leave such rows out with  where,  or name a topic for them"
+        " under  rejects;  then:  penstock publish",
+    )
+
+
+def require_few(books: Tally, reasons: Counter[str], share_max: float) -> None:
+    """Raise DecisionNeededError (P860) where more rows are no messages than the spec allows."""
+    if not too_many_rejects(books, share_max):
+        return
+    most = "; ".join(f"{why}, {count} times" for why, count in reasons.most_common(REASONS_SHOWN))
+    raise DecisionNeededError(
+        f"{books.quarantined_total} of {books.examined} rows are no messages, more than"
+        f" rejects.stop_above allows ({share_max:.1%}): {most}",
+        code="P860",
+        hint="correct the rules or the table, or raise  rejects.stop_above;  then:"
+        "  penstock publish",
+    )

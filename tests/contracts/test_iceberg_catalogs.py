@@ -7,6 +7,7 @@ from pyiceberg.catalog import load_catalog
 from tests.contracts.test_iceberg_tables import IcebergFixture
 from tests.contracts.test_iceberg_tables import TestIcebergRowDeletes as RowDeleteContract
 from tests.contracts.test_iceberg_tables import TestIcebergTables as IcebergContract
+from tests.contracts.test_iceberg_tables import TestIcebergVectors as VectorContract
 from tests.servers import hive
 from tests.servers.s3 import KEY, REGION, SECRET
 
@@ -70,6 +71,12 @@ class TestIcebergOverRest(OverRest, IcebergContract):
 
 class TestIcebergRowDeletesOverRest(OverRest, RowDeleteContract):
     pass
+
+
+@pytest.mark.slow  # next to the SQL catalog's, and Spark's in tests/integration/readers
+class TestIcebergVectorsOverRest(OverRest, VectorContract):
+    def foreign(self, table: Table):
+        return self.other_writer.load_table(table.name)
 
 
 @pytest.mark.slow  # next to a whole run in tests/integration/iceberg/test_other_catalogs.py

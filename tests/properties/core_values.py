@@ -44,7 +44,7 @@ ledgers = st.builds(
     offsets=positions,
     recent=st.lists(st.tuples(texts, texts), max_size=4).map(tuple),
     valid_through_ms=st.none() | counts,
-    keyed=st.none() | st.builds(Keyed, keys, st.booleans()),
+    keyed=st.none() | st.builds(Keyed, keys, st.booleans(), positions, compares_from=positions),
     grown=st.lists(st.dictionaries(partitions, counts, min_size=1, max_size=3), max_size=2).map(
         tuple
     ),

@@ -17,10 +17,15 @@ from typing import ClassVar
 
 from tests.simulation.histories import ACTS, Play, Step, reported
 from tests.story.backend import MemoryGround, catalog_name
+from tests.story.faulty_catalog import Fault
 from tests.story.keyed import KEYED, SEQUENCED, SOFT, KeyedWorld, small_slices
 from tests.story.world import World
 
+from penstock.core.crash_points import CrashPoint
+from penstock.landing.repair.retry import RetryResult
+from penstock.landing.repair.selection import Selection
 from penstock.ports.row_deletes import RowDeleteMode
+from penstock.rows.keyed.touched import Retry
 from penstock.rows.options import KeyedOptions
 
 KEYS = 3
@@ -29,6 +34,15 @@ PARTITIONS = 2
 MOVING = 8
 """How many keys a topic has whose keys move, and partitions at most."""
 
+_RETRY_POINTS = (
+    CrashPoint.PREPARE_AFTER,
+    CrashPoint.QUARANTINE_AFTER,
+    CrashPoint.RESOLVE_AFTER,
+    CrashPoint.COMMIT_BEFORE,
+    CrashPoint.COMMIT_AFTER,
+    CrashPoint.SETTLE_BEFORE,
+)
+
 
 class KeyedPlay(Play):
     """A history of keyed tables."""
@@ -36,6 +50,10 @@ class KeyedPlay(Play):
     acts: ClassVar[Sequence[str]] = [*ACTS, *["compaction"] * 3]
     keyed: ClassVar[KeyedOptions] = KEYED
     mode: ClassVar[RowDeleteMode] = RowDeleteMode.AUTO
+    keys: ClassVar[int] = KEYS
+    changes_max: ClassVar[int] = 15
+    surprising: ClassVar[float] = 0.1
+    """Which share of the changes has a field that the table has no column for."""
 
     def made(self, routes: Mapping[str, Sequence[str]]) -> World:
         """Make the world."""
@@ -50,17 +68,21 @@ class KeyedPlay(Play):
     def send(self) -> None:
         """Send changes of keys of one partition."""
         topic, partition = self.topic()
-        place = sorted(self.partitions).index(topic) + len(self.partitions) * partition
+        place = self.place(topic, partition)
         world = self.world
         assert isinstance(world, KeyedWorld)
-        for _ in range(self.random.randrange(1, 15)):
-            key = place * KEYS + self.random.randrange(KEYS)
-            extra = self.random.random()
-            fields = {"surprise": 1} if extra < 0.1 else {"later": "x"} if extra < 0.2 else {}
+        for _ in range(self.random.randrange(1, self.changes_max)):
+            key = place * self.keys + self.random.randrange(self.keys)
+            extra = self.random.random() - self.surprising
+            fields = {"surprise": 1} if extra < 0 else {"later": "x"} if extra < 0.1 else {}
             if self.keyed.sequence:
                 fields["s"] = self.random.randrange(12)
             op = "gone" if self.random.random() < 0.3 else "put"
             world.change(topic, partition, key, op, **fields)
+
+    def place(self, topic: str, partition: int) -> int:
+        """Number the partitions of all topics."""
+        return sorted(self.partitions).index(topic) + len(self.partitions) * partition
 
     def transact(self) -> None:
         """Send changes: what others would read of transactions is not about keys."""
@@ -186,6 +208,77 @@ class SequencedPlay(KeyedPlay):
     """A history of changes that come in any order."""
 
     keyed: ClassVar[KeyedOptions] = SEQUENCED
+
+
+class RetriedPlay(KeyedPlay):
+    """A history in which rejected changes are retried, and what was retried is finished in the end."""
+
+    acts: ClassVar[Sequence[str]] = [
+        *["retry"] * 8,
+        *["plain", "crash", "fault", "two_at_once", "other_host", "compaction"],
+        *["lose_store", "restore_store", "remove_file", "other_writer"],
+    ]
+    keys: ClassVar[int] = 6
+    changes_max: ClassVar[int] = 5
+    surprising: ClassVar[float] = 0.4
+    retries: ClassVar[Retry] = Retry.REPLACES
+
+    def run(self, steps: Iterable[Step]) -> list[str]:
+        """Begin with a row of each key: what a table is created from is not rejected."""
+        world = self.world
+        assert isinstance(world, KeyedWorld)
+        for topic, count in self.partitions.items():
+            for partition in range(count):
+                for key in range(self.keys):
+                    number = self.place(topic, partition) * self.keys + key
+                    world.change(topic, partition, number, "put", **_first(self.keyed))
+        self.live()
+        return super().run(steps)
+
+    def retry(self) -> None:
+        """Let changes be rejected and retry them for a table; the life that does so may die."""
+        for columns in ("quarantine", "drop_value"):
+            self.some()
+            self.live(accept=["rules", "topic"])
+            number = len(self.world.rulebook) + 1
+            self.world.change_rules(f"rules-{number}", columns=columns, keyed=self.keyed)
+        name = self.random.choice(sorted(self.world.tables))
+        point = self.random.choice(["", "", *(f"{each}:1" for each in _RETRY_POINTS)])
+        fault = self.random.choice([None, None, Fault.LOSE_ANSWER, Fault.CRASH_DELAYED])
+        if fault:
+            self.world.faults.queue(catalog_name(name), fault)
+        self.retried(name, crash=point)
+        self.world.faults.clear()
+        if self.random.random() < 0.5:
+            self.world.faults.release()
+
+    def retried(self, name: str, **given: object) -> None:
+        """Retry all that is rejected for a table, and count what came of it."""
+        life = self.begin(accept=["rules", "topic"], **given)
+        life.close(lambda resolver: resolver.retry(Selection(), self.retries), name)
+        self.reported.append(f"  retry {name}: {life.changed or life.error!r}")
+        if isinstance(life.changed, RetryResult):
+            self.played["retried: won"] += sum(life.changed.landed.values())
+            self.played["retried: withheld"] += sum(life.changed.withheld.values())
+
+    def end(self) -> list[str]:
+        """Finish what was resolved before all is compared."""
+        super().end()
+        for name in sorted(self.world.tables):
+            if name not in self.rolled:
+                self.retried(name)
+        return super().end()
+
+
+def _first(keyed: KeyedOptions) -> dict[str, int]:
+    return dict.fromkeys(keyed.sequence, 0)
+
+
+class RetriedSequencedPlay(RetriedPlay):
+    """The same with changes that come in any order; rows of deleted keys say that they are."""
+
+    keyed: ClassVar[KeyedOptions] = SEQUENCED
+    retries: ClassVar[Retry] = Retry.INSERTS
 
 
 class RewritingPlay(KeyedPlay):

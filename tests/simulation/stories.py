@@ -465,7 +465,7 @@ class TableStories:
         full = world.tables[1]
         life = world.life().fill_disk(full, times=100).run()
 
-        assert {full: "P484"} == life.parked
+        assert {full: "P480"} == life.parked
         assert 7 == len(world.rows(world.tables[0])) == len(world.rows(world.tables[2]))
         world.run()
         assert [] == world.breaks()

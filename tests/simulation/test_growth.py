@@ -370,7 +370,7 @@ class TestATableThatIsPutBack:
     def test_takes_what_came_later_with_it(self, world: KeyedWorld) -> None:
         life = world.life().change(lambda held: put_back(held, {0: 1}))
         assert "P270" == life.code
-        assert f"penstock seek {ORDERS} orders:0:1 orders:1:0" in life.error.hint
+        assert f"penstock seek --reapply {ORDERS} orders:0:1 orders:1:0" in life.error.hint
 
         world.life().change(lambda held: put_back(held, {0: 1, 1: 0}))
         assert {0: 1, 1: 0} == world.offsets()
@@ -420,7 +420,7 @@ def test_a_topic_that_was_made_again_with_more_partitions_has_not_grown(world: K
 
 def put_back(held, offsets: dict[int, int]) -> None:
     wanted = {("orders", partition): offset for partition, offset in offsets.items()}
-    planned = seeking.plan_seek(held.settings, held.environment, ORDERS, wanted)
+    planned = seeking.plan_seek(held.settings, held.environment, ORDERS, wanted, reapply=True)
     seeking.commit_seek(held, planned)
 
 

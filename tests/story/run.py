@@ -388,5 +388,5 @@ class WritersOnFullDisks:
         name = self._names.get(target, "")
         if self._life.full_disks.get(name, 0):
             self._life.full_disks[name] -= 1
-            raise UnavailableError(f"{name}: no space left", code="P484", hint="make room")
+            raise UnavailableError(f"{name}: no space left", code="P480", hint="make room")
         return self._open(target, prefix=prefix, observer=observer, places=places)

@@ -199,7 +199,8 @@ def _ways_out(each: TableAudit) -> list[str]:
         return [f"it was rolled back:  penstock explain P455; meant:  penstock seek {each.table}"]
     if each.row_count is not None and each.row_count.keys is not None:
         places = " ".join(each.row_count.applied_again)
-        return [f"apply their changes again:  penstock seek {each.table} {places}"] * bool(places)
+        meant = f"apply their changes again:  penstock seek --reapply {each.table} {places}"
+        return [meant] * bool(places)
     topics = {one.where.rpartition("[")[0] for one in each.breaks if one.kind == "lost"}
     if topics:
         return [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,8 +25,11 @@ from penstock.cli.specs import load_spec
 from penstock.observe.formatting import number_of, one_line
 
 if TYPE_CHECKING:
-    from penstock.app.repair.quarantine import Group, RejectedRecord
+    from penstock.app.repair.quarantine import Group, RejectedRecord, RetryPlan
     from penstock.landing.repair.selection import Selection
+    from penstock.ports.runtime import Observer
+
+TRIED_MAX = 20
 
 
 def list_groups(table: str | None = None, *, spec: Spec = SPEC, json: Json = False) -> int:
@@ -88,27 +90,45 @@ def retry(
     spec: Spec = SPEC,
     code: Codes = (),
     at: At = None,
+    insert: bool = False,
     yes: Yes = None,
     json: Json = False,
 ) -> int:
     """Land rejected records that fit by now, each once, and mark them as retried.
 
-    RejectedRecord while a run is alive. With neither --yes nor a terminal it only shows the change.
+    In a keyed table a change lands only where it wins against the row of its key, which may be of a
+    later one. Refused while a run is alive. With neither --yes nor a terminal it only shows the
+    change.
 
     Example: penstock quarantine retry lake.bronze.orders --code P361 --yes shop
+
+    Parameters
+    ----------
+    insert
+        Keyed tables: also bring a row for a key that has none; it may have been deleted since.
     """
     from penstock.app.repair import quarantine as repair
+    from penstock.commit.row_deltas import Fate
+    from penstock.rows.keyed.touched import Retry
 
     pipeline, choice = load_spec(spec), _choice(code, at)
+    mode = Retry.INSERTS if insert else Retry.REPLACES
+
+    def plan(observer: Observer) -> RetryPlan:
+        found = repair.retry_forecast(pipeline, table, choice, mode, observer)
+        if not json:
+            _say_tried(found)
+        return found
 
     def apply() -> Done:
-        done = repair.retry(pipeline, table, choice)
+        done = repair.retry(pipeline, table, choice, mode)
         lines = [f"{number_of(n, 'record')} landed in {name}" for name, n in done.landed.items()]
         rejected = sorted(done.rejected.items())
         lines += [f"{number_of(n, 'record')} still rejected: {each}" for each, n in rejected]
+        withheld = sorted((Fate[each.upper()], n) for each, n in done.withheld.items())
+        lines += [repair.withheld_text(*each) for each in withheld]
         return done, lines
 
-    plan = partial(repair.retry_forecast, pipeline, table, choice)
     return confirm_and_apply(plan, apply, yes, json=json)
 
 
@@ -159,6 +179,14 @@ def _group_text(each: Group) -> str:
         when += f" … {each.newest:%Y-%m-%d %H:%M}"
     what = f"{each.code} {each.stage}"
     return f"  {each.status:<10} {each.records:>12,}  {what:<16} {when} UTC"
+
+
+def _say_tried(found: RetryPlan) -> None:
+    """Name the first records of a keyed table, each with what becomes of it."""
+    for each in found.records[:TRIED_MAX]:
+        say(f"  {one_line(each.topic)}:{each.partition}:{each.offset}  {each.code}  {each.fate}")
+    if len(found.records) > TRIED_MAX:
+        say(f"  … and {len(found.records) - TRIED_MAX:,} more:  --json")
 
 
 def _show(found: Collection[RejectedRecord]) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -13,12 +12,17 @@ from penstock.cli.confirming import Done, confirm_and_apply
 from penstock.cli.parameters import SPEC, Json, Spec, Yes
 from penstock.cli.specs import load_publications, load_spec, parts_of
 
+if TYPE_CHECKING:
+    from penstock.app.repair.confirmed_change import Change
+    from penstock.ports.runtime import Observer
+
 
 def seek(
     name: Annotated[str, Parameter(help="The table or publication, by its name in the spec.")],
     /,
     *places: str,
     spec: Spec = SPEC,
+    reapply: bool = False,
     yes: Yes = None,
     json: Json = False,
 ) -> int:
@@ -26,7 +30,8 @@ def seek(
 
     Use it after a rollback (P455), or when rows at the end of a table were deleted. What has landed
     is read from the table's rows. Refused while a run is alive, and where a row would land twice.
-    With neither --yes nor a terminal it only shows the change.
+    A keyed table may go back further, and has its changes applied again (--reapply). With neither
+    --yes nor a terminal it only shows the change.
 
     A publication goes on from the places that you name, forward or back: what is between is not
     published, or again. Use it also where its offsets topic is damaged or gone (P807, P810, P811).
@@ -38,9 +43,12 @@ def seek(
     places
         Only these partitions, as topic:partition:offset; the offset is the next to read. For a
         publication also  earliest  or  latest.
+    reapply
+        Keyed tables: apply all changes from these places on again, by the rules of now. Rows go
+        back to what they were until all have been.
     """
     if "." in name or not parts_of(spec).publishes:  # publications have no dot
-        return _seek_table(spec, name, places, yes, json=json)
+        return _seek_table(spec, name, places, yes, json=json, reapply=reapply)
     return _seek_publication(spec, name, places, yes, json=json)
 
 
@@ -62,7 +70,7 @@ def _seek_publication(
 
 
 def _seek_table(
-    spec: Path, table: str, places: Sequence[str], yes: str | None, *, json: bool
+    spec: Path, table: str, places: Sequence[str], yes: str | None, *, json: bool, reapply: bool
 ) -> int:
     from penstock.app.repair import replay_and_seek as repair
 
@@ -70,12 +78,14 @@ def _seek_table(
     meant = [repair.place_of(each) for each in places]
 
     def apply() -> Done:
-        moves = repair.seek(pipeline, table, meant)
+        moves = repair.seek(pipeline, table, meant, reapply=reapply)
         data = [
             {"topic": m.at.topic, "partition": m.at.partition, "start": m.start, "stop": m.stop}
             for m in moves
         ]
         return {"moves": data}, [f"{table}: to land the records again:  penstock run"]
 
-    plan = partial(repair.plan_seek, pipeline, table, meant)
+    def plan(observer: Observer) -> Change:
+        return repair.plan_seek(pipeline, table, meant, reapply=reapply, observer=observer)
+
     return confirm_and_apply(plan, apply, yes, json=json)

@@ -225,6 +225,8 @@ def _try_commit(
         context.observer.passed(CrashPoint.RESOLVE_BEFORE)
         found = delta.resolver.resolve(state, table, examined_ledger(commit, state))
         context.observer.passed(CrashPoint.RESOLVE_AFTER)
+        if found.is_withheld:
+            return "", "rows of keys that are retried are gone, or of other writers meanwhile"
         keys = found.in_two_partitions
         if keys and commit.chain.table in context.stop_across_partitions:
             raise keys_across_partitions(commit.chain.table, keys)

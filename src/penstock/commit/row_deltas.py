@@ -13,6 +13,8 @@ Invariants:
   partition and sequence that is later: its row is deleted in its own file; the row of its own
   record it replaces, which may be of other rules. Offsets are compared only where the ledger says
   that they may be, and where the chain has read one topic of the name, this commit counted;
+- a retry lands nothing of which it is not known whether the row is later, and brings no row for a
+  key that has none unless it was asked to (docs/design/0249);
 - rows of the commit's own files that later changes of it supersede are deleted with it, each once
   (docs/design/0244).
 """
@@ -22,37 +24,37 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.commit.key_hits import Hits, hits_of, joined, last_of_each
 from penstock.commit.known_sources import first_offsets, known_source
 from penstock.core.commits import Committable, Landed
 from penstock.core.offsets import TopicPartition
-from penstock.ports.row_deletes import POSITION, LiveFile, RowDeletes
+from penstock.ports.row_deletes import LiveFile, RowDeletes
 from penstock.ports.tables import Table, TableState
-from penstock.rows.keyed.digest import alike
+from penstock.rows.arrow_arrays import mask_of
 from penstock.rows.keyed.file_bounds import KeyBounds
 from penstock.rows.keyed.lookup import KeyLookup
 from penstock.rows.keyed.merge import sides_of
 from penstock.rows.keyed.sequence import numbers_of_both
-from penstock.rows.keyed.touched import SOURCE, TouchedRows, touched_from_bytes
+from penstock.rows.keyed.touched import SOURCE, Retry, TouchedRows, touched_from_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class _Hits:
-    """Live rows of a touched key: which key, where in the file, of which record and sequence."""
+class Fate(IntEnum):
+    """What becomes of a change that is retried: it wins, or loses to a later row, or its key has no
+    row, or nothing says whether the row is later.
+    """
 
-    keys: npt.NDArray[np.int64]
-    positions: npt.NDArray[np.int64]
-    topic: pa.Array
-    partition: npt.NDArray[np.int64]
-    offset: npt.NDArray[np.int64]
-    sequence: tuple[pa.Array, ...]
+    WINS = 0
+    LOSES = 1
+    ABSENT = 2
+    UNDECIDED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,8 @@ class ResolvedRows:
     `searched` are live files by path, at least those that lose rows. `counts` are keys that were
     inserted, updated, deleted, absent, late, and further rows of a key that are healed. `moved`
     counts the keys whose row was of another partition, `across` those that the commit changes in
-    two; `compares_offsets` says whether offsets were compared.
+    two; `compares_offsets` says whether offsets were compared. `fates` has, of a retry, that of
+    each key.
     """
 
     row_deletes: tuple[RowDeletes, ...]
@@ -71,6 +74,12 @@ class ResolvedRows:
     moved: int
     across: int
     compares_offsets: bool
+    fates: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @property
+    def is_withheld(self) -> bool:
+        """Return whether it is a retry that must not land on this state."""
+        return bool((self.fates > Fate.LOSES).any())
 
     @property
     def in_two_partitions(self) -> int:
@@ -88,7 +97,7 @@ class RowDeltaResolver:
     _lookup: KeyLookup = field(init=False)
     _first: Mapping[TopicPartition, int] = field(init=False)
     _bounds: KeyBounds = field(init=False)
-    _known: dict[tuple[str, str], _Hits] = field(default_factory=dict)
+    _known: dict[tuple[str, str], Hits] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         assert self.commit.touched is not None, "a row delta touches keys"
@@ -111,14 +120,18 @@ class RowDeltaResolver:
             if at not in self._known and self._bounds.may_be_in(file.bounds):
                 self._known[at] = self._found(state, table, file, landed)
         found = [(examined[at], hits) for at, hits in self._known.items()]
-        every = _joined([hits for _, hits in found], self._touched.sequence.values())
+        every = joined([hits for _, hits in found], self._touched.sequence.values())
         numbers, above, tied = self._by_sequence(every)
         later = above | (tied & self._beyond(every, landed, compares=compares))
+        undecided = np.zeros(len(later), np.bool_)
+        if self._touched.retry:
+            behind, undecided = self._order_of_retried(every, landed, tied, compares=compares)
+            later |= behind
         late = np.zeros(len(self._touched.upsert), np.bool_)
         late[every.keys[later]] = True
         self.last = ResolvedRows(
             row_deletes=(
-                *_deletes_in(found, _last_of_each(every, later, numbers)),
+                *_deletes_in(found, last_of_each(every, later, numbers)),
                 *self._own_deletes(late),
             ),
             searched={file.path: file for file, _ in found},
@@ -126,10 +139,11 @@ class RowDeltaResolver:
             moved=self._moved(every, landed, tied, compares=compares),
             across=self._touched.across,
             compares_offsets=compares,
+            fates=self._fates(every, late, undecided),
         )
         return self.last
 
-    def _found(self, state: TableState, table: Table, file: LiveFile, landed: Landed) -> _Hits:
+    def _found(self, state: TableState, table: Table, file: LiveFile, landed: Landed) -> Hits:
         source, sequence, types = self._touched.source, self._touched.sequence, self._touched.types
         known = known_source(file, source, self._first, _edges(landed))
         if sequence:  # of rows that are above a change the last one stays
@@ -141,13 +155,13 @@ class RowDeltaResolver:
         for batch in table.read_live(state, file, columns, sought):
             found = self._lookup.in_rows(batch, types)
             rows = batch.take(pa.array(found.rows))
-            parts.append(_hits_of(rows, found.keys, source, known, sequence))
-        return _joined(parts, sequence.values())
+            parts.append(hits_of(rows, found.keys, source, known, sequence))
+        return joined(parts, sequence.values())
 
     def _own_deletes(self, late: npt.NDArray[np.bool_]) -> list[RowDeletes]:
         """Return what is deleted of the commit's own files: late rows, and superseded ones."""
         touched = self._touched
-        lost = np.flatnonzero(late & touched.upsert)
+        lost = np.flatnonzero(late & touched.upsert & (touched.file >= 0))  # a forecast has none
         files = np.concatenate([touched.superseded_file, touched.file[lost]])
         rows = np.concatenate([touched.superseded_row, touched.row[lost]])
         order = np.lexsort([rows, files])
@@ -159,7 +173,7 @@ class RowDeltaResolver:
             )
         ]
 
-    def _counted(self, hits: _Hits, late: npt.NDArray[np.bool_]) -> dict[str, int]:
+    def _counted(self, hits: Hits, late: npt.NDArray[np.bool_]) -> dict[str, int]:
         """Count what the changes do to the rows that were found, where it is not 0."""
         deletes = self._touched.deletes
         rows = np.bincount(hits.keys, minlength=len(late))
@@ -175,7 +189,7 @@ class RowDeltaResolver:
         return {what: int(each.sum()) for what, each in counts.items() if each.any()}
 
     def _moved(
-        self, hits: _Hits, landed: Landed, tied: npt.NDArray[np.bool_], *, compares: bool
+        self, hits: Hits, landed: Landed, tied: npt.NDArray[np.bool_], *, compares: bool
     ) -> int:
         """Count the keys that have a row of another partition whose changes this chain has read.
 
@@ -200,33 +214,76 @@ class RowDeltaResolver:
         return len(np.unique(hits.keys[moved]))
 
     def _of_known_order(
-        self, hits: _Hits, landed: Landed, *, compares: bool
+        self, hits: Hits, landed: Landed, *, compares: bool
     ) -> npt.NDArray[np.bool_]:
         """Return which rows lie before a growth of the topic, and the changes of their keys behind.
 
         The reverse is known where changes are applied again, which a later one follows; else the
-        log lost what lay there. Rows know a topic by its name: nothing is said of one that the
-        chain has read two of.
+        log lost what lay there.
         """
+        before, behind = self._across_growth(hits, landed)
+        return before if compares else before | behind
+
+    def _across_growth(
+        self, hits: Hits, landed: Landed
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return which rows lie before a growth and the changes of their keys behind it, and the
+        reverse.
+
+        Rows know a topic by its name: nothing is said of one that the chain has read two of.
+        """
+        earlier, later = np.zeros((2, len(hits.keys)), np.bool_)
         if not landed.grown:
-            return np.zeros(len(hits.keys), np.bool_)
-        single = pa.array(_single_topics(landed, self.commit), pa.string())
-        topics, _ = self._places(hits.keys)
-        comparable = pc.is_in(topics, value_set=single)
-        same = pc.and_(comparable, pc.equal(hits.topic, topics)).fill_null(False)
+            return earlier, later
+        same = self._of_topic_of_change(hits, landed)
         lanes, lane = self._touched.lanes, self._touched.lane[hits.keys].astype(np.int64)
         pairs, which = np.unique(np.stack([lane, hits.partition]), axis=1, return_inverse=True)
         rows = [replace(lanes[at], partition=partition) for at, partition in pairs.T.tolist()]
         changes = self._touched.offset[hits.keys]
-        known = np.zeros(len(hits.keys), np.bool_)
         for ends in landed.grown:
             before, behind = sides_of(ends, rows, which.reshape(-1), hits.offset)
             first, second = sides_of(ends, lanes, lane, changes)
-            known |= before & second
-            if not compares:
-                known |= behind & first
-        found: npt.NDArray[np.bool_] = known & same.to_numpy(zero_copy_only=False)
-        return found
+            earlier |= before & second & same
+            later |= behind & first & same
+        return earlier, later
+
+    def _of_topic_of_change(self, hits: Hits, landed: Landed) -> npt.NDArray[np.bool_]:
+        """Return which rows are of the topic of the change of their key, if it has had its name for
+        as long as the chain reads it.
+        """
+        topics, _ = self._places(hits.keys)
+        at = (*landed.offsets, *self.commit.progress, *self._touched.lanes)
+        single = pa.array(_single_topics(at), pa.string())
+        same = pc.and_(pc.is_in(topics, value_set=single), pc.equal(hits.topic, topics))
+        return mask_of(same.fill_null(False))
+
+    def _order_of_retried(
+        self, hits: Hits, landed: Landed, tied: npt.NDArray[np.bool_], *, compares: bool
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return which rows are later by a growth, and of which nothing says whether they are."""
+        if not compares or not self._touched.source or not len(hits.keys):
+            return np.zeros_like(tied), tied
+        _, partitions = self._places(hits.keys)
+        here = self._of_topic_of_change(hits, landed) & (hits.partition == partitions)
+        before, behind = self._across_growth(hits, landed)
+        behind &= tied & ~here
+        return behind, tied & ~here & ~before & ~behind
+
+    def _fates(
+        self, hits: Hits, late: npt.NDArray[np.bool_], undecided: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.int64]:
+        """Return the fate of each key of a retry."""
+        touched = self._touched
+        if touched.retry is None:
+            return np.zeros(0, np.int64)
+        found = np.zeros(len(late), np.bool_)
+        found[hits.keys] = True
+        fates = np.where(late, Fate.LOSES, Fate.WINS)
+        fates[~found & ~touched.counts] = Fate.LOSES  # a former key has no row to delete
+        if touched.retry is Retry.REPLACES:
+            fates[~found & touched.upsert] = Fate.ABSENT
+        fates[hits.keys[undecided]] = Fate.UNDECIDED
+        return fates
 
     def _places(self, keys: npt.NDArray[np.int64]) -> tuple[pa.Array, npt.NDArray[np.int64]]:
         """Return topic and partition of the changes of keys."""
@@ -235,7 +292,7 @@ class RowDeltaResolver:
         return topics.take(pa.array(lane)), np.array([at.partition for at in lanes], np.int64)[lane]
 
     def _by_sequence(
-        self, hits: _Hits
+        self, hits: Hits
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Return numbers of the rows' sequences, and which are above and which are equal to that of
         the change of their key; all are equal where changes have none.
@@ -246,24 +303,21 @@ class RowDeltaResolver:
         own, numbers = numbers_of_both([*self._touched.sequence.values()], hits.sequence)
         return numbers, numbers > own[hits.keys], numbers == own[hits.keys]
 
-    def _beyond(self, hits: _Hits, landed: Landed, *, compares: bool) -> npt.NDArray[np.bool_]:
+    def _beyond(self, hits: Hits, landed: Landed, *, compares: bool) -> npt.NDArray[np.bool_]:
         """Return which rows come later in the partition of the change of their key."""
         touched = self._touched
         if not compares or not touched.source or not len(hits.keys):
             return np.zeros(len(hits.keys), np.bool_)
-        topics, partitions = self._places(hits.keys)
-        single = pa.array(_single_topics(landed, self.commit), pa.string())
-        comparable = pc.is_in(topics, value_set=single)
-        same = pc.and_(comparable, pc.equal(hits.topic, topics)).fill_null(False)
+        _, partitions = self._places(hits.keys)
         found: npt.NDArray[np.bool_] = (
-            same.to_numpy(zero_copy_only=False)
+            self._of_topic_of_change(hits, landed)
             & (hits.partition == partitions)
             & (hits.offset > touched.offset[hits.keys])
         )
         return found
 
 
-def _appended(hits: _Hits, landed: Landed) -> npt.NDArray[np.bool_]:
+def _appended(hits: Hits, landed: Landed) -> npt.NDArray[np.bool_]:
     """Return which rows are of records from before the chain changed rows."""
     found = np.zeros(len(hits.keys), np.bool_)
     for at, offset in _since(landed).items():
@@ -295,7 +349,7 @@ def _has_own_rows_alone(
 
 
 def _deletes_in(
-    found: Sequence[tuple[LiveFile, _Hits]], stays: npt.NDArray[np.bool_]
+    found: Sequence[tuple[LiveFile, Hits]], stays: npt.NDArray[np.bool_]
 ) -> Iterator[RowDeletes]:
     """Yield what is deleted of live files."""
     begin = 0
@@ -307,68 +361,9 @@ def _deletes_in(
         begin = stop
 
 
-def _hits_of(
-    rows: pa.RecordBatch,
-    keys: npt.NDArray[np.int64],
-    source: Mapping[str, str],
-    known: Mapping[str, Any],
-    sequence: Mapping[str, pa.Array],
-) -> _Hits:
-    """Take hits from rows; `known` are sources that all of them have."""
-    positions = rows.column(POSITION).to_numpy()
-    values = tuple(alike(rows.column(name), each.type) for name, each in sequence.items())
-    if not source:
-        nothing = np.full(len(keys), -1, np.int64)
-        topics = pa.nulls(len(keys), pa.string())
-        return _Hits(keys, positions, topics, nothing, nothing, values)
-    topic, partition, offset = (
-        pa.repeat(known[role], len(keys)) if role in known else rows.column(source[role])
-        for role in SOURCE
-    )
-    numbers = [
-        each.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        for each in (partition, offset)
-    ]
-    return _Hits(keys, positions, topic.cast(pa.string()), numbers[0], numbers[1], values)
-
-
-def _joined(parts: Sequence[_Hits], sequence: Iterable[pa.Array]) -> _Hits:
-    """Join hits; `sequence` are columns of the types that the sequence has where there are none."""
-    none = np.zeros(0, np.int64)
-    if not parts:
-        values = tuple(each.slice(0, 0) for each in sequence)
-        return _Hits(none, none, pa.array([], pa.string()), none, none, values)
-    return _Hits(
-        np.concatenate([each.keys for each in parts]),
-        np.concatenate([each.positions for each in parts]),
-        pa.concat_arrays([each.topic for each in parts]),
-        np.concatenate([each.partition for each in parts]),
-        np.concatenate([each.offset for each in parts]),
-        tuple(map(_joined_column, zip(*(each.sequence for each in parts), strict=True))),
-    )
-
-
-def _joined_column(parts: Sequence[pa.Array]) -> pa.Array:
-    kind = parts[-1].type
-    return pa.concat_arrays([each.cast(kind) for each in parts])
-
-
-def _last_of_each(
-    hits: _Hits, later: npt.NDArray[np.bool_], numbers: npt.NDArray[np.int64]
-) -> npt.NDArray[np.bool_]:
-    """Return which rows stay: of each key that loses the last of the later ones."""
-    stays = np.zeros(len(hits.keys), np.bool_)
-    places = np.flatnonzero(later)
-    places = places[np.lexsort([hits.offset[places], numbers[places], hits.keys[places]])]
-    ends = np.ones(len(places), np.bool_)
-    ends[:-1] = hits.keys[places][1:] != hits.keys[places][:-1]
-    stays[places[ends]] = True
-    return stays
-
-
-def _single_topics(landed: Landed, commit: Committable) -> list[str]:
-    """List the names of which the chain has read one topic, this commit counted."""
+def _single_topics(places: Iterable[TopicPartition]) -> list[str]:
+    """List the names of which there is one topic among partitions."""
     ids: dict[str, set[str]] = defaultdict(set)
-    for at in (*landed.offsets, *commit.progress):
+    for at in places:
         ids[at.topic].add(at.topic_id)
     return sorted(name for name, known in ids.items() if len(known) == 1)

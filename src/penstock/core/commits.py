@@ -171,12 +171,15 @@ class Keyed:
     offset is then no later one. `since` are the positions from which on records are changes, where
     that is not the beginning of the partition: before them they were appended, or never read.
     `sequence` are the columns by which a change is later than another, before the order of the log.
+    `compares_from` are the positions at which offsets are compared again, once all are reached,
+    where the table was put back.
     """
 
     keys: tuple[str, ...]
     compares_offsets: bool
     since: Positions = field(default_factory=dict)
     sequence: tuple[str, ...] = ()
+    compares_from: Positions = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         assert self.keys, "a key has columns"
@@ -247,7 +250,7 @@ def landed_after(landed: Landed, commit: Committable) -> Landed:
     Origins are written only where the ledger has no position; progress must begin at the ledger's
     positions, which `decide` has checked on the same state. After a seek the origins count, and of
     what landed before nothing is recent: it may land again. Rows may be of other rules then, or of
-    records that the log has lost, so offsets are compared no more.
+    records that the log has lost, so offsets are not compared until all has been applied again.
     """
     by_commit = replace(
         landed,
@@ -263,7 +266,7 @@ def landed_after(landed: Landed, commit: Committable) -> Landed:
             by_commit,
             segment=commit.segment,
             offsets={**landed.offsets, **commit.origins},
-            keyed=landed.keyed and _put_back(landed.keyed, commit.origins),
+            keyed=landed.keyed and _put_back(landed.keyed, landed.offsets, commit.origins),
             valid_through_ms=None,
             leader_epochs=without(landed.leader_epochs, commit.origins),
         )
@@ -295,7 +298,12 @@ def keyed_after(landed: Landed, commit: Committable) -> Keyed | None:
     if keyed is None or commit.kind is CommitKind.SEEK:
         return keyed
     begun = {at: each for at, each in commit.origins.items() if at not in landed.offsets}
-    return replace(keyed, since={**keyed.since, **_beyond_first(begun)})
+    keyed = replace(keyed, since={**keyed.since, **_beyond_first(begun)})
+    reached = advanced({**commit.origins, **landed.offsets}, commit.progress)
+    again = keyed.compares_from
+    if again and all(position(reached, at) >= stop for at, stop in again.items()):
+        return replace(keyed, compares_offsets=True, compares_from={})
+    return keyed
 
 
 def _grown_after(landed: Landed, commit: Committable) -> tuple[Positions, ...]:
@@ -313,10 +321,15 @@ def outgrown(landed: Landed, commit: Committable) -> bool:
     )
 
 
-def _put_back(keyed: Keyed, to: Positions) -> Keyed:
+def _put_back(keyed: Keyed, offsets: Positions, to: Positions) -> Keyed:
     """Return how a chain changes rows once it is put back: what it reads again are changes."""
     since = {at: min(first, to.get(at, first)) for at, first in keyed.since.items()}
-    return replace(keyed, compares_offsets=False, since=since)
+    again = dict(keyed.compares_from)
+    if again or keyed.compares_offsets:
+        again |= {
+            at: max(offset, again.get(at, offset)) for at, offset in offsets.items() if at in to
+        }
+    return replace(keyed, compares_offsets=False, since=since, compares_from=again)
 
 
 def _beyond_first(positions: Positions) -> Positions:

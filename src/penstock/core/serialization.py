@@ -102,8 +102,9 @@ def ledger_from_json(text: str) -> Landed:
 
 
 def _keyed_with_since(keyed: Keyed) -> dict[str, Any]:
-    since = {"since": positions_to_json(keyed.since)} if keyed.since else {}
-    return {**keyed_to_data(keyed), **since}
+    places = {"since": keyed.since, "compares_from": keyed.compares_from}
+    given = {name: positions_to_json(each) for name, each in places.items() if each}
+    return {**keyed_to_data(keyed), **given}
 
 
 def keyed_to_data(keyed: Keyed) -> dict[str, Any]:
@@ -120,10 +121,10 @@ def keyed_to_data(keyed: Keyed) -> dict[str, Any]:
 def keyed_from_data(data: Mapping[str, Any]) -> Keyed:
     """Read it back; raises KeyError, TypeError, ValueError or AssertionError on another form."""
     since = positions_from_json(data.get("since", {}))
-    compares = as_truth(data["compares_offsets"])
-    if "sequence" not in data:
-        return Keyed(_names(data["keys"]), compares, since)
-    return Keyed(_names(data["sequenced_keys"]), compares, since, _names(data["sequence"]))
+    again = positions_from_json(data.get("compares_from", {}))
+    compares, sequence = as_truth(data["compares_offsets"]), "sequence" in data
+    keys = _names(data["sequenced_keys" if sequence else "keys"])
+    return Keyed(keys, compares, since, _names(data["sequence"]) if sequence else (), again)
 
 
 def keyed_to_text(keyed: Keyed) -> str:

@@ -222,7 +222,7 @@ def test_an_audit_finds_the_rows_that_other_writers_put_back(shop: Shop) -> None
     assert [] == tables["delta.shop.orders"]["breaks"]
     (place,) = tables["lake.shop.orders"]["applied_again"]
     shown = shop.call("audit", "--count")
-    assert f"penstock seek lake.shop.orders {place}" in shown.out
+    assert f"penstock seek --reapply lake.shop.orders {place}" in shown.out
 
     assert 0 == shop.call("seek", "lake.shop.orders", place, "--yes", "shop").code
     assert 0 == shop.run().code
@@ -336,13 +336,36 @@ def test_keys_that_meet_in_several_slices_on_spark_have_one_row(shop: Shop) -> N
     shop.prove()
 
 
-def test_a_retry_is_refused_before_it_is_confirmed(shop: Shop) -> None:
-    shop.cluster.send(
-        shop.topic, 0, [Sent(event("c", None, {"id": 1, "name": "a", "amount": "b"}))]
-    )
+@pytest.mark.parametrize("table", ["lake.shop.orders", "delta.shop.orders"])
+def test_a_rejected_change_lands_where_no_later_one_has(shop: Shop, table: str) -> None:
+    """Of three keys one has an older row, one a later one, one was deleted since."""
+    rows = [{"id": n, "name": "a", "amount": 0.5} for n in (1, 2, 3)]
+    bad = [{**row, "amount": "much"} for row in rows]
+    changes = [("c", None, row) for row in rows] + [("u", None, row) for row in bad]
+    changes += [("u", None, {**rows[1], "name": "later"}), ("d", rows[2], None)]
+    shop.cluster.send(shop.topic, 0, [Sent(event(*each)) for each in changes])
     assert 0 == shop.run().code
+    for each in shop.spec["tables"]:
+        each["schema"]["types"] = "drop_value"
 
-    assert "P484" == problem(shop.call("quarantine", "retry", "lake.shop.orders", "--json"))[0]
+    planned = shop.call("quarantine", "retry", table, "--json").json["plan"]
+    assert ["wins", "loses", "absent"] == [each["fate"] for each in planned["records"]]
+    for point in ("quarantine.after:1", "row_deletes.written:1", "commit.after:1"):
+        killed = shop.call("quarantine", "retry", table, "--yes", "shop", PENSTOCK_FAULTS=point)
+        assert -signal.SIGKILL == killed.code, (point, killed)
+    done = shop.call("quarantine", "retry", table, "--yes", "shop", "--json")
+    assert 0 == done.code, done
+    kept = shop.call("quarantine", "retry", table, "--insert", "--yes", "shop", "--json")
+    done = kept.json["done"]
+    assert (0, {table: 1}, {"loses": 1}) == (kept.code, done["landed"], done["withheld"])
+    where = "iceberg" if table.startswith("lake") else "delta"
+    wanted = {1: ("a", None), 2: ("later", 0.5), 3: ("a", None)}
+    rows = read(shop, COLUMNS)[where]
+    assert wanted == {row["id"]: (row["name"], row["amount"]) for row in rows}
+    counted = shop.call("audit", table, "--count")
+    assert 0 == counted.code, counted
+    assert "1 deleted key with the row of a record that was retried" in counted.out
+    assert 0 == shop.call("audit", table, "--keys", "rules").code
 
 
 def test_validate_says_what_a_run_would_refuse_of_a_table(shop: Shop) -> None:

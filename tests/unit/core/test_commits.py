@@ -198,7 +198,32 @@ def test_what_a_keyed_chain_reads_again_after_a_seek_are_changes():
 
     after = landed_after(landed, seek).keyed
 
-    assert Keyed(("id",), compares_offsets=False, since={part(0): 0, part(1): 3}) == after
+    assert (
+        Keyed(("id",), False, since={part(0): 0, part(1): 3}, compares_from={part(0): 9}) == after
+    )
+
+
+def test_offsets_are_compared_again_where_all_was_applied_again():
+    keyed = Keyed(("id",), compares_offsets=True)
+    landed = replace(origin(CHAIN, {0: 9, 1: 4}), keyed=keyed)
+    back = {part(0): 0, part(1): 2}
+    seek = replace(prepared(CHAIN, {}, kind=CommitKind.SEEK), segment=1, origins=back)
+    landed = landed_after(landed, seek)
+    further = replace(seek, origins={part(0): 0, part(1): 1})
+    landed = landed_after(landed, further)
+    assert {part(0): 9, part(1): 4} == landed.keyed.compares_from
+
+    landed = landed_after(landed, prepared(CHAIN, {0: (0, 12), 1: (1, 3)}))
+    assert not landed.keyed.compares_offsets
+    assert keyed == landed_after(landed, prepared(CHAIN, {1: (3, 4)})).keyed
+
+
+def test_offsets_that_were_never_compared_are_not_after_a_seek():
+    landed = replace(origin(CHAIN, {0: 9}), keyed=Keyed(("id",), compares_offsets=False))
+    seek = replace(prepared(CHAIN, {}, kind=CommitKind.SEEK), segment=1, origins={part(0): 0})
+    landed = landed_after(landed, seek)
+
+    assert landed.keyed == landed_after(landed, prepared(CHAIN, {0: (0, 12)})).keyed
 
 
 def test_an_epoch_that_is_not_known_after_new_progress_is_forgotten():

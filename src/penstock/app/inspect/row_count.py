@@ -335,6 +335,20 @@ def rejected_under(
     )
 
 
+def retried_into(
+    pipeline: str, quarantine: Table | None, target: TableTarget, landed: Landed
+) -> pa.Table:
+    """Return what was rejected for a target under its own name and has landed in it since."""
+    name = target.location.table
+    followed = landed.offsets.get(resolutions_of(name), Offset(0))
+    if quarantine is None or not followed:
+        return status_of(())
+    chain = Chain(f"{pipeline}/{name}", quarantine.name)
+    statuses = status_of(quarantine.read_quarantine(chain, READ))
+    own = pc.and_(pc.equal(statuses["into"], name), pc.less(statuses["closing"], followed))
+    return statuses.filter(pc.fill_null(own, fill_value=False))
+
+
 def sorted_out(rows: pa.Table, topic: str) -> dict[tuple[str, int], Offsets]:
     """Gather offsets by topic and partition, without an object or a text for each row.
 

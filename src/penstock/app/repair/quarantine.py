@@ -21,12 +21,14 @@ from penstock.app.assembly import assembly, worker
 from penstock.app.assembly.functions import function_at
 from penstock.app.inspect.read_only_world import open_world
 from penstock.app.repair.confirmed_change import Change, Step, exclusive_change
+from penstock.commit.row_deltas import Fate
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
 from penstock.core.resolutions import resolutions_of
-from penstock.landing.repair.reconvert import WriteContext, reconverted
-from penstock.landing.repair.retry import QuarantineResolver, RetryResult, require_appends
+from penstock.landing.repair.keyed_retry import WORDS, Tried, tried
+from penstock.landing.repair.reconvert import WriteContext
+from penstock.landing.repair.retry import QuarantineResolver, RetryResult, require_keys_to_insert
 from penstock.landing.repair.selection import (
     Selection,
     batches,
@@ -38,6 +40,7 @@ from penstock.observe.fanout import UNHEARD
 from penstock.observe.formatting import number_of
 from penstock.ports.runtime import Observer
 from penstock.ports.tables import Table, TableFormat, TableState
+from penstock.rows.keyed.touched import Retry
 from penstock.rows.quarantine.status import BYTES, READ, records_of, status_of
 from penstock.spec.checks.rules import is_read
 from penstock.spec.model import Pipeline
@@ -148,16 +151,44 @@ def records(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class TriedRecord:
+    """What a retry would do with one record of a keyed table.
+
+    `fate` is `wins`: it lands; `loses` to a later change, `absent`: its key has no row,
+    `undecided`: nothing says whether the row is later, or `rejected`; then it stays open.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    code: str
+    fate: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPlan(Change):
+    """What a retry would do now; `records` has each of those that are tried, of a keyed table."""
+
+    records: tuple[TriedRecord, ...] = ()
+
+
 def retry_forecast(
-    pipeline: Pipeline, table: str, choice: Selection, observer: Observer = UNHEARD
-) -> Change:
+    pipeline: Pipeline,
+    table: str,
+    choice: Selection,
+    retry: Retry = Retry.REPLACES,
+    observer: Observer = UNHEARD,
+) -> RetryPlan:
     """Return what a retry would land and leave, tried as the retry will. Writes nothing.
 
-    Raises InvalidError for a table that no topic is routed to, or that is keyed; UnavailableError.
+    Raises InvalidError for a table that no topic is routed to, or (P267) that appends and shall
+    have rows inserted by key; UnavailableError.
     """
+    done: Tried | None = None
     with open_world(pipeline, observer=observer) as world:
         tables, progress = world.table_set, world.progress_of(table)
-        require_appends(progress)
+        require_keys_to_insert(progress, retry)
         statuses = read_quarantine_status(tables.quarantine, progress)
         followers = [progress]
         if progress.target.is_route:
@@ -174,20 +205,45 @@ def retry_forecast(
         batch = next(batches(found), [])
         if batch:
             context = write_context(pipeline)
-            tried = reconverted(tables.quarantine, progress, followers, batch, context)
-            for name, rows in tried.rows.items():
-                count = sum(each.num_rows for each in rows)
-                steps.append(
-                    Step(f"{count:,} records are landed in {name}, once, and marked as retried")
-                )
-            codes = Counter(reject.code for reject in tried.rejects.values())
-            steps += [
-                Step(_still_rejected(count, code), changes=False)
-                for code, count in sorted(codes.items())
-            ]
+            done = tried(tables.quarantine, progress, followers, batch, context, retry=retry)
+            steps += _tried_steps(done)
         if left := found.num_rows - len(batch):
             steps.append(Step(f"{left:,} more records are tried"))
-    return Change(pipeline.name, tuple(steps))
+    keyed = done is not None and progress.target.options.keyed is not None
+    return RetryPlan(pipeline.name, tuple(steps), _tried_records(done) if done and keyed else ())
+
+
+def _tried_steps(done: Tried) -> Iterator[Step]:
+    """Say what a retry does with records: how many of each kind."""
+    for name, landed in done.found.coordinates.items():
+        if landed:
+            text = f"{len(landed):,} records are landed in {name}, once, and marked as retried"
+            yield Step(text)
+    codes = Counter(reject.code for reject in done.found.rejects.values())
+    for code, count in sorted(codes.items()):
+        yield Step(_still_rejected(count, code), changes=False)
+    for fate, count in sorted(Counter(done.withheld.values()).items()):
+        yield Step(withheld_text(fate, count), changes=False)
+
+
+def withheld_text(fate: Fate, count: int) -> str:
+    """Say of records that do not win why, and what a person can do."""
+    stays = "it stays open" if count == 1 else "they stay open"
+    then = {
+        Fate.LOSES: "; to give up:  quarantine drop",
+        Fate.ABSENT: "; to bring a row all the same:  --insert",
+    }.get(fate, "")
+    return f"{number_of(count, 'record')} {fate.name.lower()}: {WORDS[fate]}; {stays}{then}"
+
+
+def _tried_records(done: Tried) -> tuple[TriedRecord, ...]:
+    wins = [(each, "wins") for each, _ in done.found.landed()]
+    others = [(each, fate.name.lower()) for each, fate in done.withheld.items()]
+    rejected = [(each, "rejected") for each in done.found.rejects]
+    return tuple(
+        TriedRecord(each.at.topic, each.at.partition, each.offset, each.code, fate)
+        for each, fate in sorted((*wins, *others, *rejected), key=lambda pair: pair[0].coordinate)
+    )
 
 
 def drop_forecast(pipeline: Pipeline, table: str, choice: Selection) -> Change:
@@ -205,14 +261,17 @@ def drop_forecast(pipeline: Pipeline, table: str, choice: Selection) -> Change:
     return Change(pipeline.name, tuple(steps))
 
 
-def retry(pipeline: Pipeline, table: str, choice: Selection) -> RetryResult:
+def retry(
+    pipeline: Pipeline, table: str, choice: Selection, retry: Retry = Retry.REPLACES
+) -> RetryResult:
     """Land rejected records that fit by now, each once, and mark them as retried.
 
-    Raises UnavailableError (P510) while the pipeline runs, InvalidError for an unknown table, and
-    what keeps the table from being landed in.
+    Of a keyed table only those whose change wins against the rows there; `retry` says whether it
+    may bring a row for a key that has none. Raises UnavailableError (P510) while the pipeline runs,
+    InvalidError for an unknown table, and what keeps the table from being landed in.
     """
     with exclusive_change(pipeline) as held:
-        return QuarantineResolver(held, write_context(pipeline), table).retry(choice)
+        return QuarantineResolver(held, write_context(pipeline), table).retry(choice, retry)
 
 
 def drop(pipeline: Pipeline, table: str, choice: Selection) -> int:

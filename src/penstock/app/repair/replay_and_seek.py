@@ -103,11 +103,19 @@ def replay(
 
 
 def plan_seek(
-    pipeline: Pipeline, table: str, places: Sequence[Place], observer: Observer = UNHEARD
+    pipeline: Pipeline,
+    table: str,
+    places: Sequence[Place],
+    *,
+    reapply: bool = False,
+    observer: Observer = UNHEARD,
 ) -> Change:
     """Return what a seek would do. Writes nothing. Raises as `landing.repair.seek`."""
+    wanted = positions_of(places)
     with open_world(pipeline, observer=observer) as world:
-        planned = seeking.plan_seek(world.settings, world.environment, table, positions_of(places))
+        planned = seeking.plan_seek(
+            world.settings, world.environment, table, wanted, reapply=reapply
+        )
     steps = []
     for move in planned.moves:
         steps.append(Step(f"{table}: {move.at} is put back from {move.start} to {move.stop}"))
@@ -117,18 +125,20 @@ def plan_seek(
             steps.append(Step(text, destructive=True))
     if planned.reopened.num_rows:
         reopened = number_of(planned.reopened.num_rows, "retried record")
-        steps.append(Step(f"{table}: {reopened} without a row, open again for  quarantine retry"))
+        why = "whose changes may be undone" if reapply else "without a row"
+        steps.append(Step(f"{table}: {reopened} {why}, open again for  quarantine retry"))
     if planned.state.verdict is Verdict.ROLLED_BACK:
         steps.append(Step(f"{table}: it goes on from there, and the rollback is accepted"))
     return Change(pipeline.name, tuple(steps))
 
 
 def seek(
-    pipeline: Pipeline, table: str, places: Sequence[Place]
+    pipeline: Pipeline, table: str, places: Sequence[Place], *, reapply: bool = False
 ) -> tuple[seeking.PartitionMove, ...]:
     """Put a table's ledger back. Raises UnavailableError (P510) while a run is alive."""
     with exclusive_change(pipeline) as held:
-        return seeking.seek(held, table, positions_of(places), write_context(pipeline)).moves
+        wanted, context = positions_of(places), write_context(pipeline)
+        return seeking.seek(held, table, wanted, context, reapply=reapply).moves
 
 
 def ranges_of(places: Sequence[Place]) -> dict[tuple[str, int | None], OffsetRange | None]:

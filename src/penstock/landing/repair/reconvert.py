@@ -1,4 +1,5 @@
-"""Convert refused records once more, by the present rules: rows, and why others are still refused.
+"""Convert refused records once more, by the present rules: rows or changes, and why others are
+still refused.
 
 Invariants: each record is in the rows of at most one table, or among the rejects; a record of which
 the quarantine kept less than its table is to hold is never landed with a part missing.
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,15 @@ from penstock.core.resolutions import Resolution
 from penstock.landing.epoch.runner import table_job
 from penstock.landing.repair.replay import NEEDED
 from penstock.landing.tables.progress import TableProgress
-from penstock.landing.task.convert import convert_for_table
+from penstock.landing.task.convert import Converted, convert_records
 from penstock.landing.task.coordinates import Coordinate, is_among, offsets_of
 from penstock.landing.task.messages import TableJob
 from penstock.ports.tables import Table
 from penstock.ports.writers import WriterFactory
 from penstock.rows.convert.batch import Reject
 from penstock.rows.decode.decoder import ReaderCache
+from penstock.rows.keyed.changes import ChangeBatch
+from penstock.rows.keyed.net import Changes
 from penstock.rows.quarantine.status import BYTES, NEVER, Resolved, records_of
 from penstock.rows.reject_codes import TRANSIENT, RejectCode
 from penstock.rows.route.compute import Functions, no_functions
@@ -80,9 +83,14 @@ class WriteContext:
 
 @dataclass(slots=True)
 class Reconverted:
-    """What records are now: `rows` by table, their `coordinates`, and what is still refused."""
+    """What records are now: `rows` by table, their `coordinates`, and what is still refused.
+
+    Of a keyed table they are `changes`, by the partitions `lanes`.
+    """
 
     rows: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
+    lanes: tuple[TopicPartition, ...] = ()
+    changes: list[Changes] = field(default_factory=list)
     coordinates: dict[str, list[Record]] = field(default_factory=dict)
     rejects: dict[Record, Reject] = field(default_factory=dict)
 
@@ -113,14 +121,14 @@ def reconverted(
     converters = [
         _Reconverter(
             each.name,
-            table_job(each, [Lane(at, covered, (each.name,)) for at, covered in spans.items()]),
+            _job_of(each, [Lane(at, covered, (each.name,)) for at, covered in spans.items()]),
             {(record.at, record.offset): record for record in records},
             _decided_before(quarantine, progress, each, records, ranges),
             context,
         )
         for each in there
     ]
-    result = Reconverted()
+    result = Reconverted(lanes=tuple(sorted(spans)))
     for at, batch in batches.items():
         router = Router(batch, at)
         for converter in converters:
@@ -162,14 +170,22 @@ class _Reconverter:
         if mine.any():
             taken = batch.filter(pa.array(mine))
             readers = self.context.readers(job.registry)
-            converted = convert_for_table(job, taken, at, readers, self.context.functions)
+            functions, lane = self.context.functions, result.lanes.index(at)
+            converted = convert_records(job, taken, at, readers, functions, lane=lane)
             refused += converted.rejects
-            if converted.rows.num_rows:
-                result.rows.setdefault(self.table, []).append(converted.rows)
-                landed = [self.known[at, offset] for offset in converted.offsets.tolist()]
-                result.coordinates.setdefault(self.table, []).extend(landed)
+            landed = [self.known[at, offset] for offset in self._taken(converted, result)]
+            result.coordinates.setdefault(self.table, []).extend(landed)
         for reject in refused:
             result.rejects[self.known[at, reject.offset]] = reject
+
+    def _taken(self, converted: Converted, result: Reconverted) -> list[int]:
+        """Take what records were converted to; return the offsets of those that gave something."""
+        if isinstance(converted, ChangeBatch):
+            result.changes.append(converted.changes)
+            return [*dict.fromkeys(converted.changes.offset.tolist())]
+        if converted.rows.num_rows:
+            result.rows.setdefault(self.table, []).append(converted.rows)
+        return list(converted.offsets.tolist())
 
     def _whole(self, router: Router) -> Mask:
         """Return of which records the quarantine kept everything that the table is to hold."""
@@ -179,6 +195,15 @@ class _Reconverter:
         if self.job.wants_headers(router.at.topic):
             whole &= router.batch.column("headers").is_valid().to_numpy(zero_copy_only=False)
         return whole
+
+
+def _job_of(follower: TableProgress, lanes: Sequence[Lane]) -> TableJob:
+    """Describe a table to which records are converted; a truncate is none of its changes."""
+    job = table_job(follower, lanes)
+    if job.options.keyed is None:
+        return job
+    keyed = replace(job.options.keyed, ignores_truncates=True)
+    return replace(job, options=replace(job.options, keyed=keyed))
 
 
 def _decided_before(

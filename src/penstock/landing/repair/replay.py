@@ -99,8 +99,8 @@ def plan_replay(progress: TableProgress, wanted: Requested, bounds: Bounded) -> 
             f"{name} is a keyed table, and cannot be replayed: later changes have replaced rows of"
             " the stretch",
             code="P474",
-            hint=f"penstock seek {name} TOPIC:PARTITION:OFFSET  puts it back, and all changes from"
-            " there on are applied again",
+            hint=f"penstock seek --reapply {name} TOPIC:PARTITION:OFFSET  applies all changes from"
+            " there on again",
         )
     if position is None:
         raise InvalidError(

@@ -9,6 +9,8 @@ Invariants:
   existing row lands twice. A keyed table may be put back before it: its changes are applied again;
 - a retried record without its row is open in the quarantine again before the seek lands; one with
   its row is left as it is;
+- changes are applied again to rows that are there only where a person says so (`reapply`), and what
+  was retried among them is open again: the changes before it undo it (docs/design/0249);
 - positions are never put forward: what shall not land is left out by the spec, where it is counted.
 """
 
@@ -84,7 +86,7 @@ class SeekPlan:
 class SeekBounds:
     """What bounds a seek: where rows end, where the chain began, what Kafka has.
 
-    `applied_again`: what has landed may land again, as changes by key.
+    `reapply`: what has landed may land again, as changes by key; None of a table that appends.
     `whole`: all partitions go back, named or not. So they do after a rollback: a seek accepts it
     for the whole chain, and what the others lost would never be landed again.
     """
@@ -94,25 +96,35 @@ class SeekBounds:
     bounds: Bounded
     whole: bool
     rolled_back: bool = False
-    applied_again: bool = False
+    reapply: bool | None = None
 
 
 ROW_GONE = "its row went, and the table was put back: penstock seek"
 
 
-def plan_seek(settings: Settings, environment: Environment, name: str, wanted: Wanted) -> SeekPlan:
+def plan_seek(
+    settings: Settings,
+    environment: Environment,
+    name: str,
+    wanted: Wanted,
+    *,
+    reapply: bool = False,
+) -> SeekPlan:
     """Work out where a table is put back to; without `wanted`, where its rows end. Writes nothing.
 
-    A keyed table that is put back has all changes from there on applied again, by the rules of now:
-    meanwhile rows go back to what they were, and a key that was deleted since may have a row until
-    its delete is applied again.
+    With `reapply` a keyed table is put back to before its rows end, and has all changes from there
+    on applied again, by the rules of now: meanwhile rows go back to what they were, and a key that
+    was deleted since may have a row until its delete is applied again.
 
     Raises InvalidError (P185, P186, P270 without partitions that were added, P461, P474, P472
-    forward, P479 rows would land twice, P482 two pipelines, P483 no row and no beginning, P485
+    forward, P264 changes would be applied again and not `reapply`, P268 `reapply` of a table that
+    appends, P479 rows would land twice, P482 two pipelines, P483 no row and no beginning, P485
     another topic of that name),
     DecisionNeededError (P455) when the witnesses do not show what was rolled back.
     """
     target = _target(settings, environment, name)
+    if reapply:
+        _require_keys(target)
     chain = Chain(settings.pipeline, name)
     table = environment.catalogs[target.location.catalog].load(target.location.name)
     state = None if table is None else table.state(chain)
@@ -127,13 +139,9 @@ def plan_seek(settings: Settings, environment: Environment, name: str, wanted: W
     positions = records_only(state.landed.offsets)
     require_single_pipeline(chain, table.ledgers(state), positions)
     known = {(at.topic, at.partition) for at in positions}
-    for topic, number in wanted:
-        if (topic, number) not in known:
-            raise InvalidError(
-                f"{name} has landed nothing of {topic}:{number}",
-                code="P472",
-                hint="seek moves back over what has landed; see  penstock audit",
-            )
+    for place in wanted:
+        if place not in known:
+            raise _nothing_of(name, *place)
     columns = source_columns(name, target.options)
     rows = TableRows(
         table, state, columns, table.file_sources(state, columns, dict.fromkeys(known, 0))
@@ -149,25 +157,32 @@ def plan_seek(settings: Settings, environment: Environment, name: str, wanted: W
         bounds,
         whole=back or not wanted,
         rolled_back=back,
-        applied_again=target.options.keyed is not None,
+        reapply=None if target.options.keyed is None else reapply,
     )
     moves = _moves(name, positions, wanted, reach)
     _require_added(name, moves, positions, state.landed.grown, reach)
     lost = _from_target(retried, positions, wanted, reach)
-    return SeekPlan(chain, table, state, moves, rows.absent(lost))
+    return SeekPlan(chain, table, state, moves, lost if reapply else rows.absent(lost))
 
 
-def seek(held: ExclusiveAccess, name: str, wanted: Wanted, context: WriteContext) -> SeekPlan:
+def seek(
+    held: ExclusiveAccess,
+    name: str,
+    wanted: Wanted,
+    context: WriteContext,
+    *,
+    reapply: bool = False,
+) -> SeekPlan:
     """Plan and commit: what lost its row is opened again, then the ledger is put back.
 
     Killed in between, it is asked again: what is open stays so, and its row is not there. A
     rollback is fenced first: it may arm a request that brings such a row back (docs/design/0218).
     Raises what `plan_seek`, `commit_seek` and `QuarantineResolver.reopen` raise.
     """
-    planned = plan_seek(held.settings, held.environment, name, wanted)
+    planned = plan_seek(held.settings, held.environment, name, wanted, reapply=reapply)
     if planned.reopened.num_rows and planned.state.verdict is Verdict.ROLLED_BACK:
         fence_rollback(planned.chain, planned.state, planned.table, held.claim.commit_context)
-        planned = plan_seek(held.settings, held.environment, name, wanted)
+        planned = plan_seek(held.settings, held.environment, name, wanted, reapply=reapply)
     if planned.reopened.num_rows:
         quarantine = held.tables.quarantine
         chain = _rejects(held.settings, planned.chain)
@@ -220,6 +235,24 @@ def _target(settings: Settings, environment: Environment, name: str) -> TableTar
     return fixed[name]
 
 
+def _require_keys(target: TableTarget) -> None:
+    if target.options.keyed is None:
+        name = target.location.table
+        raise InvalidError(
+            f"{name} appends: its rows have no keys by which changes could be applied again",
+            code="P268",
+            hint=f"leave --reapply away, or:  penstock replay {name} TOPIC:PARTITION:START-END",
+        )
+
+
+def _nothing_of(name: str, topic: str, number: int) -> InvalidError:
+    return InvalidError(
+        f"{name} has landed nothing of {topic}:{number}",
+        code="P472",
+        hint="seek moves back over what has landed; see  penstock audit",
+    )
+
+
 def _moves(
     name: str, positions: Positions, wanted: Wanted, reach: SeekBounds
 ) -> tuple[PartitionMove, ...]:
@@ -270,7 +303,7 @@ def _require_added(
         f"{name} would be put back to before partitions were added: changes from after that come "
         "after those that are applied again, and would be undone",
         code="P270",
-        hint=f"put all of it back:  penstock seek {name} {places}",
+        hint=f"put all of it back:  penstock seek --reapply {name} {places}",
     )
 
 
@@ -286,7 +319,16 @@ def _require_between(
         )
     if first is not None and asked < first:
         raise not_landed(name, f"{at} from {first} on, not from {asked}")
-    if end is not None and asked < end and not reach.applied_again:
+    if end is None or asked >= end or reach.reapply:
+        return
+    if reach.reapply is False:
+        raise InvalidError(
+            f"{name} holds rows of {at} up to offset {end - 1}: changes from {asked} on would be"
+            " applied again, and rows go back to what they were until all have been",
+            code="P264",
+            hint=f"penstock seek --reapply {name} {at.topic}:{at.partition}:{asked}",
+        )
+    if reach.reapply is None:
         raise InvalidError(
             f"{name} holds rows of {at} up to offset {end - 1}: from {asked} on they would"
             " land twice",

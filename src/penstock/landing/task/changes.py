@@ -29,8 +29,10 @@ from penstock.landing.task.messages import Job
 from penstock.ports.writers import FileWriter
 from penstock.rows import bisection
 from penstock.rows.keyed.net import Changes, net_by_lane
-from penstock.rows.keyed.touched import SOURCE, touched_to_bytes
+from penstock.rows.keyed.touched import SOURCE, Retry, touched_to_bytes
+from penstock.rows.options import RowOptions
 
+Places = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
 PLACES_BYTES = 15
 """How much a change holds besides its row: two flags, lane, offset and place in its record."""
 
@@ -141,18 +143,7 @@ class ChangeBuffers:
                     raise
             in_file, in_row = writer.places()
             file[stays], row[stays] = in_file + before, in_row
-        options = self.job.tables[name].options
-        columns = options.source_columns
-        source = {role: columns[role] for role in SOURCE} if {*SOURCE} <= columns.keys() else {}
-        part = touched_to_bytes(
-            changes,
-            self._keys(name),
-            self._lanes,
-            (file, row),
-            source,
-            flag=next((each.name for each in options.soft_columns), None),
-            sequence=self._sequence(name),
-        )
+        part = touched_by(changes, self.job.tables[name].options, self._lanes, (file, row))
         held.written = WrittenChanges(files, (*held.written.touched, part))
 
     def _attempt(self, name: str, rows: pa.RecordBatch) -> None:
@@ -176,6 +167,28 @@ class ChangeBuffers:
 
     def _keys(self, name: str) -> Sequence[str]:
         return self.job.tables[name].options.keys
+
+
+def touched_by(
+    changes: Changes,
+    options: RowOptions,
+    lanes: Sequence[TopicPartition],
+    places: Places,
+    retry: Retry | None = None,
+) -> bytes:
+    """Write the keys that net changes of a table touch; as `touched_to_bytes`."""
+    columns = options.source_columns
+    source = {role: columns[role] for role in SOURCE} if {*SOURCE} <= columns.keys() else {}
+    return touched_to_bytes(
+        changes,
+        options.keys,
+        lanes,
+        places,
+        source,
+        flag=next((each.name for each in options.soft_columns), None),
+        sequence=options.sequence,
+        retry=retry,
+    )
 
 
 def _size_of(changes: Changes) -> int:

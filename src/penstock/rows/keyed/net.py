@@ -83,7 +83,36 @@ def net_by_lane(changes: Changes, keys: Sequence[str], sequence: Sequence[str] =
     `keys` and `sequence` are columns of the rows.
     """
     words = words_of(key_digests([changes.rows.column(name) for name in keys]))
-    group: list[npt.NDArray[Any]] = [changes.lane, *words]
+    stays = _last_places(changes, [changes.lane, *words], sequence)
+    gone = np.ones(len(changes.offset), np.bool_)
+    gone[stays] = False
+    lanes, counts = np.unique(changes.lane[gone & changes.counts], return_counts=True)
+    superseded = dict(zip(lanes.tolist(), counts.tolist(), strict=True))
+    return Net(changes.take(stays), superseded)
+
+
+def net_by_key(
+    changes: Changes, keys: Sequence[str], sequence: Sequence[str] = ()
+) -> tuple[Changes, npt.NDArray[np.int64]]:
+    """Keep the last change of each key, whatever its partition; return which one each change has
+    come to.
+
+    Of a key that changed in two partitions a sequence says which change is the last, or nothing
+    does: then the caller has left it out.
+    """
+    words = words_of(key_digests([changes.rows.column(name) for name in keys]))
+    stays = _last_places(changes, words, sequence)
+    _, number = np.unique(np.stack(words), axis=1, return_inverse=True)
+    number = number.reshape(-1)
+    place = np.empty(len(stays), np.int64)
+    place[number[stays]] = np.arange(len(stays))
+    return changes.take(stays), place[number]
+
+
+def _last_places(
+    changes: Changes, group: Sequence[npt.NDArray[Any]], sequence: Sequence[str]
+) -> npt.NDArray[np.int64]:
+    """Return the places of the last changes of groups, ascending."""
     later: list[npt.NDArray[Any]] = [changes.sub, changes.offset]
     if sequence:
         later.append(sequence_numbers([changes.rows.column(name) for name in sequence]))
@@ -93,9 +122,4 @@ def net_by_lane(changes: Changes, keys: Sequence[str], sequence: Sequence[str] =
     for each in group:
         ordered = each[order]
         ends[:-1] |= ordered[1:] != ordered[:-1]
-    stays = np.sort(order[ends])
-    gone = np.ones(len(order), np.bool_)
-    gone[stays] = False
-    lanes, counts = np.unique(changes.lane[gone & changes.counts], return_counts=True)
-    superseded = dict(zip(lanes.tolist(), counts.tolist(), strict=True))
-    return Net(changes.take(stays), superseded)
+    return np.sort(order[ends])

@@ -19,6 +19,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from zlib import crc32
 
 import numpy as np
@@ -31,8 +32,8 @@ from penstock.rows.arrow_arrays import Mask, mask_of
 from penstock.rows.keyed.digest import is_hashed, key_digests
 from penstock.rows.keyed.net import Changes
 
-VERSION = 2
-"""Of keys with a sequence; others are of version 1, which former releases read."""
+VERSION = 3
+"""Of a retry; with a sequence it is 2, of others 1, which former releases read."""
 SOURCE = ("topic", "partition", "offset")
 """What the source columns of a row that a change is compared with hold."""
 _CHECKSUM_BYTES = 4
@@ -43,6 +44,15 @@ _GONE = "_gone"
 _PLACES = ("_upsert", "_counts", "_lane", "_offset", "_sub", "_file", "_row")
 _SUPERSEDED = ("_file", "_row")
 _DAMAGED = (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError)
+
+
+class Retry(StrEnum):
+    """What a retry may do to a key: replace or delete its row, or also bring one where it has none
+    now.
+    """
+
+    REPLACES = "replaces"
+    INSERTS = "inserts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +66,7 @@ class TouchedRows:
     where no change brings one. `sequence` are columns by which a change is later than another, by
     name; none where the order of the log decides. `superseded_file` and `superseded_row` are rows
     of the commit's own files that later changes supersede; `across` counts the keys that the commit
-    changes in two partitions.
+    changes in two partitions. `retry` is None but for records that were rejected before.
     """
 
     names: tuple[str, ...]
@@ -76,6 +86,7 @@ class TouchedRows:
     across: int = 0
     gone: Mask | None = None
     sequence: Mapping[str, pa.Array] = field(default_factory=dict)
+    retry: Retry | None = None
 
     def __post_init__(self) -> None:
         numbers = (self.upsert, self.counts, self.lane, self.offset, self.sub, self.file, self.row)
@@ -101,11 +112,12 @@ def touched_to_bytes(
     *,
     flag: str | None = None,
     sequence: Sequence[str] = (),
+    retry: Retry | None = None,
 ) -> bytes:
     """Write the keys of net changes; `places` are files and rows, -1 of those that bring none.
 
     `flag` is the column that is true in the rows of deleted keys, `sequence` are those by which
-    changes compare.
+    changes compare. `retry` is as in `TouchedRows`.
     """
     keys = tuple(changes.rows.column(name) for name in names)
     file, row = places
@@ -127,6 +139,7 @@ def touched_to_bytes(
             superseded_row=np.zeros(0, np.int64),
             gone=None if flag is None else mask_of(changes.rows.column(flag)),
             sequence={name: changes.rows.column(name) for name in sequence},
+            retry=retry,
         )
     )
 
@@ -134,12 +147,13 @@ def touched_to_bytes(
 def written(touched: TouchedRows) -> bytes:
     """Write keys that are touched."""
     about = {
-        "v": VERSION if touched.sequence else 1,
+        "v": VERSION if touched.retry else 2 if touched.sequence else 1,
         "keys": [*touched.names],
         "source": dict(touched.source),
         "lanes": [[at.topic_id, at.partition, at.topic] for at in touched.lanes],
         "across": touched.across,
         **({"sequence": [*touched.sequence]} if touched.sequence else {}),
+        **({"retry": str(touched.retry)} if touched.retry else {}),
     }
     columns = [*touched.keys, *([touched.digests] if is_hashed(touched.digests) else [])]
     names = [*(f"k{place}" for place in range(len(touched.keys))), _DIGEST][: len(columns)]
@@ -211,6 +225,7 @@ def touched_from_bytes(content: bytes) -> TouchedRows:
                 for place, name in enumerate(about.get("sequence", ()))
             },
             gone=mask_of(_whole(rows, _GONE)) if _GONE in rows.column_names else None,
+            retry=Retry(about["retry"]) if "retry" in about else None,
         )
 
 

@@ -135,7 +135,7 @@ class TestPlantedFaults:
         found = {"lost": "orders[0]: keys without the row of their last change: 1, at 3"}
         assert found == broken(world)
         text = shown(audited(world), capsys)
-        assert f"penstock seek {ORDERS} orders:0:3" in text
+        assert f"penstock seek --reapply {ORDERS} orders:0:3" in text
         assert "replay" not in text
 
     def test_a_stale_row(self, world: KeyedWorld) -> None:
@@ -209,7 +209,8 @@ class TestPlantedFaults:
 
 
 def sought(held, offset: int) -> None:
-    planned = seeking.plan_seek(held.settings, held.environment, ORDERS, {("orders", 0): offset})
+    wanted = {("orders", 0): offset}
+    planned = seeking.plan_seek(held.settings, held.environment, ORDERS, wanted, reapply=True)
     seeking.commit_seek(held, planned)
 
 

@@ -92,7 +92,7 @@ def test_a_lane_that_says_it_came_where_it_was_not_sent_is_a_bug(reached):
 
 def test_a_table_that_failed_anywhere_gets_nothing_and_the_others_get_theirs():
     both = (TABLE, "lake.b")
-    error = UnavailableError("no space left", code="P484")
+    error = UnavailableError("no space left", code="P480")
     first = came_to(
         0, lane(0, 5, 0, *both), 5, files={TABLE: (file(5),), "lake.b": (file(5, "b"),)}
     )

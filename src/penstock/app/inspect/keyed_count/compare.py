@@ -36,7 +36,7 @@ class LogLane:
     Records are changes from `since` on; `start` is the first that was read, `stop` where the table
     has read to, `grew` where the partition ended when its topic was last given others. `held` are
     the offsets of rows at which Kafka has a record, `unknown` the records that cannot be converted
-    any more.
+    any more, `retried` those that were rejected and have landed after all.
     """
 
     name: str
@@ -45,6 +45,7 @@ class LogLane:
     stop: int
     held: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))
     unknown: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))
+    retried: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))
     grew: int = 0
 
 
@@ -55,7 +56,8 @@ class Outcome:
     `keys` had changes; of them `across` had some in several partitions. `moved` keys are excused,
     for they change again between the ledger and the end of the log, `unknown` ones for records that
     cannot be converted any more. `removed` deleted keys have no row, flagged or not; `purged` ones
-    neither, and were deleted before what the table says was purged. `apart` rows are of no
+    neither, and were deleted before what the table says was purged; `brought` ones have the row of
+    a record that was retried. `apart` rows are of no
     partition that the chain has read, `holes` at offsets that Kafka has no record at.
     `again` is, by lane, the first change to apply again so that all is mended.
     """
@@ -68,6 +70,7 @@ class Outcome:
     unknown: int
     removed: int
     purged: int
+    brought: int
     apart: int
     holes: int
     breaks: tuple[Break, ...]
@@ -169,6 +172,9 @@ class _Comparison:
         self.purged = self.removed & self._any(self.changed[self.last.purged])
         gone = ~self.read & ~self.above & (self.by_sequence | ((self.entry < 0) & self.era))
         self.elsewhere = self._any(self.key[gone & self.touched[self.key]])
+        deleted = (self.puts_of == 0) | self._any(self.changed[self.last.gone])
+        retried = self._any(self.key[self._among("retried")])
+        self.brought = self.touched & deleted & retried & (self.rows_of == 1)
         self.speaks = self._speaking()
         self.good = self._any(self.key[self.is_last])
         if self.back:
@@ -211,6 +217,7 @@ class _Comparison:
             unknown=int(doubted.sum()),
             removed=int((self.removed & ~self.purged).sum()),
             purged=int(self.purged.sum()),
+            brought=int((self.brought & ~self.good).sum()),
             apart=int((~self.placed & ~broken[self.key]).sum()),
             holes=int((self._untouched_read & ~self.held & ~stray).sum()),
             breaks=tuple(breaks),
@@ -229,6 +236,7 @@ class _Comparison:
         risen = (rows > 0) & (puts == 0) & ~self.elsewhere
         stale = (rows == 1) & (puts > 0) & ~self.good & ~self.elsewhere
         wrong: Mask = self.touched & (lost | risen | stale | (rows > 1))
+        wrong &= ~self.brought  # a person asked for it (quarantine retry --insert)
         if self.alone:
             wrong |= ~self.touched & (np.bincount(self.key[self.era], minlength=self.size) > 1)
         return wrong

@@ -23,6 +23,7 @@ from penstock.app.inspect.keyed_count.live_rows import LiveRows, live_rows
 from penstock.app.inspect.row_count import (
     RowCount,
     rejected_under,
+    retried_into,
     silent,
     sorted_out,
     stretches,
@@ -72,6 +73,7 @@ class _Lane:
     end: int
     reason: str = ""
     rejected: Offsets = field(default_factory=lambda: _NOTHING)
+    retried: Offsets = field(default_factory=lambda: _NOTHING)
     held: Offsets = field(default_factory=lambda: _NOTHING)
     left_out: Offsets = field(default_factory=lambda: _NOTHING)
     records: int = 0
@@ -105,11 +107,13 @@ def count_keyed(log: Log, reader: RangeReader, subject: KeyedSubject) -> RowCoun
             stop=lane.stop,
             held=lane.held,
             unknown=np.concatenate([fold.unknown.get(number, _NOTHING), lane.left_out]),
+            retried=lane.retried,
             grew=max((int(ends.get(lane.at, 0)) for ends in subject.landed.grown), default=0),
         )
         for number, lane in enumerate(lanes)
     ]
-    alone = subject.keyed is None or subject.keyed.compares_offsets
+    landed, keyed = subject.landed, subject.keyed
+    alone = keyed is None or (keyed.compares_offsets and not landed.segment)
     last = fold.last().but_for_outgrown([lane.at for lane in lanes], subject.landed.grown)
     found = compare(
         last, rows, compared, later=later, alone=alone, by_sequence=bool(options.sequence)
@@ -130,6 +134,7 @@ def _lanes(log: Log, subject: KeyedSubject) -> list[_Lane]:
     own = subject.target.location.table
     given = (subject.pipeline, subject.quarantine, subject.target, subject.landed)
     rejected = sorted_out(rejected_under(*given, own), "topic_id")
+    retried = sorted_out(retried_into(*given), "topic_id")
     lanes = []
     for same in named.values():
         at = same[-1]
@@ -143,6 +148,7 @@ def _lanes(log: Log, subject: KeyedSubject) -> list[_Lane]:
             found, reason = bounds.get(at), "Kafka no longer has this topic"
         lane = _lane(at, begun, max(int(positions[each]) for each in same), found, reason)
         lane.rejected = rejected.get((at.topic_id, at.partition), _NOTHING)
+        lane.retried = retried.get((at.topic_id, at.partition), _NOTHING)
         lanes.append(lane)
     return lanes
 
@@ -254,15 +260,14 @@ def _not_compared(
         )
     if left_out := sum(len(lane.left_out) for lane in lanes):
         yield f"{number_of(left_out, 'row')} of records that the rules of now leave out"
-    if found.unknown:
-        yield f"{number_of(found.unknown, 'key')} that may have changed by such records"
-    if found.purged:
-        yield f"{number_of(found.purged, 'deleted key')} whose flagged row was purged"
-    if found.removed:
-        yield f"{number_of(found.removed, 'deleted key')} whose flagged row is not there any more"
-    if found.apart:
-        yield f"{number_of(found.apart, 'row')} of no partition that this table has read"
-    if rows.keyless:
-        yield f"{number_of(rows.keyless, 'row')} with null in the key"
-    if found.holes:
-        yield f"{number_of(found.holes, 'row')} at offsets that Kafka has no record at any more"
+    for count, what, why in (
+        (found.unknown, "key", "that may have changed by such records"),
+        (found.purged, "deleted key", "whose flagged row was purged"),
+        (found.brought, "deleted key", "with the row of a record that was retried"),
+        (found.removed, "deleted key", "whose flagged row is not there any more"),
+        (found.apart, "row", "of no partition that this table has read"),
+        (rows.keyless, "row", "with null in the key"),
+        (found.holes, "row", "at offsets that Kafka has no record at any more"),
+    ):
+        if count:
+            yield f"{number_of(count, what)} {why}"

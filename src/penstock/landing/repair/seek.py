@@ -119,8 +119,7 @@ def plan_seek(
     Raises InvalidError (P185, P186, P270 without partitions that were added, P461, P474, P472
     forward, P264 changes would be applied again and not `reapply`, P268 `reapply` of a table that
     appends, P479 rows would land twice, P482 two pipelines, P483 no row and no beginning, P485
-    another topic of that name),
-    DecisionNeededError (P455) when the witnesses do not show what was rolled back.
+    another topic of that name), DecisionNeededError (P455) when it is not known what was lost.
     """
     target = _target(settings, environment, name)
     if reapply:

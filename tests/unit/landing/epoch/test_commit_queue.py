@@ -7,7 +7,7 @@ from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.memory.warehouse import Warehouse
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError
-from penstock.landing.repair.retry import _ledger
+from penstock.landing.repair.keyed_retry import ledger_of
 from penstock.ports.tables import TableDefinition
 from penstock.testing.prepared import ORDERS, claim
 
@@ -18,6 +18,6 @@ def test_a_ledger_that_a_table_does_not_have_is_not_written_on():
     table = MemoryTables(Warehouse()).create("bronze.orders", TableDefinition(ORDERS), ())
     state = table.state(CHAIN)
     with pytest.raises(InvalidError) as raised:
-        _ledger(ChainPosition(CHAIN, table, state.uuid, 0, 0, claim(1), {}), state)
+        ledger_of(ChainPosition(CHAIN, table, state.uuid, 0, 0, claim(1), {}), state)
 
     assert "P492" == raised.value.code

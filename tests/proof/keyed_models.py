@@ -81,6 +81,21 @@ SMALL = (
         **faults("retry", *OTHERS, "lose", times=2, Shape="bad"),
     ),
     _model(
+        "keyed-retries-deleted",
+        "refused records of a key that was deleted since",
+        **faults("retry", *OTHERS, "lose", times=2, Shape="gone"),
+    ),
+    _model(
+        "keyed-retries-apart",
+        "refused records of two partitions",
+        **faults("retry", *OTHERS, "lose", times=2, Shape="apart"),
+    ),
+    _model(
+        "keyed-retries-late",
+        "refused records of two partitions, with sequences",
+        **faults("retry", *OTHERS, "lose", times=2, Shape="tried"),
+    ),
+    _model(
         "keyed-rollbacks",
         "commits of deletes alone, rolled back, history expired",
         **faults("rollback", "expire", "compact", "delete", times=3, MaxEpochs=3, Shape="dels"),
@@ -237,6 +252,18 @@ MUTANTS = (
         "K1",
         "a retried record replaces a row that is later than it",
         **faults("retry", Shape="bad"),
+    ),
+    _mutant(
+        "absent keys are asked for",
+        "K1",
+        "a retry brings back the row of a key that was deleted since",
+        **faults("retry", Shape="gone"),
+    ),
+    _mutant(
+        "retries in a known order",
+        "K1",
+        "a retried record replaces a row of which nobody knows whether it is later",
+        **faults("retry", Shape="apart"),
     ),
     _mutant(
         "one topic of a name",

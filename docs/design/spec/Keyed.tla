@@ -40,6 +40,9 @@ Log == CASE
   [] Shape = "erased" -> << <<<<"put", 1, 1>>, <<"del", 1, 3>>, <<"put", 1, 2>>>> >>
   [] Shape = "purged" -> << <<<<"put", 1, 1>>, <<"del", 1, 2>>, <<"put", 1, 3>>>> >>
   [] Shape = "bad"   -> << <<<<"put", 1, 0>>, <<"bad", 1, 0>>, <<"put", 1, 0>>>> >>
+  [] Shape = "gone"  -> << <<<<"put", 1, 0>>, <<"bad", 1, 0>>, <<"del", 1, 0>>>> >>
+  [] Shape = "apart" -> << <<<<"put", 1, 0>>, <<"bad", 1, 0>>>>, <<<<"bad", 1, 0>>>> >>
+  [] Shape = "tried" -> << <<<<"put", 1, 2>>, <<"bad", 1, 1>>>>, <<<<"bad", 1, 3>>>> >>
   [] Shape = "fill"  -> << <<<<"put", 1, 0>>, <<"fill", 1, 0>>>> >>
   [] Shape = "retopic" -> << <<<<"put", 1, 0>>, <<"put", 1, 0>>>>, <<<<"put", 1, 0>>>> >>
   [] Shape = "grown" -> << <<<<"put", 1, 0>>, <<"put", 1, 0>>>>, <<<<"put", 1, 0>>>> >>
@@ -48,7 +51,7 @@ Log == CASE
 Grows == Shape \in {"grown", "moved"}     Added == IF Shape = "moved" THEN 3 ELSE 2
 Parts == DOMAIN Log     What(x) == Log[Part(x)][Offset(x) + 1]
 Name == [p \in Parts |-> IF Shape = "retopic" THEN 1 ELSE p]   \* rows know a topic's name alone
-Order(x) == IF Shape \in {"late", "erased", "purged"} /\ x < 90 THEN What(x)[3] ELSE 0
+Order(x) == IF Shape \in {"late", "erased", "purged", "tried"} /\ x < 90 THEN What(x)[3] ELSE 0
 Soft == Shape \in {"erased", "purged"}   \* deletes bring a row, which knows their sequence
 Erased(x) == Soft /\ x < 90 /\ What(x)[1] = "del"
 Rank(x) == IF x >= 90 THEN 0 ELSE 1000 * Order(x) + x    \* later in the fold's order
@@ -201,7 +204,7 @@ Begin(c) ==   \* a partition is found: where all end then is written down
 RowOf(c, from, to, changes, id) ==
   LET r == [from |-> from, to |-> to, net |-> changes, uuid |-> tab.uuid, id |-> id,
             att |-> 10 * c + life[c].ep + 1, kept |-> FALSE, marks |-> {},
-            over |-> {}, grown |-> life[c].grown]
+            over |-> {}, grown |-> life[c].grown, ins |-> FALSE]
       early == ~On("resolved at the commit") \/ (life[c].line # <<>> /\ ~On("behind the former"))
   IN  IF early THEN [r EXCEPT !.kept = TRUE, !.marks = Resolve(c, r, tab)] ELSE r
 Id(from, to) == 1000 * tab.uuid + 100 * from[1] + to[1] +
@@ -227,12 +230,14 @@ Epoch(c) ==
                               EXCEPT !.over = e.over], e.to)
             /\ quar' = quar \union {x \in Span(life[c].exp, e.to) : Refused(x)}
             /\ broken' = IF Balanced(life[c].exp, e.to) THEN broken ELSE broken \union {"K5"}
-Retry(c) ==   \* a person lets a refused record land after all, if it still wins
+Retry(c) ==   \* a person lets a refused record land after all, if it still wins; `ins`: also where
+              \* its key has no row any more
   /\ Strike("retry") /\ Ready(c) /\ life[c].line = <<>> /\ life[c].uuid = tab.uuid
   /\ UNCHANGED <<log, saved, quar, cache, broken, tab, led, net>>
-  /\ \E x \in {x \in quar : Offset(x) < led.offs[Part(x)]} :
+  /\ \E x \in {x \in quar : Offset(x) < led.offs[Part(x)]} : \E ins \in BOOLEAN :
        LET change == [k |-> What(x)[2], at |-> x, up |-> TRUE, counts |-> TRUE]
-       IN  Prepared(c, RowOf(c, Zero, Zero, {change}, 900000 + x), life[c].exp)
+       IN  Prepared(c, [RowOf(c, Zero, Zero, {change}, 900000 + x) EXCEPT !.ins = ins],
+                    life[c].exp)
   /\ ghost' = [ghost EXCEPT !.struck = @ + 1]
 Settle(c, r, ok) ==
   IF ~Holds(c) THEN Exit(c) /\ UNCHANGED store
@@ -241,8 +246,11 @@ Settle(c, r, ok) ==
           THEN life' = [life EXCEPT ![c].line = Tail(@), ![c].known = {}] ELSE Aside(c, "aside")
 Line(c) == IF life[c].st = "in" THEN life[c].line
            ELSE IF life[c].st = "aside" THEN store.rows ELSE <<>>
-Late(r, c) == r.from = Zero /\ r.to = Zero /\   \* a retry of a key that has no row is not landed
-              \A d \in r.net : \A row \in Live(tab) : row[1] # d.k
+Unplaced(x, y) == x >= 90 \/ (Order(x) = Order(y) /\ Part(x) # Part(y))
+Undecided(r) == r.id >= 900000 /\ \E d \in r.net :   \* a retry that nothing says the order of
+  \E rows \in {{row \in Live(tab) : row[1] = d.k}} :
+    \/ rows = {} /\ ~r.ins /\ On("absent keys are asked for")
+    \/ (\E row \in rows : Unplaced(row[2], d.at)) /\ On("retries in a known order")
 Turn(c) == /\ Runs(c) /\ Line(c) # <<>> /\ UNCHANGED <<log, saved, ghost>>
   /\ \E r \in {Line(c)[1]} : \E wit \in {Seen(tab, led)} :
      LET again == \E g \in life[c].known : g.id = r.id
@@ -271,7 +279,7 @@ Turn(c) == /\ Runs(c) /\ Line(c) # <<>> /\ UNCHANGED <<log, saved, ghost>>
          THEN Exit(c) /\ UNCHANGED <<tab, led, net, store, quar, cache, broken>>
          ELSE IF d = "ours"
          THEN Settle(c, r, TRUE) /\ UNCHANGED <<tab, led, net, quar, cache, broken>>
-         ELSE IF d # "commit" \/ (Late(r, c) /\ r.id >= 900000)
+         ELSE IF d # "commit" \/ Undecided(r)
             \/ (Outgrown(r) /\ On("growth at the commit"))
          THEN Settle(c, r, FALSE) /\ Fence(TRUE) /\ UNCHANGED <<quar, cache, broken>>
          ELSE /\ sent \notin net /\ net' = net \union {sent}
@@ -293,9 +301,10 @@ Folded(truth, X, grown) ==   \* the records one after another, the highest last
                      IF C = {} \/ ~wins(k) THEN truth[k] ELSE
                      IF Soft \/ \E c \in C : c.up THEN x ELSE 0]
        IN  Folded(IF Refused(x) \/ x \in quar THEN truth ELSE now, X \ {x}, grown)
-Again(truth, x) ==   \* a retry lands where the row it meets is older
-  [k \in Keys |-> IF k = What(x)[2] /\ truth[k] # 0 /\ (truth[k] >= 90 \/ truth[k] < x) THEN x
-                  ELSE truth[k]]
+Again(truth, x, ins) ==   \* a retry lands where the row it meets is older; where none is, if asked
+  LET older(y) == y < 90 /\ (Order(y) < Order(x) \/ (~Unplaced(y, x) /\ Rank(y) < Rank(x)))
+      lands(y) == IF y = 0 THEN ins ELSE older(y)
+  IN  [k \in Keys |-> IF k = What(x)[2] /\ lands(truth[k]) THEN x ELSE truth[k]]
 OnHead == IF Copies THEN On("copied on the head") ELSE On("head")
 Purges(m) == m.row.id \in 800000 .. 899999
 Matches(m) == tab.uuid = m.uuid /\
@@ -325,7 +334,7 @@ Arrives == \E m \in net : Matches(m) /\ UNCHANGED <<log, store, saved, life, qua
       offs == [p \in Parts |-> IF r.from[p] = r.to[p] THEN led.offs[p]
                                 ELSE Max2(led.offs[p], r.to[p])]
       truth == IF moves THEN Folded(ghost.truth, Span(led.offs, offs), led.grown)
-               ELSE Again(ghost.truth, (CHOOSE c \in r.net : TRUE).at)
+               ELSE Again(ghost.truth, (CHOOSE c \in r.net : TRUE).at, r.ins)
       changed == rows # {} \/ (m.marks # {} /\ On("marks are changes"))
                  \/ (r.net # {} /\ m.marks = {} /\ On("absent deletes"))   \* it leaves no entry
       T == Moved(tab, TRUE, (IF On("former marks") THEN whole ELSE after) \union fresh \union spare)

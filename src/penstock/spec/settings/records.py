@@ -79,6 +79,13 @@ class RegistrySettings(Setting):
         return {**self.revealed(), "timeout": self.timeout_seconds}
 
 
+RegistryAt = Annotated[
+    RegistrySettings,
+    BeforeValidator(lambda value: {"url": value} if isinstance(value, str) else value),
+]
+"""A schema registry, or only its address."""
+
+
 class Records(Setting):
     """The format of the records."""
 
@@ -132,13 +139,7 @@ class Records(Setting):
         "__debezium_unavailable_value",
         description="Debezium's unavailable.value.placeholder, for values that were left out.",
     )
-    registry: (
-        Annotated[
-            RegistrySettings,
-            BeforeValidator(lambda value: {"url": value} if isinstance(value, str) else value),
-        ]
-        | None
-    ) = Field(
+    registry: RegistryAt | None = Field(
         None,
         description="The schema registry, or only its address.",
         examples=["https://registry:8081"],

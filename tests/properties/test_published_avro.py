@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import io
 import json
 import struct
@@ -21,6 +22,8 @@ from penstock.rows.encode.rules import MessageRules, MessageSchema
 
 RULES = MessageRules(value_schema=MessageSchema("lake.shop.rows", id=70_000))
 FRAME_BYTES = 5
+TEXTS = (pa.string(), pa.large_string())
+ENOUGH = decimal.Context(prec=60)
 
 
 def plain(tree: Any) -> Any:
@@ -47,7 +50,7 @@ def said(value: Any, kind: pa.DataType) -> Any:
         case pa.ListType() | pa.LargeListType() | pa.FixedSizeListType():
             return whole([said(each, kind.value_type) for each in value])
     if pa.types.is_decimal(kind):
-        number = int(value.scaleb(kind.scale, _ENOUGH))
+        number = int(value.scaleb(kind.scale, ENOUGH))
         size = next(n for n in range(1, 17) if 10**kind.precision <= 1 << (8 * n - 1))
         return number.to_bytes(size, "big", signed=True)
     if pa.types.is_floating(kind):
@@ -68,12 +71,6 @@ def comparable(value: Any) -> Any:
     return [comparable(each) for each in value] if isinstance(value, list) else value
 
 
-import decimal  # noqa: E402
-
-_ENOUGH = decimal.Context(prec=60)
-TEXTS = (pa.string(), pa.large_string())
-
-
 def read(message: bytes, schema: Any) -> Any:
     assert 70_000 == schema_id(message)
     stream = io.BytesIO(message[FRAME_BYTES:])
@@ -83,7 +80,7 @@ def read(message: bytes, schema: Any) -> Any:
 
 
 @given(tables(), st.sets(st.integers(0, 3)))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_avro_says_what_the_row_has_or_the_row_is_a_misfit(table, required):
     batch, rows = table
     fields = [f.with_nullable(n not in required) for n, f in enumerate(batch.schema)]
@@ -105,7 +102,7 @@ def test_avro_says_what_the_row_has_or_the_row_is_a_misfit(table, required):
 
 
 @given(tables())
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_a_verdict_does_not_depend_on_the_rows_around_it(table):
     batch, _ = table
     rules = with_texts(RULES, batch.schema)
@@ -117,7 +114,7 @@ def test_a_verdict_does_not_depend_on_the_rows_around_it(table):
 
 
 @given(tables())
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_a_made_schema_that_is_given_writes_the_same(table):
     """Its text is read as one that a person wrote."""
     batch, _ = table

@@ -72,7 +72,7 @@ class HttpRegistry:
     """Asks one registry, and keeps what it has answered."""
 
     def __init__(self, settings: Settings, secrets: Secrets) -> None:
-        """Read the block `records.registry`. Raises InvalidError."""
+        """Read the block of a registry. Raises InvalidError."""
         self._known: dict[SchemaKey, RegisteredSchema] = {}
         self._absent: dict[SchemaKey, float] = {}
         given = {
@@ -98,7 +98,7 @@ class HttpRegistry:
             raise InvalidError(
                 "the schema registry's address contains a user",
                 code="P152",
-                hint="write username and password next to the url under  records.registry",
+                hint="write username and password next to the url under  registry",
             )
         handlers: list[Any] = [_NoRedirect()]
         if self.url.startswith("https:"):
@@ -223,7 +223,7 @@ class HttpRegistry:
             return InvalidError(
                 f"the schema registry {self.url} is not trusted: {cause.verify_message}",
                 code="P672",
-                hint="name the certificates to trust:  records.registry.ca",
+                hint="name the certificates to trust:  registry.ca",
             )
         return self._unavailable(type(cause).__name__)
 
@@ -251,7 +251,7 @@ class HttpRegistry:
             return InvalidError(
                 f"the schema registry {self.url} rejected the login (HTTP {status})",
                 code="P672",
-                hint="check username, password or token under  records.registry",
+                hint="check username, password or token under  registry",
             )
         if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             return self._unavailable(f"HTTP {status}")
@@ -281,7 +281,7 @@ class HttpRegistry:
         return InvalidError(
             f"at {self.url} answers no schema registry: {what}",
             code="P673",
-            hint=f"fix the address under  records.registry ; try  curl {self.url}/subjects",
+            hint=f"fix the address under  registry ; try  curl {self.url}/subjects",
         )
 
 
@@ -301,6 +301,6 @@ def _context(given: Mapping[str, Any]) -> ssl.SSLContext:
         raise InvalidError(
             f"the certificates for the schema registry cannot be read: {type(error).__name__}",
             code="P670",
-            hint="check the files  ca, certificate and key  under  records.registry",
+            hint="check the files  ca, certificate and key  under  registry",
         ) from error
     return context

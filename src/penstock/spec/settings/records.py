@@ -38,7 +38,7 @@ def registry_address(text: str) -> str:
     """Check an address, before or after its references are resolved. Raises MalformedError."""
     if text.startswith(_HTTP) and "@" in text:
         fact = "the schema registry's address contains a user, which logs and jobs show"
-        hint = "write username and password, or token, next to the url under  records.registry"
+        hint = "write username and password, or token, next to the url under  registry"
         raise MalformedError("P152", fact, hint)
     if not text.startswith(_SCHEMES):
         raise MalformedError(

@@ -70,13 +70,12 @@ def standing_schemas(
 
 
 def _made(publication: Publication, ports: PublicationPorts) -> MessageRules | None:
-    """Return the rules with the texts of schemas; None where there are none."""
+    """Return the rules with the texts of schemas; None where there are none, or no columns yet."""
     rules = publication.messages
     if rules is None or not rules.schemas:
         return None
     columns = ports.source.columns()
-    assert columns is not None, "rows have columns"
-    return with_texts(rules, columns)
+    return None if columns is None else with_texts(rules, columns)
 
 
 def _found(rule: SubjectRule, registry: Subjects, schema: RegisteredSchema) -> int | None:

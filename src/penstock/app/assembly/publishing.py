@@ -207,7 +207,7 @@ def _schema(rule: PublicationRule, part: MessagePart, settings: SchemaSettings) 
     """Return the schema of keys or values. Raises InvalidError (P872) for a file that is none."""
     file = settings.schema_file
     if file is None:
-        name = full_name(source_name(rule))
+        name = full_name(rule.name if rule.is_of_frames else source_name(rule))
         return MessageSchema(name if part == VALUE else f"{name}.key")
     try:
         text = Path(file).read_text("utf-8")

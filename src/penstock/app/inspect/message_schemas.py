@@ -28,8 +28,8 @@ def with_schemas_of(
     """
     if not rules.schemas:
         return rules
-    assert columns is not None, "rows have columns"
-    rules = with_texts(rules, columns)
+    if columns is not None:
+        rules = with_texts(rules, columns)
     schemas = dict(rules.schemas)
     for part in rules.schemas:
         number = next(_ids(messages, part), None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,8 +24,12 @@ Answer = tuple[int, Any]
 
 @dataclass(slots=True)
 class Registered:
-    """What the server holds, and how it is to behave. `failures` are statuses to answer next."""
+    """What the server holds, and how it is to behave. `failures` are statuses to answer next.
 
+    Where it `is_strict`, no schema is compatible with another one.
+    """
+
+    is_strict: bool = False
     authorization: str | None = None
     failures: list[int] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
@@ -75,10 +79,44 @@ class Registered:
                 return _missing(404, "HTTP 404 Not Found")
             case ["subjects"]:
                 return 200, sorted(self._versions)
+            case ["subjects", subject, "versions", "latest"]:
+                return self._version(subject, len(self._versions.get(subject, [])))
             case ["subjects", subject, "versions", version] if version.isdigit():
                 return self._version(subject, int(version))
             case _:
                 return _missing(404, "HTTP 404 Not Found")
+
+    def posted(self, path: str, said: Mapping[str, Any]) -> Answer:
+        """Answer a POST as the real one does."""
+        kind, entry = str(said.get("schemaType", "AVRO")), {"schema": said["schema"]}
+        if kind != "AVRO":
+            entry["schemaType"] = kind
+        match [unquote(part) for part in path.partition("?")[0].split("/")[1:]]:
+            case ["subjects", subject]:
+                numbers = self._versions.get(subject, [])
+                found = [number for number in numbers if self._schemas[number] == entry]
+                if found:
+                    return 200, {"subject": subject, "id": found[0], **entry}
+                return _missing(40403 if numbers else 40401, "Schema not found")
+            case ["subjects", subject, "versions"]:
+                if said["schema"] == "broken":
+                    return 422, {"error_code": 42201, "message": "Invalid schema"}
+                if not self._is_compatible(subject, entry):
+                    return 409, {"error_code": 409, "message": "READER_FIELD_MISSING"}
+                return 200, {"id": self.register(subject, said["schema"], kind=kind)}
+            case ["compatibility", "subjects", subject, "versions", "latest"]:
+                if subject not in self._versions:
+                    return _missing(40401, f"Subject '{subject}' not found.")
+                fits = self._is_compatible(subject, entry)
+                reasons = [] if fits else ["READER_FIELD_MISSING"]
+                return 200, {"is_compatible": fits, "messages": reasons}
+            case _:
+                return _missing(404, "HTTP 404 Not Found")
+
+    def _is_compatible(self, subject: str, entry: Mapping[str, Any]) -> bool:
+        numbers = self._versions.get(subject, [])
+        known = [self._schemas[number] for number in numbers]
+        return not (self.is_strict and known) or entry in known
 
     def _version(self, subject: str, version: int) -> Answer:
         if subject not in self._versions:
@@ -96,6 +134,13 @@ def serving(registered: Registered) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            self._answer(registered.answer)
+
+        def do_POST(self) -> None:
+            said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self._answer(lambda path: registered.posted(path, said))
+
+        def _answer(self, answering: Callable[[str], Answer]) -> None:
             registered.asked.append(self.path)
             wanted = registered.authorization
             if wanted is not None and self.headers.get("Authorization") != wanted:
@@ -104,7 +149,7 @@ def serving(registered: Registered) -> Iterator[str]:
                 status = registered.failures.pop(0)
                 self._send(status, {"error_code": status, "message": "set to fail"})
             else:
-                self._send(*registered.answer(self.path))
+                self._send(*answering(self.path))
 
         def _send(self, status: int, data: Any) -> None:
             body = json.dumps(data).encode()

@@ -63,6 +63,7 @@ ENDING_OF_SUBJECT = {
     "P83": "2",
     "P84": "2",
     "P86": "2",
+    "P87": "2",
     "P3": "quarantined",
 }
 

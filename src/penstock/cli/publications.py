@@ -131,6 +131,9 @@ def _plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
         yield f"  messages: {one_line(_messages(each.messages))}{rejects}"
     if each.rate:
         yield f"  at most {each.rate}"
+    for schema in each.schemas:
+        state = "will be registered" if schema.id is None else f"registered as {schema.id}"
+        yield f"  schema of the {schema.part}: subject {one_line(schema.subject)}, {state}"
     for move in each.moves:
         start = "its first record" if move.start is None else one_line(move.start)
         yield f"  {move.words or f'{one_line(move.of)} from {start} to {one_line(move.stop)}'}"
@@ -144,7 +147,9 @@ def _plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
 def _messages(rules: MessageRules) -> str:
     """Say how rows become messages."""
     keys = f"[{', '.join(rules.key)}]" if rules.key_is_object else ", ".join(rules.key)
-    said = [f"key {keys}" if rules.key else "no key", f"value {rules.bytes_of or 'json'}"]
+    keys += " as avro" if rules.key_schema else ""
+    value = "avro" if rules.value_schema else rules.bytes_of or "json"
+    said = [f"key {keys}" if rules.key else "no key", f"value {value}"]
     conditions = {"where": rules.where, "deletes when": rules.delete_when}
     said += [f"{word} {sql}" for word, sql in conditions.items() if sql]
     said += [f"time {rules.timestamp}"] if rules.timestamp else []

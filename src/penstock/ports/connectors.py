@@ -15,7 +15,7 @@ from penstock.ports.checks import CheckResult
 from penstock.ports.increments import FileRows, Increments
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.producers import Packer, Producers, Sender
-from penstock.ports.registry import Registry
+from penstock.ports.registry import Registry, Subjects
 from penstock.ports.runtime import Clock, Observer, Secrets
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat
@@ -81,3 +81,5 @@ class RegistryConnector:
     ports_version: int
     schemes: frozenset[str]
     open_registry: Callable[[Settings, Secrets], Registry]
+    open_subjects: Callable[[Settings, Secrets], Subjects] | None = None
+    """Open what a publication's driver registers schemas with."""

@@ -1,4 +1,5 @@
-"""Schemas by the keys that records carry; used by workers, kept over tasks.
+"""Schemas by the keys that records carry, used by workers and kept over tasks; and schemas under
+the subjects that they are registered for, used by drivers.
 
 Rule: what the registry does not have is returned as None, and its records are quarantined; a
 registry that does not answer raises, and its records wait.
@@ -46,3 +47,33 @@ class Registry(Protocol):
 
         Raises UnavailableError when it does not answer, InvalidError when it refuses us or is none.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaConflict:
+    """Why a subject does not take a schema, in the registry's words."""
+
+    reason: str
+
+
+class Subjects(Protocol):
+    """The subjects of one schema registry: the schemas of a topic's keys or values, in versions.
+
+    Each method raises UnavailableError when the registry does not answer, InvalidError when it
+    refuses us or is none.
+    """
+
+    def lookup(self, subject: str, schema: RegisteredSchema) -> int | None:
+        """Return the id of a schema that is registered for a subject, None of one that is not."""
+
+    def register(self, subject: str, schema: RegisteredSchema) -> int | SchemaConflict:
+        """Register a schema for a subject, where its rules permit; again is the same id."""
+
+    def conflict(self, subject: str, schema: RegisteredSchema) -> SchemaConflict | None:
+        """Return why the newest schema of a subject excludes another one; None if nothing does."""
+
+    def by_id(self, number: int) -> RegisteredSchema | None:
+        """Return the schema of an id, None of an id that is none."""
+
+    def newest(self, subject: str) -> RegisteredSchema | None:
+        """Return the newest schema of a subject, None of a subject that has none."""

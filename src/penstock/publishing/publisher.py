@@ -34,6 +34,7 @@ from penstock.ports.runtime import Clock
 from penstock.ports.sources import EpochLimit, Stands, Stretch
 from penstock.publishing.epoch import InDoubt, Published, publish_epoch
 from penstock.publishing.pace import Pace
+from penstock.publishing.schemas import with_schemas
 from penstock.publishing.settings import Publication, PublishingEnvironment
 from penstock.publishing.start import PublicationState, Run, claimed, renew_and_look, start
 from penstock.publishing.stops import require_source
@@ -141,6 +142,7 @@ class Publisher:
                 self.end(CAUGHT_UP)
             return self._fixed is not None
         self._began = clock.monotonic()
+        run = replace(run, publication=with_schemas(self.publication, run.environment.ports))
         return self._epoch(run, self._state, stretches, ends)
 
     def _begin(self) -> None:

@@ -11,11 +11,12 @@ from penstock.core.resuming import Accepted
 from penstock.ownership.claim import ClaimContext, Heartbeat
 from penstock.ports.log import Log
 from penstock.ports.producers import NewTopic, Producers
+from penstock.ports.registry import Subjects
 from penstock.ports.runtime import Clock, Engine, Observer
 from penstock.ports.sources import EpochLimit, Source, Stands
 from penstock.ports.store import Owner, PendingStore
 from penstock.publishing.pace import Rate
-from penstock.rows.encode.rules import MessageRules
+from penstock.rows.encode.rules import MessagePart, MessageRules
 
 Start = Literal["earliest", "latest"]
 Changes = Literal["stop", "skip", "whole"]
@@ -36,6 +37,17 @@ class Rejects:
 
 
 @dataclass(frozen=True, slots=True)
+class SubjectRule:
+    """The subject of a schema, and when a schema that it does not have is registered.
+
+    compatible: where the registry finds it so; missing: only if it has none; never.
+    """
+
+    subject: str
+    register: Literal["compatible", "missing", "never"] = "compatible"
+
+
+@dataclass(frozen=True, slots=True)
 class Publication:
     """One rule of `publish`. `source` and `target` go into jobs and hold no secret.
 
@@ -45,6 +57,8 @@ class Publication:
 
     `messages` says how rows become messages; None where the source gives messages as they are.
     Without `rejects` a row that is no message stops it.
+    `subjects` says where its schemas are registered, `registries` are the settings of registries,
+    which stay on the driver.
     `new_topic` is what a missing target is created with; None: it is not created.
     """
 
@@ -61,6 +75,8 @@ class Publication:
     changes: Changes = "stop"
     messages: MessageRules | None = None
     rejects: Rejects | None = None
+    subjects: Mapping[MessagePart, SubjectRule] = field(default_factory=dict)
+    registries: Mapping[MessagePart, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     new_topic: NewTopic | None = None
     interval_seconds: float = 5.0
     rate: Rate = UNLIMITED
@@ -114,11 +130,15 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class PublicationPorts:
-    """What a publication reads and writes; `targets` lists the topics that are written."""
+    """What a publication reads and writes; `targets` lists the topics that are written.
+
+    `registries` are those of the schemas of keys and values.
+    """
 
     source: Source
     targets: Log
     producers: Producers
+    registries: Mapping[MessagePart, Subjects] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

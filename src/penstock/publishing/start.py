@@ -86,7 +86,7 @@ class Run:
 
 
 def require_messages(publication: Publication, source: Source) -> None:
-    """Raise InvalidError (P838, P839) where the rules of a publication do not fit its source."""
+    """Raise InvalidError where no row becomes a message (P838, P839, P870 to P872)."""
     columns = source.columns()
     if publication.messages is not None and columns is not None:
         require_fit(columns, publication.messages)
@@ -104,7 +104,7 @@ def claimed(
     """Claim a publication, above all that its offsets topic knows of.
 
     Raises UnavailableError (P510) while another run is alive, InvalidError where the cluster or the
-    offsets topic does not serve, or no row becomes a message (P838, P839).
+    offsets topic does not serve, or no row becomes a message (`require_messages`).
     """
     producers = environment.ports.producers
     producers.terms.check()

@@ -22,6 +22,8 @@ from penstock.spec.problems import KeyPath, Problem, SpecError
 from penstock.spec.publications import Publications
 from penstock.spec.secrets import ProcessSecrets, escaped, references
 from penstock.spec.settings.catalogs import Catalog, DeltaCatalog, HiveCatalog, SqlCatalog
+from penstock.spec.settings.messages import SchemaSettings
+from penstock.spec.settings.publication import PublicationRule
 from penstock.spec.settings.records import Records, RegistrySettings, registry_address
 from penstock.spec.settings.sections import Security
 from penstock.spec.settings.table import Table
@@ -40,6 +42,8 @@ def is_resolved_later(path: KeyPath) -> bool:
         path[:1] == ("catalogs",)
         or path[:2] in (("kafka", "security"), ("pending", "store"), ("records", "registry"))
         or (path[:1] == ("tables",) and path[2:4] == ("records", "registry"))
+        or path[:2] == ("publishing", "registry")
+        or (path[:1] == ("publish",) and path[2:4] in (("key", "registry"), ("value", "registry")))
     )
 
 
@@ -83,7 +87,12 @@ def located_publications(
         "catalogs": {name: finding.catalog(name, each) for name, each in found.catalogs.items()},
         "kafka": kafka.model_copy(update={"security": finding.certified(kafka.security)}),
         "pending": pending.model_copy(update={"store": store}),
+        "publish": tuple(finding.rule(*each) for each in enumerate(found.publish)),
     }
+    shared = found.publishing.registry
+    if shared is not None:
+        own = finding.registry(shared, ("publishing",))
+        update["publishing"] = found.publishing.model_copy(update={"registry": own})
     if finding.problems:
         raise SpecError(finding.problems, name=f"publications of '{found.name}'")
     return found.model_copy(update=update)
@@ -129,9 +138,30 @@ class _Finding:
         return block.model_copy(update=located)
 
     def records(self, records: Records, at: KeyPath) -> Records:
-        registry = records.registry
-        if registry is None:
+        if records.registry is None:
             return records
+        registry = self.registry(records.registry, at)
+        return records.model_copy(update={"registry": registry})
+
+    def rule(self, index: int, rule: PublicationRule) -> PublicationRule:
+        """Locate the schemas of a rule, and certificates of their registries."""
+        parts = {"key": rule.key, "value": rule.value}
+        update = {
+            name: self.schema(own, ("publish", index, name))
+            for name, own in parts.items()
+            if isinstance(own, SchemaSettings)
+        }
+        return rule.model_copy(update=update)
+
+    def schema(self, own: SchemaSettings, at: KeyPath) -> SchemaSettings:
+        update: dict[str, object] = {}
+        if own.registry is not None:
+            update["registry"] = self.registry(own.registry, at)
+        if own.schema_file is not None:
+            update["schema_file"] = self.absolute(own.schema_file)
+        return own.model_copy(update=update)
+
+    def registry(self, registry: RegistrySettings, at: KeyPath) -> RegistrySettings:
         place = (*at, "registry", "url")
         url = self.resolved(registry.url, place)
         if url != registry.url:
@@ -142,8 +172,7 @@ class _Finding:
                 self.problems.append(Problem(place, error.code, fact, error.hint))
         if url.startswith(_MOCK):
             url = f"{_MOCK}{self.absolute(url.removeprefix(_MOCK))}"
-        located = self.certified(registry).model_copy(update={"url": escaped(url)})
-        return records.model_copy(update={"registry": located})
+        return self.certified(registry).model_copy(update={"url": escaped(url)})
 
     def table(self, index: int, table: Table) -> Table:
         if table.records is None:

@@ -10,15 +10,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, model_validator
 
+from penstock.spec.checks.connections import check_registry
 from penstock.spec.language.notation import PLACEHOLDER
 from penstock.spec.model import UNCHECKED
 from penstock.spec.problems import Problem, SpecError, listed, nearest, shown
 from penstock.spec.settings.catalogs import Catalog
 from penstock.spec.settings.fields import AtLeastOne, CatalogName, PipelineName, Setting
+from penstock.spec.settings.messages import (
+    AVRO,
+    OF_SCHEMAS,
+    KeySettings,
+    SchemaSettings,
+    ValueSettings,
+)
 from penstock.spec.settings.publication import (
     OF_ROWS,
     FramesToPublish,
@@ -27,10 +35,12 @@ from penstock.spec.settings.publication import (
     TableToPublish,
     TopicToPublish,
 )
+from penstock.spec.settings.records import RegistrySettings
 from penstock.spec.settings.sections import Cluster, PendingSettings, SparkSettings
 
 OF_PUBLISHING = frozenset({"publish", "publishing"})
 """The blocks of a spec that are about publishing alone."""
+MessagePart = Literal["key", "value"]
 
 
 class Publications(Setting):
@@ -95,7 +105,15 @@ def check_publications(
         *(
             each
             for index, rule in enumerate(found.publish)
-            for each in _check_messages(index, rule)
+            for each in (
+                *_check_messages(index, rule),
+                *_check_schemas(index, rule, found),
+            )
+        ),
+        *(
+            check_registry(found.publishing.registry, ("publishing", "registry"))
+            if found.publishing.registry is not None
+            else ()
         ),
     ]
 
@@ -132,9 +150,62 @@ def _check_messages(index: int, rule: PublicationRule) -> Iterator[Problem]:
         fact = "delete_when  needs a  key:  a message without a value deletes the key that it has"
         yield Problem((*place, "delete_when"), "P836", fact, "such as  key: id")
     if (rule.value.format == "bytes") != (rule.value.column is not None):
-        fact = "a value of bytes is that of one column, and a value of JSON has all of them"
+        fact = "a value of bytes is that of one column, and any other value has all of them"
         hint = "such as  value: { format: bytes, column: payload }"
         yield Problem((*place, "value"), "P842", fact, hint)
+
+
+def registry_of(
+    rule: PublicationRule, part: MessagePart, found: Publications
+) -> RegistrySettings | None:
+    """Return the schema registry of a rule's keys or values."""
+    own = rule.key if part == "key" else rule.value
+    return _registry(own) or rule.value.registry or found.publishing.registry
+
+
+def schemas_of(rule: PublicationRule) -> dict[MessagePart, SchemaSettings]:
+    """Return the settings of the schemas that a rule's keys and values have in a registry."""
+    parts: dict[MessagePart, Any] = {"key": rule.key, "value": rule.value}
+    return {
+        part: each
+        for part, each in parts.items()
+        if isinstance(each, KeySettings | ValueSettings) and each.format == AVRO
+    }
+
+
+def _check_schemas(index: int, rule: PublicationRule, found: Publications) -> Iterator[Problem]:
+    """Find settings of schemas that contradict each other, and what lacks a registry."""
+    parts: dict[MessagePart, Any] = {"key": rule.key, "value": rule.value}
+    registered = schemas_of(rule)
+    for part, own in parts.items():
+        place = ("publish", index, part)
+        if isinstance(own, SchemaSettings) and part not in registered:
+            for name in sorted(OF_SCHEMAS & own.model_fields_set - _shared(part, registered)):
+                word = SchemaSettings.model_fields[name].alias or name
+                fact = f"'{word}' is for schemas in a registry, and this {part} has none"
+                yield Problem((*place, word), "P873", fact, "write  format: avro,  or remove it")
+        if part not in registered:
+            continue
+        registry = registry_of(rule, part, found)
+        if registry is None:
+            fact = f"format avro needs a 'registry' for the schema of its {part}"
+            hint = "such as  publishing: { registry: https://registry:8081 }"
+            yield Problem((*place, "format"), "P873", fact, hint)
+        elif registry.url.startswith("mock:"):
+            fact = "a directory of schemas has no subjects: nothing can be registered there"
+            hint = "name a registry, such as  registry: https://registry:8081"
+            yield Problem((*place, "format"), "P873", fact, hint)
+        if isinstance(own, SchemaSettings) and own.registry is not None:
+            yield from check_registry(own.registry, (*place, "registry"))
+
+
+def _shared(part: MessagePart, registered: Mapping[MessagePart, SchemaSettings]) -> frozenset[str]:
+    """Return what a value may say for the key: their registry."""
+    return frozenset({"registry"}) if part == "value" and "key" in registered else frozenset()
+
+
+def _registry(own: Any) -> RegistrySettings | None:
+    return own.registry if isinstance(own, SchemaSettings) else None
 
 
 def source_name(rule: PublicationRule) -> str:

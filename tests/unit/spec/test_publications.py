@@ -8,6 +8,7 @@ from penstock.app.publish import rules_named
 from penstock.core.errors import InvalidError
 from penstock.spec.load import blocks_of, load, load_publications
 from penstock.spec.problems import SpecError
+from penstock.spec.publications import registry_of, schemas_of
 
 RULE = "{ name: orders, from: { topic: raw.orders }, into: orders }"
 BOTH = """
@@ -219,3 +220,59 @@ def test_a_table_that_is_landed_from_its_own_topic_is_a_loop(written, source, in
         assert [("P822", "publish.0.into")] == problems(written, text)
     else:
         assert load_publications(written(text)).publish
+
+
+AVRO = (
+    "{ name: t, from: { table: lake.a.b }, into: c, key: { columns: [id], format: avro },"
+    " value: { format: avro } }"
+)
+LAKE = "catalogs: { lake: { type: delta, root: ./lake } }\n"
+
+
+def test_keys_and_values_have_schemas_in_a_registry(written):
+    more = LAKE + "publishing: { registry: 'http://registry:8081' }"
+    found = load_publications(written(spec(AVRO, more=more)))
+    (rule,) = found.publish
+    own = AVRO.replace(
+        "format: avro } }",
+        "registry: { url: 'http://two', ca: ./ca.pem }, format:"
+        " avro, subject: '{topic}.v', register: never, schema: ./b.avsc } }",
+    )
+    (other,) = load_publications(written(spec(own, more=LAKE))).publish
+    files = other.value.schema_file, other.value.registry.ca
+
+    assert ("id",) == rule.key_columns
+    assert {"key", "value"} == schemas_of(rule).keys()
+    assert ["c-key", "c-value"] == [e.subject_of("c", p) for p, e in schemas_of(rule).items()]
+    assert {"http://registry:8081"} == {registry_of(rule, p, found).url for p in ("key", "value")}
+    assert ["http://two"] * 2 == [registry_of(other, p, found).url for p in ("key", "value")]
+    assert "c.v" == other.value.subject_of("c", "value")
+    assert all(each.startswith("/") for each in files)
+
+
+@pytest.mark.parametrize(
+    ("rule", "more", "expected"),
+    [
+        (AVRO, "", [("P873", "publish.0.key.format"), ("P873", "publish.0.value.format")]),
+        (
+            AVRO,
+            "publishing: { registry: 'mock:///schemas' }",
+            [("P873", "publish.0.key.format"), ("P873", "publish.0.value.format")],
+        ),
+        (
+            "{ name: t, from: { table: lake.a.b }, into: c, value: { subject: x, schema: y } }",
+            "",
+            [("P873", "publish.0.value.schema"), ("P873", "publish.0.value.subject")],
+        ),
+        (AVRO, "publishing: { registry: nowhere }", [("P150", "publishing.registry.url")]),
+        (
+            AVRO,
+            "publishing: { registry: { url: 'http://r', token: '${env:T}', username: u } }",
+            [("P120", "publishing.registry.token"), ("P120", "publishing.registry.username")],
+        ),
+        (AVRO.replace("[id]", "[]"), "publishing: { registry: 'http://r' }",
+         [("P108", "publish.0.key.columns")]),
+    ],
+)  # fmt: skip
+def test_schemas_that_are_wrong(written, rule, more, expected):
+    assert expected == sorted(problems(written, spec(rule, more=LAKE + more)))

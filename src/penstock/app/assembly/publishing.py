@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
 from penstock.app.assembly.assembly import LOG, open_store
-from penstock.app.assembly.connectors import connector_of, table_connector
+from penstock.app.assembly.connectors import connector_of, registry_connector, table_connector
 from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
 from penstock.core.errors import InvalidError
 from penstock.core.resuming import Accepted
@@ -17,6 +18,7 @@ from penstock.observe.fanout import UNHEARD
 from penstock.ports.connectors import LogConnector, TableConnector
 from penstock.ports.log import Log
 from penstock.ports.producers import NewTopic
+from penstock.ports.registry import Subjects
 from penstock.ports.runtime import Engine, Observer
 from penstock.ports.sources import EpochLimit, Source
 from penstock.publishing.batch_source import BatchSource
@@ -27,13 +29,22 @@ from penstock.publishing.settings import (
     PublicationPorts,
     PublishingEnvironment,
     Rejects,
+    SubjectRule,
 )
 from penstock.publishing.table_source import TableSource
 from penstock.publishing.topic_source import TopicSource
+from penstock.rows.encode.avro_schema import full_name, tree_of, unreadable
 from penstock.rows.encode.json_texts import JsonForm
-from penstock.rows.encode.rules import MessageRules, rules_to_data
-from penstock.spec.publications import Publications, source_name
+from penstock.rows.encode.rules import (
+    VALUE,
+    MessagePart,
+    MessageRules,
+    MessageSchema,
+    rules_to_data,
+)
+from penstock.spec.publications import Publications, registry_of, schemas_of, source_name
 from penstock.spec.secrets import ProcessSecrets
+from penstock.spec.settings.messages import SchemaSettings
 from penstock.spec.settings.publication import (
     FramesToPublish,
     PublicationRule,
@@ -66,6 +77,15 @@ def publication_of(
         target={**_log_settings(spec, *rule.written), "compression": rule.compression},
         messages=_messages(rule),
         rejects=_rejects(rule),
+        subjects={
+            part: SubjectRule(each.subject_of(rule.into, part), each.register_schema)
+            for part, each in schemas_of(rule).items()
+        },
+        registries={
+            part: registry.settings()
+            for part in schemas_of(rule)
+            if (registry := registry_of(rule, part, spec)) is not None
+        },
         new_topic=_new_topic(rule),
         interval_seconds=transaction.interval_seconds,
         rate=UNLIMITED if rule.rate is None else Rate(rule.rate.rows, rule.rate.bytes),
@@ -88,6 +108,7 @@ def open_ports(
         stack.enter_context(closing(source or open_source(publication))),
         stack.enter_context(closing(_open_log(publication.target))),
         stack.enter_context(closing(producers)),
+        {part: _open_subjects(each) for part, each in publication.registries.items()},
     )
 
 
@@ -158,20 +179,42 @@ def _open_log(settings: Any) -> Log:
     return connector_of(LogConnector, LOG).open_log(settings, ProcessSecrets())
 
 
+def _open_subjects(settings: Mapping[str, Any]) -> Subjects:
+    connector = registry_connector(settings["url"])
+    assert connector.open_subjects is not None, "the connector for registries has it"
+    return connector.open_subjects(settings, ProcessSecrets())
+
+
 def _messages(rule: PublicationRule) -> MessageRules | None:
     """Return how rows become messages; None for a mirror."""
     if rule.is_mirror:
         return None
-    key, value = rule.key or (), rule.value
-    return MessageRules(
-        key=(key,) if isinstance(key, str) else key,
-        key_is_object=not isinstance(key, str),
+    value = rule.value
+    rules = MessageRules(
+        key=rule.key_columns,
+        key_is_object=not isinstance(rule.key, str),
         form=JsonForm(value.decimals, value.times),
         bytes_of=value.column or "",
         where=rule.where or "",
         delete_when=rule.delete_when or "",
         timestamp=rule.timestamp or "",
     )
+    own = {part: _schema(rule, part, each) for part, each in schemas_of(rule).items()}
+    return rules.with_schemas(own)
+
+
+def _schema(rule: PublicationRule, part: MessagePart, settings: SchemaSettings) -> MessageSchema:
+    """Return the schema of keys or values. Raises InvalidError (P872) for a file that is none."""
+    file = settings.schema_file
+    if file is None:
+        name = full_name(rule.name if rule.is_of_frames else source_name(rule))
+        return MessageSchema(name if part == VALUE else f"{name}.key")
+    try:
+        text = Path(file).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise unreadable(file, f"it cannot be read ({type(error).__name__})") from error
+    tree_of(text, file)
+    return MessageSchema(Path(file).name, text, is_made=False)
 
 
 def _rejects(rule: PublicationRule) -> Rejects | None:

@@ -115,7 +115,7 @@ def audit_publication(
         skipped += _compacted_away(publication, receipts, target)
         rows = None
         if readers is not None:
-            compared = _compare(publication, ports.source, receipts, target, readers)
+            compared = _compare(publication, ports, receipts, target, readers)
             rows, skipped = compared.rows, [*skipped, *compared.not_compared]
             breaks += compared.breaks
     except PenstockError as error:
@@ -273,7 +273,7 @@ class _Compared:
 
 def _compare(
     publication: Publication,
-    source: Source,
+    ports: PublicationPorts,
     receipts: Sequence[Receipt],
     target: _Target,
     readers: Readers,
@@ -282,8 +282,9 @@ def _compare(
     reader, target_reader = readers
     if publication.messages is None:
         read = cast("SourceReader", reader), target_reader
-        return _compare_messages(publication, source, receipts, target, read)
-    rows = RowComparison(source, cast("RowReader", reader), publication.messages)
+        return _compare_messages(publication, ports.source, receipts, target, read)
+    rules = publication.messages
+    rows = RowComparison(ports.source, cast("RowReader", reader), rules, ports.registries)
     for receipt in receipts:
         own = [(at, each) for at, each in target.of(receipt) if at.topic == publication.into]
         messages = [at for at in receipt.targets if at.topic == publication.into]

@@ -18,6 +18,7 @@ from penstock.ports.sources import EpochLimit, Stands, Stretch
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.pace import Pace, Rate
 from penstock.publishing.record import PublicationRecord, standing_record
+from penstock.publishing.schemas import SchemaStanding, standing_schemas
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.start import Noticed, begun_from, decided, require_messages
 from penstock.publishing.table_positions import table_position
@@ -48,9 +49,9 @@ class PublicationView:
 
     `epoch` counts its transactions, `published`, `filtered` and `rejected` the records of its
     segment; `rejects` is the topic of the last. `stands` says where it stands in a table,
-    `messages` how rows become messages. `begins` says whether a run begins it, `creates` which
-    topics it creates, and with what, `problem` why it would not go on. `owner` is the run that
-    began last. `rate` is the most that it sends.
+    `messages` how rows become messages, `schemas` how their schemas stand in registries. `begins`
+    says whether a run begins it, `creates` which topics it creates, and with what, `problem` why it
+    would not go on. `owner` is the run that began last. `rate` is the most that it sends.
     """
 
     publication: str
@@ -67,6 +68,7 @@ class PublicationView:
     owner: str = ""
     begins: bool = False
     creates: Mapping[str, NewTopic] = field(default_factory=dict)
+    schemas: tuple[SchemaStanding, ...] = ()
     messages: MessageRules | None = None
     rate: str = ""
     backlog: int | None = None
@@ -103,6 +105,7 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
     try:
         ports.producers.terms.check()
         require_messages(publication, ports.source)
+        view = replace(view, schemas=standing_schemas(publication, ports))
         record = standing_record(publication.name, ports.producers.ledger)
         if record.ledger is not None:
             view = replace(

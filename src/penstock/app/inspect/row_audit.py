@@ -12,15 +12,17 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.app.inspect.message_schemas import COLUMNS_GONE, with_schemas_of
 from penstock.app.inspect.publications import EVERYTHING
 from penstock.core.audit import Break
-from penstock.core.errors import DecisionNeededError
+from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.core.positions import SourcePartition
 from penstock.core.receipts import Move, Receipt
 from penstock.observe.formatting import number_of
+from penstock.ports.registry import Subjects
 from penstock.ports.sources import RowReader, Source
 from penstock.rows.encode.encoder import encode
-from penstock.rows.encode.rules import MessageRules
+from penstock.rows.encode.rules import MessagePart, MessageRules
 
 FOREVER = float("inf")
 
@@ -34,6 +36,7 @@ class RowComparison:
     source: Source
     reader: RowReader
     rules: MessageRules
+    registries: Mapping[MessagePart, Subjects] = field(default_factory=dict)
     rows: int = 0
     breaks: list[Break] = field(default_factory=list)
     not_compared: list[str] = field(default_factory=list)
@@ -54,10 +57,13 @@ class RowComparison:
         where = f"transaction {receipt.epoch}"
         try:
             read = [each for move in receipt.moves.items() for each in self.read_again(*move)]
-        except DecisionNeededError as error:
+            rules = with_schemas_of(there, self.rules, self.source.columns(), self.registries)
+            made = [encode(each, rules, now_ms=0) for each in read]
+        except (DecisionNeededError, InvalidError) as error:
+            if isinstance(error, InvalidError) and error.code != COLUMNS_GONE:
+                raise
             self.not_compared.append(f"{where}: {error.message}")
             return
-        made = [encode(each, self.rules, now_ms=0) for each in read]
         self.rows += sum(len(each) for each in read)
         filtered = sum(each.filtered for each in made), receipt.totals.filtered
         rejected = sum(len(each.misfits) for each in made), receipt.totals.rejected

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.ports.connectors import PORTS_VERSION, RegistryConnector, Settings
-from penstock.ports.registry import Registry
+from penstock.ports.registry import Registry, Subjects
 from penstock.ports.runtime import Secrets
 
 
@@ -17,4 +17,14 @@ def open_registry(settings: Settings, secrets: Secrets) -> Registry:
     return HttpRegistry(settings, secrets)
 
 
-connector = RegistryConnector(PORTS_VERSION, frozenset({"http", "https", "mock"}), open_registry)
+def open_subjects(settings: Settings, secrets: Secrets) -> Subjects:
+    """Open the subjects of a registry. Raises InvalidError (P670, P672)."""
+    from penstock.connectors.registry.http import HttpRegistry
+    from penstock.connectors.registry.subjects import HttpSubjects
+
+    return HttpSubjects(HttpRegistry(settings, secrets))
+
+
+connector = RegistryConnector(
+    PORTS_VERSION, frozenset({"http", "https", "mock"}), open_registry, open_subjects
+)

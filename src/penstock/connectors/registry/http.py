@@ -40,6 +40,7 @@ ID_MAX = (1 << 31) - 1
 ABSENT_SECONDS = 30.0
 """How long an answer "there is none" is kept: a schema may be registered later."""
 ABSENT_MAX = 10_000
+REASON_CHARACTERS_MAX = 500
 PAUSES_SECONDS = (0.1, 0.3, 1.0)
 """The waits before each retry."""
 
@@ -47,6 +48,7 @@ _SCHEMA_NOT_FOUND = 40403
 _HEADER_SAFE = re.compile(r"[!-~]+")
 _REFUSED = (401, 403)
 _PASSING = (408, 429)
+_JSON = "application/vnd.schemaregistry.v1+json"
 _FORMATS: Mapping[str, SchemaFormat] = {
     "AVRO": "avro",
     "JSON": "json-schema",
@@ -54,7 +56,7 @@ _FORMATS: Mapping[str, SchemaFormat] = {
 }
 
 
-class _NotFoundError(Exception):
+class NotFoundError(Exception):
     """Something answers 404: with its own code it is a registry that has no such schema."""
 
     def __init__(self, code: object) -> None:
@@ -62,11 +64,15 @@ class _NotFoundError(Exception):
         self.is_certain = code == _SCHEMA_NOT_FOUND
 
 
+class NotCompatibleError(Exception):
+    """A registry answers 409: a subject does not take a schema."""
+
+
 class HttpRegistry:
     """Asks one registry, and keeps what it has answered."""
 
     def __init__(self, settings: Settings, secrets: Secrets) -> None:
-        """Read the block `records.registry`. Raises InvalidError."""
+        """Read the block of a registry. Raises InvalidError."""
         self._known: dict[SchemaKey, RegisteredSchema] = {}
         self._absent: dict[SchemaKey, float] = {}
         given = {
@@ -74,7 +80,7 @@ class HttpRegistry:
             for name, value in settings.items()
             if value is not None
         }
-        self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        self._headers = {"Accept": f"{_JSON}, application/json"}
         if "token" in given:
             if not _HEADER_SAFE.fullmatch(str(given["token"])):
                 raise InvalidError(
@@ -92,7 +98,7 @@ class HttpRegistry:
             raise InvalidError(
                 "the schema registry's address contains a user",
                 code="P152",
-                hint="write username and password next to the url under  records.registry",
+                hint="write username and password next to the url under  registry",
             )
         handlers: list[Any] = [_NoRedirect()]
         if self.url.startswith("https:"):
@@ -119,10 +125,9 @@ class HttpRegistry:
             return None
         place = f"ids/{key.value}" if key.kind == "id" else f"guids/{quote(key.value)}"
         try:
-            found = self._schema(self._object(self._ask(f"/schemas/{place}")))
-        except _NotFoundError as error:
-            if not error.is_certain and not self._is_registry():
-                raise self._no_registry("HTTP 404") from error
+            found = self.schema(self.ask(f"/schemas/{place}"))
+        except NotFoundError as error:
+            self.require_registry(error)
             if len(self._absent) >= ABSENT_MAX:
                 self._absent.clear()
             self._absent[key] = time.monotonic()
@@ -130,7 +135,14 @@ class HttpRegistry:
         self._known[key] = found
         return found
 
-    def _schema(self, answer: Mapping[str, Any]) -> RegisteredSchema:
+    def require_registry(self, error: NotFoundError) -> None:
+        """Raise InvalidError (P673) where a 404 is a wrong address."""
+        if not error.is_certain and not self._is_registry():
+            raise self._no_registry("HTTP 404") from error
+
+    def schema(self, answer: Any) -> RegisteredSchema:
+        """Read a schema that was answered. Raises as `find` does."""
+        answer = self.object(answer)
         format_ = _FORMATS.get(str(answer.get("schemaType", "AVRO")), "other")
         references: dict[str, str] = {}
         self._refer(answer, references, set())
@@ -141,6 +153,13 @@ class HttpRegistry:
         if not isinstance(text, str):
             raise self._no_registry("its answer holds no schema")
         return text
+
+    def number(self, answer: Mapping[str, Any]) -> int:
+        """Read the id of a schema. Raises InvalidError (P673)."""
+        found = answer.get("id")
+        if not isinstance(found, int):
+            raise self._no_registry("its answer holds no id")
+        return found
 
     def _refer(self, answer: Mapping[str, Any], found: dict[str, str], seen: set[str]) -> None:
         """Add the schemas that are referred to, those used by others first."""
@@ -161,28 +180,35 @@ class HttpRegistry:
         if len(seen) > REFERENCES_MAX:
             raise self._no_registry(f"a schema refers to more than {REFERENCES_MAX} others")
         try:
-            return self._object(self._ask(place))
-        except _NotFoundError as error:
+            return self.object(self.ask(place))
+        except NotFoundError as error:
             raise self._no_registry(f"a referenced schema is missing: {name}") from error
 
     def _is_registry(self) -> bool:
         """Ask what every registry answers with a list, and little else does."""
         for path in ("/schemas/types", "/subjects"):
-            with contextlib.suppress(_NotFoundError):
-                if isinstance(self._ask(path), list):
+            with contextlib.suppress(NotFoundError):
+                if isinstance(self.ask(path), list):
                     return True
         return False
 
-    def _ask(self, path: str) -> Any:
+    def ask(self, path: str, said: Mapping[str, Any] | None = None) -> Any:
+        """Ask for a path, or post what is said; return the answer, None of what is no JSON.
+
+        Raises UnavailableError (P671), InvalidError (P672, P673, P877), NotFoundError,
+        NotCompatibleError.
+        """
         for pause in PAUSES_SECONDS:
             try:
-                return self._asked_once(path)
+                return self._asked_once(path, said)
             except UnavailableError:
                 time.sleep(pause)
-        return self._asked_once(path)
+        return self._asked_once(path, said)
 
-    def _asked_once(self, path: str) -> Any:
-        request = urllib.request.Request(self.url + path, headers=self._headers)  # noqa: S310
+    def _asked_once(self, path: str, said: Mapping[str, Any] | None) -> Any:
+        body = None if said is None else json.dumps(said).encode()
+        headers = self._headers if body is None else {**self._headers, "Content-Type": _JSON}
+        request = urllib.request.Request(self.url + path, body, headers)  # noqa: S310
         try:
             with self._opener.open(request, timeout=self._timeout_seconds) as answer:
                 return self._parsed(answer.read(ANSWER_BYTES_MAX + 1))
@@ -197,7 +223,7 @@ class HttpRegistry:
             return InvalidError(
                 f"the schema registry {self.url} is not trusted: {cause.verify_message}",
                 code="P672",
-                hint="name the certificates to trust:  records.registry.ca",
+                hint="name the certificates to trust:  registry.ca",
             )
         return self._unavailable(type(cause).__name__)
 
@@ -214,7 +240,8 @@ class HttpRegistry:
         except (ValueError, RecursionError):
             return None
 
-    def _object(self, answer: Any) -> Mapping[str, Any]:
+    def object(self, answer: Any) -> Mapping[str, Any]:
+        """Return an answer that is an object. Raises InvalidError (P673)."""
         if not isinstance(answer, dict):
             raise self._no_registry("its answer is not JSON of a registry")
         return answer
@@ -224,13 +251,23 @@ class HttpRegistry:
             return InvalidError(
                 f"the schema registry {self.url} rejected the login (HTTP {status})",
                 code="P672",
-                hint="check username, password or token under  records.registry",
+                hint="check username, password or token under  registry",
             )
         if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             return self._unavailable(f"HTTP {status}")
+        read = self._parsed(data)
+        body = read if isinstance(read, dict) else {}
         if status == HTTPStatus.NOT_FOUND:
-            body = self._parsed(data)
-            return _NotFoundError(body.get("error_code") if isinstance(body, dict) else None)
+            return NotFoundError(body.get("error_code"))
+        reason = " ".join(str(body.get("message", "")).split())[:REASON_CHARACTERS_MAX]
+        if status == HTTPStatus.CONFLICT:
+            return NotCompatibleError(reason)
+        if status == HTTPStatus.UNPROCESSABLE_ENTITY:
+            return InvalidError(
+                f"the schema registry {self.url} does not take it: {reason}",
+                code="P877",
+                hint="correct what it names, in the schema, the subject or the registry",
+            )
         return self._no_registry(f"HTTP {status}")
 
     def _unavailable(self, what: str) -> UnavailableError:
@@ -244,7 +281,7 @@ class HttpRegistry:
         return InvalidError(
             f"at {self.url} answers no schema registry: {what}",
             code="P673",
-            hint=f"fix the address under  records.registry ; try  curl {self.url}/subjects",
+            hint=f"fix the address under  registry ; try  curl {self.url}/subjects",
         )
 
 
@@ -264,6 +301,6 @@ def _context(given: Mapping[str, Any]) -> ssl.SSLContext:
         raise InvalidError(
             f"the certificates for the schema registry cannot be read: {type(error).__name__}",
             code="P670",
-            hint="check the files  ca, certificate and key  under  records.registry",
+            hint="check the files  ca, certificate and key  under  registry",
         ) from error
     return context

@@ -21,9 +21,9 @@ from penstock.ports.sources import MESSAGES
 from penstock.rows.arrow_arrays import mask_of, spread
 from penstock.rows.encode.conditions import decided, no_column
 from penstock.rows.encode.extensions import stored
+from penstock.rows.encode.framing import framed, with_texts
 from penstock.rows.encode.json_texts import (
     Column,
-    Misfits,
     bare_texts,
     is_binary,
     is_text,
@@ -31,7 +31,8 @@ from penstock.rows.encode.json_texts import (
     object_texts,
     utf8_texts,
 )
-from penstock.rows.encode.rules import MessageRules
+from penstock.rows.encode.nesting import Misfits
+from penstock.rows.encode.rules import KEY, MessageRules
 
 WHERE, DELETE_WHEN = "where", "delete_when"
 PIECE_BYTES_MAX = 16 << 20
@@ -78,7 +79,8 @@ class _Table(NamedTuple):
 def encode(rows: pa.RecordBatch, rules: MessageRules, *, now_ms: int) -> Encoded:
     """Make messages (MESSAGES) of the rows of a table; `now_ms` is their time without a column.
 
-    Raises InvalidError: rules that do not fit the table (P838), a type without a form (P839).
+    Raises InvalidError: rules that do not fit the table (P838), a type without a form (P839), a
+    schema that does not fit (P871, P872); UnavailableError (P876): that of former columns.
     """
     cut = _pieces(stored(rows))
     pieces = [_encode(_Table(each, rows.schema), rules, now_ms) for each in cut]
@@ -95,8 +97,9 @@ def encode(rows: pa.RecordBatch, rules: MessageRules, *, now_ms: int) -> Encoded
 
 
 def require_fit(columns: pa.Schema, rules: MessageRules) -> None:
-    """Raise InvalidError (P838, P839) where no row with such columns becomes a message."""
+    """Raise InvalidError (P838, P839, P870 to P872) where no row of such columns is a message."""
     nothing = [pa.nulls(0, each.type) for each in columns]
+    rules = with_texts(rules, columns)
     encode(pa.RecordBatch.from_arrays(nothing, schema=columns), rules, now_ms=0)
 
 
@@ -165,6 +168,8 @@ def _messages(
 def _keys(table: _Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misfits]]:
     if not rules.key:
         return pa.nulls(len(table.rows), pa.binary()), []
+    if rules.key_schema is not None:
+        return framed([table.column(name, KEY) for name in rules.key], rules.key_schema)
     if rules.key_is_object:
         columns = [table.column(name, "key") for name in rules.key]
         made = object_texts(columns, "", rules.form)
@@ -181,6 +186,9 @@ def _keys(table: _Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misf
 
 
 def _values(table: _Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misfits]]:
+    if rules.value_schema is not None:
+        columns = [table.column(name, "") for name in table.kinds.names]
+        return framed(columns, rules.value_schema)
     if not rules.bytes_of:
         columns = [table.column(name, "") for name in table.kinds.names]
         made = object_texts(columns, "", rules.form)

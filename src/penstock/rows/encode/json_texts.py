@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 from penstock.core.errors import InvalidError
 from penstock.rows.arrow_arrays import list_array, mask_of, validity_of
 from penstock.rows.cast import iso8601
+from penstock.rows.encode.nesting import Misfits, as_lists, lengths_of_lists, of_lists
 
-Mask = npt.NDArray[np.bool_]
 NULL = "null"
 IN_ISO, IN_MILLIS = "iso", "millis"
 _TO_ESCAPE = r'["\\\x00-\x1f]'
@@ -38,14 +38,6 @@ class JsonForm:
 
     decimals: Literal["string", "number"] = "string"
     times: Literal["iso", "millis"] = "iso"
-
-
-class Misfits(NamedTuple):
-    """The values of a column that JSON cannot hold: a mask over the rows, and why."""
-
-    path: str
-    rows: Mask
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +93,7 @@ def object_texts(columns: list[Column], path: str, form: JsonForm) -> JsonTexts:
 def bare_texts(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:
     """Write values as JSON without the quotes around them; nulls stay null."""
     if kind == pa.uuid():
-        return _Bare(_by_value(values, _uuid_text), '"', [])
+        return _Bare(_by_value(values, uuid_text), '"', [])
     stored = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
     for is_of, write in _WRITERS:
         if is_of(stored):
@@ -249,7 +241,7 @@ def _structs(values: pa.StructArray, kind: pa.DataType, path: str, form: JsonFor
 
 def _lists(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:
     made = json_texts(values.flatten(), kind.value_type, f"{path}[]", form)
-    return _joined(values, _lengths(values), made, "[]")
+    return _joined(values, lengths_of_lists(values), made, "[]")
 
 
 def _maps(values: pa.MapArray, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:
@@ -260,26 +252,14 @@ def _maps(values: pa.MapArray, kind: pa.DataType, path: str, form: JsonForm) -> 
             code="P839",
             hint="publish a table, or a view of it, without this column",
         )
-    lists = _as_lists(values)
+    lists = as_lists(values)
     keys, items = lists.flatten().flatten()
     keyed = bare_texts(keys, kind.key_type, f"{path}{{}}", form)
     made = json_texts(items, kind.item_type, f"{path}{{}}", form)
     members = pc.binary_join_element_wise('"', keyed.texts, '":', made.texts, "")
     return _joined(
-        values, _lengths(lists), JsonTexts(members, [*keyed.misfits, *made.misfits]), "{}"
+        values, lengths_of_lists(lists), JsonTexts(members, [*keyed.misfits, *made.misfits]), "{}"
     )
-
-
-def _as_lists(values: pa.MapArray) -> pa.ListArray:
-    """Return maps as lists of keys and items."""
-    entries = pa.StructArray.from_arrays([values.keys, values.items], ["key", "item"])
-    begins = pa.array(values.offsets.to_numpy())  # a copy: with a mask they may be no slice
-    return pa.ListArray.from_arrays(begins, entries, mask=values.is_null())
-
-
-def _lengths(lists: pa.Array) -> npt.NDArray[np.int64]:
-    lengths: npt.NDArray[np.int64] = pc.list_value_length(lists).fill_null(0).to_numpy()
-    return lengths.astype(np.int64)
 
 
 def _joined(
@@ -288,15 +268,9 @@ def _joined(
     made: JsonTexts,
     brackets: str,
 ) -> _Bare:
-    owners = np.repeat(np.arange(len(values)), lengths)
     texts = pc.binary_join(list_array(lengths, made.texts), ",")
     texts = pc.binary_join_element_wise(brackets[0], texts, brackets[1], "")
-    misfits = []
-    for each in made.misfits:
-        rows = np.zeros(len(values), np.bool_)
-        rows[owners[each.rows]] = True
-        misfits.append(each._replace(rows=rows))
-    return _Bare(_as_null(texts, values), "", misfits)
+    return _Bare(_as_null(texts, values), "", of_lists(made.misfits, lengths))
 
 
 def _as_null(texts: pa.StringArray, values: pa.Array) -> pa.StringArray:
@@ -313,7 +287,8 @@ def _base64(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
 
-def _uuid_text(value: bytes) -> str:
+def uuid_text(value: bytes) -> str:
+    """Return a UUID's bytes in its standard form."""
     digits = value.hex()
     return "-".join(digits[a:b] for a, b in ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32)))
 

@@ -7,10 +7,30 @@ messages, but for the time where no column says it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
 
 from penstock.rows.encode.json_texts import JsonForm
+
+MessagePart = Literal["key", "value"]
+"""What of a message a schema is of."""
+KEY: MessagePart = "key"
+VALUE: MessagePart = "value"
+_SCHEMAS = ("key_schema", "value_schema")
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSchema:
+    """The schema of keys or values that name it by its id in a registry.
+
+    `name` is that of its record where it is made of the table's columns. `text` is then "", until
+    these are known; `is_made` stays. `id` is 0 until it is registered.
+    """
+
+    name: str = ""
+    text: str = ""
+    is_made: bool = True
+    id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +39,8 @@ class MessageRules:
 
     `key` are columns: one that stands alone gives its text or bytes, several an object of JSON, as
     one does where `key_is_object`. The value is an object of all columns, or the bytes of one,
-    `bytes_of`. `where` and `delete_when` are conditions in SQL, `timestamp` is a column.
+    `bytes_of`. With a `key_schema` or a `value_schema` it is a record in Avro. `where` and
+    `delete_when` are conditions in SQL, `timestamp` is a column.
     """
 
     key: tuple[str, ...] = ()
@@ -29,13 +50,29 @@ class MessageRules:
     where: str = ""
     delete_when: str = ""
     timestamp: str = ""
+    key_schema: MessageSchema | None = None
+    value_schema: MessageSchema | None = None
+
+    @property
+    def schemas(self) -> dict[MessagePart, MessageSchema]:
+        """Return the schemas, by what they are of."""
+        found: tuple[tuple[MessagePart, MessageSchema | None], ...]
+        found = ((KEY, self.key_schema), (VALUE, self.value_schema))
+        return {part: schema for part, schema in found if schema is not None}
+
+    def with_schemas(self, schemas: Mapping[MessagePart, MessageSchema]) -> MessageRules:
+        """Return the rules with other schemas."""
+        return replace(self, key_schema=schemas.get(KEY), value_schema=schemas.get(VALUE))
 
 
 def rules_to_data(rules: MessageRules) -> dict[str, Any]:
-    """Return the plain form."""
-    return asdict(rules)
+    """Return the plain form; it says nothing of schemas where there are none."""
+    data = asdict(rules)
+    return {name: each for name, each in data.items() if each is not None}
 
 
 def rules_from_data(data: Mapping[str, Any]) -> MessageRules:
     """Read the plain form."""
-    return MessageRules(**{**data, "key": tuple(data["key"]), "form": JsonForm(**data["form"])})
+    schemas = {name: MessageSchema(**data[name]) for name in _SCHEMAS if name in data}
+    read = {"key": tuple(data["key"]), "form": JsonForm(**data["form"])}
+    return MessageRules(**{**data, **read, **schemas})

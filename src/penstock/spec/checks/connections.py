@@ -76,10 +76,11 @@ def check_records(
                 (*at, "framing"), "P151", fact, "write  registry: mock:///path/of/schemas"
             )
     if records.registry is not None:
-        yield from _check_registry(records.registry, (*at, "registry"))
+        yield from check_registry(records.registry, (*at, "registry"))
 
 
-def _check_registry(registry: RegistrySettings, at: KeyPath) -> Iterator[Problem]:
+def check_registry(registry: RegistrySettings, at: KeyPath) -> Iterator[Problem]:
+    """Find settings of a registry that contradict each other."""
     yield from _alone(registry, _PAIRS, at)
     if registry.token is not None and registry.username is not None:
         fact = "a registry takes a token or a user, not both"

@@ -8,16 +8,74 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from penstock.spec.language import notation
-from penstock.spec.settings.fields import Count, Fraction, FreeText, Setting, Text, reading
+from penstock.spec.settings.fields import (
+    AtLeastOne,
+    Count,
+    Fraction,
+    FreeText,
+    Setting,
+    Text,
+    reading,
+)
+from penstock.spec.settings.records import RegistryAt
+
+AVRO = "avro"
+OF_SCHEMAS = frozenset({"registry", "register_schema", "subject", "schema_file"})
+"""Settings of keys and values that are about their schema in a registry."""
 
 
-class ValueSettings(Setting):
+class SchemaSettings(Setting):
+    """Where the schema of keys or values is registered, and when."""
+
+    registry: RegistryAt | None = Field(
+        None,
+        description="With format avro: the schema registry, or only its address; by default that of"
+        " the value, or of  publishing.",
+        examples=["https://registry:8081"],
+    )
+    register_schema: Literal["compatible", "missing", "never"] = Field(
+        "compatible",
+        alias="register",
+        description="With format avro: whether a schema that is not registered yet is registered:"
+        " where the registry finds it compatible, only if the subject has none, or never.",
+    )
+    subject: Text | None = Field(
+        None,
+        description="With format avro: the subject of the schema; {topic} is the topic's name. By"
+        " default {topic}-value, or {topic}-key.",
+        examples=['"{topic}-value"'],
+    )
+    schema_file: Text | None = Field(
+        None,
+        alias="schema",
+        description="With format avro: the file of a schema; by default it is made of the table's"
+        " columns.",
+        examples=["./segments.avsc"],
+    )
+
+    def subject_of(self, topic: str, part: str) -> str:
+        """Return the subject of the keys or values of a topic."""
+        return (self.subject or f"{{topic}}-{part}").replace("{topic}", topic)
+
+
+class KeySettings(SchemaSettings):
+    """What the key of a message is."""
+
+    columns: AtLeastOne[Text] = Field(
+        description="The columns of the key.", examples=["[country, customer_id]"]
+    )
+    format: Literal["json", "avro"] = Field(
+        "json", description="json: an object of these columns. avro: a record of them."
+    )
+
+
+class ValueSettings(SchemaSettings):
     """What the value of a message is."""
 
-    format: Literal["json", "bytes"] = Field(
+    format: Literal["json", "bytes", "avro"] = Field(
         "json",
         description="json: an object of all columns. bytes: one column of binary or strings, as it"
-        " is.",
+        " is. avro: a record of all columns, by a schema in a registry.",
     )
     column: Text | None = Field(
         None, description="With format bytes: the column.", examples=["payload"]

@@ -18,10 +18,29 @@ from penstock.spec.settings.fields import (
     Text,
     reading,
 )
-from penstock.spec.settings.messages import RejectsSettings, TopicSettings, ValueSettings
+from penstock.spec.settings.messages import (
+    KeySettings,
+    RejectsSettings,
+    TopicSettings,
+    ValueSettings,
+)
+from penstock.spec.settings.records import RegistryAt
 
 Condition = Annotated[str, reading(expression_text)]
-KeyColumns = Text | AtLeastOne[Text]
+
+
+def _kind_of_key(value: Any) -> str:
+    if isinstance(value, dict | KeySettings):
+        return "<block>"
+    return "<column>" if isinstance(value, str) else "<columns>"
+
+
+Key = Annotated[
+    Annotated[Text, Tag("<column>")]
+    | Annotated[AtLeastOne[Text], Tag("<columns>")]
+    | Annotated[KeySettings, Tag("<block>")],
+    Discriminator(_kind_of_key),
+]
 OF_ROWS = frozenset({"key", "value", "where", "delete_when", "timestamp", "rejects"})
 """Settings of a publication whose source has rows; messages are published as they are."""
 OffsetsTopic = Annotated[str, reading(notation.topic_name)]
@@ -121,12 +140,12 @@ class PublicationRule(Setting):
         description="What becomes of the topic when it is missing.",
         examples=["{ create: true, partitions: 12 }"],
     )
-    key: KeyColumns | None = Field(
+    key: Key | None = Field(
         None,
         description="The key of a row's message: a column, as its text or its bytes, or a list of"
-        " columns, as an object of JSON. Rows of one key go into one partition, in their order;"
-        " those without a key are spread.",
-        examples=["customer_id", "[country, customer_id]"],
+        " columns, as an object of JSON, or these settings. Rows of one key go into one partition,"
+        " in their order; those without a key are spread.",
+        examples=["customer_id", "[country, customer_id]", "{ columns: [id], format: avro }"],
     )
     value: ValueSettings = Field(
         default_factory=ValueSettings,
@@ -186,6 +205,19 @@ class PublicationRule(Setting):
         return isinstance(self.from_, FramesToPublish)
 
     @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Return the columns of the key; () without one."""
+        match self.key:
+            case None:
+                return ()
+            case KeySettings(columns=columns):
+                return tuple(columns)
+            case str(column):
+                return (column,)
+            case columns:
+                return tuple(columns)
+
+    @property
     def is_mirror(self) -> bool:
         """Return whether records of a topic are published as they are."""
         return isinstance(self.from_, TopicToPublish)
@@ -198,4 +230,9 @@ class PublishingSettings(Setting):
         "penstock",
         description="First part of transactional ids: <group>-<name>-0. Programs with the same"
         " group and name fence each other.",
+    )
+    registry: RegistryAt | None = Field(
+        None,
+        description="The schema registry of keys and values that name none, or only its address.",
+        examples=["https://registry:8081"],
     )

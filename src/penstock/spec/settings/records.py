@@ -38,7 +38,7 @@ def registry_address(text: str) -> str:
     """Check an address, before or after its references are resolved. Raises MalformedError."""
     if text.startswith(_HTTP) and "@" in text:
         fact = "the schema registry's address contains a user, which logs and jobs show"
-        hint = "write username and password, or token, next to the url under  records.registry"
+        hint = "write username and password, or token, next to the url under  registry"
         raise MalformedError("P152", fact, hint)
     if not text.startswith(_SCHEMES):
         raise MalformedError(
@@ -77,6 +77,13 @@ class RegistrySettings(Setting):
     def settings(self) -> dict[str, Any]:
         """Return the block as plain data for a connector, with references unresolved."""
         return {**self.revealed(), "timeout": self.timeout_seconds}
+
+
+RegistryAt = Annotated[
+    RegistrySettings,
+    BeforeValidator(lambda value: {"url": value} if isinstance(value, str) else value),
+]
+"""A schema registry, or only its address."""
 
 
 class Records(Setting):
@@ -132,13 +139,7 @@ class Records(Setting):
         "__debezium_unavailable_value",
         description="Debezium's unavailable.value.placeholder, for values that were left out.",
     )
-    registry: (
-        Annotated[
-            RegistrySettings,
-            BeforeValidator(lambda value: {"url": value} if isinstance(value, str) else value),
-        ]
-        | None
-    ) = Field(
+    registry: RegistryAt | None = Field(
         None,
         description="The schema registry, or only its address.",
         examples=["https://registry:8081"],

@@ -1,0 +1,43 @@
+"""What nested columns are made of: the items of lists and maps, and the rows that hold them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Misfits(NamedTuple):
+    """The values of a column that a format cannot hold: a mask over the rows, and why."""
+
+    path: str
+    rows: Mask
+    reason: str
+
+
+def as_lists(values: pa.MapArray) -> pa.ListArray:
+    """Return maps as lists of keys and items."""
+    entries = pa.StructArray.from_arrays([values.keys, values.items], ["key", "item"])
+    begins = pa.array(values.offsets.to_numpy())  # a copy: with a mask they may be no slice
+    return pa.ListArray.from_arrays(begins, entries, mask=values.is_null())
+
+
+def lengths_of_lists(lists: pa.Array) -> npt.NDArray[np.int64]:
+    """Return how many items each list has, 0 of a null."""
+    lengths: npt.NDArray[np.int64] = pc.list_value_length(lists).fill_null(0).to_numpy()
+    return lengths.astype(np.int64)
+
+
+def of_lists(misfits: list[Misfits], lengths: npt.NDArray[np.int64]) -> list[Misfits]:
+    """Return the misfits of items as those of the lists that hold them."""
+    owners, found = np.repeat(np.arange(len(lengths)), lengths), []
+    for each in misfits:
+        rows = np.zeros(len(lengths), np.bool_)
+        rows[owners[each.rows]] = True
+        found.append(each._replace(rows=rows))
+    return found

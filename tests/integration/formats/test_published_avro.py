@@ -1,0 +1,144 @@
+"""Tables published as Avro through a real registry: killed, read by others, landed again."""
+
+from __future__ import annotations
+
+import io
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from tests.integration.cli.test_publish_tables import Published, rows
+from tests.processes.broker import Cluster
+from tests.processes.process import KILLED
+from tests.servers.registry import RegistryServer, running
+
+from penstock.connectors.registry.http import HttpRegistry
+from penstock.ports.registry import SchemaKey
+from penstock.rows.encode.framing import schema_id
+from penstock.spec.secrets import ProcessSecrets
+
+FRAME_BYTES = 5
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryServer]:
+    with running(tmp_path_factory.mktemp("registry")) as found:
+        yield found
+
+
+def published(cluster: Cluster, directory: Path, server: RegistryServer, kind: str) -> Published:
+    made = Published(cluster, directory, kind)
+    made.into = f"{made.into}.{directory.name}"  # subjects outlive tests
+    (rule,) = made.spec["publish"]
+    rule |= {
+        "into": made.into,
+        "key": {"columns": ["customer"], "format": "avro"},
+        "value": {"format": "avro"},
+    }
+    made.spec["publishing"] = {"registry": server.url}
+    return made
+
+
+def read(server: RegistryServer, message: bytes) -> Any:
+    """Read a message by the schema that the registry has under its id, with fastavro."""
+    number = schema_id(message)
+    registry = HttpRegistry({"url": server.url}, ProcessSecrets({}))
+    found = registry.find(SchemaKey("id", str(number)))
+    assert found is not None
+    schema = fastavro.parse_schema(json.loads(found.text))
+    return fastavro.schemaless_reader(io.BytesIO(message[FRAME_BYTES:]), schema, None)
+
+
+def test_a_table_that_is_killed_is_read_by_others_and_lands_again(cluster, tmp_path, server):
+    table = published(cluster, tmp_path, server, "iceberg")
+    (rule,) = table.spec["publish"]
+    del rule["where"]
+    table.append(0, 200)
+    planned = table.call("plan")
+    killed = table.call("publish", "--until-caught-up", PENSTOCK_FAULTS="end.before:2")
+    done = table.call("publish", "--until-caught-up", "--takeover")
+    audit = table.call("audit", "--count", "--json")
+    again = table.call("plan")
+
+    assert (KILLED, 0, 0) == (killed.code, done.code, audit.code), done.err + audit.out
+    subject = f"schema of the value: subject {table.into}-value"
+    assert f"{subject}, will be registered" in planned.out
+    assert f"{subject}, registered as " in again.out
+    (found,) = audit.json["publications"]
+    assert ([], [], 200) == (found["breaks"], found["not_compared"], found["rows"])
+    expected = {row["at"]: row for row in rows(0, 200).to_pylist()}
+    values = [value for _, value, _ in table.found() if value is not None]
+    said = [read(server, value) for value in values]
+    assert [expected[row["at"]] for row in said] == said
+    live = {at for at, row in expected.items() if not row["closed"]}
+    assert (len(live), live) == (len(said), {row["at"] for row in said})
+    assert {row["customer"] for row in expected.values()} == {
+        read(server, key)["customer"] for key, _, _ in table.found()
+    }
+
+    del table.spec["publish"], table.spec["publishing"]
+    table.spec["kafka"]["topics"] = [table.into]
+    into = {"into": "lake.shop.again", "schema": {"create": True}}
+    records = {"format": "avro", "registry": server.url}
+    table.spec |= {
+        "tables": [{"from": table.into, **into, "records": records}],
+        "quarantine": {"into": "lake.shop.quarantine"},
+    }
+    landed = table.call("run", "--until-caught-up")
+    assert 0 == landed.code, landed.err
+    kept = [row for row in table.table("again").to_pylist() if row["at"] in live]
+    assert [expected[at] for at in sorted(live)] == kept
+
+
+def test_a_table_with_other_columns_takes_another_schema(cluster, tmp_path, server):
+    """What fits is registered before the next transaction; what does not stops the publication."""
+    table = published(cluster, tmp_path, server, "delta")
+    place = tmp_path / "delta/shop/rows"
+    table.append(0, 50)
+    first = table.call("publish", "--until-caught-up")
+    more = rows(50, 100).append_column("note", pa.array(["new"] * 50))
+    write_deltalake(place, more, mode="append", schema_mode="merge")
+    second = table.call("publish", "--until-caught-up")
+    audit = table.call("audit", "--count", "--json")
+    said = [read(server, value) for _, value, _ in table.found() if value is not None]
+
+    assert [0, 0, 0] == [first.code, second.code, audit.code], second.err + audit.out
+    assert {"none", "new"} == {row.get("note", "none") for row in said}
+    (found,) = audit.json["publications"]
+    assert ([], [], 100) == (found["breaks"], found["not_compared"], found["rows"])
+
+    _require_compatible(server, f"{table.into}-value")
+    other = rows(100, 110).set_column(0, "id", pa.array([str(n) for n in range(10)]))
+    write_deltalake(place, other, mode="overwrite", schema_mode="overwrite")
+    (rule,) = table.spec["publish"]
+    rule["where"] = "true"
+    rule["from"]["changes"] = "whole"
+    refused = table.call("publish", "--until-caught-up")
+    checked = table.call("validate")
+    before = len(table.found())
+    rule["value"]["register"] = "never"
+    never = table.call("publish", "--until-caught-up")
+
+    assert [4, 4, 4] == [refused.code, checked.code, never.code], refused.err
+    for code, said in {"P874": refused, "P875": never}.items():
+        assert code in said.err
+    assert "P874" in checked.err
+    assert all('"name":"id","type":["null","string"]' in each.err for each in (refused, never))
+    assert before == len(table.found())
+
+
+def _require_compatible(server: RegistryServer, subject: str) -> None:
+    request = urllib.request.Request(
+        f"{server.url}/config/{subject}",
+        json.dumps({"compatibility": "BACKWARD"}).encode(),
+        {"Content-Type": "application/vnd.schemaregistry.v1+json"},
+        method="PUT",
+    )
+    with urllib.request.urlopen(request, timeout=30):
+        pass

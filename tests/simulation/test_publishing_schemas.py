@@ -1,0 +1,147 @@
+"""Publishing with schemas, played: they are registered before anything is sent by them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from tests.story.publishing import PublishingWorld
+from tests.story.publishing_rows import RowsWorld
+from tests.story.subjects import MemorySubjects
+
+from penstock.app.inspect.message_schemas import with_schemas_of
+from penstock.app.inspect.publication_audit import audit_publication
+from penstock.app.inspect.publications import view_of
+from penstock.connectors.memory.log import MemoryReader
+from penstock.core.errors import DecisionNeededError
+from penstock.ports.registry import RegisteredSchema
+from penstock.publishing.settings import SubjectRule
+from penstock.rows.encode.framing import schema_id
+from penstock.rows.encode.rules import MessageRules, MessageSchema
+
+SUBJECT = "orders-value"
+RULES = MessageRules(key=("k",), value_schema=MessageSchema("lake.shop.rows"))
+OTHER = RegisteredSchema("avro", '{"type":"record","name":"o","fields":[]}')
+
+
+class SchemasWorld(RowsWorld):
+    """Rows that are published as Avro."""
+
+    def __init__(self, register: str = "compatible", **changes: object) -> None:
+        super().__init__(rules=RULES)
+        self.subjects = MemorySubjects(**changes)
+        self.rule = SubjectRule(SUBJECT, register)
+
+    def publisher(self, *words, **changes):
+        own = {"subjects": {"value": self.rule}, "source": {"topics": ["rows"]}}
+        return super().publisher(*words, **own, **changes)
+
+    def ports(self, publication, *words):
+        found = PublishingWorld.ports(self, publication, *words)
+        return replace(found, registries={"value": self.subjects})
+
+    def ids(self) -> set[int | None]:
+        return {schema_id(value) for each in self.found().values() for value in each}
+
+
+@pytest.mark.parametrize("register", ["compatible", "missing"])
+def test_a_schema_is_registered_once_and_its_id_stands_before_each_value(register):
+    world = SchemasWorld(register)
+    world.subjects.register("another", OTHER)
+    world.rows_max = 2
+    world.table.rows = [("a", "1"), ("b", "2"), ("a", "3")]
+    before = view_of(world.publisher().publication, world.ports(world.publisher().publication))
+    run = world.run()
+    after = view_of(run.publication, world.ports(run.publication))
+
+    assert [None] == [each.id for each in before.schemas]
+    assert (None, 2) == (run.error, run.transactions)
+    assert {2} == world.ids() == {each.id for each in after.schemas}
+    assert {b"a", b"b"} == world.found().keys()
+    assert {SUBJECT: [2], "another": [1]} == world.subjects.versions
+
+
+@pytest.mark.parametrize(("register", "code"), [("compatible", "P874"), ("missing", "P875")])
+def test_a_schema_that_may_not_be_registered_stops_the_publication(register, code):
+    world = SchemasWorld(register)
+    world.subjects.register(SUBJECT, OTHER)
+    world.subjects.is_strict = True
+    world.table.rows = [("a", "1")]
+    run = world.run()
+    view = view_of(run.publication, world.ports(run.publication))
+
+    for error in (run.error, view.problem):
+        assert isinstance(error, DecisionNeededError)
+        assert code == error.code
+        assert OTHER.text in error.message
+        assert '"name":"lake.shop.rows"' in error.message
+    assert ({}, {SUBJECT: [1]}) == (world.found(), world.subjects.versions)
+
+
+def test_a_schema_is_never_registered_where_the_spec_says_so():
+    world = SchemasWorld("never")
+    world.table.rows = [("a", "1")]
+
+    assert "P875" == world.run().error.code
+    assert ({}, {}) == (world.found(), world.subjects.versions)
+
+
+def test_a_registry_that_is_down_is_waited_for_with_nothing_open():
+    world = SchemasWorld(is_down=True)
+    world.table.rows = [("a", "1")]
+    waiting = world.publisher("stopped")
+    for _ in range(4):
+        waiting.step()
+    heads = {each.readable for each in world.cluster.partition("orders", 0).entries}
+    said = waiting.error.code if waiting.error else ""
+    world.subjects.is_down = False
+    world.clock.wait(60)
+    for _ in range(4):
+        waiting.step()
+    waiting.end("asked to stop")
+
+    assert ("P671", set()) == (said, heads)
+    assert 1 == waiting.rows
+
+
+def test_rows_with_other_columns_than_the_schema_are_read_again():
+    """The table changed between the look at its columns and the plan."""
+    world = SchemasWorld()
+    world.table.rows = [("a", "1"), ("b", "2")]
+    columns, looks = world.table.columns, []
+
+    def outdated() -> pa.Schema:
+        looks.append(1)
+        return pa.schema([("k", pa.string())]) if len(looks) == 2 else columns()
+
+    world.table.columns = outdated
+    run = world.run()
+
+    assert (None, 2, 1) == (run.error, run.rows, run.transactions)
+    assert [1, 2] == world.subjects.versions[SUBJECT]
+    assert {2} == world.ids()
+
+
+def test_an_audit_makes_messages_again_by_the_schema_that_they_name():
+    world = SchemasWorld()
+    world.table.rows = [("a", "1"), ("b", "2")]
+    run = world.run()
+    ports = world.ports(run.publication)
+    readers = world.table, MemoryReader(world.cluster, world.clock)
+    whole = audit_publication(run.publication, ports, readers)
+    world.table.rows[0] = ("a", "other")
+    changed = audit_publication(run.publication, ports, readers)
+    world.subjects.schemas.clear()
+    world.subjects.versions.clear()
+    gone = audit_publication(run.publication, ports, readers)
+
+    assert ((), (), 2) == (whole.breaks, whole.not_compared, whole.rows)
+    assert ["rows"] == [each.kind for each in changed.breaks]
+    assert ((), 1) == (gone.breaks, len(gone.not_compared))
+    assert "the registry has no schema 1" in gone.not_compared[0]
+
+    there = [pa.record_batch({"key": [b"k"], "value": [b"\0\0\0\0\1"]})]
+    with pytest.raises(DecisionNeededError) as caught:
+        with_schemas_of(there, RULES, world.table.columns(), ports.registries)
+    assert "P878" == caught.value.code

@@ -218,11 +218,19 @@ def spec_page(schema: Mapping[str, Any]) -> str:
         about = block["description"] if path else "The blocks and settings of the file's top level."
         lines += ["", f"## {path or 'Top level'}", "", " ".join(about.split("\n\n")[0].split())]
         lines += ["", "| setting | default | meaning |", "|---|---|---|"]
-        required = block.get("required", ())
+        required = _required(block)
         for name, setting in block["properties"].items():
-            default = "*required*" if name in required else _default(setting)
+            default = required.get(name) or _default(setting)
             lines.append(f"| `{name}` | {default} | {_holds(setting, schema)} |")
     return "\n".join([*lines, ""])
+
+
+def _required(block: Mapping[str, Any]) -> dict[str, str]:
+    """Say which settings must be given, and which must only to land, or only to publish."""
+    words = dict.fromkeys(block.get("required", ()), "*required*")
+    for act, each in zip(("land", "publish"), block.get("anyOf", ()), strict=False):
+        words = {**dict.fromkeys(each["required"], f"*required* to {act}"), **words}
+    return words
 
 
 def blocks(schema: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -235,12 +243,19 @@ def blocks(schema: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]
         for name, setting in block["properties"].items():
             step, found = _below(setting)
             whole = f"{path}.{name}{step}".removeprefix(".")
-            for reference in found:
-                kind = reference.rsplit("/", 1)[-1]
-                named = schema["$defs"][kind]
-                constant = named["properties"].get("type", {}).get("const", "")
-                inner.append((f"{whole} (type: {constant})" if constant else whole, named))
+            named = [schema["$defs"][each.rsplit("/", 1)[-1]] for each in found]
+            kinds = {_kind(each): each for each in reversed(named)}  # of a kind the first is shown
+            inner += [
+                (f"{whole} ({kind})" if len(kinds) > 1 else whole, kinds[kind])
+                for kind in reversed(kinds)
+            ]
         waiting = [*inner, *waiting]
+
+
+def _kind(block: Mapping[str, Any]) -> str:
+    """Say by what a block differs from others in its place: a type, or its first setting."""
+    constant = block["properties"].get("type", {}).get("const", "")
+    return f"type: {constant}" if constant else str(next(iter(block["properties"])))
 
 
 def cli_page() -> str:
@@ -304,8 +319,14 @@ def _below(setting: Mapping[str, Any]) -> tuple[str, list[str]]:
         step, value = "[]", setting["items"]
     elif isinstance(setting.get("additionalProperties"), dict):
         step, value = ".<name>", setting["additionalProperties"]
-    every = [value, *value.get("oneOf", ()), *value.get("anyOf", ())]
-    return step, [each["$ref"] for each in every if "$ref" in each]
+    return step, [*_references(value)]
+
+
+def _references(value: Mapping[str, Any]) -> Iterator[str]:
+    if "$ref" in value:
+        yield value["$ref"]
+    for each in (*value.get("oneOf", ()), *value.get("anyOf", ())):
+        yield from _references(each)
 
 
 def _default(setting: Mapping[str, Any]) -> str:

@@ -9,16 +9,33 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import ModelSchema
 
 from penstock.spec.model import Pipeline
+from penstock.spec.publications import Publications
 
 SCHEMA_FILE = "penstock.schema.json"
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a spec, for editors; it is committed as `penstock.schema.json`."""
+    """Return the JSON Schema of a spec, for editors; it is committed as `penstock.schema.json`.
+
+    A spec lands, publishes, or both: `anyOf` has what each of the two requires.
+    """
+    landing, publishing = (
+        model.model_json_schema(by_alias=True, schema_generator=_Generating)
+        for model in (Pipeline, Publications)
+    )
+    either = [landing["properties"]["kafka"], publishing["properties"]["kafka"]]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **Pipeline.model_json_schema(by_alias=True, schema_generator=_Generating),
+        **landing,
         "title": "Penstock pipeline",
+        "$defs": {**publishing["$defs"], **landing["$defs"]},
+        "properties": {
+            **landing["properties"],
+            "kafka": {**either[0], "anyOf": [{"$ref": each.pop("$ref")} for each in either]},
+            **{name: publishing["properties"][name] for name in ("publish", "publishing")},
+        },
+        "required": [each for each in landing["required"] if each in publishing["required"]],
+        "anyOf": [{"required": each["required"]} for each in (landing, publishing)],
     }
 
 

@@ -43,3 +43,13 @@ def test_unknown_settings_are_refused_everywhere_but_in_catalogs_of_iceberg() ->
     assert {"SqlCatalog", "RestCatalog", "HiveCatalog", "GlueCatalog"} == {
         name for name, block in blocks.items() if block["additionalProperties"]
     }
+
+
+def test_a_spec_lands_or_publishes_and_each_says_what_it_requires() -> None:
+    schema = json_schema()
+    landing, publishing = (set(each["required"]) for each in schema["anyOf"])
+
+    assert {"name", "kafka"} == set(schema["required"]) == landing & publishing
+    assert {"tables", "catalogs", "quarantine"} == landing - publishing
+    assert {"publish"} == publishing - landing
+    assert {"publish", "publishing"} < set(schema["properties"])

@@ -23,7 +23,8 @@ def json_schema() -> dict[str, Any]:
         model.model_json_schema(by_alias=True, schema_generator=_Generating)
         for model in (Pipeline, Publications)
     )
-    either = [landing["properties"]["kafka"], publishing["properties"]["kafka"]]
+    kafka, cluster = (each["properties"]["kafka"] for each in (landing, publishing))
+    either = [{"$ref": each.pop("$ref")} for each in (kafka, cluster)]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **landing,
@@ -31,7 +32,7 @@ def json_schema() -> dict[str, Any]:
         "$defs": {**publishing["$defs"], **landing["$defs"]},
         "properties": {
             **landing["properties"],
-            "kafka": {**either[0], "anyOf": [{"$ref": each.pop("$ref")} for each in either]},
+            "kafka": {**kafka, "anyOf": either},
             **{name: publishing["properties"][name] for name in ("publish", "publishing")},
         },
         "required": [each for each in landing["required"] if each in publishing["required"]],

@@ -53,3 +53,4 @@ def test_a_spec_lands_or_publishes_and_each_says_what_it_requires() -> None:
     assert {"tables", "catalogs", "quarantine"} == landing - publishing
     assert {"publish"} == publishing - landing
     assert {"publish", "publishing"} < set(schema["properties"])
+    assert "$ref" not in schema["properties"]["kafka"]

@@ -11,6 +11,7 @@ from pydantic_core.core_schema import ModelSchema
 from penstock.spec.model import Pipeline
 from penstock.spec.publications import Publications
 
+READ = "The cluster, and the topics to read; a spec that only publishes names none."
 SCHEMA_FILE = "penstock.schema.json"
 
 
@@ -32,7 +33,7 @@ def json_schema() -> dict[str, Any]:
         "$defs": {**publishing["$defs"], **landing["$defs"]},
         "properties": {
             **landing["properties"],
-            "kafka": {**kafka, "anyOf": either},
+            "kafka": {**kafka, "anyOf": either, "description": READ},
             **{name: publishing["properties"][name] for name in ("publish", "publishing")},
         },
         "required": [each for each in landing["required"] if each in publishing["required"]],

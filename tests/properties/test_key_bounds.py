@@ -28,6 +28,8 @@ BOUNDED: dict[str, Type] = {
     "n9": Decimal(9, 2),
     "n38": Decimal(38, 10),
 }
+ROUNDED = "n38"
+"""Others state rounded bounds of it in Delta, so that none is believed."""
 ELSE: dict[str, Type] = {
     "ok": Kind.BOOLEAN,
     "b": Kind.BINARY,
@@ -74,4 +76,5 @@ def test_a_file_that_holds_a_key_is_never_left_out(lakes: Lakes, table: str) -> 
                 may = keys.may_be_in(file.bounds)
                 assert may or value not in [row[name] for row in held[file.path]], (name, value)
                 left_out += not may
-        assert left_out or name in ELSE, name
+        unknown = name in ELSE or (name == ROUNDED and table.startswith("delta"))
+        assert left_out or unknown, name

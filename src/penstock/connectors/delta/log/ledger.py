@@ -12,6 +12,7 @@
 | `rolled-back`                       | the sequence of a fence that reports a rollback       |
 | `keyed/<keys and flags>`            | the sequence at which it began to change rows         |
 | `since/<topic id>/<partition>`      | the offset from which on records are changes          |
+| `compares/<topic id>/<partition>`   | where offsets are compared again after it was put back |
 | `grown/<n>/<topic id>/<partition>`  | where a former partition ended as new ones were found |
 
 Invariants:
@@ -58,6 +59,7 @@ ROLLED_BACK = "rolled-back"
 CREATED = "created"
 KEYED = "keyed"
 SINCE = "since"
+COMPARES = "compares"
 GROWN = "grown"
 NEWER = "P190"
 
@@ -104,10 +106,15 @@ def transactions_of(
 def _keyed_transactions(
     keyed: Keyed, before: Keyed | None, sequence: int
 ) -> dict[tuple[str, ...], int]:
-    text, known = keyed_to_text(keyed), {} if before is None else before.since
+    text = keyed_to_text(keyed)
+    former = Keyed(keyed.keys, keyed.compares_offsets) if before is None else before
     found: dict[tuple[str, ...], int] = {
-        (SINCE, at.topic_id, str(at.partition)): offset
-        for at, offset in keyed.since.items()
+        (name, at.topic_id, str(at.partition)): offset
+        for name, places, known in (
+            (SINCE, keyed.since, former.since),
+            (COMPARES, keyed.compares_from, former.compares_from),
+        )
+        for at, offset in places.items()
         if known.get(at) != offset
     }
     if before is None or keyed_to_text(before) != text:
@@ -237,8 +244,13 @@ def _own(chain: str, transactions: Mapping[str, int]) -> dict[tuple[str, ...], i
 
 
 def _keyed_in(own: Mapping[tuple[str, ...], int]) -> Keyed | None:
+    """Read how a chain changes rows; where offsets are compared, what was awaited is reached."""
     text = _newest(own, KEYED)
-    return replace(keyed_from_text(text), since=_positions_in(own, SINCE)) if text else None
+    if not text:
+        return None
+    keyed = keyed_from_text(text)
+    again = {} if keyed.compares_offsets else _positions_in(own, COMPARES)
+    return replace(keyed, since=_positions_in(own, SINCE), compares_from=again)
 
 
 def _grown_in(own: Mapping[tuple[str, ...], int]) -> Iterator[dict[TopicPartition, Offset]]:

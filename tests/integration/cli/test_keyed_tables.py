@@ -224,7 +224,8 @@ def test_an_audit_finds_the_rows_that_other_writers_put_back(shop: Shop) -> None
     shown = shop.call("audit", "--count")
     assert f"penstock seek --reapply lake.shop.orders {place}" in shown.out
 
-    assert 0 == shop.call("seek", "lake.shop.orders", place, "--yes", "shop").code
+    words = ("--reapply", "lake.shop.orders", place, "--yes", "shop")
+    assert 0 == shop.call("seek", *words).code
     assert 0 == shop.run().code
     compared(shop, database)
     shop.prove()

@@ -288,7 +288,11 @@ def test_a_topic_that_is_missing_is_created(mirror):
     done = mirror.call("publish", "--until-caught-up", "--json")
 
     (view,) = planned.json["publications"]
-    assert (0, 3, 20) == (planned.code, view["creates"]["partitions"], view["backlog"])
+    assert (0, 3, 20) == (
+        planned.code,
+        view["creates"][view["into"]]["partitions"],
+        view["backlog"],
+    )
     assert 0 == done.code, done.err
     found = mirror.read(f"{mirror.into}.new", partitions=3)
     assert [10, 10, 0] == [len(found[number]) for number in range(3)]

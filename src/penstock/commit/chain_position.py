@@ -23,7 +23,7 @@ from penstock.core.commits import (
 )
 from penstock.core.offsets import LeaderEpochs, Positions, Progress, TopicPartition, stops
 from penstock.core.resolutions import records_only
-from penstock.ports.tables import Table, TableState, Verdict
+from penstock.ports.tables import Table, TableState
 
 NO_EPOCH = EpochNumber(0)
 """The label of commits that belong to no epoch."""
@@ -85,7 +85,7 @@ def sound_position(table: Table, chain: Chain, state: TableState, cluster_id: st
 
     Raises DecisionNeededError where the table was rolled back or was fed from another cluster.
     """
-    if state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN):
+    if not state.verdict.is_sound:
         raise rolled_back(chain.table, state.evidence, quarantine=chain.is_quarantine)
     if state.landed is not None and state.landed.cluster_id != cluster_id:
         raise other_cluster(chain.table, state.landed.cluster_id, cluster_id)

@@ -182,7 +182,7 @@ def require_sound(
     if state.verdict is Verdict.ROLLED_BACK:
         require_rank(state, context.claim, supersedes=last_lineage(state))
         fence(commit, state, table, context)
-    if state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN):
+    if not state.verdict.is_sound:
         raise rolled_back(commit.chain.table, state.evidence, quarantine=commit.chain.is_quarantine)
 
 

@@ -52,6 +52,10 @@ class EpochLimit:
     bytes_max: int
 
 
+NO_LIMIT = EpochLimit(2**62, 2**62)
+"""Of whoever asks what there is, and sends nothing."""
+
+
 class Source(Protocol):
     """What a publication reads; on the driver, in one thread."""
 
@@ -122,6 +126,10 @@ class Rows:
 
     rows: pa.RecordBatch
     reached: Position
+
+
+NO_ROWS = pa.RecordBatch.from_arrays([], names=[])
+"""They move the position alone."""
 
 
 class RowReader(Protocol):

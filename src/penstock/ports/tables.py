@@ -38,6 +38,11 @@ class Verdict(StrEnum):
     ROLLED_BACK = "rolled back"
     UNCERTAIN = "uncertain"
 
+    @property
+    def is_sound(self) -> bool:
+        """Return whether a chain may go on: not where it was rolled back, or nobody can tell."""
+        return self not in {Verdict.ROLLED_BACK, Verdict.UNCERTAIN}
+
 
 @dataclass(frozen=True, slots=True)
 class TableState:

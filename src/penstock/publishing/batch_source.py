@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.core.errors import InvalidError
 from penstock.core.positions import Position, SourcePartition, partition_of, position_of, values_of
-from penstock.ports.sources import EpochLimit, Rows, Stands, Stretch
+from penstock.ports.sources import NO_LIMIT, NO_ROWS, EpochLimit, Rows, Stands, Stretch
 
 Kind = Literal["runs", "batches"]
 
@@ -84,7 +84,7 @@ class BatchSource:
 
     def count(self, start: Stands, stop: Stands) -> int:
         """Count the rows of the batch, unless it is published."""
-        return sum(each.rows for each in self.plan(start, stop, _NO_LIMIT))
+        return sum(each.rows for each in self.plan(start, stop, NO_LIMIT))
 
     def plan(self, stands: Stands, ends: Stands, limit: EpochLimit) -> Sequence[Stretch]:
         """Return the batch, whole, unless it is published."""
@@ -106,15 +106,13 @@ class BatchSource:
         """Yield the rows; what is in memory is read in time."""
         del deadline
         assert self._batch is not None, "a stretch is one of a batch"
-        pieces = self._batch.rows.combine_chunks().to_batches() or [_NO_ROWS]
+        pieces = self._batch.rows.combine_chunks().to_batches() or [NO_ROWS]
         for each in pieces[:-1]:
             yield Rows(each, stretch.start)
         yield Rows(pieces[-1], stretch.stop)
 
 
 _BEFORE = position_of({"published": False}, "a run")
-_NO_LIMIT = EpochLimit(2**62, 2**62)
-_NO_ROWS = pa.RecordBatch.from_arrays([], names=[])
 
 
 def _number(place: Position) -> int:

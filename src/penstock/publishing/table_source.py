@@ -18,7 +18,7 @@ import pyarrow as pa
 from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.core.positions import Position, partition_of
 from penstock.ports.increments import Effect, Increments, SourceFile, TableHead, TableStep
-from penstock.ports.sources import EpochLimit, Stands, Stretch
+from penstock.ports.sources import NO_LIMIT, EpochLimit, Stands, Stretch
 from penstock.publishing.settings import Changes
 from penstock.publishing.source_stops import OTHER_TABLE, other_table, rows_removed
 from penstock.publishing.table_positions import (
@@ -100,7 +100,7 @@ class TableSource:
 
         Raises DecisionNeededError: P826 another table, or another history; P827 rows are gone.
         """
-        return self._cut(start, stop, _NO_LIMIT)[1].rows
+        return self._cut(start, stop, NO_LIMIT)[1].rows
 
     def plan(self, stands: Stands, ends: Stands, limit: EpochLimit) -> Sequence[Stretch]:
         """Return one stretch, cut to the limit. Raises as `count` does."""
@@ -263,9 +263,6 @@ class TableSource:
             f"what its snapshots added leads to {read:,} rows, and snapshot {step.snapshot}"
             f" ({step.act}) has {there:,}",
         )
-
-
-_NO_LIMIT = EpochLimit(2**62, 2**62)
 
 
 def _loads(start: TablePosition) -> bool:

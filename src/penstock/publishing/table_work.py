@@ -22,7 +22,7 @@ from penstock.core.table_errors import FILE_MISSING
 from penstock.ports.increments import FileRows
 from penstock.ports.row_deletes import POSITION
 from penstock.ports.runtime import Clock
-from penstock.ports.sources import Rows, Stretch
+from penstock.ports.sources import NO_ROWS, Rows, Stretch
 from penstock.publishing.source_stops import file_gone
 from penstock.publishing.table_positions import table_position
 
@@ -74,7 +74,7 @@ class TableReader:
         """Yield the rows of a stretch. Raises DecisionNeededError (P828): a file is gone."""
         table, opened, parts = work_from_json(stretch.work)
         if not parts:  # what lies between moved no rows
-            yield Rows(_NO_ROWS, stretch.stop)
+            yield Rows(NO_ROWS, stretch.stop)
         try:
             for number, part in enumerate(parts, 1):
                 last = stretch.stop if number == len(parts) else None
@@ -107,11 +107,7 @@ def _rows(
     if held is not None:
         yield Rows(_without_places(held), stop)
     elif last is not None:
-        yield Rows(_NO_ROWS, stop)
-
-
-_NO_ROWS = pa.RecordBatch.from_arrays([], names=[])
-"""Of a stretch that ends with rows that are all deleted: it moves the position alone."""
+        yield Rows(NO_ROWS, stop)
 
 
 def _place_behind(batch: pa.RecordBatch) -> int:

@@ -14,7 +14,7 @@ from penstock.landing.settings import TableLocation
 from penstock.landing.tables import opening, route_tables
 from penstock.ports.checks import CheckResult, failed, passed, warning
 from penstock.ports.log import Log
-from penstock.ports.tables import TableFormat, Verdict
+from penstock.ports.tables import TableFormat
 from penstock.spec.model import Pipeline
 
 KEPT_MAX = 200
@@ -46,7 +46,7 @@ def _table(
             return
         if chain is not None:
             state = table.state(chain)
-            if state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN):
+            if not state.verdict.is_sound:
                 raise rolled_back(place.table, state.evidence, quarantine=chain.is_quarantine)
         facts = table.describe()
     except PenstockError as error:

@@ -42,7 +42,7 @@ from penstock.landing.tables import opening, route_tables
 from penstock.landing.waiting import KAFKA
 from penstock.observe.formatting import number_of
 from penstock.ports.log import Log, RangeReader
-from penstock.ports.tables import History, Table, TableFormat, TableState, Verdict
+from penstock.ports.tables import History, Table, TableFormat, TableState
 from penstock.spec.model import Pipeline
 from penstock.spec.routing.names import no_table
 
@@ -162,7 +162,7 @@ class Auditor:
             theirs = quarantine.state(rejects)
             known = known or theirs.landed is not None
             chains.append(_chain(quarantine, rejects, theirs, self.settings.quarantine)[0])
-        missed = state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN)
+        missed = not state.verdict.is_sound
         if not known and own.complete and not own.commits and not missed:
             lag = self._lag(name, {})
             return TableAudit(name, (), lag_records=lag, problem=_not_landed(name, lag))
@@ -254,7 +254,7 @@ def _chain(
     """Check a chain by one state of its table; return also its history."""
     history = table.history(chain, state)
     breaks: list[Break] = []
-    if state.verdict in (Verdict.ROLLED_BACK, Verdict.UNCERTAIN):
+    if not state.verdict.is_sound:
         breaks.append(Break("witnesses", place.table, state.evidence))
     if state.landed is None and not chain.is_quarantine:
         message = f"{place.table} has no ledger of pipeline {chain.name}"

@@ -19,10 +19,8 @@ from penstock.core.maintenance import FileGroup, TableHealth, groups_of, health_
 from penstock.landing.settings import TableLocation
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.runtime import Observer
-from penstock.ports.tables import TableFormat, Verdict
+from penstock.ports.tables import TableFormat
 from penstock.spec.model import Pipeline
-
-_UNSOUND = frozenset({Verdict.ROLLED_BACK, Verdict.UNCERTAIN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,5 +79,5 @@ def _looked_at(pipeline: Pipeline, catalog: TableFormat, place: TableLocation) -
     state = table.state(Chain(pipeline.name, place.table))
     layout = table.layout(state)
     groups = groups_of(layout)
-    alone = f"{state.verdict.value}: {state.evidence}" if state.verdict in _UNSOUND else ""
+    alone = "" if state.verdict.is_sound else f"{state.verdict.value}: {state.evidence}"
     return TableMaintenance(place.table, health_of(layout, groups), groups, alone)

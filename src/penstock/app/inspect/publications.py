@@ -14,7 +14,7 @@ from penstock.core.positions import Position, SourcePartition
 from penstock.core.resuming import Resume
 from penstock.observe.formatting import number_of, one_line, size_text
 from penstock.ports.producers import NewTopic
-from penstock.ports.sources import EpochLimit, Stands, Stretch
+from penstock.ports.sources import NO_LIMIT, Stands, Stretch
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.pace import Pace, Rate
 from penstock.publishing.record import PublicationRecord, standing_record
@@ -27,7 +27,6 @@ from penstock.spec.publications import Publications
 
 NEWEST = Generation(2**62)
 """A run that begins now claims above all that are known."""
-EVERYTHING = EpochLimit(2**62, 2**62)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +147,7 @@ def _planned(
 ) -> PublicationView:
     """Add what a run would publish from these positions on."""
     ends = ports.source.ends()
-    stretches = ports.source.plan(stands, ends, EVERYTHING)
+    stretches = ports.source.plan(stands, ends, NO_LIMIT)
     if publication.messages is None and not view.creates:
         plan_deliveries(stretches, ports.targets.partitions(), publication)
     backlog = ports.source.count(stands, ends)

@@ -13,14 +13,13 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.app.inspect.message_schemas import COLUMNS_GONE, with_schemas_of
-from penstock.app.inspect.publications import EVERYTHING
 from penstock.core.audit import Break
 from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.core.positions import SourcePartition
 from penstock.core.receipts import Move, Receipt
 from penstock.observe.formatting import number_of
 from penstock.ports.registry import Subjects
-from penstock.ports.sources import RowReader, Source
+from penstock.ports.sources import NO_LIMIT, RowReader, Source
 from penstock.rows.encode.encoder import encode
 from penstock.rows.encode.rules import MessagePart, MessageRules
 
@@ -80,7 +79,7 @@ class RowComparison:
     def read_again(self, of: SourcePartition, move: Move) -> list[pa.RecordBatch]:
         """Read what a transaction read. Raises DecisionNeededError (P843) where that is gone."""
         start = {of: move.start} if move.start else self.source.starts("earliest")
-        stretches = self.source.plan(start, {of: move.stop}, EVERYTHING)
+        stretches = self.source.plan(start, {of: move.stop}, NO_LIMIT)
         if [each.stop for each in stretches] != [move.stop]:
             raise DecisionNeededError(
                 f"what {of} had then can no longer be told from what it has now",

@@ -213,6 +213,7 @@ FIGURES = (
         full=[
             *(keyed.Options(each) for each in specs.FORMATS),
             *(keyed.Options(each, 10_000_000, epochs=6, peer_epochs=1) for each in specs.FORMATS),
+            *(keyed.Options(each, 100_000_000, epochs=6, peer_epochs=0) for each in specs.FORMATS),
         ],
         quick=[keyed.Options(table_rows=200_000, changes=50_000, epochs=4, peer_epochs=1)],
         metrics=[
@@ -231,6 +232,7 @@ FIGURES = (
             Metric("merge_seconds", "its epoch", "s"),
             Metric("merge_rate_ratio", "rate of Penstock, of its", "times", "", "more"),
         ],
+        seconds_max=3600,
     ),
     Figure(
         "keyed-peers",

@@ -50,7 +50,10 @@ Keys = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`epochs` of `changes` each are timed, after one that warms up, into so many rows."""
+    """`epochs` of `changes` each are timed, after one that warms up, into so many rows.
+
+    With no `peer_epochs` nothing is measured next to them: no append, no copy, no peer.
+    """
 
     format: Format = "iceberg"
     table_rows: int = 1_000_000
@@ -84,35 +87,46 @@ def measure(options: Options, place: Scratch) -> Measured:
     assert not options.changes % options.partitions, "a key stays in its partition"
     place.topic(TOPIC, options.partitions)
     topics.fill(place.brokers, TOPIC, options.partitions, options.table_rows)
-    folders = {"keyed": place.subfolder("k"), "append": place.subfolder("a")}
-    rules = {"keyed": KEYED, "append": {}}
-    for name, folder in folders.items():
-        make(folder, place, options, rules[name])
+    folder = place.subfolder("k")
+    make(folder, place, options, KEYED)
+    beside = _appending(place, options) if options.peer_epochs else None
     drawn = keys(options)
     change(place, options, drawn)
-    append = landed(folders["append"], place, options, rules["append"])
-    keyed = landed(folders["keyed"], place, options, rules["keyed"])
-    ratio, read_seconds = _read(folders["keyed"], options, drawn)
-    peer = [spent.seconds for spent in merged(place.subfolder("m"), options, drawn)]
+    append = landed(beside, place, options, {}) if beside else None
+    keyed = landed(folder, place, options, KEYED)
+    check_offsets(folder, options.format, options.partitions, options.table_rows, drawn)
     figures = {
         "changes_per_second": keyed.rate,
         "cpu_seconds_per_million": keyed.cpu,
+        "land_median_seconds": median(keyed.land),
+        "land_max_seconds": max(keyed.land),
+        "peak_mib": keyed.peak_mib,
+    }
+    raw: dict[str, Any] = {"land_seconds": keyed.land}
+    if append is None:
+        return Measured(figures, raw)
+    ratio, read_seconds = _read(folder, options)
+    peer = [spent.seconds for spent in merged(place.subfolder("m"), options, drawn)]
+    figures |= {
         "append_rows_per_second": append.rate,
         "append_cpu_seconds_per_million": append.cpu,
         "append_rate_ratio": keyed.rate / append.rate,
         "append_cpu_ratio": keyed.cpu / append.cpu,
-        "land_median_seconds": median(keyed.land),
-        "land_max_seconds": max(keyed.land),
         "append_land_median_seconds": median(append.land),
-        "peak_mib": keyed.peak_mib,
         "read_seconds": read_seconds,
         "read_ratio": ratio,
         "merge_changes_per_second": options.changes / median(peer),
         "merge_seconds": median(peer),
         "merge_rate_ratio": keyed.rate * median(peer) / options.changes,
     }
-    raw = {"land_seconds": keyed.land, "append_land_seconds": append.land, "merge_seconds": peer}
-    return Measured(figures, raw)
+    return Measured(figures, raw | {"append_land_seconds": append.land, "merge_seconds": peer})
+
+
+def _appending(place: Scratch, options: Options) -> Path:
+    """Make the table of the append; return its folder."""
+    folder = place.subfolder("a")
+    make(folder, place, options, {})
+    return folder
 
 
 def keys(options: Options) -> Keys:
@@ -193,9 +207,8 @@ def landed(folder: Path, place: Scratch, options: Options, rule: dict[str, Any])
     return Leg(changes / (ended - began), used / changes * MILLION, (*land[1:],), samples.peak_mib)
 
 
-def _read(folder: Path, options: Options, drawn: Keys) -> tuple[float, float]:
-    """Check the table's rows; return its reading time, of that of a compacted copy, and its own."""
-    check_offsets(folder, options.format, options.partitions, options.table_rows, drawn)
+def _read(folder: Path, options: Options) -> tuple[float, float]:
+    """Return the table's reading time, of that of a compacted copy, and its own."""
     read, copied = READERS[options.format](folder)
     names = ["id", "amount"]
     copy = copied(read(None))

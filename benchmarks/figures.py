@@ -24,6 +24,7 @@ from benchmarks import (
     peers,
     produce,
     profile,
+    publish,
     recovery,
     shapes,
     specs,
@@ -303,6 +304,29 @@ FIGURES = (
             Metric("own_broker_seconds_per_million", "the broker's CPU, ours", "s"),
             Metric("librdkafka_broker_seconds_per_million", "the broker's CPU, librdkafka", "s"),
             Metric("record_bytes", "mean size of a value", "bytes"),
+        ],
+    ),
+    Figure(
+        "publish",
+        "A topic (mirror) or a table of eleven columns (keyed JSON) is published into a topic, "
+        "exactly once, next to the script that one would write by hand: librdkafka from Python, "
+        "DuckDB for JSON, in transactions of the same size (benchmarks/publish.py).",
+        publish.measure,
+        full=[
+            publish.Options(),
+            *(publish.Options("table", each) for each in specs.FORMATS),
+            *(publish.Options(what, master="local[2]") for what in ("topic", "table")),
+        ],
+        quick=[publish.Options(records=1_000_000, transaction_records=100_000)],
+        metrics=[
+            Metric("own_rows_per_second", "rows a second", "", "≥ 600 k; table ≥ 250 k", "more"),
+            Metric("own_cpu", "CPU for a million rows", "s", "≤ 2.0; table ≤ 4.5", "less"),
+            Metric("own_peak_mib", "largest memory of all processes", "MiB", "", "less"),
+            Metric("script_rows_per_second", "the script: rows a second"),
+            Metric("script_cpu", "the script: CPU for a million rows", "s"),
+            Metric("script_peak_mib", "the script: memory", "MiB"),
+            Metric("cpu_ratio", "the script's CPU, of ours", "times", "≥ 2", "more"),
+            Metric("rate_ratio", "our rate, of the script's", "times", "", "more"),
         ],
     ),
     Figure(

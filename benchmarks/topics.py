@@ -10,7 +10,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from threading import Event
 from typing import Any
 
@@ -64,6 +64,33 @@ def ends(brokers: str, topic: str, partitions: int) -> list[int]:
             consumer.get_watermark_offsets(TopicPartition(topic, number), PATIENCE_SECONDS)[1]
             for number in range(partitions)
         ]
+    finally:
+        consumer.close()
+
+
+def committed(brokers: str, topic: str, partitions: int) -> Iterator[tuple[int, Any, Any]]:
+    """Yield partition, key and value of each committed record, in the order of its partition."""
+    from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+    settings = {
+        "bootstrap.servers": brokers,
+        "group.id": "committed",
+        "isolation.level": "read_committed",
+        "enable.partition.eof": True,
+        "log_level": 0,
+    }
+    consumer, left = Consumer(settings), partitions
+    try:
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        while left:
+            found = consumer.consume(10_000, PATIENCE_SECONDS)
+            assert found, f"{topic} was silent before its end"
+            for each in found:
+                if (error := each.error()) is None:
+                    yield each.partition(), each.key(), each.value()
+                else:
+                    assert error.code() == KafkaError._PARTITION_EOF, error  # noqa: SLF001 its name
+                    left -= 1
     finally:
         consumer.close()
 

@@ -1,0 +1,142 @@
+"""A topic or a table is published into a topic, next to the script that one would write by hand.
+
+A mirror copies records of JSON from topic to topic; a table has the same eleven columns, and each
+row becomes a keyed message of JSON. Both ends are exactly once: the script sends the positions
+of a topic in its transaction, and starts a table from its beginning. It is librdkafka's Python
+client with what is quickest around it: consuming in lists; Arrow batches made JSON by DuckDB.
+
+Rate and CPU are those between the first transaction and the last but one, as in
+`benchmarks/peers.py`. The targets are read back by librdkafka, committed records only.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from io import BytesIO
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pyarrow import json as arrow_json
+
+from benchmarks import keyed, peers, records, specs, topics
+from benchmarks.children import Child, FailedError
+from benchmarks.meter import usage_of, watched
+from benchmarks.peers import Leg, Reading
+from benchmarks.results import Measured
+from benchmarks.scratch import Scratch
+from benchmarks.specs import Format
+
+SOURCE = "source"
+NAME = "bench"
+PATIENCE_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What is published, how many rows, and how many a transaction holds at most."""
+
+    what: Literal["topic", "table"] = "topic"
+    format: Format = "iceberg"
+    records: int = 3_000_000
+    transaction_records: int = 250_000
+    partitions: int = 4
+    master: str = "inline"
+
+
+def measure(options: Options, place: Scratch) -> Measured:
+    """Measure Penstock, then the script."""
+    place.topic(SOURCE, options.partitions)
+    topics.fill(place.brokers, SOURCE, options.partitions, options.records)
+    folder = place.subfolder("p")
+    if options.what == "table":
+        _land(folder, place, options)
+    legs = {
+        "own": _leg(_own(folder, place, options), "RowsPublished"),
+        "script": _leg(_script(folder, place, options), "Committed"),
+    }
+    for name in legs:
+        _check(name, place, options)
+    values = {f"{name}_{what}": each for name in legs for what, each in asdict(legs[name]).items()}
+    values |= {
+        "cpu_ratio": legs["script"].cpu / legs["own"].cpu,
+        "rate_ratio": legs["own"].rows_per_second / legs["script"].rows_per_second,
+    }
+    return Measured(values)
+
+
+def _land(folder: Path, place: Scratch, options: Options) -> None:
+    spec = specs.write(
+        folder,
+        place.brokers,
+        SOURCE,
+        table_format=options.format,
+        or_records=1_000_000,
+        source_columns=(),
+    )
+    child = place.penstock(spec, "--until-caught-up")
+    for _ in child.lines(PATIENCE_SECONDS):
+        pass
+    child.ended()
+
+
+def _own(folder: Path, place: Scratch, options: Options) -> Child:
+    place.topic("own", options.partitions)
+    source: dict[str, Any] = {"topic": SOURCE}
+    rule: dict[str, Any] = {}
+    spec: dict[str, Any] = {
+        "name": NAME,
+        "kafka": {"brokers": place.brokers},
+        "spark": {"master": options.master},
+    }
+    if options.what == "table":
+        source, rule = {"table": specs.table_name(options.format)}, {"key": "id"}
+        landed = json.loads((folder / "penstock.yaml").read_text())
+        spec["catalogs"] = landed["catalogs"]
+    transaction = {"interval": "30s", "or_records": options.transaction_records}
+    rule |= {"name": NAME, "from": source, "into": "own", "transaction": transaction}
+    path = folder / "publish.yaml"
+    path.write_text(json.dumps(spec | {"publish": [rule]}))
+    words = ("publish", str(path), "--json", "--until-caught-up")
+    return place.start("penstock", *words, says="stderr")
+
+
+def _script(folder: Path, place: Scratch, options: Options) -> Child:
+    place.topic("script", options.partitions)
+    order = {**asdict(options), "brokers": place.brokers, "folder": str(folder)}
+    return place.start("benchmarks.publish_work", json.dumps(order))
+
+
+def _leg(child: Child, event: str) -> Leg:
+    began, rows = time.monotonic(), 0
+    readings: list[Reading] = []
+    with watched(child.root) as samples:
+        for line in child.lines(PATIENCE_SECONDS):
+            if line["event"] == event:
+                rows += line["rows"]
+                used = usage_of(child.root).seconds
+                readings.append(Reading(time.monotonic() - began, rows, used))
+    child.ended()
+    return peers.leg(readings, samples.peak_mib)
+
+
+def _check(target: str, place: Scratch, options: Options) -> None:
+    """Raise FailedError unless the target holds the source's records, each once."""
+    found = _records(place, target, options)
+    count = options.records
+    if options.what == "topic":
+        if found != _records(place, SOURCE, options):
+            raise FailedError(f"{target} is no copy: it has {len(found)} records of {count}")
+        return
+    parsed = arrow_json.ParseOptions(explicit_schema=records.ARROW)
+    rows = arrow_json.read_json(BytesIO(b"\n".join(value for *_, value in found)), None, parsed)
+    unchanged = np.empty(0, np.int64)
+    keyed.check(rows.sort_by("id"), keyed.Options(table_rows=count), unchanged, target)
+
+
+def _records(place: Scratch, topic: str, options: Options) -> list[tuple[int, Any, Any]]:
+    """Return the committed records by partition, each in its order."""
+    return sorted(topics.committed(place.brokers, topic, options.partitions), key=itemgetter(0))

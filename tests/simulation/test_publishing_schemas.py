@@ -18,18 +18,23 @@ from penstock.core.errors import DecisionNeededError
 from penstock.ports.registry import RegisteredSchema
 from penstock.publishing.settings import SubjectRule
 from penstock.rows.encode.framing import schema_id
-from penstock.rows.encode.rules import MessageRules, MessageSchema
+from penstock.rows.encode.rules import MessageRules, MessageSchema, SchemaFormat
 
 SUBJECT = "orders-value"
-RULES = MessageRules(key=("k",), value_schema=MessageSchema("lake.shop.rows"))
 OTHER = RegisteredSchema("avro", '{"type":"record","name":"o","fields":[]}')
 
 
-class SchemasWorld(RowsWorld):
-    """Rows that are published as Avro."""
+def written_as(written: SchemaFormat) -> MessageRules:
+    return MessageRules(key=("k",), value_schema=MessageSchema("lake.shop.rows", format=written))
 
-    def __init__(self, register: str = "compatible", **changes: object) -> None:
-        super().__init__(rules=RULES)
+
+class SchemasWorld(RowsWorld):
+    """Rows that are published by a schema."""
+
+    def __init__(
+        self, register: str = "compatible", *, written: SchemaFormat = "avro", **changes: object
+    ) -> None:
+        super().__init__(rules=written_as(written))
         self.subjects = MemorySubjects(**changes)
         self.rule = SubjectRule(SUBJECT, register)
 
@@ -105,9 +110,10 @@ def test_a_registry_that_is_down_is_waited_for_with_nothing_open():
     assert 1 == waiting.rows
 
 
-def test_rows_with_other_columns_than_the_schema_are_read_again():
+@pytest.mark.parametrize("written", ["avro", "json-schema"])
+def test_rows_with_other_columns_than_the_schema_are_read_again(written):
     """The table changed between the look at its columns and the plan."""
-    world = SchemasWorld()
+    world = SchemasWorld(written=written)
     world.table.rows = [("a", "1"), ("b", "2")]
     columns, looks = world.table.columns, []
 
@@ -123,8 +129,9 @@ def test_rows_with_other_columns_than_the_schema_are_read_again():
     assert {2} == world.ids()
 
 
-def test_an_audit_makes_messages_again_by_the_schema_that_they_name():
-    world = SchemasWorld()
+@pytest.mark.parametrize("written", ["avro", "json-schema"])
+def test_an_audit_makes_messages_again_by_the_schema_that_they_name(written):
+    world = SchemasWorld(written=written)
     world.table.rows = [("a", "1"), ("b", "2")]
     run = world.run()
     ports = world.ports(run.publication)
@@ -143,5 +150,5 @@ def test_an_audit_makes_messages_again_by_the_schema_that_they_name():
 
     there = [pa.record_batch({"key": [b"k"], "value": [b"\0\0\0\0\1"]})]
     with pytest.raises(DecisionNeededError) as caught:
-        with_schemas_of(there, RULES, world.table.columns(), ports.registries)
+        with_schemas_of(there, written_as(written), world.table.columns(), ports.registries)
     assert "P878" == caught.value.code

@@ -147,8 +147,8 @@ def _plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
 def _messages(rules: MessageRules) -> str:
     """Say how rows become messages."""
     keys = f"[{', '.join(rules.key)}]" if rules.key_is_object else ", ".join(rules.key)
-    keys += " as avro" if rules.key_schema else ""
-    value = "avro" if rules.value_schema else rules.bytes_of or "json"
+    keys += f" as {rules.key_schema.format}" if rules.key_schema else ""
+    value = rules.value_schema.format if rules.value_schema else rules.bytes_of or "json"
     said = [f"key {keys}" if rules.key else "no key", f"value {value}"]
     conditions = {"where": rules.where, "deletes when": rules.delete_when}
     said += [f"{word} {sql}" for word, sql in conditions.items() if sql]

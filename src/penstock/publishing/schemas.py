@@ -41,7 +41,7 @@ def with_schemas(publication: Publication, ports: PublicationPorts) -> Publicati
     schemas = dict(rules.schemas)
     for part, own in rules.schemas.items():
         rule, registry = publication.subjects[part], ports.registries[part]
-        schema = RegisteredSchema("avro", own.text)
+        schema = RegisteredSchema(own.format, own.text)
         number: int | SchemaConflict | None = _found(rule, registry, schema)
         if number is None:
             number = registry.register(rule.subject, schema)
@@ -61,7 +61,7 @@ def standing_schemas(
     rules, found = _made(publication, ports), list[SchemaStanding]()
     for part, own in rules.schemas.items() if rules else ():
         rule, registry = publication.subjects[part], ports.registries[part]
-        schema = RegisteredSchema("avro", own.text)
+        schema = RegisteredSchema(own.format, own.text)
         number = _found(rule, registry, schema)
         if number is None and (conflict := registry.conflict(rule.subject, schema)):
             raise _incompatible(rule, registry, schema, conflict)

@@ -21,8 +21,8 @@ from penstock.spec.problems import Problem, SpecError, listed, nearest, shown
 from penstock.spec.settings.catalogs import Catalog
 from penstock.spec.settings.fields import AtLeastOne, CatalogName, PipelineName, Setting
 from penstock.spec.settings.messages import (
-    AVRO,
     OF_SCHEMAS,
+    REGISTERED,
     KeySettings,
     SchemaSettings,
     ValueSettings,
@@ -163,13 +163,13 @@ def registry_of(
     return _registry(own) or rule.value.registry or found.publishing.registry
 
 
-def schemas_of(rule: PublicationRule) -> dict[MessagePart, SchemaSettings]:
+def schemas_of(rule: PublicationRule) -> dict[MessagePart, KeySettings | ValueSettings]:
     """Return the settings of the schemas that a rule's keys and values have in a registry."""
     parts: dict[MessagePart, Any] = {"key": rule.key, "value": rule.value}
     return {
         part: each
         for part, each in parts.items()
-        if isinstance(each, KeySettings | ValueSettings) and each.format == AVRO
+        if isinstance(each, KeySettings | ValueSettings) and each.format in REGISTERED
     }
 
 
@@ -188,14 +188,17 @@ def _check_schemas(index: int, rule: PublicationRule, found: Publications) -> It
             continue
         registry = registry_of(rule, part, found)
         if registry is None:
-            fact = f"format avro needs a 'registry' for the schema of its {part}"
+            fact = f"format {own.format} needs a 'registry' for the schema of its {part}"
             hint = "such as  publishing: { registry: https://registry:8081 }"
             yield Problem((*place, "format"), "P873", fact, hint)
         elif registry.url.startswith("mock:"):
             fact = "a directory of schemas has no subjects: nothing can be registered there"
             hint = "name a registry, such as  registry: https://registry:8081"
             yield Problem((*place, "format"), "P873", fact, hint)
-        if isinstance(own, SchemaSettings) and own.registry is not None:
+        if own.schema_file is not None and own.format != "avro":
+            fact = f"a schema of your own is Avro's: with format {own.format} it is made of columns"
+            yield Problem((*place, "schema"), "P873", fact, "leave it out, or write  format: avro")
+        if own.registry is not None:
             yield from check_registry(own.registry, (*place, "registry"))
 
 

@@ -9,6 +9,7 @@ import json
 import re
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -130,22 +131,26 @@ class Published(Mirror):
         return SqlCatalog("lake", **{k: v for k, v in self.catalog.items() if k != "type"})
 
 
+def in_json(row: dict[str, Any]) -> dict[str, Any]:
+    """Return what JSON says of a row, by Python."""
+    return {
+        **row,
+        "price": str(row["price"]),
+        "at": row["at"].strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "day": row["day"].isoformat(),
+        "raw": base64.b64encode(row["raw"]).decode(),
+    }
+
+
 def expected(begin: int, stop: int) -> list[tuple[object, ...]]:
     """Return what rows make, by Python."""
     made: list[tuple[object, ...]] = []
     for row in rows(begin, stop).to_pylist():
         if row["id"] < 0 or (row["closed"] and row["customer"] is None):
             continue
-        value = {
-            **row,
-            "price": str(row["price"]),
-            "at": row["at"].strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-            "day": row["day"].isoformat(),
-            "raw": base64.b64encode(row["raw"]).decode(),
-        }
         key = row["customer"] and row["customer"].encode()
         time_ms = (row["at"] - dt.datetime.fromtimestamp(0, dt.UTC)) // dt.timedelta(milliseconds=1)
-        made.append((key, None if row["closed"] else value, time_ms))
+        made.append((key, None if row["closed"] else in_json(row), time_ms))
     return made
 
 

@@ -1,4 +1,4 @@
-"""Tables published as Avro through a real registry: killed, read by others, landed again."""
+"""Tables published by a schema through a real registry: killed, read by others, landed again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import fastavro
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
-from tests.integration.cli.test_publish_tables import Published, rows
+from jsonschema import Draft7Validator
+from tests.integration.cli.test_publish_tables import Published, in_json, rows
 from tests.processes.broker import Cluster
 from tests.processes.process import KILLED
 from tests.servers.registry import RegistryServer, running
@@ -32,31 +33,40 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryServer]
         yield found
 
 
-def published(cluster: Cluster, directory: Path, server: RegistryServer, kind: str) -> Published:
+def published(
+    cluster: Cluster, directory: Path, server: RegistryServer, kind: str, written: str = "avro"
+) -> Published:
     made = Published(cluster, directory, kind)
     made.into = f"{made.into}.{directory.name}"  # subjects outlive tests
     (rule,) = made.spec["publish"]
     rule |= {
         "into": made.into,
-        "key": {"columns": ["customer"], "format": "avro"},
-        "value": {"format": "avro"},
+        "key": {"columns": ["customer"], "format": written},
+        "value": {"format": written},
     }
     made.spec["publishing"] = {"registry": server.url}
     return made
 
 
 def read(server: RegistryServer, message: bytes) -> Any:
-    """Read a message by the schema that the registry has under its id, with fastavro."""
+    """Read a message by the schema that the registry has under its id, by another library."""
     number = schema_id(message)
     registry = HttpRegistry({"url": server.url}, ProcessSecrets({}))
     found = registry.find(SchemaKey("id", str(number)))
     assert found is not None
+    if found.format == "json-schema":
+        value = json.loads(message[FRAME_BYTES:])
+        Draft7Validator(json.loads(found.text)).validate(value)
+        return value
     schema = fastavro.parse_schema(json.loads(found.text))
     return fastavro.schemaless_reader(io.BytesIO(message[FRAME_BYTES:]), schema, None)
 
 
-def test_a_table_that_is_killed_is_read_by_others_and_lands_again(cluster, tmp_path, server):
-    table = published(cluster, tmp_path, server, "iceberg")
+@pytest.mark.parametrize(("kind", "written"), [("iceberg", "avro"), ("delta", "json-schema")])
+def test_a_table_that_is_killed_is_read_by_others_and_lands_again(
+    cluster, tmp_path, server, kind, written
+):
+    table = published(cluster, tmp_path, server, kind, written)
     (rule,) = table.spec["publish"]
     del rule["where"]
     table.append(0, 200)
@@ -72,12 +82,14 @@ def test_a_table_that_is_killed_is_read_by_others_and_lands_again(cluster, tmp_p
     assert f"{subject}, registered as " in again.out
     (found,) = audit.json["publications"]
     assert ([], [], 200) == (found["breaks"], found["not_compared"], found["rows"])
-    expected = {row["at"]: row for row in rows(0, 200).to_pylist()}
+    whole = {row["at"]: row for row in rows(0, 200).to_pylist()}
+    shown = [in_json(row) if written == "json-schema" else row for row in whole.values()]
+    expected = {row["at"]: row for row in shown}
     values = [value for _, value, _ in table.found() if value is not None]
     said = [read(server, value) for value in values]
     assert [expected[row["at"]] for row in said] == said
-    live = {at for at, row in expected.items() if not row["closed"]}
-    assert (len(live), live) == (len(said), {row["at"] for row in said})
+    live = {at for at, row in whole.items() if not row["closed"]}
+    assert len(live) == len(said) == len({row["at"] for row in said})
     assert {row["customer"] for row in expected.values()} == {
         read(server, key)["customer"] for key, _, _ in table.found()
     }
@@ -85,7 +97,7 @@ def test_a_table_that_is_killed_is_read_by_others_and_lands_again(cluster, tmp_p
     del table.spec["publish"], table.spec["publishing"]
     table.spec["kafka"]["topics"] = [table.into]
     into = {"into": "lake.shop.again", "schema": {"create": True}}
-    records = {"format": "avro", "registry": server.url}
+    records = {"format": written, "registry": server.url}
     table.spec |= {
         "tables": [{"from": table.into, **into, "records": records}],
         "quarantine": {"into": "lake.shop.quarantine"},
@@ -93,15 +105,25 @@ def test_a_table_that_is_killed_is_read_by_others_and_lands_again(cluster, tmp_p
     landed = table.call("run", "--until-caught-up")
     assert 0 == landed.code, landed.err
     kept = [row for row in table.table("again").to_pylist() if row["at"] in live]
-    assert [expected[at] for at in sorted(live)] == kept
+    assert [whole[at] for at in sorted(live)] == kept
 
 
-def test_a_table_with_other_columns_takes_another_schema(cluster, tmp_path, server):
+@pytest.mark.parametrize(
+    ("written", "wanted"),
+    [
+        ("avro", '"name":"id","type":["null","string"]'),
+        ("json-schema", '"id":{"oneOf":[{"type":"null"},{"type":"string"}]}'),
+    ],
+)
+def test_a_table_with_other_columns_takes_another_schema(
+    cluster, tmp_path, server, written, wanted
+):
     """What fits is registered before the next transaction; what does not stops the publication."""
-    table = published(cluster, tmp_path, server, "delta")
+    table = published(cluster, tmp_path, server, "delta", written)
     place = tmp_path / "delta/shop/rows"
     table.append(0, 50)
     first = table.call("publish", "--until-caught-up")
+    _require_compatible(server, f"{table.into}-value")
     more = rows(50, 100).append_column("note", pa.array(["new"] * 50))
     write_deltalake(place, more, mode="append", schema_mode="merge")
     second = table.call("publish", "--until-caught-up")
@@ -113,7 +135,6 @@ def test_a_table_with_other_columns_takes_another_schema(cluster, tmp_path, serv
     (found,) = audit.json["publications"]
     assert ([], [], 100) == (found["breaks"], found["not_compared"], found["rows"])
 
-    _require_compatible(server, f"{table.into}-value")
     other = rows(100, 110).set_column(0, "id", pa.array([str(n) for n in range(10)]))
     write_deltalake(place, other, mode="overwrite", schema_mode="overwrite")
     (rule,) = table.spec["publish"]
@@ -129,7 +150,7 @@ def test_a_table_with_other_columns_takes_another_schema(cluster, tmp_path, serv
     for code, said in {"P874": refused, "P875": never}.items():
         assert code in said.err
     assert "P874" in checked.err
-    assert all('"name":"id","type":["null","string"]' in each.err for each in (refused, never))
+    assert all(wanted in each.err for each in (refused, never))
     assert before == len(table.found())
 
 

@@ -270,6 +270,8 @@ def test_keys_and_values_have_schemas_in_a_registry(written):
             "publishing: { registry: { url: 'http://r', token: '${env:T}', username: u } }",
             [("P120", "publishing.registry.token"), ("P120", "publishing.registry.username")],
         ),
+        (AVRO.replace("avro } }", "json-schema, schema: s.json } }"), "publishing: { registry: 'http://r' }",
+         [("P873", "publish.0.value.schema")]),
         (AVRO.replace("[id]", "[]"), "publishing: { registry: 'http://r' }",
          [("P108", "publish.0.key.columns")]),
     ],

@@ -36,6 +36,8 @@ from penstock.publishing.topic_source import TopicSource
 from penstock.rows.encode.avro_schema import full_name, tree_of, unreadable
 from penstock.rows.encode.json_texts import JsonForm
 from penstock.rows.encode.rules import (
+    AVRO,
+    JSON_SCHEMA,
     VALUE,
     MessagePart,
     MessageRules,
@@ -44,7 +46,7 @@ from penstock.rows.encode.rules import (
 )
 from penstock.spec.publications import Publications, registry_of, schemas_of, source_name
 from penstock.spec.secrets import ProcessSecrets
-from penstock.spec.settings.messages import SchemaSettings
+from penstock.spec.settings.messages import KeySettings, ValueSettings
 from penstock.spec.settings.publication import (
     FramesToPublish,
     PublicationRule,
@@ -203,12 +205,15 @@ def _messages(rule: PublicationRule) -> MessageRules | None:
     return rules.with_schemas(own)
 
 
-def _schema(rule: PublicationRule, part: MessagePart, settings: SchemaSettings) -> MessageSchema:
+def _schema(
+    rule: PublicationRule, part: MessagePart, settings: KeySettings | ValueSettings
+) -> MessageSchema:
     """Return the schema of keys or values. Raises InvalidError (P872) for a file that is none."""
     file = settings.schema_file
     if file is None:
         name = full_name(rule.name if rule.is_of_frames else source_name(rule))
-        return MessageSchema(name if part == VALUE else f"{name}.key")
+        name = name if part == VALUE else f"{name}.key"
+        return MessageSchema(name, format=JSON_SCHEMA if settings.format == JSON_SCHEMA else AVRO)
     try:
         text = Path(file).read_text("utf-8")
     except (OSError, ValueError) as error:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from penstock.core.errors import DecisionNeededError
 from penstock.ports.registry import Subjects
 from penstock.rows.encode.framing import schema_id, with_texts
-from penstock.rows.encode.rules import MessagePart, MessageRules, MessageSchema
+from penstock.rows.encode.rules import MessagePart, MessageRules
 
 COLUMNS_GONE = "P871"
 """The code of a schema that does not fit the columns that the table has now."""
@@ -31,7 +32,7 @@ def with_schemas_of(
     if columns is not None:
         rules = with_texts(rules, columns)
     schemas = dict(rules.schemas)
-    for part in rules.schemas:
+    for part, own in rules.schemas.items():
         number = next(_ids(messages, part), None)
         if number is None:  # there are tombstones alone, or no messages
             continue
@@ -42,7 +43,7 @@ def with_schemas_of(
                 code="P878",
                 hint="restore it there, and audit again",
             )
-        schemas[part] = MessageSchema(str(number), found.text, is_made=False, id=number)
+        schemas[part] = replace(own, name=str(number), text=found.text, is_made=False, id=number)
     return rules.with_schemas(schemas)
 
 

@@ -18,25 +18,21 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.rows.arrow_arrays import list_array, validity_of
 from penstock.rows.encode.avro_scalars import Datums, Numbers, nulled, scalars, varints
-from penstock.rows.encode.avro_schema import Tree, column_of, is_list, optional
-from penstock.rows.encode.json_texts import Column, is_text
+from penstock.rows.encode.avro_schema import Tree, column_of, optional
+from penstock.rows.encode.json_texts import Column, is_list, is_text
 from penstock.rows.encode.nesting import Misfits, as_lists, lengths_of_lists, of_lists
+from penstock.rows.encode.rules import MessageSchema
 
 _ENDED = b"\0"
 
 
 @dataclass(frozen=True, slots=True)
 class AvroWriter:
-    """Writes by one schema; `is_made` says that it was made of the table's own columns.
+    """Writes by one schema."""
 
-    A made schema that does not fit is that of former columns: it passes, and P876 says so.
-    """
-
-    place: str
-    is_made: bool
+    schema: MessageSchema
 
     def record(self, columns: Sequence[Column], tree: Tree, path: str = "") -> Datums:
         """Write a record for each row. Raises InvalidError (P871), UnavailableError (P876)."""
@@ -47,13 +43,13 @@ class AvroWriter:
             name = column_of(own)
             at = f"{path}.{name}" if path else name
             if name not in by_name:
-                raise self._unfit(at, "the table has no such column")
+                raise self.schema.unfit(at, "the table has no such column")
             _, values, kind = by_name.pop(name)
             found = self._branch(values, kind, own["type"], at)
             parts += found.data
             misfits += found.misfits
-        if self.is_made and by_name:
-            raise self._unfit(next(iter(by_name)), "the schema has no such field")
+        if self.schema.is_made and by_name:
+            raise self.schema.unfit(next(iter(by_name)), "the schema has no such field")
         if not parts:
             count = len(columns[0].values) if columns else 0
             return Datums(pa.array([b""] * count, pa.binary()), misfits)
@@ -95,7 +91,7 @@ class AvroWriter:
                 found = scalars(values, kind, data, path)
                 if found is None:
                     fact = f"it is of the type {kind}, and not {_words(data)}"
-                    raise self._unfit(path, fact)
+                    raise self.schema.unfit(path, fact)
                 return found
 
     def _structs(self, values: pa.StructArray, kind: pa.DataType, tree: Tree, path: str) -> Datums:
@@ -123,26 +119,13 @@ class AvroWriter:
     def _entries(self, values: pa.MapArray, kind: Any, items: Tree, path: str) -> Datums:
         """Write a map as an array of records with `key` and `value`."""
         if not isinstance(items, Mapping) or items["type"] != "record":
-            raise self._unfit(path, "it is a map, and not an array of other values")
+            raise self.schema.unfit(path, "it is a map, and not an array of other values")
         lists = as_lists(values)
         pair = zip(("key", "value"), lists.flatten().flatten(), strict=True)
         kinds = (kind.key_type, kind.item_type)
         columns = [Column(*each, own) for each, own in zip(pair, kinds, strict=True)]
         made = self.record(columns, items, f"{path}{{}}")
         return _blocks(values, lengths_of_lists(lists), _Parts([made.data], made.misfits))
-
-    def _unfit(self, path: str, fact: str) -> PenstockError:
-        if self.is_made:
-            return UnavailableError(
-                f"the table's columns changed while its rows were read: {path}: {fact}",
-                code="P876",
-                hint="nothing: the next transaction takes a schema of the new columns",
-            )
-        return InvalidError(
-            f"the schema {self.place} does not fit the table: {path}: {fact}",
-            code="P871",
-            hint="correct it; or leave  schema  out, for one that is made of the table's columns",
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.core.errors import InvalidError
+from penstock.rows.encode.json_texts import is_list
 
 OWN_NAME = "iceberg-field-name"
 """The property of a field that has the column's name where Avro cannot."""
@@ -168,12 +169,6 @@ def _scalar(kind: Any, name: str) -> Tree | None:
 
 
 PRECISION_MAX = 38
-
-
-def is_list(kind: pa.DataType) -> bool:
-    """Return whether values are lists, of whatever kind."""
-    of = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list
-    return any(is_of(kind) for is_of in of)
 
 
 _SCALARS: tuple[tuple[Any, Tree], ...] = (

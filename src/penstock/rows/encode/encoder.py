@@ -169,7 +169,8 @@ def _keys(table: _Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misf
     if not rules.key:
         return pa.nulls(len(table.rows), pa.binary()), []
     if rules.key_schema is not None:
-        return framed([table.column(name, KEY) for name in rules.key], rules.key_schema)
+        columns = [table.column(name, KEY) for name in rules.key]
+        return framed(columns, rules.key_schema, rules.form)
     if rules.key_is_object:
         columns = [table.column(name, "key") for name in rules.key]
         made = object_texts(columns, "", rules.form)
@@ -188,7 +189,7 @@ def _keys(table: _Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misf
 def _values(table: _Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misfits]]:
     if rules.value_schema is not None:
         columns = [table.column(name, "") for name in table.kinds.names]
-        return framed(columns, rules.value_schema)
+        return framed(columns, rules.value_schema, rules.form)
     if not rules.bytes_of:
         columns = [table.column(name, "") for name in table.kinds.names]
         made = object_texts(columns, "", rules.form)

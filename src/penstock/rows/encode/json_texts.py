@@ -98,7 +98,12 @@ def bare_texts(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -
     for is_of, write in _WRITERS:
         if is_of(stored):
             return write(values, stored, path, form)
-    raise InvalidError(
+    raise formless(path, kind)
+
+
+def formless(path: str, kind: pa.DataType) -> InvalidError:
+    """Return the error of a column that JSON cannot hold."""
+    return InvalidError(
         f"the column {path} is of the type {kind}, which has no form in JSON",
         code="P839",
         hint="publish a table, or a view of it, without this column",
@@ -316,7 +321,7 @@ is_binary = _one_of(
     pa.types.is_fixed_size_binary,
     pa.types.is_binary_view,
 )
-_is_list = _one_of(pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+is_list = _one_of(pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 _Writer = Callable[[Any, Any, str, JsonForm], _Bare]
 _WRITERS: tuple[tuple[Callable[[pa.DataType], bool], _Writer], ...] = (
     (pa.types.is_null, _nulls),
@@ -331,6 +336,6 @@ _WRITERS: tuple[tuple[Callable[[pa.DataType], bool], _Writer], ...] = (
     (pa.types.is_time, _times),
     (pa.types.is_timestamp, _timestamps),
     (pa.types.is_struct, _structs),
-    (_is_list, _lists),
+    (is_list, _lists),
     (pa.types.is_map, _maps),
 )

@@ -10,12 +10,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.rows.encode.json_texts import JsonForm
 
 MessagePart = Literal["key", "value"]
 """What of a message a schema is of."""
 KEY: MessagePart = "key"
 VALUE: MessagePart = "value"
+SchemaFormat = Literal["avro", "json-schema"]
+"""How messages are written whose schema is in a registry."""
+AVRO: SchemaFormat = "avro"
+JSON_SCHEMA: SchemaFormat = "json-schema"
 _SCHEMAS = ("key_schema", "value_schema")
 
 
@@ -31,6 +36,24 @@ class MessageSchema:
     text: str = ""
     is_made: bool = True
     id: int = 0
+    format: SchemaFormat = AVRO
+
+    def unfit(self, path: str, fact: str) -> PenstockError:
+        """Return the error (P871) of a schema that does not fit a column of the table.
+
+        One that was made is that of former columns: that passes, and P876 says so.
+        """
+        if self.is_made:
+            return UnavailableError(
+                f"the table's columns changed while its rows were read: {path}: {fact}",
+                code="P876",
+                hint="nothing: the next transaction takes a schema of the new columns",
+            )
+        return InvalidError(
+            f"the schema {self.name} does not fit the table: {path}: {fact}",
+            code="P871",
+            hint="correct it; or leave  schema  out, for one that is made of the table's columns",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +62,7 @@ class MessageRules:
 
     `key` are columns: one that stands alone gives its text or bytes, several an object of JSON, as
     one does where `key_is_object`. The value is an object of all columns, or the bytes of one,
-    `bytes_of`. With a `key_schema` or a `value_schema` it is a record in Avro. `where` and
+    `bytes_of`. With a `key_schema` or a `value_schema` it names that by its id. `where` and
     `delete_when` are conditions in SQL, `timestamp` is a column.
     """
 

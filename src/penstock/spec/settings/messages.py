@@ -19,7 +19,8 @@ from penstock.spec.settings.fields import (
 )
 from penstock.spec.settings.records import RegistryAt
 
-AVRO = "avro"
+REGISTERED = frozenset({"avro", "json-schema"})
+"""Formats whose schema is in a registry."""
 OF_SCHEMAS = frozenset({"registry", "register_schema", "subject", "schema_file"})
 """Settings of keys and values that are about their schema in a registry."""
 
@@ -29,19 +30,19 @@ class SchemaSettings(Setting):
 
     registry: RegistryAt | None = Field(
         None,
-        description="With format avro: the schema registry, or only its address; by default that of"
+        description="With a schema: its registry, or only its address; by default that of"
         " the value, or of  publishing.",
         examples=["https://registry:8081"],
     )
     register_schema: Literal["compatible", "missing", "never"] = Field(
         "compatible",
         alias="register",
-        description="With format avro: whether a schema that is not registered yet is registered:"
+        description="With a schema: whether one that is not registered yet is registered:"
         " where the registry finds it compatible, only if the subject has none, or never.",
     )
     subject: Text | None = Field(
         None,
-        description="With format avro: the subject of the schema; {topic} is the topic's name. By"
+        description="With a schema: its subject; {topic} is the topic's name. By"
         " default {topic}-value, or {topic}-key.",
         examples=['"{topic}-value"'],
     )
@@ -64,18 +65,21 @@ class KeySettings(SchemaSettings):
     columns: AtLeastOne[Text] = Field(
         description="The columns of the key.", examples=["[country, customer_id]"]
     )
-    format: Literal["json", "avro"] = Field(
-        "json", description="json: an object of these columns. avro: a record of them."
+    format: Literal["json", "avro", "json-schema"] = Field(
+        "json",
+        description="json: an object of these columns. avro: a record of them. json-schema: an"
+        " object of them. The last two by a schema in a registry.",
     )
 
 
 class ValueSettings(SchemaSettings):
     """What the value of a message is."""
 
-    format: Literal["json", "bytes", "avro"] = Field(
+    format: Literal["json", "bytes", "avro", "json-schema"] = Field(
         "json",
         description="json: an object of all columns. bytes: one column of binary or strings, as it"
-        " is. avro: a record of all columns, by a schema in a registry.",
+        " is. avro: a record of all columns. json-schema: an object of them. The last two by a"
+        " schema in a registry.",
     )
     column: Text | None = Field(
         None, description="With format bytes: the column.", examples=["payload"]

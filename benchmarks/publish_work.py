@@ -71,7 +71,7 @@ def topic(order: Mapping[str, Any]) -> None:
         for number in range(0, wanted, POLLED):
             sent = 0
             while sent < min(POLLED, wanted - number):
-                found = consumer.consume(min(POLLED, wanted - number) - sent, PATIENCE_SECONDS)
+                found = consumer.consume(min(POLLED, wanted - number) - sent, 0.2)
                 for each in found:
                     sending.send(
                         value=each.value(),

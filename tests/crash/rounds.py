@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from tests.crash.stage import INLINE, Stage
 from tests.processes.process import KILLED, Driver
+from tests.servers.warm import WarmProcess
 from tests.story.oracle import summary
 
 from penstock.core.crash_points import OF_PUBLISHING, CrashPoint
@@ -79,7 +80,7 @@ class Series:
         """
         point = self.chance.choice([CrashPoint.CREATE_BEFORE, CrashPoint.CREATE_AFTER])
         plan = {"PENSTOCK_FAULTS": f"{point}:{self.chance.randrange(1, 5)}", **INLINE}
-        with Driver(self.stage.spec, environment=plan) as driver:
+        with Driver(self.stage.spec, environment=plan, start=WarmProcess) as driver:
             assert KILLED == driver.end().code, driver.log
             self._note("point")
             driver.wait_until_nothing_is_left()

@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import load_catalog
 from tests.crash.stage import Stage
 from tests.processes.broker import Cluster
-from tests.processes.process import penstock
+from tests.servers.warm import warm_penstock
 
 from penstock.dev.broker import Running
 from penstock.testing.sent import Sent
@@ -21,16 +21,20 @@ TABLES = ("lake.crash.orders", "delta.crash.orders", "lake.crash.clicks")
 QUARANTINE = "lake.ops.quarantine"
 
 
+def caught_up(stage: Stage) -> int:
+    return warm_penstock("run", stage.spec, "--until-caught-up", environment={}).code
+
+
 @pytest.fixture(scope="module")
 def stage(broker: Running, tmp_path_factory: pytest.TempPathFactory) -> Stage:
     stage = Stage(tmp_path_factory.mktemp("oracle"), broker.bootstrap, "oracle", "inline")
     stage.build()
-    assert 0 == penstock("run", stage.spec, "--until-caught-up").code
+    assert 0 == caught_up(stage)
     cluster = Cluster(broker.bootstrap)
     for topic in stage.topics.values():
         cluster.send(topic, 0, [Sent(b"not json"), Sent(None), Sent(b'{"id": true}')])
         cluster.begin(topic, 1, [Sent(b'{"id": 7}')]).abort()
-    assert 0 == penstock("run", stage.spec, "--until-caught-up").code
+    assert 0 == caught_up(stage)
     return stage
 
 

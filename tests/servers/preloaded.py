@@ -1,17 +1,20 @@
-"""What the server of `warm` imports before it forks: all that a run without Spark needs."""
+"""What the server of `warm` imports before it forks: all that a command without Spark needs."""
 
 from __future__ import annotations
 
+import gc
+import importlib
+import pkgutil
+
 import pytest  # noqa: F401  a child inspects its parent's main module
 
-import penstock.app.assembly.worker
-import penstock.app.inspect.audit
-import penstock.app.run
-import penstock.cli.audit
-import penstock.cli.run
-import penstock.connectors.delta.files.writer
-import penstock.connectors.iceberg.write.writer
-import penstock.connectors.kafka.librdkafka.reader
-import penstock.connectors.sql.store
+import penstock.app
+import penstock.cli
+import penstock.connectors
 import penstock.engines.inline
-import penstock.observe.status  # noqa: F401
+import penstock.observe.status
+
+for package in (penstock.app, penstock.cli, penstock.connectors):
+    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(found.name)
+gc.freeze()  # no child's collector writes to the pages that it shares with all others

@@ -16,6 +16,7 @@ from penstock.core.errors import ConflictError, OutcomeUnknownError
 from penstock.ports.tables import Table, TableFormat
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.table_fixture import Quiet
+from penstock.testing.contracts.table_landing import LandingTests
 
 
 class OnAnyCatalog(IcebergFixture):
@@ -35,7 +36,7 @@ class OnAnyCatalog(IcebergFixture):
         self.other_writer.drop_table(name)
 
 
-class TestIcebergOnPostgresql(OnAnyCatalog, IcebergContract):
+class OnPostgresql(OnAnyCatalog):
     @pytest.fixture(scope="class")
     @classmethod
     def shared(cls, postgresql):
@@ -49,6 +50,15 @@ class TestIcebergOnPostgresql(OnAnyCatalog, IcebergContract):
 
     def settings_of(self, place: Path) -> dict[str, str]:
         return {"type": "sql", "uri": self.address, "warehouse": f"file://{place}/warehouse"}
+
+
+class TestIcebergOnPostgresql(OnPostgresql, LandingTests):
+    """Commits and their races: what a table holds is read and written as on SQLite."""
+
+
+@pytest.mark.slow  # next to the SQL catalog's on SQLite, but for what lands
+class TestAllOfIcebergOnPostgresql(OnPostgresql, IcebergContract):
+    pass
 
 
 class OverRest(OnAnyCatalog):

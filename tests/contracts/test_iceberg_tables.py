@@ -22,6 +22,7 @@ from penstock.ports.tables import Table, TableDefinition, TableFormat, Verdict
 from penstock.ports.writers import WriterFactory
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.table import TableContract
+from penstock.testing.contracts.table_changes import ByHandTests, WideningTests
 from penstock.testing.contracts.table_fixture import (
     COLUMNS,
     RETAIN,
@@ -29,9 +30,12 @@ from penstock.testing.contracts.table_fixture import (
     TableBench,
     foreign_row,
 )
+from penstock.testing.contracts.table_history import HistoryTests
+from penstock.testing.contracts.table_landing import LandingTests
 from penstock.testing.contracts.table_purges import PurgeTests
 from penstock.testing.contracts.table_rewrites import RewriteTests
 from penstock.testing.contracts.table_row_deltas import RowDeltaTests
+from penstock.testing.contracts.table_writers import WriterTests
 from penstock.testing.prepared import ORDERS, TOPIC, origin, positions
 
 
@@ -165,8 +169,15 @@ class ThirdFormat(IcebergFixture):
         return OwnSql("lake", **self.settings).load_table(table.name.partition("@")[0])
 
 
-class TestIcebergTablesOfTheThirdFormat(ThirdFormat, TableContract):
+class TestIcebergTablesOfTheThirdFormat(ThirdFormat, LandingTests, HistoryTests):
+    """What its metadata tell: row ids, lists and manifests of its own."""
+
     layouts = (TableDefinition(ORDERS, properties=THIRD),)
+
+
+@pytest.mark.slow  # next to those of the second format
+class TestChangesOfTheThirdFormat(ThirdFormat, WideningTests, ByHandTests, WriterTests):
+    layouts = TestIcebergTablesOfTheThirdFormat.layouts
 
 
 class TestIcebergVectors(ThirdFormat, RowDeltaTests, PurgeTests):

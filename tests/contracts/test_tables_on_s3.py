@@ -17,6 +17,7 @@ from penstock.ports.tables import Table, TableFormat
 from penstock.ports.writers import WriterFactory
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.table_fixture import Quiet
+from penstock.testing.contracts.table_purges import PurgeTests
 
 SECRETS = ProcessSecrets({"KEY": KEY, "SECRET": SECRET})
 
@@ -65,6 +66,13 @@ class TestIcebergOnS3(IcebergOnS3, IcebergContract):
     pass
 
 
+class TestIcebergPurgesOnS3(IcebergOnS3, PurgeTests):
+    """Rows are found in data files there, and deleted by files that are written there."""
+
+    keyed = RowDeleteContract.keyed
+
+
+@pytest.mark.slow  # next to those on this machine, but for purges
 class TestIcebergRowDeletesOnS3(IcebergOnS3, RowDeleteContract):
     pass
 

@@ -6,6 +6,7 @@ import ast
 import json
 from collections.abc import Iterator
 from contextvars import copy_context
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -56,11 +57,12 @@ def hints(tree: ast.Module) -> Iterator[str]:
             yield from texts(statement.value)
 
 
+@cache
 def commands() -> list[str]:
     """Every command of one of our verbs that a hint of the sources ends with, or has in quotes."""
-    found = set()
-    for path in Path(penstock.__file__).parent.rglob("*.py"):
-        found |= {each for each in hints(ast.parse(path.read_text())) if "penstock " in each}
+    sources = (path.read_text() for path in Path(penstock.__file__).parent.rglob("*.py"))
+    naming = (text for text in sources if "penstock " in text)
+    found = {each for text in naming for each in hints(ast.parse(text)) if "penstock " in each}
     ends = (each.rpartition("penstock ")[2].partition("`")[0] for each in found - PROSE)
     verbs = COMMANDS.keys() - OF_NO_SPEC
     return sorted({f"penstock {each}" for each in ends if each.split()[0] in verbs})

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.story.clock import ManualClock
+from tests.story.two_lakes import spec_of
 
 from penstock.app import pause as pausing
 from penstock.app.assembly import assembly
@@ -19,23 +20,12 @@ from penstock.spec.model import Pipeline
 
 TABLE = "lake.bronze.orders"
 MINUTE_MS = 60_000
-SPEC = """
-name: shop
-kafka: { brokers: "127.0.0.1:1", topics: [orders] }
-catalogs:
-  lake: { type: sql, uri: "sqlite:///%(at)s/lake.db", warehouse: "%(at)s/lake" }
-tables:
-  - { from: orders, into: lake.bronze.orders, schema: { create: true } }
-quarantine: { into: lake.ops.quarantine }
-pending: { store: "sqlite:///%(at)s/shop.db" }
-"""
+RULE = "  - { from: orders, into: lake.bronze.orders, schema: { create: true } }"
 
 
 @pytest.fixture
 def pipeline(tmp_path: Path) -> Pipeline:
-    spec = tmp_path / "shop.yaml"
-    spec.write_text(SPEC % {"at": tmp_path})
-    return load(spec)
+    return load(spec_of(tmp_path, RULE))
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
+from tests.story.two_lakes import spec_of
 
 from penstock.app.assembly import assembly, worker
 from penstock.app.inspect import row_effects
@@ -26,15 +27,6 @@ from penstock.spec.load import load
 from penstock.testing.contracts.table_fixture import COLUMNS, Quiet, batch_of
 from penstock.testing.prepared import TOPIC, origin, part, prepared
 
-SPEC = """
-name: shop
-kafka: { brokers: "127.0.0.1:1", topics: [orders] }
-catalogs:
-  lake: { type: sql, uri: "sqlite:///%(at)s/lake.db", warehouse: "%(at)s/lake" }
-  delta: { type: delta, root: "%(at)s/delta" }
-tables: [{ from: orders, into: lake.bronze.orders }]
-quarantine: { into: lake.ops.quarantine }
-"""
 UTC_1970 = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 MOMENTS = [UTC_1970 + dt.timedelta(microseconds=n) for n in (-1000, -1, 0, 999, 1000)]
 VALUES: Mapping[Type, Sequence[Any]] = {
@@ -122,8 +114,8 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
     name, kind = request.param
-    (tmp_path / "shop.yaml").write_text(SPEC % {"at": tmp_path})
-    pipeline, chain = load(tmp_path / "shop.yaml"), Chain("shop", f"{name}.bronze.kinds")
+    spec = spec_of(tmp_path, "  - { from: orders, into: lake.bronze.orders }")
+    pipeline, chain = load(spec), Chain("shop", f"{name}.bronze.kinds")
     fields = [Field("key", kind), Field("no", kind), Field("_kafka_topic", Kind.STRING)]
     fields += [Field("_kafka_partition", Kind.INT), Field("_kafka_offset", Kind.LONG)]
     keyed = Keyed(("key",), compares_offsets=True, sequence=("no",))

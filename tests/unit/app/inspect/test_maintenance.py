@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
+from tests.story.two_lakes import spec_of
 
 from penstock.app.assembly import assembly, worker
 from penstock.app.inspect.maintenance import plan_maintenance
@@ -22,26 +23,16 @@ from penstock.testing.contracts.table_fixture import Quiet, batch_of
 from penstock.testing.prepared import ORDERS, origin, prepared
 
 LAKE, DELTA = "lake.bronze.orders", "delta.bronze.orders"
-SPEC = """
-name: shop
-kafka: { brokers: "127.0.0.1:1", topics: [orders] }
-catalogs:
-  lake: { type: sql, uri: "sqlite:///%(at)s/lake.db", warehouse: "%(at)s/lake" }
-  delta: { type: delta, root: "%(at)s/delta" }
-tables:
+RULES = """
   - { from: orders, into: lake.bronze.orders, continue: true, schema: { create: true } }
   - { from: orders, into: delta.bronze.orders, continue: true, schema: { create: true } }
   - { from: orders, into: lake.bronze.later, schema: { create: true } }
-quarantine: { into: lake.ops.quarantine }
-pending: { store: "sqlite:///%(at)s/shop.db" }
 """
 
 
 @pytest.fixture
 def spec(tmp_path: Path) -> Path:
-    path = tmp_path / "shop.yaml"
-    path.write_text(SPEC % {"at": tmp_path})
-    return path
+    return spec_of(tmp_path, RULES)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.story.clock import ManualClock
+from tests.story.two_lakes import spec_of
 
 from penstock.app.assembly import assembly, worker
 from penstock.app.repair import purge as purging
@@ -28,20 +29,6 @@ from penstock.testing.prepared import origin, prepared
 
 DAY_MS = 24 * 3_600_000
 TABLES = ("lake.bronze.orders", "delta.bronze.orders", "delta.bronze.rewritten")
-SPEC = """
-name: shop
-kafka: { brokers: "127.0.0.1:1", topics: [orders] }
-catalogs:
-  lake: { type: sql, uri: "sqlite:///%(at)s/lake.db", warehouse: "%(at)s/lake" }
-  delta: { type: delta, root: "%(at)s/delta" }
-records: { format: json }
-tables:
-%(rules)s
-quarantine: { into: lake.ops.quarantine }
-pending: { store: "sqlite:///%(at)s/shop.db" }
-"""
-
-
 RULE = """
   - from: orders
     into: %s
@@ -63,10 +50,7 @@ RULES = (
 
 @pytest.fixture
 def pipeline(tmp_path: Path) -> Pipeline:
-    spec = tmp_path / "shop.yaml"
-    rules = "".join(RULE % each for each in RULES)
-    spec.write_text(SPEC % {"at": tmp_path, "rules": rules})
-    return load(spec)
+    return load(spec_of(tmp_path, "".join(RULE % each for each in RULES)))
 
 
 def filled(pipeline: Pipeline, name: str) -> list[datetime]:

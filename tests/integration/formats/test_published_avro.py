@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from jsonschema import Draft7Validator
 from tests.integration.cli.test_publish_tables import Published, in_json, rows
 from tests.processes.broker import Cluster
 from tests.processes.process import KILLED
-from tests.servers.registry import RegistryServer, running
+from tests.servers.registry import RegistryServer
 
 from penstock.connectors.registry.http import HttpRegistry
 from penstock.ports.registry import SchemaKey
@@ -25,12 +24,6 @@ from penstock.rows.encode.framing import schema_id
 from penstock.spec.secrets import ProcessSecrets
 
 FRAME_BYTES = 5
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryServer]:
-    with running(tmp_path_factory.mktemp("registry")) as found:
-        yield found
 
 
 def published(

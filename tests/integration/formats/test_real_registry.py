@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests.integration.cli.shop import Shop
 from tests.integration.formats.test_registered_records import MONEY, ORDER, PROTO, datum, framed
-from tests.servers.registry import RegistryServer, running
+from tests.servers.registry import RegistryServer
 
 from penstock.connectors.registry.http import HttpRegistry
 from penstock.core.errors import InvalidError, UnavailableError
@@ -20,12 +19,6 @@ from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.sent import Sent
 
 NEVER = 2_000_000_000
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryServer]:
-    with running(tmp_path_factory.mktemp("registry")) as found:
-        yield found
 
 
 def opened(url: str, **settings: Any) -> Registry:

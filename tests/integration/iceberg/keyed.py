@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import random  # noqa: TID251  seeded
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal as Exactly
@@ -38,6 +39,13 @@ SCHEMA = Struct(
         Field("_kafka_offset", Kind.LONG),
     )
 )
+AT_ONCE = {"history.expire.max-snapshot-age-ms": "0"}
+LAYOUTS: Mapping[str, tuple[str, ...]] = {
+    "plain": (),
+    "by_city": (CITY,),
+    "by_bucket": ("bucket(3, id)",),
+    "by_day": ("day(seen at)", CITY),
+}
 CITIES = ("Ulm an der Donau", "São Paulo", "北京 50%", None)
 Row = dict[str, Any]
 
@@ -156,6 +164,28 @@ class KeyedTable:
     def read_by_duckdb(self, where: str = "true") -> list[Row]:
         """Read by DuckDB."""
         return read_by_duckdb(self.lakes, self.name, where)
+
+
+def keyed(lakes: Lakes, layout: str, name: str = "", **properties: str) -> KeyedTable:
+    """Create a table of one of the layouts."""
+    definition = TableDefinition(SCHEMA, LAYOUTS[layout], {**AT_ONCE, **properties})
+    return KeyedTable(lakes, f"lake.shop.{name or layout}", definition)
+
+
+def lived(lakes: Lakes, layout: str, seed: int = 1, commits: int = 12) -> KeyedTable:
+    """Live through commits of upserts and deletes, each of them random, and some of one kind."""
+    table, chance = keyed(lakes, layout), random.Random(seed)
+    table.change(range(120), files=3)
+    for number in range(commits):
+        ids = chance.sample(range(160), 18)
+        there = [each for each in ids[9:] if each in table.truth]
+        upserts, deletes = ids[:9], there
+        if number % 4 == 1:
+            upserts = []
+        if number % 4 == 2:
+            deletes = []
+        table.change(upserts, deletes)
+    return table
 
 
 def read_by_duckdb(lakes: Lakes, name: str, where: str = "true") -> list[Row]:

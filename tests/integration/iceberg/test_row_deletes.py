@@ -14,8 +14,18 @@ import pytest
 from pyiceberg import expressions as where
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import ManifestContent
-from tests.integration.iceberg.keyed import CITIES, CITY, SCHEMA, SIZE, KeyedTable, row, summary_of
-from tests.integration.readers.lakes import SECRETS, Lakes, by_id, chain, spark_settings
+from tests.integration.iceberg.keyed import (
+    CITIES,
+    CITY,
+    LAYOUTS,
+    SCHEMA,
+    SIZE,
+    keyed,
+    lived,
+    row,
+    summary_of,
+)
+from tests.integration.readers.lakes import SECRETS, Lakes, by_id, chain
 from tests.story.iceberg_other_writers import (
     compact,
     delete_positions,
@@ -34,62 +44,16 @@ from penstock.connectors.iceberg.row_deletes.delete_files import PATH_ID, POSITI
 from penstock.core.commits import CommitKind
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import InvalidError
-from penstock.engines.spark.session import start_session
-from penstock.engines.spark.settings import SparkSettings
 from penstock.ports.tables import TableDefinition, Verdict
 from penstock.testing.contracts.table_fixture import Quiet
 from penstock.testing.prepared import prepared
 
-PLACE = "Läger der Firma 50% voll"
-AT_ONCE = {"history.expire.max-snapshot-age-ms": "0"}
-LAYOUTS = {
-    "plain": (),
-    "by_city": (CITY,),
-    "by_bucket": ("bucket(3, id)",),
-    "by_day": ("day(seen at)", CITY),
-}
-
 
 @pytest.fixture
 def lakes(tmp_path):
-    place = tmp_path / PLACE
-    place.mkdir()
-    opened = Lakes(place)
+    opened = Lakes(tmp_path)
     yield opened
     opened.close()
-
-
-@pytest.fixture(scope="module")
-def spark_lakes(tmp_path_factory):
-    place = tmp_path_factory.mktemp("lakes") / PLACE
-    place.mkdir()
-    session = start_session(SparkSettings(master="local[1]", conf=spark_settings(place)))
-    opened = Lakes(place, session.spark)
-    session.spark.sql("CREATE NAMESPACE lake.shop")
-    yield opened
-    opened.close()
-    session.stop()
-
-
-def keyed(lakes, layout, name="", **properties):
-    definition = TableDefinition(SCHEMA, LAYOUTS[layout], {**AT_ONCE, **properties})
-    return KeyedTable(lakes, f"lake.shop.{name or layout}", definition)
-
-
-def lived(lakes, layout, seed=1, commits=12):
-    """Live through commits of upserts and deletes, each of them random, and some of one kind."""
-    table, chance = keyed(lakes, layout), random.Random(seed)
-    table.change(range(120), files=3)
-    for number in range(commits):
-        ids = chance.sample(range(160), 18)
-        there = [each for each in ids[9:] if each in table.truth]
-        upserts, deletes = ids[:9], there
-        if number % 4 == 1:
-            upserts = []
-        if number % 4 == 2:
-            deletes = []
-        table.change(upserts, deletes)
-    return table
 
 
 # What is written.
@@ -579,69 +543,3 @@ def test_rows_of_a_row_delta_are_not_asked_where_its_files_were_compacted(lakes)
     cut_off(lakes, table)
 
     assert Verdict.UNCERTAIN == verdict(table)
-
-
-# Spark.
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_spark_reads_what_a_table_has_lived_through_and_we_what_spark_did(spark_lakes, layout):
-    table = lived(spark_lakes, layout, seed=2)
-    name = spark_lakes.in_spark(table.name)
-
-    assert table.rows == spark_lakes.by_spark(table.name)
-    for text, wanted in (
-        ("version > 7", lambda each: each["version"] > 7),
-        (f"`{CITY}` = '北京 50%'", lambda each: each[CITY] == "北京 50%"),
-        (f"`{SIZE}` BETWEEN 9 AND 21", lambda each: 9 <= each[SIZE] <= 21),
-        ("id % 3 = 1", lambda each: each["id"] % 3 == 1),
-        (
-            f"`{CITY}` IS NULL AND price < 50",
-            lambda each: each[CITY] is None and each["price"] < 50,
-        ),
-    ):
-        found = spark_lakes.spark.sql(f"SELECT * FROM {name} WHERE {text}").toArrow().to_pylist()
-        expected = [each for each in table.rows if wanted(each)]
-        assert expected, text
-        assert expected == by_id(found), text
-    counted = spark_lakes.spark.sql(f"SELECT count(*), max(id) FROM {name}").collect()[0]
-    assert (len(table.truth), max(table.truth)) == tuple(counted)
-
-    set_mode = f"ALTER TABLE {name} SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')"
-    spark_lakes.spark.sql(set_mode)
-    spark_lakes.spark.sql(f"DELETE FROM {name} WHERE id % 10 = 3")
-    table.truth = {number: each for number, each in table.truth.items() if number % 10 != 3}
-    assert table.rows == table.read_by_us()
-
-    table.change([3, 13, 50], [51, 53])
-    assert table.rows == spark_lakes.by_spark(table.name) == table.read_by_us()
-
-    spark_lakes.spark.sql(
-        f"CALL lake.system.rewrite_data_files(table => '{table.name.removeprefix('lake.')}', "
-        "options => map('rewrite-all', 'true'))"
-    )
-    assert table.rows == table.read_by_us()
-    table.change([4, 13], [50])
-    assert table.rows == spark_lakes.by_spark(table.name) == table.read_by_us()
-    assert table.rows == spark_lakes.by_own(table.name)
-
-
-@pytest.mark.spark
-def test_spark_reads_grouped_delete_files(spark_lakes):
-    table = keyed(spark_lakes, "by_bucket", name="grouped")
-    many = FILES_OF_THEIR_OWN_MAX + 36
-    table.change(range(12 * many), files=many)
-    table.change([1], [0])
-    table.change(deletes=range(3, 12 * many, 2))
-    table.change(range(6, 9), [4, 22, 1])
-    name = spark_lakes.in_spark(table.name)
-    mode = "'write.delete.granularity' = 'partition', 'write.delete.mode' = 'merge-on-read'"
-
-    assert table.rows == spark_lakes.by_spark(table.name)
-    spark_lakes.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({mode})")
-    spark_lakes.spark.sql(f"DELETE FROM {name} WHERE id % 9 = 4")
-    table.truth = {number: each for number, each in table.truth.items() if number % 9 != 4}
-    table.change([4, 13], [14, 15])
-    assert table.rows == spark_lakes.by_spark(table.name) == table.read_by_us()
-    assert table.rows == spark_lakes.by_own(table.name)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 Rows = Sequence[Mapping[str, Any]]
 SECRETS = ProcessSecrets({})
 CONNECTORS = {"lake": iceberg.connector, "delta": delta.connector}
+ODD = "Läger der Firma 50% voll"
+"""The folder of the Iceberg catalog and its tables: not all paths are of letters."""
 
 
 def spark_settings(place: Path) -> dict[str, str]:
@@ -43,8 +45,8 @@ def spark_settings(place: Path) -> dict[str, str]:
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.lake.type": "jdbc",
         "spark.sql.catalog.lake.jdbc.schema-version": "V1",
-        "spark.sql.catalog.lake.uri": f"jdbc:sqlite:{place}/catalog.db",
-        "spark.sql.catalog.lake.warehouse": f"file://{place}/lake",
+        "spark.sql.catalog.lake.uri": f"jdbc:sqlite:{place}/{ODD}/catalog.db",
+        "spark.sql.catalog.lake.warehouse": f"file://{place}/{ODD}",
         "spark.sql.catalog.lake.cache-enabled": "false",
         "spark.sql.shuffle.partitions": "1",
         "spark.databricks.delta.snapshotPartitions": "1",
@@ -66,6 +68,7 @@ class Lakes:
     sizes: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        (self.place / ODD).mkdir(exist_ok=True)
         self.catalogs = {
             name: CONNECTORS[name].open_catalog({"name": name, **settings}, SECRETS, Quiet())
             for name, settings in (("lake", self.iceberg), ("delta", self.delta))
@@ -73,8 +76,8 @@ class Lakes:
 
     @property
     def iceberg(self) -> dict[str, str]:
-        uri = f"sqlite:///{self.place}/catalog.db"
-        return {"type": "sql", "uri": uri, "warehouse": f"file://{self.place}/lake"}
+        uri = f"sqlite:///{self.place}/{ODD}/catalog.db"
+        return {"type": "sql", "uri": uri, "warehouse": f"file://{self.place}/{ODD}"}
 
     @property
     def delta(self) -> dict[str, Any]:

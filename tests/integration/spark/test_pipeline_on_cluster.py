@@ -22,6 +22,7 @@ from tests.processes.process import Driver, penstock
 from tests.servers.s3 import KEY, REGION, SECRET, S3Server
 from tests.servers.spark import (
     EXECUTOR,
+    QUICK_JAVA,
     REPOSITORY,
     SparkCluster,
     bare_environment,
@@ -91,6 +92,7 @@ def shop(
             "spark.pyspark.python": "./environment/bin/python",
             "spark.driver.host": "127.0.0.1",
             "spark.executor.memory": "512m",
+            "spark.executor.extraJavaOptions": QUICK_JAVA,
             "spark.speculation": "true",
             "spark.files.useFetchCache": "false",
         },

@@ -1,12 +1,9 @@
 """Spark reads what we land, under the catalog's one name, in every catalog we run for real."""
 
 import pytest
-from tests.servers.jars import SPARK_READER, class_path
 from tests.servers.postgresql import PASSWORD, USER
 
 from penstock.connectors.iceberg import connector
-from penstock.engines.spark.session import start_session
-from penstock.engines.spark.settings import SparkSettings
 from penstock.ports.tables import TableDefinition
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.table_fixture import Quiet, batch_of
@@ -44,18 +41,15 @@ def catalogs(tmp_path_factory, postgresql, rest_catalog):
     }
 
 
-@pytest.fixture(scope="module")
-def spark(catalogs):
-    conf = {"spark.driver.extraClassPath": class_path(SPARK_READER)}
+@pytest.fixture
+def spark(lakes, catalogs):
+    """Let the session know these catalogs, too."""
     for name, (_, theirs) in catalogs.items():
-        conf |= {
-            f"spark.sql.catalog.{name}": _SPARK,
-            f"spark.sql.catalog.{name}.cache-enabled": "false",
-        }
-        conf |= {f"spark.sql.catalog.{name}.{key}": value for key, value in theirs.items()}
-    session = start_session(SparkSettings(master="local[1]", conf=conf))
-    yield session.spark
-    session.stop()
+        settings = {"": _SPARK, ".cache-enabled": "false"}
+        settings |= {f".{key}": value for key, value in theirs.items()}
+        for key, value in settings.items():
+            lakes.spark.conf.set(f"spark.sql.catalog.{name}{key}", value)
+    return lakes.spark
 
 
 @pytest.mark.parametrize("name", ["on_sqlite", "on_postgresql", "behind_rest"])

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from tests.integration.cli.conftest import cluster  # noqa: F401
 from tests.integration.cli.test_publish import Mirror
+from tests.integration.readers.lakes import Lakes
 from tests.processes.broker import Cluster
 
 import penstock
 from penstock.core.errors import DecisionNeededError, InvalidError
-from penstock.engines.spark.engine import SparkEngine
 
 pytestmark = pytest.mark.spark
 PARTITIONS = 2
@@ -55,10 +55,8 @@ def frames(request: pytest.FixtureRequest, tmp_path: Path) -> Frames:
     return Frames(request.getfixturevalue("cluster"), tmp_path)
 
 
-def test_a_dataframe_is_published_once_by_the_id_of_its_run(
-    engine: SparkEngine, frames: Frames
-) -> None:
-    spark = engine._spark
+def test_a_dataframe_is_published_once_by_the_id_of_its_run(lakes: Lakes, frames: Frames) -> None:
+    spark = lakes.spark
     frame = spark.range(100, numPartitions=4).selectExpr("id", "cast(id % 7 as string) k", "rand()")
     first = penstock.publish_once(frame, frames.path, "scores", run="monday")
     again = penstock.publish_once(frame, frames.path, "scores", run="monday")
@@ -78,9 +76,9 @@ def test_a_dataframe_is_published_once_by_the_id_of_its_run(
     assert (2, True) == (by_command.code, "P864" in by_command.err)
 
 
-def test_batches_of_a_stream_are_published_once(engine: SparkEngine, frames: Frames) -> None:
+def test_batches_of_a_stream_are_published_once(lakes: Lakes, frames: Frames) -> None:
     """The checkpoint forgets that a batch was done, as when a driver dies right before: once."""
-    spark = engine._spark
+    spark = lakes.spark
     rows, checkpoint = str(frames.directory / "rows"), frames.directory / "checkpoint"
 
     def stream(begin: int, stop: int, at: Path = checkpoint) -> None:

@@ -128,7 +128,7 @@ class _Computing:
         if not names:
             return replace(found, upserts=upserts)
         deletes, rejects = self._deletes(found.deletes, names)
-        former = found.former
+        former = _key_rows(upserts, required).filter(np.zeros(len(upserts.offsets), np.bool_))
         if self.options.envelope in WITH_FORMER_ROWS and not self.keyed.keeps_all_rows:
             former, unknown = self._former(found.former, upserts, names[0])
             upserts = _without(upserts, np.array([each.offset for each in unknown], np.int64))

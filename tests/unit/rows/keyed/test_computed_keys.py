@@ -156,3 +156,22 @@ def test_what_is_computed_of_a_record_s_place_is_the_same_of_its_former_row() ->
 
     assert () == made.rejects
     assert [(11, 1), (11, 2), (11, 2)] == [each[-2:] for each in shown(made, "twice", "id")]
+
+
+@pytest.mark.parametrize("soft", [None, ("_is_deleted", "_deleted_at")])
+def test_records_that_tell_no_former_row_delete_by_a_computed_key(soft: Any) -> None:
+    batch = batch_of({"op": "I", **row(1)}, {"op": "D", "id": 1}, {"op": "I", **row(2)})
+    keyed = KeyedOptions(("twice",), {"I": "upsert", "D": "delete"}, "op", soft=soft)
+    columns = (Field("_is_deleted", Kind.BOOLEAN), Field("_deleted_at", Kind.TIMESTAMPTZ))
+    made = convert_changes(
+        batch,
+        at=AT,
+        lane=LANE,
+        schema=Struct((*SCHEMA.fields, Field("op", Kind.STRING), *columns)),
+        options=replace(OPTIONS, keyed=keyed),
+        computed=ComputedColumns({"twice": TWICE}),
+    )
+
+    assert () == made.rejects
+    assert [2, 2, 4] == made.changes.rows.column("twice").to_pylist()
+    assert [True, soft is not None, True] == made.changes.upsert.tolist()

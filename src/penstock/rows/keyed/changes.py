@@ -119,7 +119,7 @@ class _Computing:
     def completed(self, found: SortedRecords, functions: Functions) -> SortedRecords:
         """Compute the columns of upserts, and those of keys to delete.
 
-        A key is rejected that cannot be computed: without an image, by a function, of a former row.
+        A key is rejected that cannot be computed, as without an image, and by a function of a delete.
         """
         required = self.keys.names
         whole = with_required(self.schema, (*required, *self.options.sequence))
@@ -129,7 +129,9 @@ class _Computing:
             return replace(found, upserts=upserts)
         deletes, rejects = self._deletes(found.deletes, names)
         former = _key_rows(upserts, required).filter(np.zeros(len(upserts.offsets), np.bool_))
-        if self.options.envelope in WITH_FORMER_ROWS and not self.keyed.keeps_all_rows:
+        filled = any(name in self.computed.filled for name in names)  # of upserts alone
+        told = self.options.envelope in WITH_FORMER_ROWS and not self.keyed.keeps_all_rows
+        if told and not filled:
             former, unknown = self._former(found.former, upserts, names[0])
             upserts = _without(upserts, np.array([each.offset for each in unknown], np.int64))
             rejects += unknown

@@ -119,7 +119,7 @@ class _Computing:
     def completed(self, found: SortedRecords, functions: Functions) -> SortedRecords:
         """Compute the columns of upserts, and those of keys to delete.
 
-        A key is rejected that cannot be computed, as without an image, and by a function of a delete.
+        A key is rejected that cannot be computed: of no image, or of a delete by a function.
         """
         required = self.keys.names
         whole = with_required(self.schema, (*required, *self.options.sequence))

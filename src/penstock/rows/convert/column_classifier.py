@@ -38,7 +38,7 @@ from penstock.rows.convert.left_out_columns import (
 )
 from penstock.rows.decode.envelope.json_envelopes import WITH_PLACEHOLDERS
 from penstock.rows.decode.json.parser import JsonNumber, kind_of
-from penstock.rows.options import RowOptions
+from penstock.rows.options import FORMER_KEY, RowOptions
 from penstock.rows.reject_codes import NO_TEXT, RejectCode, RejectError
 
 Reject = Callable[[Mask, RejectError], None]
@@ -150,7 +150,8 @@ class _Classifier:
         if must_not_be_empty and len(names) == 1 and pa.types.is_string(array.type):
             empty = RejectError(RejectCode.EMPTY_TEXT, NO_TEXT, path_of(names))
             failures.append((here & without_text(array), empty))
-        if own.required or self.options.types not in LENIENT:
+        strict = own.required or names[0] == FORMER_KEY  # as in cast/record_cast.py
+        if strict or self.options.types not in LENIENT:
             done, more = self._value(array, own.type, here, names, reject)
             for mask, error in (*failures, *more):
                 reject(mask, error)

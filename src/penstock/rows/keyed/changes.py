@@ -9,19 +9,23 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, Schema, Struct
-from penstock.rows.arrow_types import arrow_schema, arrow_type
+from penstock.rows.arrow_arrays import mask_of
+from penstock.rows.arrow_types import arrow_schema
 from penstock.rows.convert.batch import ConvertedBatch, Reject
 from penstock.rows.decode.decoder import ReaderCache
+from penstock.rows.decode.envelope.former_keys import WITH_FORMER_ROWS
+from penstock.rows.keyed.former_rows import FormerRows
 from penstock.rows.keyed.key_rows import KeyRows
 from penstock.rows.keyed.net import Changes
 from penstock.rows.keyed.soft import SoftDeletes, without_soft_columns
@@ -115,61 +119,93 @@ class _Computing:
     def completed(self, found: SortedRecords, functions: Functions) -> SortedRecords:
         """Compute the columns of upserts, and those of keys to delete.
 
-        A key is rejected that cannot be computed: without an image, by a function, of a former row.
+        A key is rejected that cannot be computed: of no image, or of a delete by a function.
         """
         required = self.keys.names
         whole = with_required(self.schema, (*required, *self.options.sequence))
-        upserts = self._added(found.upserts, whole, self.computed, functions)
+        upserts = self._added(found.upserts, whole, self.computed, self.router, functions)
         names = [name for name in required if name in self.computed.names]
         if not names:
             return replace(found, upserts=upserts)
-        filled = [name for name in names if name in self.computed.filled]
-        deletes, former = found.deletes, found.former
+        deletes, rejects = self._deletes(found.deletes, names)
+        former = _key_rows(upserts, required).filter(np.zeros(len(upserts.offsets), np.bool_))
+        filled = any(name in self.computed.filled for name in names)  # of upserts alone
+        told = self.options.envelope in WITH_FORMER_ROWS and not self.keyed.keeps_all_rows
+        if told and not filled:
+            former, unknown = self._former(found.former, upserts, names[0])
+            upserts = _without(upserts, np.array([each.offset for each in unknown], np.int64))
+            rejects += unknown
+        rejects = sorted((*upserts.rejects, *rejects), key=lambda each: each.offset)
+        return replace(
+            found, upserts=replace(upserts, rejects=tuple(rejects)), deletes=deletes, former=former
+        )
+
+    @property
+    def keyed(self) -> KeyedOptions:
+        assert self.options.keyed is not None, "the table has keys"
+        return self.options.keyed
+
+    def _deletes(self, deletes: KeyRows, names: Sequence[str]) -> tuple[KeyRows, list[Reject]]:
+        """Compute the keys of deletes, and reject those whose records have no image."""
         values = self.router.batch.column("value")
         offsets = self.router.batch.column("offset").to_numpy()
         without = offsets[np.asarray(values.is_null())]
-        unknown = np.isin(deletes.offsets, without) | bool(filled)
-        rejects = [*_unknown(deletes.offsets[unknown], names[0])]
-        rejects += _unknown(former.offsets[np.isin(former.offsets, upserts.offsets)], names[0])
-        upserts = _without(upserts, former.offsets)
-        deletes = deletes.filter(~unknown)
-        if len(deletes.offsets):
-            made = self._keys(deletes)
-            rejects += made.rejects
-            columns = {name: made.rows.column(name) for name in required}
-            deletes = KeyRows(columns, made.offsets)
-        else:
-            deletes = KeyRows(_nothing(self.keys), deletes.offsets)
-        rejects = sorted((*upserts.rejects, *rejects), key=lambda each: each.offset)
-        upserts = replace(upserts, rejects=tuple(rejects))
-        no_former = KeyRows(_nothing(self.keys), former.offsets[:0])
-        return SortedRecords(upserts, deletes, no_former, found.gone)
+        filled = any(name in self.computed.filled for name in names)
+        unknown = np.isin(deletes.offsets, without) | filled
+        rejects = _unknown(deletes.offsets[unknown], names[0])
+        made = self._keys(deletes.filter(~unknown), self.keys, self.router)
+        return _key_rows(made, self.keys.names), [*rejects, *made.rejects]
 
-    def _keys(self, deletes: KeyRows) -> ConvertedBatch:
+    def _former(
+        self, plain: KeyRows, upserts: ConvertedBatch, name: str
+    ) -> tuple[KeyRows, list[Reject]]:
+        """Compute the keys that updates change; `plain` are those of which other columns change.
+
+        A former key with null was the key of no row.
+        """
+        own = _key_rows(upserts, self.keys.names)
+        stays = KeyRows({each: own.columns[each] for each in plain.columns}, own.offsets)
+        stays = stays.filter(~np.isin(own.offsets, plain.offsets))
+        given = KeyRows.concat([plain.filter(np.isin(plain.offsets, own.offsets)), stays])
+        optional = Struct(tuple(replace(field, required=False) for field in self.keys.fields))
+        former_rows = FormerRows(self.router.batch, self.router.at)
+        made = self._keys(given, optional, former_rows)
+        refused = [each.offset for each in made.rejects]
+        was = _key_rows(made, self.keys.names)
+        places = pa.array(np.searchsorted(own.offsets, was.offsets))
+        differs, whole = np.zeros(len(places), np.bool_), np.ones(len(places), np.bool_)
+        for each, column in was.columns.items():
+            whole &= mask_of(column.is_valid())
+            differs |= mask_of(pc.not_equal(column, own.columns[each].take(places)).fill_null(True))
+        return was.filter(differs & whole), _unknown(np.unique(refused), name)
+
+    def _keys(self, given: KeyRows, keys: Schema, router: Router) -> ConvertedBatch:
+        """Compute what a key has besides the columns that are given."""
         # The offset is a column that is always there: rows of none have no number.
-        columns = {**deletes.columns, _OFFSET: pa.array(deletes.offsets)}
-        fields = [field for field in self.keys.fields if field.name in columns]
+        columns = {**given.columns, _OFFSET: pa.array(given.offsets)}
+        fields = [field for field in keys.fields if field.name in columns]
         fields.append(Field(_OFFSET, Kind.LONG))
         rows = pa.RecordBatch.from_arrays(
             [columns[field.name] for field in fields], schema=arrow_schema(Struct(tuple(fields)))
         )
         computed = ComputedColumns(
-            {n: e for n, e in self.computed.expressions.items() if n in self.keys.names}
+            {n: e for n, e in self.computed.expressions.items() if n in keys.names}
         )
-        schema = Struct((*self.keys.fields, Field(_OFFSET, Kind.LONG)))
-        given = ConvertedBatch(rows, deletes.offsets, (), {}, {})
-        return self._added(given, schema, computed, no_functions)
+        schema = Struct((*keys.fields, Field(_OFFSET, Kind.LONG)))
+        made = ConvertedBatch(rows, given.offsets, (), {}, {})
+        return self._added(made, schema, computed, router, no_functions)
 
     def _added(
         self,
         converted: ConvertedBatch,
         schema: Schema,
         computed: ComputedColumns,
+        router: Router,
         functions: Functions,
     ) -> ConvertedBatch:
         return add_computed(
             converted,
-            self.router,
+            router,
             schema=schema,
             options=self.options,
             computed=computed,
@@ -178,8 +214,8 @@ class _Computing:
         )
 
 
-def _nothing(keys: Schema) -> dict[str, pa.Array]:
-    return {field.name: pa.nulls(0, arrow_type(field.type)) for field in keys.fields}
+def _key_rows(rows: ConvertedBatch, names: Sequence[str]) -> KeyRows:
+    return KeyRows({name: rows.rows.column(name) for name in names}, rows.offsets)
 
 
 def _unknown(offsets: npt.NDArray[np.int64], name: str) -> list[Reject]:

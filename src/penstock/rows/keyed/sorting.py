@@ -261,7 +261,8 @@ def with_required(schema: Schema, names: Collection[str]) -> Struct:
 
 
 def _inside(keys: Struct, options: RowOptions) -> tuple[Field, ...]:
-    return tuple(field for field in keys.fields if field.name in options.key_in_rows)
+    inside = (field for field in keys.fields if field.name in options.key_in_rows)
+    return tuple(replace(field, required=False) for field in inside)
 
 
 def _with_own_columns(options: RowOptions, schema: Schema) -> RowOptions:
@@ -276,11 +277,10 @@ def _unknown(offsets: Offsets, operation: OperationColumn) -> dict[int, Reject]:
 
 
 def _changed(own: KeyRows, former: pa.StructArray) -> KeyRows:
-    """Return the former keys that are others than the rows'."""
-    given = mask_of(former.is_valid())
-    own, former = own.filter(given), former.filter(pa.array(given))
+    """Return the former keys that are others than the rows', and whole: one with null is none."""
     was = dict(zip(former.type.names, former.flatten(), strict=True))
-    differs = np.zeros(len(former), np.bool_)
+    differs, whole = np.zeros(len(former), np.bool_), mask_of(former.is_valid())
     for name, column in was.items():
-        differs |= mask_of(pc.not_equal(column, own.columns[name]))
-    return KeyRows({**own.columns, **was}, own.offsets).filter(differs)
+        whole &= mask_of(column.is_valid())
+        differs |= mask_of(pc.not_equal(column, own.columns[name]).fill_null(False))
+    return KeyRows({**own.columns, **was}, own.offsets).filter(differs & whole)

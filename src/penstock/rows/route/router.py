@@ -220,13 +220,16 @@ class Router:
         columns = _coordinates(self.batch, self.at)
         if not fields.fields:
             return pa.table(columns), {}
+        own, errors = self.read(fields, read_with.options, read_with.readers)
+        return pa.table({**own, **columns}), errors
+
+    def read(
+        self, fields: Schema, options: RowOptions, readers: ReaderCache
+    ) -> tuple[dict[str, pa.Array], dict[int, Reject]]:
+        """Read fields of all records, null where a record is rejected; and rejects by position."""
         schema = Struct((*fields.fields, Field(_OFFSET, Kind.LONG)))
         converted = convert_batch(
-            self.batch,
-            at=self.at,
-            schema=schema,
-            options=read_with.options,
-            readers=read_with.readers,
+            self.batch, at=self.at, schema=schema, options=options, readers=readers
         )
         offsets = self.batch.column("offset").to_numpy()
         places = np.searchsorted(offsets, converted.rows.column(_OFFSET).to_numpy())
@@ -234,8 +237,7 @@ class Router:
         rows[places] = np.arange(len(places))
         taken = converted.rows.take(pa.array(rows, mask=rows < 0))
         own = {name: taken.column(name) for name in fields.names}
-        errors = {int(np.searchsorted(offsets, r.offset)): r for r in converted.rejects}
-        return pa.table({**own, **columns}), errors
+        return own, {int(np.searchsorted(offsets, r.offset)): r for r in converted.rejects}
 
     def _rejects(
         self, positions: Sequence[int] | npt.NDArray[np.int64], code: RejectCode, place: str

@@ -33,8 +33,6 @@ _OWN = ("_kafka_", "_change_", "_rescued")
 _MESSAGE_KEY = "_kafka_key"
 _OF_A_KEY = frozenset({"_kafka_topic", _MESSAGE_KEY})
 _WITH_PLACEHOLDERS = frozenset({"debezium", "flattened"})
-_WITH_FORMER_ROWS = frozenset({"debezium", "maxwell", "canal"})
-"""Envelopes whose updates may say what the row was before."""
 _IMAGES = frozenset({"after", "before", "payload", "data", "value"})
 _LENIENT = frozenset({"drop_value", "rescue"})
 _VECTORS = "delta.enableDeletionVectors"
@@ -65,7 +63,6 @@ def check_keyed(at: KeyPath, table: Table, shared: Records) -> Iterator[Problem]
     yield from _check_row_deletes(at, table)
     yield from _check_condition(at, table)
     yield from _check_placeholders(at, table, table.records_by(shared))
-    yield from _check_computed(at, table, table.records_by(shared))
 
 
 def _check_append(at: KeyPath, table: Table) -> Iterator[Problem]:
@@ -306,15 +303,3 @@ def _check_placeholders(at: KeyPath, table: Table, records: Records) -> Iterator
         fact = f"{types} lands null over a value that a change left out (unavailable_value)"
         hint = "write  types: quarantine, unless the source's events hold whole rows"
         yield Problem((*at, "schema", "types"), "P156", fact, hint, "warning")
-
-
-def _check_computed(at: KeyPath, table: Table, records: Records) -> Iterator[Problem]:
-    """Warn of keys that are computed of a record's row alone, not of what the row was before."""
-    computed = {*table.keys} & {*(table.transform.columns if table.transform else ())}
-    if computed and records.envelope in _WITH_FORMER_ROWS:
-        names = listed(sorted(computed))
-        fact = (
-            f"an update that changes what {names} is computed of leaves the row of its former key"
-        )
-        hint = "write columns of the record, unless the source sends such a change as two events"
-        yield Problem((*at, "keys"), "P156", fact, hint, "warning", on_key=True)

@@ -101,6 +101,7 @@ def test_a_key_that_is_computed_is_known_of_rows_that_events_show_whole() -> Non
 
     assert [
         (0, True, row(1) | {"it": 10}),
+        (1, False, {"it": 10}),
         (1, True, row(2) | {"it": 20}),
         (2, False, {"it": 20}),
         (3, False, {"it": 30}),
@@ -108,12 +109,13 @@ def test_a_key_that_is_computed_is_known_of_rows_that_events_show_whole() -> Non
     assert {4: "P373", 5: "P373"} == rejects
 
 
-def test_a_former_key_of_which_a_column_is_computed_is_not_known() -> None:
+def test_a_former_key_of_which_a_column_is_computed_is_known_too() -> None:
     table = job(("it", "id"), ComputedColumns({"it": sql("id * 10")}))
     rows, rejects = told(changed(table, *EVENTS))
 
-    assert [0, 2, 3] == [offset for offset, _, _ in rows]
-    assert {1: "P373", 4: "P373", 5: "P373"} == rejects
+    assert [0, 1, 1, 2, 3] == [offset for offset, _, _ in rows]
+    assert (1, False, {"it": 10, "id": 1}) == rows[1]
+    assert {4: "P373", 5: "P373"} == rejects
 
 
 def test_a_key_that_a_function_fills_is_known_of_upserts_alone() -> None:

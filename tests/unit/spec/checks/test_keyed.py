@@ -297,26 +297,6 @@ def test_null_in_place_of_a_value_that_a_change_left_out_is_warned_of(
 
 
 @pytest.mark.parametrize(
-    ("keys", "envelope", "warned"),
-    [
-        (["twice"], "debezium", True),
-        (["id", "twice"], "maxwell", True),
-        (["twice"], "flattened", False),
-        (["id"], "debezium", False),
-    ],
-)
-def test_a_computed_key_that_an_update_may_change_is_warned_of(
-    pipeline: Build, keys: list[str], envelope: str, warned: bool
-) -> None:
-    rule = {**CDC, "keys": keys, "tombstones": "skip", "records": {"envelope": envelope}}
-    rule |= {"schema": {"hints": {"id": "long"}}, "transform": {"columns": {"twice": "id * 2"}}}
-    found = problems(pipeline, rule, all_=True)
-
-    expected = [("warning", "P156", "tables[0].keys")] if warned else []
-    assert expected == [(each.severity, each.code, path_text(each.path)) for each in found]
-
-
-@pytest.mark.parametrize(
     ("more", "setting"),
     [
         ({"keys": ["sku"]}, "keys"),

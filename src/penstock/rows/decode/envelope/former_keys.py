@@ -1,7 +1,7 @@
 """The keys that JSON update events change: what an event says of the row before, if it is another.
 
 Invariants:
-- a former key is whole: one that lacks a member in the event is none;
+- a member that the event lacks is null in a former key;
 - it is written otherwise than the row's, and then the former row is read strictly; values that are
   written otherwise and equal are compared when they have their types.
 """
@@ -71,7 +71,7 @@ class FormerKey:
         if self.is_partial:
             was = tuple(b if a is msgspec.UNSET else a for a, b in zip(was, now, strict=True))
         texts = [NULL if isinstance(each, msgspec.UnsetType) else bytes(each) for each in was]
-        if was == now or NULL in texts:
+        if was == now:
             return None
         parse_object(former, depth_max=self.depth_max)
         written = (json_member(name, each) for name, each in zip(self.key, texts, strict=True))

@@ -81,14 +81,13 @@ def _event(event: dict[str, Any], key: Sequence[str]) -> tuple[dict[str, Any], d
 
 
 def _former_key(former: Any, row: Mapping[str, Any], key: Sequence[str]) -> dict[str, Any] | None:
-    """Return the key that an update changes; None where it keeps it, or does not tell it whole."""
+    """Return the key that an update changes; None where it keeps it, or does not tell it."""
     if former is None:
         return None
     if not isinstance(former, dict):
         raise no_envelope("the former row is not an object")
     was = {name: former.get(name) for name in key}
-    same = all(was[name] == row.get(name) for name in key)
-    return None if same or None in was.values() else was
+    return None if all(was[name] == row.get(name) for name in key) else was
 
 
 def _event_columns(
@@ -130,12 +129,11 @@ def _former_keys(
     now = dict(zip(after.type.names, after.flatten(), strict=True))
     if not was.keys() >= set(key):
         return pa.nulls(len(before), pa.struct([]))
-    whole, differs = updated & mask_of(before.is_valid()), np.zeros(len(before), np.bool_)
+    given, differs = updated & mask_of(before.is_valid()), np.zeros(len(before), np.bool_)
     for name in key:
-        whole &= mask_of(was[name].is_valid())
         differs |= _differs(was[name], now.get(name))
     members = [was[name] for name in key]
-    return struct_array(key, members, len(before), pa.array(~(whole & differs)))
+    return struct_array(key, members, len(before), pa.array(~(given & differs)))
 
 
 def _differs(was: pa.Array, now: pa.Array | None) -> Mask:

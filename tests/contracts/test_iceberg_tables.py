@@ -29,8 +29,8 @@ from penstock.testing.contracts.table_fixture import (
     TableBench,
     foreign_row,
 )
+from penstock.testing.contracts.table_maintenance import MaintenanceTests
 from penstock.testing.contracts.table_purges import PurgeTests
-from penstock.testing.contracts.table_rewrites import RewriteTests
 from penstock.testing.contracts.table_row_deltas import RowDeltaTests
 from penstock.testing.prepared import ORDERS, TOPIC, origin, positions
 
@@ -94,7 +94,7 @@ class TestIcebergTables(IcebergFixture, TableContract):
     )
 
 
-class TestIcebergRowDeletes(IcebergFixture, RewriteTests, PurgeTests):
+class TestIcebergRowDeletes(IcebergFixture, MaintenanceTests, PurgeTests):
     """Another writer deletes by position delete files about one data file each."""
 
     keyed = TableDefinition(ORDERS, keys=("id",), properties=AT_ONCE)

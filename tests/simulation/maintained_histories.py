@@ -26,7 +26,7 @@ WAYS = ("alone", "beside a life", "within a life", "with faults", "crash", "twic
 class MaintainedPlay(Play):
     """A history in which tables are maintained."""
 
-    acts: ClassVar[Sequence[str]] = [*ACTS, *["maintain"] * 12]
+    acts: ClassVar[Sequence[str]] = [*ACTS, *["maintain"] * 40]
 
     def maintain(self) -> None:
         """Maintain a table that has some files, in one way or another."""
@@ -94,16 +94,16 @@ class MaintainedPlay(Play):
 class KeyedMaintainedPlay(MaintainedPlay, KeyedPlay):
     """The same of keyed tables."""
 
-    acts: ClassVar[Sequence[str]] = [*KeyedPlay.acts, *["maintain"] * 12]
+    acts: ClassVar[Sequence[str]] = [*KeyedPlay.acts, *["maintain"] * 40]
 
 
 class PurgedMaintainedPlay(MaintainedPlay, PurgedPlay):
     """The same of keyed tables whose rows of deleted keys are purged."""
 
-    acts: ClassVar[Sequence[str]] = [*PurgedPlay.acts, *["maintain"] * 12]
+    acts: ClassVar[Sequence[str]] = [*PurgedPlay.acts, *["maintain"] * 40]
 
 
 class RewritingMaintainedPlay(MaintainedPlay, RewritingPlay):
     """The same of keyed tables whose files are written again where rows go."""
 
-    acts: ClassVar[Sequence[str]] = [*RewritingPlay.acts, *["maintain"] * 12]
+    acts: ClassVar[Sequence[str]] = [*RewritingPlay.acts, *["maintain"] * 40]

@@ -15,12 +15,12 @@ from penstock.ports.writers import WriterFactory
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.table import TableContract
 from penstock.testing.contracts.table_fixture import Quiet, foreign_row
+from penstock.testing.contracts.table_maintenance import MaintenanceTests
 from penstock.testing.contracts.table_purges import PurgeTests
-from penstock.testing.contracts.table_rewrites import RewriteTests
 from penstock.testing.prepared import ORDERS
 
 
-class TestDeltaTables(TableContract, RewriteTests, PurgeTests):
+class TestDeltaTables(TableContract, MaintenanceTests, PurgeTests):
     trims = False
     options: Mapping[str, str] = {}
     layouts = (

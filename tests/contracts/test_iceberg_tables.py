@@ -32,8 +32,8 @@ from penstock.testing.contracts.table_fixture import (
 )
 from penstock.testing.contracts.table_history import HistoryTests
 from penstock.testing.contracts.table_landing import LandingTests
+from penstock.testing.contracts.table_maintenance import MaintenanceTests
 from penstock.testing.contracts.table_purges import PurgeTests
-from penstock.testing.contracts.table_rewrites import RewriteTests
 from penstock.testing.contracts.table_row_deltas import RowDeltaTests
 from penstock.testing.contracts.table_writers import WriterTests
 from penstock.testing.prepared import ORDERS, TOPIC, origin, positions
@@ -98,7 +98,7 @@ class TestIcebergTables(IcebergFixture, TableContract):
     )
 
 
-class TestIcebergRowDeletes(IcebergFixture, RewriteTests, PurgeTests):
+class TestIcebergRowDeletes(IcebergFixture, MaintenanceTests, PurgeTests):
     """Another writer deletes by position delete files about one data file each."""
 
     keyed = TableDefinition(ORDERS, keys=("id",), properties=AT_ONCE)

@@ -9,11 +9,12 @@ from penstock.ports.tables import Table, TableFormat
 from penstock.ports.writers import WriterFactory
 from penstock.testing.contracts.table import TableContract
 from penstock.testing.contracts.table_fixture import foreign_row
+from penstock.testing.contracts.table_maintenance import MaintenanceTests
 from penstock.testing.contracts.table_purges import PurgeTests
-from penstock.testing.contracts.table_rewrites import MANY, RewriteTests
+from penstock.testing.contracts.table_rewrites import MANY
 
 
-class TestMemoryTables(TableContract, RewriteTests, PurgeTests):
+class TestMemoryTables(TableContract, MaintenanceTests, PurgeTests):
     kinds = Struct(tuple(each for each in MANY.fields if each.name != "named"))
 
     def setup_method(self):

@@ -11,8 +11,9 @@ from tests.story.foreign_acts import PlayedStore, PlayedWarehouse
 from penstock.connectors.memory import ledger
 from penstock.connectors.memory import tables as memory
 from penstock.connectors.memory.store import MemoryStore
-from penstock.connectors.memory.tables import MemoryTable, MemoryTables, MemoryWriter
+from penstock.connectors.memory.tables import MemoryTable, MemoryTables
 from penstock.connectors.memory.warehouse import Stored
+from penstock.connectors.memory.writer import MemoryWriter
 from penstock.ports.tables import Verdict
 from penstock.testing.contracts.store import StoreContract, take
 from penstock.testing.contracts.table import TableContract

@@ -7,7 +7,8 @@ from tests.simulation.test_fan_out import BY_KIND, by_kind, table_of, two_tables
 from tests.story.backend import CATALOG, MemoryGround, catalog_name
 from tests.story.world import ORDERS, RULES, World, either, tables_named
 
-from penstock.connectors.memory.tables import MemoryTable, MemoryTables, MemoryWriter
+from penstock.connectors.memory.tables import MemoryTable, MemoryTables
+from penstock.connectors.memory.writer import MemoryWriter
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import BugError
 from penstock.core.events import HousekeepingFailed, RecordsQuarantined

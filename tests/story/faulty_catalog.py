@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -42,6 +42,7 @@ from penstock.core.errors import (
 from penstock.core.maintenance import Layout
 from penstock.core.schema import Schema
 from penstock.core.statistics import Mismatch
+from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, Sought
 from penstock.ports.tables import (
     FileSource,
@@ -237,6 +238,26 @@ class FaultyTable:
         """Pass on, unless the table is away."""
         _check_there(self.name, self._plan)
         return self._table.layout(state)
+
+    def require_rearrangeable(self, state: TableState) -> None:
+        """Pass on."""
+        self._table.require_rearrangeable(state)
+
+    def delete_states(self, state: TableState, paths: Collection[str]) -> Mapping[str, str]:
+        """Pass on, unless the table is away."""
+        _check_there(self.name, self._plan)
+        return self._table.delete_states(state, paths)
+
+    def rearrange(self, state: TableState, rearrangements: Sequence[Rearrangement]) -> str:
+        """Rearrange as the plan says, like a commit."""
+        self._plan.play_acts(self.name)
+        _check_there(self.name, self._plan)
+        fault = self._plan.next(self.name)
+
+        def apply() -> str:
+            return self._table.rearrange(state, rearrangements)
+
+        return apply() if fault is None else self._play(fault, apply)
 
     def read_live(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from penstock.core.errors import (
     BugError,
     ConflictError,
+    DecisionNeededError,
     InvalidError,
     OutcomeUnknownError,
     UnavailableError,
@@ -116,6 +117,33 @@ def not_deletable(table: str, path: str) -> BugError:
         f"{table}: rows to be deleted in {path} are not live in the state that was examined",
         code="P707",
         hint="nothing was changed; report this with the log",
+    )
+
+
+def not_rearrangeable(table: str, path: str) -> BugError:
+    """Build the error for a rearrangement of a file that is not as it was read."""
+    return BugError(
+        f"{table}: {path} is to be replaced, and is not live with the row deletes it was read with",
+        code="P848",
+        hint="nothing was changed; report this with the log",
+    )
+
+
+def has_row_ids(table: str, feature: str) -> InvalidError:
+    """Build the error for a table whose rows would be given new ids."""
+    return InvalidError(
+        f"{table} has {feature}: rows that are written again would be given new ids",
+        code="P845",
+        hint="let an engine that keeps row ids maintain it; Penstock leaves its files as they are",
+    )
+
+
+def not_vouched(table: str, chain: str, evidence: str) -> DecisionNeededError:
+    """Build the error for a table whose files may be somebody's evidence."""
+    return DecisionNeededError(
+        f"{table} is left as it is, for no witness in its metadata vouches for {chain}: {evidence}",
+        code="P846",
+        hint="after its next commit it can be maintained; see  penstock status",
     )
 
 

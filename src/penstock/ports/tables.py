@@ -8,7 +8,7 @@ Rules of protocol.md 3 and 5 that every implementation keeps, and the contract s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -21,6 +21,7 @@ from penstock.core.offsets import Positions
 from penstock.core.schema import Schema
 from penstock.core.statistics import FileStatistics, Mismatch
 from penstock.ports.leases import Lease
+from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, Sought
 
 if TYPE_CHECKING:
@@ -220,6 +221,28 @@ class Table(Protocol):
 
     def layout(self, state: TableState) -> Layout:
         """List how the live data files of a state lie, by its metadata. Raises as `live_files`."""
+
+    def require_rearrangeable(self, state: TableState) -> None:
+        """Refuse a table of which no file may take the place of others now.
+
+        Raises InvalidError (P845 its rows have ids), DecisionNeededError (P846 no digest, summary
+        or whole log vouches for a chain of it, of whatever pipeline), UnavailableError.
+        """
+
+    def delete_states(self, state: TableState, paths: Collection[str]) -> Mapping[str, str]:
+        """Return the delete states of those of some files that are live in a state.
+
+        Raises as `live_files`.
+        """
+
+    def rearrange(self, state: TableState, rearrangements: Sequence[Rearrangement]) -> str:
+        """Put files in the place of live ones with the same rows; return the snapshot.
+
+        It is one compare-and-set on `state`, moves no position and no ledger, vouches for all of
+        them, and is no change to readers of changes. Raises as `commit` and
+        `require_rearrangeable`; BugError (P848) when a file is not live with exactly the row
+        deletes that were applied; InvalidError (`FILES_REJECTED`).
+        """
 
     def read_live(
         self,

@@ -1,4 +1,4 @@
-"""`penstock maintain --dry-run`: how the files of tables lie, and which would be written again.
+"""The plan of `penstock maintain`: how the files of tables lie, and which would be written again.
 
 Invariants: nothing is written, and no data file is opened; a table whose witnesses do not agree is
 left alone, for its files are somebody's evidence.
@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from penstock.app.assembly import assembly
 from penstock.app.assembly.table_names import tables_named
+from penstock.commit.rearranging import require_maintainable
 from penstock.core.commits import Chain
-from penstock.core.errors import PenstockError, gravest
+from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError, gravest
 from penstock.core.events import WaitBegan
 from penstock.core.maintenance import FileGroup, TableHealth, groups_of, health_of
 from penstock.landing.settings import TableLocation
@@ -27,15 +28,20 @@ from penstock.spec.model import Pipeline
 class TableMaintenance:
     """What maintenance would do to one table: the worst group first.
 
-    Without `health` it is not there yet, or could not be read (`error`). `left_alone` says why
+    Without `health` it is not there yet, or could not be read (`error`). `left_alone` is why
     nothing would be done, whatever its groups.
     """
 
     table: str
     health: TableHealth | None = None
     groups: tuple[FileGroup, ...] = ()
-    left_alone: str = ""
+    left_alone: PenstockError | None = None
     error: PenstockError | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Return whether there is something to do."""
+        return bool(self.groups) and self.left_alone is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +82,13 @@ def _looked_at(pipeline: Pipeline, catalog: TableFormat, place: TableLocation) -
     table = catalog.load(place.name)
     if table is None:
         return TableMaintenance(place.table)
-    state = table.state(Chain(pipeline.name, place.table))
+    chain = Chain(pipeline.name, place.table)
+    state = table.state(chain)
     layout = table.layout(state)
     groups = groups_of(layout)
-    alone = "" if state.verdict.is_sound else f"{state.verdict.value}: {state.evidence}"
+    alone = None
+    try:
+        require_maintainable(chain, table, state)
+    except (DecisionNeededError, InvalidError) as error:
+        alone = error
     return TableMaintenance(place.table, health_of(layout, groups), groups, alone)

@@ -12,7 +12,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,16 +27,18 @@ from penstock.connectors.delta.locations import StorageRoot, storage_path
 from penstock.connectors.delta.log import ledger
 from penstock.connectors.delta.log.commit_file import entry_of
 from penstock.connectors.delta.log.entries import newest_of, vouchers, words_of
+from penstock.connectors.delta.log.judging import judged
 from penstock.connectors.delta.log.next_version import put_next
 from penstock.connectors.delta.log.table_metadata import texts_among
 from penstock.connectors.delta.log.tail import LogTail, LogView
-from penstock.connectors.delta.log.witnesses import Facts, Finding, check_witnesses
 from penstock.connectors.delta.read.facts import facts_of, layout_of
 from penstock.connectors.delta.read.file_sources import removals, sources_of
+from penstock.connectors.delta.read.history import history_of
 from penstock.connectors.delta.read.live_map import LiveMap
 from penstock.connectors.delta.read.live_rows import live_rows
 from penstock.connectors.delta.read.metadata_values import stated_files
 from penstock.connectors.delta.read.scan import scanned
+from penstock.connectors.delta.rearrange import rearrangeable, rearrangement
 from penstock.connectors.delta.row_deletes import (
     RowDelta,
     entry_of_delta,
@@ -60,6 +62,7 @@ from penstock.files.positions import NONE
 from penstock.files.sources import COORDINATES, is_within
 from penstock.files.storage import missing_paths
 from penstock.ports import tables as ports
+from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, Sought
 from penstock.ports.runtime import Observer
 
@@ -99,25 +102,10 @@ class DeltaTable:
     def state(self, chain: Chain) -> ports.TableState:
         """Read the newest version. Raises UnavailableError, InvalidError (P435, P436, P438)."""
         view = self._following.view()
-        kinds = (ledger.GENERATION, ledger.SEQUENCE, ledger.ROLLED_BACK)
-        generation, sequence, rolled_back = (
-            view.transactions.get(ledger.app_id(chain.name, each)) for each in kinds
-        )
-        finding = Finding(ports.Verdict.ABSENT, f"no transaction of {chain.name}", None)
-        if sequence is not None:
-            view = self._following.reaching(view, sequence)
-        if generation is not None and sequence is not None:
-            facts = Facts(
-                chain=chain.name,
-                generation=generation,
-                sequence=sequence,
-                rolled_back=rolled_back,
-                past=view.past,
-                transactions=lambda: view.transactions,
-                file_is_live=lambda: self._newest_is_live(view, chain),
+        with reading(self.name):
+            finding, view = judged(
+                self._following, view, chain.name, lambda found: self._newest_is_live(found, chain)
             )
-            with reading(self.name):
-                finding = check_witnesses(facts)
         form = view.form
         return ports.TableState(
             uuid=form.uuid,
@@ -160,11 +148,7 @@ class DeltaTable:
                 removed = removals(self.name, view.form, live, commit.removes)
             words = words_of(state, commit, newest_of(commit, added), version)
             body = entry_of(*words, added, removed)
-        try:
-            self._put(found, body)
-        except OutcomeUnknownError:
-            self._following.forget()
-            raise
+        self._put(found, body)
         return str(version)
 
     def require_row_deletes(
@@ -179,6 +163,23 @@ class DeltaTable:
     def live_files(self, state: ports.TableState) -> Sequence[LiveFile]:
         """List the live data files of a state, with the bounds in the log."""
         return [each.file for each in self._live.files(state.handle.view).values()]
+
+    def require_rearrangeable(self, state: ports.TableState) -> None:
+        """Refuse a table with a chain that the log does not prove."""
+        rearrangeable(self._following, state.handle.view)
+
+    def delete_states(self, state: ports.TableState, paths: Collection[str]) -> Mapping[str, str]:
+        """Return the vectors of live files."""
+        live = self._live.files(state.handle.view)
+        return {each: live[each].file.delete_state for each in paths if each in live}
+
+    def rearrange(self, state: ports.TableState, rearrangements: Sequence[Rearrangement]) -> str:
+        """Put files in the place of others as the next version, an OPTIMIZE."""
+        found: ExaminedState = state.handle
+        view = rearrangeable(self._following, found.view)
+        live = self._live.files(view)
+        self._put(found, rearrangement(self.name, view, live, rearrangements))
+        return str(view.version + 1)
 
     def layout(self, state: ports.TableState) -> Layout:
         """List how the live data files of a state lie, by the log."""
@@ -234,24 +235,8 @@ class DeltaTable:
 
     def history(self, chain: Chain, state: ports.TableState | None = None) -> ports.History:
         """Return the chain's commits from the log entries that still exist."""
-        log, handle = self._following.log, self._at(state)
-        newest = int(handle.version())
         with reading(self.name):
-            paths = handle.file_uris()
-            versions = [version for version in log.versions() if version <= newest]
-            entries = [entry for version in versions if (entry := log.entry(version))]
-        is_complete = versions == list(range(len(versions)))
-        return ports.History(
-            commits=[
-                ledger.record_of(entry, mark)
-                for entry in entries
-                if (mark := entry.mark(chain.name)) and mark["kind"] != ledger.CREATED
-            ],
-            complete=is_complete,
-            paths=[path.removeprefix("file://") for path in paths],
-            foreign_commits=sum(not entry.marks for entry in entries),
-            began=ledger.began(entries, chain) if is_complete else {},
-        )
+            return history_of(self._following.log, self._at(state), chain)
 
     def quarantined(
         self, chain: Chain, ranges: Sequence[Sequence[Any]]
@@ -397,4 +382,8 @@ class DeltaTable:
         if state.used:
             raise table_errors.moved(self.name, "a commit was tried on this state before")
         state.used = True
-        put_next(self._following, state.view, body)
+        try:
+            put_next(self._following, state.view, body)
+        except OutcomeUnknownError:
+            self._following.forget()
+            raise

@@ -10,7 +10,7 @@ Invariants:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -22,6 +22,8 @@ from pyiceberg.table import update
 
 from penstock.connectors.iceberg.commit import append
 from penstock.connectors.iceberg.commit.metadata_cleanup import MetadataCleanup
+from penstock.connectors.iceberg.commit.rearrange import rearrange_request, require_rearrangeable
+from penstock.connectors.iceberg.commit.snapshots import CommitBase, CommitRequest
 from penstock.connectors.iceberg.errors import reading, sending
 from penstock.connectors.iceberg.facts import facts_of, layout_of
 from penstock.connectors.iceberg.files.file_metadata import data_file
@@ -56,6 +58,7 @@ from penstock.files import ParquetOptions
 from penstock.files.reopening import Reopening
 from penstock.files.storage import missing_paths
 from penstock.ports.leases import Lease
+from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, Sought
 from penstock.ports.runtime import Observer
 from penstock.ports.tables import (
@@ -165,10 +168,7 @@ class IcebergTable:
                 prepared = append.commit_request(
                     base, commit, state.landed, retain=retain, row_deletes=row_deletes
                 )
-        self._context.observer.passed(CrashPoint.MANIFEST_WRITTEN)
-        with sending(self.name, self._context.catalog):
-            self._context.catalog.commit_table(table, prepared.requirements, prepared.updates)
-        return str(prepared.snapshot_id)
+        return self._sent(table, prepared)
 
     def begin_at(self, table: PyIcebergTable) -> bool:
         """Create an empty snapshot on main where a branch needs one to start at; return whether.
@@ -182,6 +182,25 @@ class IcebergTable:
         with sending(self.name, self._context.catalog):
             self._context.catalog.commit_table(table, empty.requirements, empty.updates)
         return True
+
+    def require_rearrangeable(self, state: TableState) -> None:
+        """Refuse format version 3, and chains that no digest or summary vouches for."""
+        with reading(self.name):
+            require_rearrangeable(state.handle, self.name, self._branch)
+
+    def delete_states(self, state: TableState, paths: Collection[str]) -> Mapping[str, str]:
+        """Return which rows of live files are deleted. Raises InvalidError (P436)."""
+        with reading(self.name):
+            live = self._rows.of(state.handle)
+            return {each: live.delete_state(each) for each in paths if each in live.data}
+
+    def rearrange(self, state: TableState, rearrangements: Sequence[Rearrangement]) -> str:
+        """Put files in the place of others, in one request on the examined metadata."""
+        table: PyIcebergTable = state.handle
+        with reading(self.name):
+            base = self._base(table, target_from_json(state.target).options())
+            prepared = rearrange_request(base, rearrangements)
+        return self._sent(table, prepared)
 
     def require_row_deletes(
         self, state: TableState, mode: RowDeleteMode = RowDeleteMode.AUTO
@@ -340,9 +359,16 @@ class IcebergTable:
         with reading(self.name):
             self._housekeeping.remove_old_metadata(table)
 
-    def _base(self, table: PyIcebergTable, options: ParquetOptions) -> append.CommitBase:
+    def _sent(self, table: PyIcebergTable, prepared: CommitRequest) -> str:
+        """Send a request once; return its snapshot."""
+        self._context.observer.passed(CrashPoint.MANIFEST_WRITTEN)
+        with sending(self.name, self._context.catalog):
+            self._context.catalog.commit_table(table, prepared.requirements, prepared.updates)
+        return str(prepared.snapshot_id)
+
+    def _base(self, table: PyIcebergTable, options: ParquetOptions) -> CommitBase:
         kept, observer = self._rows, self._context.observer
-        return append.CommitBase(table, self.name, self._branch, kept, options, observer)
+        return CommitBase(table, self.name, self._branch, kept, options, observer)
 
     def _loaded(self, access: Access | None = None) -> PyIcebergTable:
         access = access or self._context.kept()

@@ -45,6 +45,8 @@ def verdict_of(contents: Contents, chain: Chain, landed: Landed | None) -> tuple
     newest, _ = landed.recent[-1]
     for snapshot in contents.ancestry():
         commit = snapshot.commit
+        if snapshot.vouches == contents.ledgers:
+            return Verdict.AGREED, f"{snapshot.id} vouches for all ledgers"
         if commit is None or commit.chain.name != chain.name:
             continue
         if commit.commit_id == newest:

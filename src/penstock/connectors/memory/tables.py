@@ -5,20 +5,25 @@ Invariants: those of `ports/tables.py`, proven by the contract suite.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from penstock.connectors.memory.ledger import began, record_of, trimmed, verdict_of, with_ledger
+from penstock.connectors.memory.row_deletes import (
+    delete_state,
+    delete_states,
+    deleted_of,
+    rearranged,
+)
 from penstock.connectors.memory.warehouse import (
     NAME,
+    START_MS,
     Contents,
     Row,
     Snapshot,
@@ -26,9 +31,9 @@ from penstock.connectors.memory.warehouse import (
     bounds_and_nulls,
     coordinates_of,
 )
+from penstock.connectors.memory.writer import MemoryWriter
 from penstock.core import table_errors
 from penstock.core.commits import Chain, Committable, DataFile, Landed
-from penstock.core.crash_points import CrashPoint
 from penstock.core.key_columns import require_key_columns
 from penstock.core.maintenance import Layout, StoredFile
 from penstock.core.schema import Schema
@@ -38,10 +43,10 @@ from penstock.core.statistics import FileStatistics
 from penstock.files.sources import is_within, source_of
 from penstock.ports import tables as ports
 from penstock.ports import writers
+from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import POSITION, LiveFile, RowDeleteMode, RowDeletes, Sought
 from penstock.ports.runtime import Observer
 
-START_MS = 1_700_000_000_000
 TARGET_BYTES = 256 << 20
 
 
@@ -156,7 +161,7 @@ class MemoryTable:
         if lost := removed - {file.path for file in base.files}:
             raise table_errors.not_live(self.name, min(lost))
         files = (*(file for file in base.files if file.path not in removed), *commit.files)
-        deleted = self._deleted(base, files, row_deletes)
+        deleted = deleted_of(self.name, base, files, row_deletes)
         again = {each.path: each.rewritten for each in row_deletes if each.rewritten is not None}
         files = tuple(
             file
@@ -169,23 +174,6 @@ class MemoryTable:
         changed = trimmed(with_ledger(base, state, commit, snapshot), retain)
         stored.apply(base, changed)
         return snapshot.id
-
-    def _deleted(
-        self, base: Contents, files: Sequence[DataFile], row_deletes: Sequence[RowDeletes]
-    ) -> dict[str, frozenset[int]]:
-        """Return what is deleted of each file, former and new."""
-        deleted = {file.path: base.deleted.get(file.path, frozenset()) for file in files}
-        rows = {file.path: file.record_count for file in files}
-        for each in row_deletes:
-            positions = frozenset(each.positions.tolist())
-            former = deleted.get(each.path, frozenset())
-            live = {*range(rows.get(each.path, 0))} - former
-            if each.delete_state != delete_state(former) or not positions or positions - live:
-                raise table_errors.not_deletable(self.name, each.path)
-            if not each.leave(len(live - positions)):
-                raise table_errors.not_deletable(self.name, each.path)
-            deleted[each.path] = former | positions
-        return deleted
 
     def require_row_deletes(
         self, state: ports.TableState, mode: RowDeleteMode = RowDeleteMode.AUTO
@@ -216,6 +204,29 @@ class MemoryTable:
             for each in self.live_files(state)
         ]
         return Layout(stored, TARGET_BYTES, 0)
+
+    def require_rearrangeable(self, state: ports.TableState) -> None:
+        """Refuse a table with a chain that was rolled back, or of which nobody can tell (P846)."""
+        contents: Contents = state.handle
+        for name, text in contents.ledgers.items():
+            chain = Chain(name, self.name)
+            verdict, evidence = verdict_of(contents, chain, ledger_from_json(text))
+            if not verdict.is_sound:
+                raise table_errors.not_vouched(self.name, name, evidence)
+
+    def delete_states(self, state: ports.TableState, paths: Collection[str]) -> Mapping[str, str]:
+        """Return which rows of live files are deleted."""
+        contents: Contents = state.handle
+        return delete_states(contents, paths)
+
+    def rearrange(self, state: ports.TableState, rearrangements: Sequence[Rearrangement]) -> str:
+        """Put files in the place of others, on exactly the contents that were examined."""
+        base: Contents = state.handle
+        self.require_rearrangeable(state)
+        number = self._warehouse.number()
+        changed = rearranged(self.name, base, rearrangements, number)
+        self._warehouse.get(self.name).apply(base, changed)
+        return str(changed.head)
 
     def read_live(
         self,
@@ -270,7 +281,7 @@ class MemoryTable:
             commits=[record_of(each) for each in own],
             complete=not contents.broken,
             paths=[file.path for file in contents.files],
-            foreign_commits=sum(each.commit is None for each in snapshots),
+            foreign_commits=sum(each.commit is None and each.vouches is None for each in snapshots),
             began=began(contents, chain),
         )
 
@@ -360,41 +371,3 @@ class MemoryTable:
     def _contents(self, state: ports.TableState | None) -> Contents:
         found: Contents = self._warehouse.get(self.name).contents if state is None else state.handle
         return found
-
-
-def delete_state(deleted: frozenset[int]) -> str:
-    """Name which rows of a file are deleted; "" for none."""
-    text = ",".join(map(str, sorted(deleted)))
-    return hashlib.sha256(text.encode()).hexdigest()[:16] if deleted else ""
-
-
-class MemoryWriter:
-    """Keep rows in memory until closed; one file for each writer that got rows."""
-
-    def __init__(self, warehouse: Warehouse, path: str, observer: Observer) -> None:
-        self._warehouse, self._path, self._observer = warehouse, path, observer
-        self._rows: list[Row] = []
-
-    def write(self, rows: pa.RecordBatch) -> None:
-        """Take rows."""
-        if not self._rows:
-            self._observer.passed(CrashPoint.FILE_OPENED)
-        self._rows += rows.to_pylist()
-        self._observer.passed(CrashPoint.FILE_WRITTEN)
-
-    def close(self) -> Sequence[DataFile]:
-        """Put the rows on storage and describe the file."""
-        if not self._rows:
-            return []
-        size_bytes = 4 + 100 * len(self._rows)
-        self._warehouse.keep_file(self._path, self._rows, size_bytes)
-        self._observer.passed(CrashPoint.FILE_CLOSED)
-        return [DataFile(self._path, len(self._rows), size_bytes, {})]
-
-    def places(self) -> writers.Places:
-        """Return the one file and the order of writing."""
-        return np.zeros(len(self._rows), np.int32), np.arange(len(self._rows))
-
-    def abandon(self) -> None:
-        """Forget the rows."""
-        self._rows.clear()

@@ -26,6 +26,8 @@ from penstock.files.sources import COORDINATES
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}(\.[A-Za-z_][A-Za-z0-9_]{0,127}){1,7}")
 
+START_MS = 1_700_000_000_000
+
 Row = Mapping[str, Any]
 NOTHING: Mapping[str, frozenset[int]] = {}
 
@@ -34,7 +36,8 @@ NOTHING: Mapping[str, frozenset[int]] = {}
 class Snapshot:
     """One version of a table, and the commit that made it: none for a foreign one.
 
-    `deleted` are positions of rows by the paths of their files.
+    `deleted` are positions of rows by the paths of their files. One that rearranged files of ours
+    `vouches` for the ledgers as they were.
     """
 
     id: str
@@ -43,6 +46,7 @@ class Snapshot:
     files: tuple[DataFile, ...]
     commit: Committable | None = None
     deleted: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    vouches: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,16 +32,16 @@ def key_hashes(columns: Sequence[pa.Array]) -> Hashes:
     hashes = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
         if is_short(column.type):
-            hashes = _mixed(hashes, longs(column).to_numpy().view(np.uint64))
+            hashes = mixed(hashes, longs(column).to_numpy().view(np.uint64))
         elif is_wide(column.type):
             for half in words_of(wide(column)):
-                hashes = _mixed(hashes, half.view(np.uint64))
+                hashes = mixed(hashes, half.view(np.uint64))
         else:
             hashes = _mix_texts(hashes, column)
     return hashes
 
 
-def _mixed(hashes: Hashes, words: Hashes) -> Hashes:
+def mixed(hashes: Hashes, words: Hashes) -> Hashes:
     """Mix words in, one to one: the highest bits depend on all of a word's, as filters need, and
     the lowest on the highest, else words that come next would cancel them.
     """
@@ -55,24 +55,24 @@ def _mix_texts(hashes: Hashes, column: pa.Array) -> Hashes:
     """Mix in the lengths of texts, or bytes, and the bytes in words of eight from the end on; the
     first word of a text begins where it does, and overlaps with the next.
     """
-    starts, ends, data = _bytes_of(column)
+    starts, ends, data = bytes_of(column)
     lengths = ends - starts
     padded = np.concatenate([np.zeros(_WORD_BYTES, np.uint8), data])
     words = np.ndarray((len(data) + 1,), "<u8", padded, strides=(1,))  # by where they end
     last = words[ends]
     short = np.flatnonzero(lengths < _WORD_BYTES)
     last[short] = (last[short] >> ((7 - lengths[short]) * 8).astype(np.uint64)) >> np.uint64(8)
-    hashes = _mixed(_mixed(hashes, lengths.view(np.uint64)), last)
+    hashes = mixed(mixed(hashes, lengths.view(np.uint64)), last)
     rows, at = np.flatnonzero(lengths > _WORD_BYTES), _WORD_BYTES
     while len(rows) and at < TEXT_BYTES_MAX:
         here = words[np.maximum(ends[rows] - at, starts[rows] + _WORD_BYTES)]
-        hashes[rows] = _mixed(hashes[rows], here)
+        hashes[rows] = mixed(hashes[rows], here)
         at += _WORD_BYTES
         rows = rows[lengths[rows] > at]
     return hashes
 
 
-def _bytes_of(
+def bytes_of(
     column: pa.Array,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
     """Return where values begin and end, and all their bytes."""

@@ -32,6 +32,22 @@ Quiet = Observers
 """An observer of nothing: one made of none."""
 
 
+class StillClock:
+    """A clock that stands still: nothing waits."""
+
+    def now_ms(self) -> int:
+        """Return the beginning of 1970."""
+        return 0
+
+    def monotonic(self) -> float:
+        """Return the same each time."""
+        return 0.0
+
+    def wait(self, seconds: float) -> None:
+        """Go on at once."""
+        del seconds
+
+
 class TableBench:
     """The hooks a subclass gives, and the acts built on them."""
 

@@ -18,23 +18,12 @@ from penstock.core.commits import CommitKind
 from penstock.core.errors import ConflictError
 from penstock.core.schema import Field, Kind, Schema
 from penstock.ports.tables import Table, TableFormat, Verdict
-from penstock.testing.contracts.table_fixture import RETAIN, Quiet, TableBench
+from penstock.testing.contracts.table_fixture import RETAIN, Quiet, StillClock, TableBench
 from penstock.testing.prepared import ORDERS, TOPIC, claim, origin
 
 FLAG, TIME = "_is_deleted", "_deleted_at"
 SOFT = Schema((*ORDERS.fields, Field(FLAG, Kind.BOOLEAN), Field(TIME, Kind.TIMESTAMPTZ)))
 HOUR_MS = 3_600_000
-
-
-class _Clock:
-    def now_ms(self) -> int:
-        return 0
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    def wait(self, seconds: float) -> None:
-        del seconds
 
 
 def at_hour(hour: int) -> datetime:
@@ -81,7 +70,7 @@ class PurgeTests(TableBench):
         self, table: Table, hour: int, *, meanwhile: Callable[[], None] = lambda: None
     ) -> PurgedRows:
         """Purge keys deleted until an hour; something may happen after the rows were found."""
-        context = CommitContext(claim(), Quiet(), _Clock(), lambda: 0.5, RETAIN)
+        context = CommitContext(claim(), Quiet(), StillClock(), lambda: 0.5, RETAIN)
         happening = [meanwhile]
 
         def pauses() -> list[object]:

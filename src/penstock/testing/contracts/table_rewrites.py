@@ -51,7 +51,7 @@ MANY: Struct = Struct(
 """Columns of every kind that all formats have."""
 
 
-def _values(number: int) -> dict[str, Any]:
+def values_of(number: int) -> dict[str, Any]:
     """Return a row of many kinds; every third has nulls alone, the others odd values."""
     row = {**dict.fromkeys(MANY.names), "id": number}
     source = {"_kafka_topic": TOPIC, "_kafka_partition": 0, "_kafka_offset": number}
@@ -169,7 +169,7 @@ class RewriteTests(RowDeltaTests):
         definition = TableDefinition(self.kinds, keys=("id",), row_deletes=RowDeleteMode.REWRITE)
         table = catalog.create(self.name, definition, [origin(self.chain, {0: 0})])
         state = table.state(self.chain)
-        values = [_values(number) for number in range(12)]
+        values = [values_of(number) for number in range(12)]
         files = self.write(state, [{n: row[n] for n in self.kinds.names} for row in values])
         commit = self.prepare(state, {0: (0, 12)}, files=files, kind=CommitKind.ROW_DELTA)
         table.commit(state, commit, retain=RETAIN)

@@ -41,11 +41,23 @@ def entry_of(
     `mark` are our words on the commit (ledger.py), `added` and `removed` its `add` and `remove`;
     without an `operation` it is one of a stream that appends.
     """
+    done = operation or streamed(mark, added, removed)
+    return entry_with(transactions, [mark], added, removed, done)
+
+
+def entry_with(
+    transactions: Mapping[str, int],
+    marks: Sequence[Mapping[str, Any]],
+    added: Sequence[Mapping[str, Any]],
+    removed: Sequence[Mapping[str, Any]],
+    operation: Mapping[str, Any],
+) -> bytes:
+    """Write the lines of an entry with our words on several chains."""
     info = {
         "timestamp": time.time_ns() // 1_000_000,
-        **(operation or streamed(mark, added, removed)),
+        **operation,
         "engineInfo": f"Penstock/{__version__}",
-        **commit_info([mark]),
+        **commit_info(marks),
     }
     actions = [
         {"commitInfo": info},
@@ -73,6 +85,24 @@ def streamed(
             "numOutputBytes": str(sum(each["size"] for each in added)),
         },
         "isBlindAppend": not removed,
+    }
+
+
+def optimized(
+    added: Sequence[Mapping[str, Any]], removed: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Describe an operation as Spark's OPTIMIZE does."""
+    metrics = {
+        "numAddedFiles": len(added),
+        "numRemovedFiles": len(removed),
+        "numAddedBytes": sum(each["size"] for each in added),
+        "numRemovedBytes": sum(each["size"] for each in removed),
+    }
+    return {
+        "operation": "OPTIMIZE",
+        "operationParameters": {"predicate": "[]", "zOrderBy": "[]"},
+        "operationMetrics": {name: str(value) for name, value in metrics.items()},
+        "isBlindAppend": False,
     }
 
 

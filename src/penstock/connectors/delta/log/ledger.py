@@ -57,6 +57,9 @@ SEQUENCE = "sequence"
 FILE = "file"
 ROLLED_BACK = "rolled-back"
 CREATED = "created"
+REARRANGED = "rearranged"
+NO_COMMITS = frozenset({CREATED, REARRANGED})
+"""Kinds of marks that repeat a ledger, and are of no commit of the chain."""
 KEYED = "keyed"
 SINCE = "since"
 COMPARES = "compares"
@@ -158,9 +161,13 @@ def landed_from(chain: str, transactions: Mapping[str, int]) -> Landed | None:
 
 def ledgers_in(transactions: Mapping[str, int]) -> list[Landed]:
     """Read the ledgers of all chains from transactions alone; topics go by their ids there."""
-    chains = {unquote(name.split("/")[1]) for name in transactions if name.startswith(OURS)}
-    found = (landed_from(chain, transactions) for chain in sorted(chains))
+    found = (landed_from(chain, transactions) for chain in chains_in(transactions))
     return [landed for landed in found if landed is not None]
+
+
+def chains_in(transactions: Mapping[str, int]) -> list[str]:
+    """Name the chains that have transactions."""
+    return sorted({unquote(name.split("/")[1]) for name in transactions if name.startswith(OURS)})
 
 
 def mark_of_commit(
@@ -185,6 +192,12 @@ def mark_of_creation(landed: Landed) -> dict[str, Any]:
     """Return our words on a ledger that a table is created with."""
     ledger = json.loads(ledger_to_json(landed))
     return {"chain": landed.chain, "sequence": 0, "kind": CREATED, "ledger": ledger}
+
+
+def mark_of_rearrangement(mark: Mapping[str, Any]) -> dict[str, Any]:
+    """Return our newest words on a chain as a rearrangement repeats them."""
+    kept = {name: mark.get(name) for name in ("chain", "sequence", "ledger")}
+    return {**kept, "kind": REARRANGED}
 
 
 def commit_info(marks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

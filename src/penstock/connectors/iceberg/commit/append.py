@@ -11,23 +11,26 @@ Invariants (protocol.md 5):
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
-from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry
-from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.table import Table, snapshots, update
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.manifest import DataFile, ManifestEntry
+from pyiceberg.table import snapshots, update
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 
 from penstock.connectors.iceberg.commit.snapshot_retention import trimmed
+from penstock.connectors.iceberg.commit.snapshots import (
+    CommitBase,
+    CommitRequest,
+    reference,
+    request_of,
+    snapshot_of,
+    summary_of,
+)
 from penstock.connectors.iceberg.files.file_metadata import data_file
-from penstock.connectors.iceberg.files.manifest_entries import counted
-from penstock.connectors.iceberg.files.manifest_lists import has_row_ids, next_row_id_of
-from penstock.connectors.iceberg.files.manifests import ManifestStack, live_entries, schema_of
+from penstock.connectors.iceberg.files.manifest_lists import has_row_ids
+from penstock.connectors.iceberg.files.manifests import ManifestStack, live_entries
 from penstock.connectors.iceberg.ledger import properties as records
 from penstock.connectors.iceberg.ledger.witnesses import check_chain, vouching
 from penstock.connectors.iceberg.read.scan import LiveData
@@ -39,9 +42,8 @@ from penstock.connectors.iceberg.row_deletes.changes import (
     row_changes,
 )
 from penstock.connectors.iceberg.row_deletes.delete_files import DeleteFileWriter
-from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
 from penstock.connectors.iceberg.row_deletes.live_rows import LiveRows
-from penstock.connectors.iceberg.row_deletes.vectors import VectorWriter, is_vector
+from penstock.connectors.iceberg.row_deletes.vectors import VectorWriter
 from penstock.core.commits import (
     DELETES_ROWS,
     Chain,
@@ -54,44 +56,11 @@ from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import InvalidError
 from penstock.core.serialization import ledger_to_json
 from penstock.core.table_errors import not_live
-from penstock.files import ParquetOptions
 from penstock.files.positions import Positions
 from penstock.ports.row_deletes import RowDeletes
-from penstock.ports.runtime import Observer
 from penstock.ports.tables import Verdict
 
 _UNKNOWN_SNAPSHOT = -1
-_KEPT_OF_REFERENCES = {"max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep"}
-
-
-@dataclass(frozen=True, slots=True)
-class CommitRequest:
-    """One request, ready to be sent once."""
-
-    snapshot_id: int
-    requirements: tuple[update.TableRequirement, ...]
-    updates: tuple[update.TableUpdate, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CommitBase:
-    """The base of a commit: the table as it was examined, its name, and the branch.
-
-    `rows` is what the table keeps of its live rows, `options` how files of it are written;
-    `observer` passes crash points.
-    """
-
-    table: Table
-    name: str
-    branch: str
-    rows: KeptRows = field(repr=False)
-    options: ParquetOptions
-    observer: Observer
-
-    @property
-    def metadata(self) -> TableMetadata:
-        """Return the metadata that was examined."""
-        return self.table.metadata
 
 
 def commit_request(
@@ -121,14 +90,12 @@ def commit_request(
     )
     snapshot = _snapshot(base, snapshot_id, keys, commit, row_deletes)
     tag = records.tag_of(commit.chain.name, branch)
-    updates: list[update.TableUpdate] = [
-        _reference(metadata, tag, SnapshotRefType.TAG, snapshot_id)
-    ]
+    updates: list[update.TableUpdate] = [reference(metadata, tag, SnapshotRefType.TAG, snapshot_id)]
     if vouched:  # else a trimmed snapshot might be another chain's only way to be found
         line = (commit.chain.name.partition("/")[0], branch)
         expired = trimmed(metadata, line, retain=retain, released=tag, now_ms=snapshot.timestamp_ms)
         updates += [update.RemoveSnapshotsUpdate(snapshot_ids=expired)] if expired else []
-    return _request(base, snapshot, *updates, update.SetPropertiesUpdate(updates=properties))
+    return request_of(base, snapshot, *updates, update.SetPropertiesUpdate(updates=properties))
 
 
 def _ledger_before(commit: Committable) -> Landed:
@@ -147,7 +114,7 @@ def fence_request(base: CommitBase, commit: Committable) -> CommitRequest:
     assert not commit.files, "a fence brings no files"
     snapshot_id = base.metadata.new_snapshot_id()
     keys = records.summary_of(commit, base.branch, number=0, ledgers="", keeps_ledger=True)
-    return _request(base, _snapshot(base, snapshot_id, keys, commit))
+    return request_of(base, _snapshot(base, snapshot_id, keys, commit))
 
 
 def initial_snapshot(base: CommitBase) -> CommitRequest | None:
@@ -156,26 +123,7 @@ def initial_snapshot(base: CommitBase) -> CommitRequest | None:
         return None
     on_main = replace(base, branch=MAIN_BRANCH)
     keys = {records.BEGINNING: "true"}
-    return _request(on_main, _snapshot(on_main, base.metadata.new_snapshot_id(), keys))
-
-
-def _request(
-    base: CommitBase, snapshot: snapshots.Snapshot, *updates: update.TableUpdate
-) -> CommitRequest:
-    metadata, branch = base.metadata, base.branch
-    heads = (branch,) if records.head_of(metadata, branch) is not None else (branch, MAIN_BRANCH)
-    requirements: tuple[update.TableRequirement, ...] = (
-        update.AssertTableUUID(uuid=metadata.table_uuid),
-        *(
-            update.AssertRefSnapshotId(ref=each, snapshot_id=records.head_of(metadata, each))
-            for each in dict.fromkeys(heads)
-        ),
-        update.AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
-        update.AssertDefaultSpecId(default_spec_id=metadata.default_spec_id),
-    )
-    head = _reference(metadata, branch, SnapshotRefType.BRANCH, snapshot.snapshot_id)
-    added = update.AddSnapshotUpdate(snapshot=snapshot)
-    return CommitRequest(snapshot.snapshot_id, requirements, (added, head, *updates))
+    return request_of(on_main, _snapshot(on_main, base.metadata.new_snapshot_id(), keys))
 
 
 def _snapshot(
@@ -198,18 +146,7 @@ def _snapshot(
         listed = stack.replaced(changes.files, changes.removed, head)
     else:
         listed = stack.appended(changes.files, head)
-    return snapshots.Snapshot(
-        snapshot_id=snapshot_id,
-        parent_snapshot_id=head,
-        sequence_number=metadata.next_sequence_number(),
-        # Never before the last change, by another writer's clock perhaps: catalogs reject that.
-        timestamp_ms=max(time.time_ns() // 1_000_000, metadata.last_updated_ms),
-        manifest_list=listed.path,
-        summary=_summary(base, changes, keys, totals),
-        schema_id=metadata.current_schema_id,
-        first_row_id=None if listed.row_ids is None else next_row_id_of(metadata),
-        added_rows=listed.row_ids,
-    )
+    return snapshot_of(base, snapshot_id, listed, summary_of(base, changes, keys, totals))
 
 
 def _changes(
@@ -267,57 +204,6 @@ def _removed_entries(base: CommitBase, commit: Committable) -> list[ManifestEntr
     if lost:
         raise not_live(base.name, lost[0])
     return [live[path] for path in commit.removes]
-
-
-def _summary(
-    base: CommitBase,
-    changes: RowChanges,
-    keys: dict[str, str],
-    previous: Mapping[str, str] | None,
-) -> snapshots.Summary:
-    """Return what changed, and the totals of a former summary carried on."""
-    metadata = base.metadata
-    text = metadata.properties.get("write.summary.partition-limit", "0")
-    collector = snapshots.SnapshotSummaryCollector(int(text) if text.isdecimal() else 0)
-    for file in changes.files:
-        collector.add_file(counted(file), *_partitioning(metadata, file))
-    for entry in changes.removed:
-        collector.remove_file(counted(entry.data_file), *_partitioning(metadata, entry.data_file))
-    removed = [entry.data_file for entry in changes.removed]
-    vectors = {
-        f"{act}-dvs": str(count)
-        for act, files in (("added", changes.files), ("removed", removed))
-        if (count := sum(map(is_vector, files)))
-    }
-    built = {**collector.build(), **vectors, **keys}
-    return snapshots.update_snapshot_summaries(
-        snapshots.Summary(operation=_operation(changes), **built), previous
-    )
-
-
-def _partitioning(metadata: TableMetadata, file: DataFile) -> tuple[Schema, PartitionSpec]:
-    """Return a file's spec, and a schema with its columns: those of an old spec may be dropped."""
-    schema = schema_of(metadata, file.spec_id) or metadata.schema()
-    return schema, metadata.specs()[file.spec_id]
-
-
-def _operation(changes: RowChanges) -> snapshots.Operation:
-    """Name what a snapshot does; readers of streams go over appends, and stop at the others."""
-    adds_rows = [each.content == DataFileContent.DATA for each in changes.files]
-    if all(adds_rows) and not changes.removed:
-        return snapshots.Operation.APPEND
-    return snapshots.Operation.OVERWRITE if any(adds_rows) else snapshots.Operation.DELETE
-
-
-def _reference(
-    metadata: TableMetadata, name: str, kind: SnapshotRefType, snapshot_id: int
-) -> update.SetSnapshotRefUpdate:
-    """Move a reference and keep what was set on it."""
-    now = metadata.refs.get(name)
-    kept: dict[str, int | None] = {}
-    if now is not None and now.snapshot_ref_type == kind:
-        kept = now.model_dump(include=_KEPT_OF_REFERENCES)
-    return update.SetSnapshotRefUpdate(ref_name=name, type=kind, snapshot_id=snapshot_id, **kept)
 
 
 def _newest_after(

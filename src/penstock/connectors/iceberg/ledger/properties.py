@@ -7,7 +7,8 @@ Theory of operation (protocol.md 3, plus two keys that make shared tables and tr
   expired history or a compaction loses no witness;
 - `penstock.ledgers` in a summary is a digest of all ledgers of its branch as that commit left them:
   while the nearest own snapshot on the ancestry carries the digest of the current ledgers,
-  none of them can have been rolled back, whatever was trimmed or expired below it;
+  none of them can have been rolled back, whatever was trimmed or expired below it; a snapshot that
+  only moved rows into other files (`penstock.maintenance`) repeats it, and is of no chain;
 - each branch has ledgers, tag and summaries of its own: what landed on one is foreign to another,
   though the one begins with the other's history (docs/design/0080).
 
@@ -33,6 +34,10 @@ from penstock.core.serialization import progress_from_json, progress_to_json
 RANGES_BYTES_MAX = 16_384
 BEGINNING = "penstock.beginning"
 """The summary key of an empty snapshot that was made on main for branches to begin at."""
+
+_MAINTENANCE = "penstock.maintenance"
+_BRANCH = "penstock.branch"
+_LEDGERS = "penstock.ledgers"
 
 LEDGER = "penstock.ledger."
 """The prefix of the property of each chain's ledger, on any branch."""
@@ -179,12 +184,42 @@ def summary_of(
     if commit.valid_through_ms is not None:
         keys["penstock.valid-through"] = str(commit.valid_through_ms)
     if ledgers:
-        keys["penstock.ledgers"] = ledgers
+        keys[_LEDGERS] = ledgers
     if keeps_ledger:
         keys["penstock.keeps-ledger"] = "true"
     if branch != MAIN_BRANCH:
-        keys["penstock.branch"] = branch
+        keys[_BRANCH] = branch
     return keys
+
+
+def summary_of_rearrangement(branch: str, ledgers: Mapping[str, str]) -> dict[str, str]:
+    """Return the summary keys of a snapshot that puts files in the place of others with the same
+    rows; it vouches for ledgers as they are.
+    """
+    keys = {_MAINTENANCE: "rearrange"}
+    if ledgers:
+        keys[_LEDGERS] = digest_of_ledgers(ledgers)
+    if branch != MAIN_BRANCH:
+        keys[_BRANCH] = branch
+    return keys
+
+
+def is_maintenance(snapshot: Snapshot, branch: str) -> bool:
+    """Return whether a snapshot of a branch only moved rows into other files, and is ours."""
+    summary = snapshot.summary
+    if summary is None or not summary.get(_MAINTENANCE):
+        return False
+    return str(summary.get(_BRANCH) or MAIN_BRANCH) == branch
+
+
+def nearest_digest(ancestry: Ancestry) -> tuple[int, str] | None:
+    """Return the nearest snapshot of ours, and the digest of all ledgers that it was made with."""
+    for each in ancestry.snapshots:
+        own = writer_of(each)
+        if (own and own[1] == ancestry.branch) or is_maintenance(each, ancestry.branch):
+            assert each.summary is not None, "it says whose it is"
+            return each.snapshot_id, str(each.summary.get(_LEDGERS) or "")
+    return None
 
 
 def writer_of(snapshot: Snapshot) -> tuple[str, str] | None:
@@ -193,7 +228,7 @@ def writer_of(snapshot: Snapshot) -> tuple[str, str] | None:
     chain = None if summary is None else summary.get("penstock.pipeline")
     if summary is None or not chain:
         return None
-    return str(chain), str(summary.get("penstock.branch") or MAIN_BRANCH)
+    return str(chain), str(summary.get(_BRANCH) or MAIN_BRANCH)
 
 
 def own_snapshots(
@@ -217,7 +252,7 @@ def _record(summary: Summary) -> SummaryRecord:
         rows=_number(summary.get("penstock.rows"), 0),
         files=_number(summary.get("penstock.files"), 0),
         keeps_ledger=summary.get("penstock.keeps-ledger") == "true",
-        ledgers=str(summary.get("penstock.ledgers") or ""),
+        ledgers=str(summary.get(_LEDGERS) or ""),
     )
 
 

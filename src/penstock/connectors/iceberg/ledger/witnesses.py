@@ -95,17 +95,17 @@ def check_chain(metadata: TableMetadata, chain: Chain, branch: str, live: Live) 
 
 
 def vouching(metadata: TableMetadata, ancestry: records.Ancestry) -> int | None:
-    """Return the nearest own snapshot when it was made with the ledgers as they are now.
+    """Return the nearest snapshot of ours when it was made with the ledgers as they are now.
 
     A rollback moves it back and leaves the ledgers; a fence on a rolled-back table vouches for
     nothing. So a match means that no ledger of the table was rolled back.
     """
-    nearest = next(records.own_snapshots(ancestry.snapshots, ancestry.branch), None)
+    nearest = records.nearest_digest(ancestry)
     if nearest is None:
         return None
-    snapshot, summary = nearest
+    snapshot_id, found = nearest
     digest = records.digest_of_ledgers(records.ledgers_in(metadata.properties, ancestry.branch))
-    return snapshot.snapshot_id if summary.ledgers == digest else None
+    return snapshot_id if found == digest else None
 
 
 def _by_summary(facts: _Facts) -> Finding:

@@ -72,6 +72,8 @@ def _began(
 
 
 def _is_foreign(snapshot: Snapshot, branch: str) -> bool:
+    if records.is_maintenance(snapshot, branch):
+        return False
     line = records.writer_of(snapshot)
     begins = snapshot.summary is not None and snapshot.summary.get(records.BEGINNING)
     return not begins and (line is None or line[1] != branch)

@@ -21,7 +21,7 @@ import hashlib
 import math
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,6 +111,12 @@ class LiveRows:
                     found[path].append(each)
             self.named[key] = dict(found)
         return self.named[key]
+
+    def entries(self) -> Iterator[ManifestEntry]:
+        """Yield the live entries, of data files and of delete files."""
+        yield from self.data.values()
+        for group in (*self.about_one.values(), *self.of_partition.values()):
+            yield from group
 
     def totals(self) -> dict[str, str]:
         """Return the totals for the snapshot's summary."""

@@ -1,0 +1,242 @@
+"""Write files of a table again as fewer, and put these in their place, beside whoever lands.
+
+Theory of operation: all that takes long comes before the commit. The groups of a plan are written
+in bundles, each on a state that was read for it, with its row deletes applied. Then the table is
+examined again, and what is still as it was read lands in one compare-and-set; the rest is given up,
+and a new plan finds it again (docs/design/0291).
+
+Invariants:
+- what was written has the rows that were read, counted and summed up by a hash of all columns, as
+  it is read back; else nothing is committed;
+- whoever lands meanwhile wins: a rearrangement is tried a few times, and then given up;
+- it claims nothing, so that anybody may make it, and a lost answer is found out by the files: they
+  are live, or the rearrangement has not landed;
+- nothing is ever deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from penstock.commit.attempt import IN_DOUBT, Attempt, CommitContext, attempts, back_off
+from penstock.commit.errors import rolled_back
+from penstock.core.commits import Chain
+from penstock.core.crash_points import CrashPoint
+from penstock.core.errors import BugError, ConflictError, OutcomeUnknownError, UnavailableError
+from penstock.core.events import CommitConflicted, CommitLeftInDoubt, WaitBegan
+from penstock.core.maintenance import INPUTS_MAX, FileGroup, Layout, groups_of
+from penstock.ports.rearrangements import Rearrangement
+from penstock.ports.row_deletes import LiveFile
+from penstock.ports.store import Pause
+from penstock.ports.tables import Table, TableState
+from penstock.ports.writers import WriterFactory
+from penstock.rows.row_hashes import RowSum
+
+ROUNDS_MAX = 3
+"""How many plans are made: the first, and others for what was given up."""
+TURNS_MAX = 5
+"""How many times a bundle looks at the table: to land, after a conflict, and to see that it did."""
+
+
+@dataclass(frozen=True, slots=True)
+class RearrangedFiles:
+    """What maintenance did to a table: `groups` landed, in which files became fewer.
+
+    `given_up` counts how many times a group was written and could not land, or had moved before.
+    """
+
+    groups: int = 0
+    files_before: int = 0
+    files_after: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    deleted: int = 0
+    commits: int = 0
+    given_up: int = 0
+
+
+@dataclass(slots=True)
+class Rearranging:
+    """Maintains one table; `attempt` begins the names of files, and names it in events.
+
+    `pauses` asks which tables are paused now.
+    """
+
+    chain: Chain
+    table: Table
+    open_writer: WriterFactory
+    context: CommitContext
+    attempt: str
+    pauses: Callable[[], Iterable[Pause]]
+    done: RearrangedFiles = field(default_factory=RearrangedFiles)
+
+    def run(self) -> RearrangedFiles:
+        """Carry out the plan of the table; return what was done.
+
+        Raises UnavailableError (P866 others commit all the time, P445 the table is paused),
+        InvalidError (P845), DecisionNeededError (P455 rolled back, P846), BugError (P847), and what
+        reading, writing and committing raise.
+        """
+        for _ in range(ROUNDS_MAX):
+            layout = self.table.layout(self._examined())
+            groups = groups_of(layout)
+            given_up = self.done.given_up
+            for number, bundle in enumerate(bundles := [*_bundles(groups, layout)], 1):
+                part = f", part {number} of {len(bundles)}" if len(bundles) > 1 else ""
+                self.context.observer(
+                    WaitBegan(f"files of {self.chain.table} to be written again{part}")
+                )
+                self._carry_out(bundle)
+            if self.done.given_up == given_up:
+                return self.done
+        raise UnavailableError(
+            f"{self.chain.table}: others changed files while they were written again, in "
+            f"{ROUNDS_MAX} plans one after another; {self.done.groups} groups are done",
+            code="P866",
+            hint="try again when less is committed; what was done stays done",
+        )
+
+    def _examined(self) -> TableState:
+        state = self.table.state(self.chain)
+        require_maintainable(self.chain, self.table, state)
+        return state
+
+    def _carry_out(self, bundle: Sequence[FileGroup]) -> None:
+        """Write the groups of a bundle, and land those that are as they were."""
+        state = self._examined()
+        live = {each.path: each for each in self.table.live_files(state)}
+        written = []
+        for group in bundle:
+            files = [live[each.path] for each in group.files if each.path in live]
+            if len(files) == len(group.files):
+                written.append(self._written(state, files))
+        self.context.observer.passed(CrashPoint.FILES_REWRITTEN)
+        landed = self._land(written, state.schema_id) if written else ()
+        self._count(landed, live, len(bundle) - len(landed))
+
+    def _written(self, state: TableState, files: Sequence[LiveFile]) -> Rearrangement:
+        """Write the live rows of files again, and read back that they are the same."""
+        names, read = state.schema.names, RowSum()
+        prefix = f"{self.chain.name.replace('/', '-')}-maintenance-{self.attempt}"
+        writer = self.open_writer(state.target, prefix=prefix, observer=self.context.observer)
+        try:
+            for file in files:
+                for batch in self.table.read_live(state, file, names):
+                    rows = batch.select(names)
+                    read.add(rows)
+                    writer.write(rows)
+            new = tuple(writer.close())
+        except BaseException:
+            writer.abandon()
+            raise
+        back = RowSum()
+        for each in new:
+            for batch in self.table.read_written(state, each, names):
+                back.add(batch.select(names))
+        if read != back:
+            raise BugError(
+                f"{self.chain.table}: of {read.rows} rows that were read, {back.rows} were "
+                "written again, or others",
+                code="P847",
+                hint="nothing was committed; report this with the log",
+            )
+        replaced = {each.path: each.delete_state for each in files}
+        return Rearrangement(replaced, new, sum(each.deleted for each in files))
+
+    def _land(self, written: Sequence[Rearrangement], schema_id: int) -> Sequence[Rearrangement]:
+        """Land those that are still as they were read; return them."""
+        sent: Sequence[Rearrangement] = ()
+        for turn in attempts(replace(self.context, turns_max=TURNS_MAX)):
+            state, found = self._looked_at(written)
+            if sent and all(_has_landed(each, found) for each in sent):
+                return sent
+            fits = [each for each in written if _applies(each, found)]
+            if not fits or state.schema_id != schema_id:
+                return ()
+            self.context.pauses.know(self.pauses())
+            if self._attempted(state, fits, turn):
+                sent = fits
+        _, found = self._looked_at(sent)
+        return sent if all(_has_landed(each, found) for each in sent) else ()
+
+    def _looked_at(self, written: Sequence[Rearrangement]) -> tuple[TableState, Mapping[str, str]]:
+        """Read the table, and which of the files, old and new, are live."""
+        state = self._examined()
+        return state, self.table.delete_states(state, {*_paths_of(written)})
+
+    def _attempted(self, state: TableState, fits: Sequence[Rearrangement], turn: Attempt) -> str:
+        """Try once on the examined state; return the snapshot, or "" when it certainly lost."""
+        context, names = self.context, (self.chain.table, self.chain.name, self.attempt)
+        context.observer.passed(CrashPoint.COMMIT_BEFORE)
+        try:
+            with context.pauses.passing(self.chain.table, context.clock.now_ms()):
+                snapshot = self.table.rearrange(state, fits)
+        except ConflictError as error:
+            context.observer(CommitConflicted(*names, turn.number, error.message))
+            back_off(context, turn)
+            return ""
+        except OutcomeUnknownError as error:
+            context.observer(CommitLeftInDoubt(*names, turn.number, error.message))
+            back_off(context, turn)
+            return IN_DOUBT
+        context.observer.passed(CrashPoint.COMMIT_AFTER)
+        return snapshot
+
+    def _count(
+        self, landed: Sequence[Rearrangement], read: Mapping[str, LiveFile], given_up: int
+    ) -> None:
+        before = [read[path] for each in landed for path in each.replaced]
+        after = [file for each in landed for file in each.files]
+        done = self.done
+        self.done = RearrangedFiles(
+            groups=done.groups + len(landed),
+            files_before=done.files_before + len(before),
+            files_after=done.files_after + len(after),
+            read_bytes=done.read_bytes + sum(each.size_bytes for each in before),
+            written_bytes=done.written_bytes + sum(each.size_bytes for each in after),
+            deleted=done.deleted + sum(each.deleted for each in landed),
+            commits=done.commits + bool(landed),
+            given_up=done.given_up + given_up,
+        )
+
+
+def require_maintainable(chain: Chain, table: Table, state: TableState) -> None:
+    """Refuse a table whose files may be somebody's evidence, or have to stay as they are.
+
+    Raises DecisionNeededError (P455 rolled back, P846), InvalidError (P845).
+    """
+    if not state.verdict.is_sound:
+        raise rolled_back(chain.table, state.evidence)
+    table.require_rearrangeable(state)
+
+
+def _bundles(groups: Sequence[FileGroup], layout: Layout) -> Iterator[Sequence[FileGroup]]:
+    """Yield groups that land together: about one full file, or as many inputs as a group has."""
+    bundle: list[FileGroup] = []
+    files = size_bytes = 0
+    for each in groups:
+        files, size_bytes = files + len(each.files), size_bytes + each.live_bytes
+        if bundle and (files > INPUTS_MAX or size_bytes > layout.target_bytes):
+            yield bundle
+            bundle, files, size_bytes = [], len(each.files), each.live_bytes
+        bundle.append(each)
+    if bundle:
+        yield bundle
+
+
+def _paths_of(written: Iterable[Rearrangement]) -> Iterator[str]:
+    for each in written:
+        yield from each.replaced
+        yield from (file.path for file in each.files)
+
+
+def _applies(written: Rearrangement, found: Mapping[str, str]) -> bool:
+    """Return whether its files are live, with exactly the row deletes that were applied."""
+    return all(found.get(path) == deleted for path, deleted in written.replaced.items())
+
+
+def _has_landed(written: Rearrangement, found: Mapping[str, str]) -> bool:
+    """Return whether its files are in the place of those that it replaces."""
+    new = all(file.path in found for file in written.files)
+    return new and found.keys().isdisjoint(written.replaced)

@@ -1,0 +1,119 @@
+"""Builds one rearrangement: files in the place of others with the same rows, and nothing claimed.
+
+Invariants (docs/design/0289, 0291):
+- only what the metadata itself proves of each chain of the branch is vouched for, never what files
+  or rows suggest: once vouched for, a guess would count for ever;
+- a file goes with the delete files that are about it alone; one about several stays, for it may
+  hold for others;
+- where no file that stays bears the newest rows of a chain, its record says that this snapshot
+  does; how many rows, and of which ranges, stays as it was: they are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyiceberg.manifest import ManifestEntry
+from pyiceberg.table import Table, update
+from pyiceberg.table.refs import MAIN_BRANCH
+
+from penstock.connectors.iceberg.commit.snapshots import (
+    CommitBase,
+    CommitRequest,
+    request_of,
+    snapshot_of,
+    summary_of,
+)
+from penstock.connectors.iceberg.files.file_metadata import data_file
+from penstock.connectors.iceberg.files.manifest_lists import has_row_ids
+from penstock.connectors.iceberg.files.manifests import ManifestStack
+from penstock.connectors.iceberg.ledger import properties as records
+from penstock.connectors.iceberg.ledger.witnesses import check_chain, vouching
+from penstock.connectors.iceberg.row_deletes.changes import RowChanges
+from penstock.connectors.iceberg.row_deletes.live_rows import LiveRows
+from penstock.core import table_errors
+from penstock.core.commits import Chain
+from penstock.core.offsets import Progress
+from penstock.ports.rearrangements import Rearrangement
+from penstock.ports.tables import Verdict
+
+
+class _MetadataAlone:
+    """Implements `witnesses.Live` for those who take no guess: it has seen nothing."""
+
+    def files_of(self, snapshot_id: int) -> int:
+        """Count none."""
+        del snapshot_id
+        return 0
+
+    def rows_of(self, chain: Chain, ranges: Progress, most: int) -> int | None:
+        """Decide nothing."""
+        del chain, ranges, most
+        return None
+
+
+def require_rearrangeable(table: Table, name: str, branch: str) -> None:
+    """Raise InvalidError (P845), DecisionNeededError (P846) where no file may be replaced."""
+    metadata = table.metadata
+    if has_row_ids(metadata):
+        raise table_errors.has_row_ids(name, f"format-version {metadata.format_version}")
+    if branch != MAIN_BRANCH and records.head_of(metadata, branch) is None:
+        raise table_errors.not_vouched(name, f"branch {branch}", "it is not there yet")
+    if vouching(metadata, records.ancestry_of(metadata, branch)) is not None:
+        return
+    for key in records.ledgers_in(metadata.properties, branch):
+        chain = Chain(key.removeprefix(records.LEDGER).removesuffix(f".{branch}"), name)
+        finding = check_chain(metadata, chain, branch, _MetadataAlone())
+        if finding.verdict is not Verdict.AGREED:
+            raise table_errors.not_vouched(name, chain.name, finding.evidence)
+
+
+def rearrange_request(base: CommitBase, rearrangements: Sequence[Rearrangement]) -> CommitRequest:
+    """Write a snapshot's files and return the request that lands rearrangements.
+
+    Raises what `require_rearrangeable` raises; BugError (P848); InvalidError (P439).
+    """
+    require_rearrangeable(base.table, base.name, base.branch)
+    live, metadata, branch = base.rows.of(base.table), base.metadata, base.branch
+    files = [data_file(file, metadata, base.name) for each in rearrangements for file in each.files]
+    changes = RowChanges(tuple(files), tuple(_removed(base.name, live, rearrangements)))
+    snapshot_id = metadata.new_snapshot_id()
+    stack = ManifestStack(base.table, snapshot_id, base.rows.entries)
+    head = records.parent_of(metadata, branch)
+    listed = stack.replaced(changes.files, changes.removed, head)
+    keys = records.summary_of_rearrangement(branch, records.ledgers_in(metadata.properties, branch))
+    summary = summary_of(base, changes, keys, live.totals(), moves=True)
+    snapshot = snapshot_of(base, snapshot_id, listed, summary)
+    carried = _carried(base, live, changes, snapshot_id) if files else {}
+    updates = [update.SetPropertiesUpdate(updates=carried)] if carried else []
+    return request_of(base, snapshot, *updates)
+
+
+def _removed(
+    name: str, live: LiveRows, rearrangements: Sequence[Rearrangement]
+) -> list[ManifestEntry]:
+    """Find the entries that go. Raises BugError (P848)."""
+    found: dict[str, list[ManifestEntry]] = {}
+    for each in rearrangements:
+        for path, deleted in each.replaced.items():
+            if path in found or path not in live.data or live.delete_state(path) != deleted:
+                raise table_errors.not_rearrangeable(name, path)
+            found[path] = [live.data[path], *live.about_one.get(path, ())]
+    return [entry for entries in found.values() for entry in entries]
+
+
+def _carried(
+    base: CommitBase, live: LiveRows, changes: RowChanges, snapshot_id: int
+) -> dict[str, str]:
+    """Return the records of chains whose newest rows are in no file that stays."""
+    gone = {id(entry) for entry in changes.removed}
+    staying = {entry.snapshot_id for entry in live.entries() if id(entry) not in gone}
+    carried: dict[str, str] = {}
+    for key in records.ledgers_in(base.metadata.properties, base.branch):
+        chain = key.removeprefix(records.LEDGER).removesuffix(f".{base.branch}")
+        mark = records.mark_in(base.metadata.properties, chain, base.branch)
+        if mark is not None and mark.files_snapshot > 0 and mark.files_snapshot not in staying:
+            moved = replace(mark, files_snapshot=snapshot_id)
+            carried[records.newest_key(chain, base.branch)] = moved.to_json()
+    return carried

@@ -1,0 +1,163 @@
+"""What a rearrangement leaves in an Iceberg table: who vouches, what readers of changes see."""
+
+from functools import partial
+
+import pytest
+from tests.integration.maintaining import maintained
+
+from penstock.connectors.iceberg import connector
+from penstock.connectors.iceberg.ledger.properties import ledger_key, mark_in
+from penstock.core.commits import Chain, CommitKind
+from penstock.core.errors import DecisionNeededError
+from penstock.ports.tables import TableDefinition, Verdict
+from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.prepared import ORDERS, orders, origin
+
+WRITER = partial(connector.open_writer, secrets=ProcessSecrets({}))
+OTHERS = Chain("other", "lake.bronze.orders")
+
+
+def middle(lake, *kept):
+    """List the snapshots that are neither kept, nor head, nor tagged."""
+    metadata = lake.foreign().metadata
+    safe = {int(each) for each in kept} | {ref.snapshot_id for ref in metadata.refs.values()}
+    return [s.snapshot_id for s in metadata.snapshots if s.snapshot_id not in safe]
+
+
+def filled(lake, **given):
+    """Return a table of three files in three commits of our chain."""
+    table = lake.create(**given)
+    for first in (0, 2, 4):
+        lake.land(table, {0: (first, first + 2)})
+    return table
+
+
+def maintain(lake, table):
+    """Maintain a table; return the snapshot."""
+    assert 1 == maintained(lake.chain, table, WRITER).groups
+    return lake.foreign().current_snapshot()
+
+
+def test_the_snapshot_is_a_replacement_of_no_chain_with_true_totals(lake):
+    table = filled(lake)
+    before = lake.foreign()
+    snapshot = maintain(lake, table)
+    after = lake.foreign()
+
+    summary = snapshot.summary
+    wanted = {"total-data-files": "1", "total-records": "6", "total-delete-files": "0"}
+    assert "replace" == str(summary.operation.value)
+    assert wanted == {key: summary[key] for key in wanted}
+    assert ("3", "1") == (summary["deleted-data-files"], summary["added-data-files"])
+    assert summary["total-files-size"] == str(
+        after.inspect.files()["file_size_in_bytes"][0].as_py()
+    )
+    assert summary.get("penstock.pipeline") is None
+    assert before.metadata.refs["penstock-shop"] == after.metadata.refs["penstock-shop"]
+    key = ledger_key("shop")
+    assert before.properties[key] == after.properties[key]
+
+
+def test_below_it_anything_may_be_expired(lake):
+    table = filled(lake, properties={})
+    snapshot = maintain(lake, table)
+    for reference in list(lake.foreign().refs()):
+        if reference.startswith("penstock-"):
+            lake.foreign().manage_snapshots().remove_tag(reference).commit()
+    lake.expire(middle(lake, snapshot.snapshot_id))
+    state = table.state(lake.chain)
+
+    assert 1 == len(lake.foreign().metadata.snapshots)
+    assert (
+        Verdict.AGREED,
+        f"snapshot {snapshot.snapshot_id} vouches for all ledgers of the table",
+    ) == (
+        state.verdict,
+        state.evidence,
+    )
+
+
+def test_the_newest_rows_are_witnessed_by_the_files_that_hold_them_then(lake):
+    table = filled(lake)
+    before = mark_in(lake.foreign().properties, "shop", "main")
+    snapshot = maintain(lake, table)
+    after = mark_in(lake.foreign().properties, "shop", "main")
+    for _ in range(2):
+        lake.foreign_append()
+    lake.expire(middle(lake))
+    state = table.state(lake.chain)
+
+    assert snapshot.snapshot_id == after.files_snapshot
+    assert (before.rows, before.ranges, before.number) == (after.rows, after.ranges, after.number)
+    assert Verdict.AGREED is state.verdict
+    assert f"1 files of snapshot {snapshot.snapshot_id} are live" in state.evidence
+
+
+def test_where_only_live_files_speak_for_a_chain_nothing_is_vouched_for(lake):
+    table = filled(lake)
+    for _ in range(2):
+        lake.foreign_append()
+    lake.foreign().manage_snapshots().remove_tag("penstock-shop").commit()
+    lake.expire(middle(lake))
+    assert Verdict.AGREED is table.state(lake.chain).verdict
+
+    with pytest.raises(DecisionNeededError) as raised:
+        maintained(lake.chain, table, WRITER)
+    assert "P846" == raised.value.code
+
+    lake.land(table, {0: (6, 8)})
+    assert maintain(lake, table).summary["total-records"] == "10"
+
+
+def test_a_chain_of_another_pipeline_that_was_rolled_back_keeps_the_table_as_it_is(lake):
+    ledgers = [origin(lake.chain, {0: 0}), origin(OTHERS, {0: 0})]
+    table = lake.create(ledgers=ledgers)
+    lake.land(table, {0: (0, 2)})
+    mine = lake.land(table, {0: (2, 4)})
+    state = table.state(OTHERS)
+    table.commit(state, lake.append(state, {0: (0, 2)}, chain=OTHERS), retain=25)
+    lake.roll_back(mine)
+
+    assert Verdict.AGREED is table.state(lake.chain).verdict
+    with pytest.raises(DecisionNeededError) as raised:
+        maintained(lake.chain, table, WRITER)
+    assert "P846" == raised.value.code
+
+
+def test_own_snapshots_are_trimmed_above_it_and_it_stays(lake):
+    table = filled(lake, properties=lake.trimmed_at_once)
+    snapshot = maintain(lake, table)
+    for first in (6, 8, 10):
+        lake.land(table, {0: (first, first + 2)}, retain=1)
+
+    found = {each.snapshot_id for each in lake.foreign().metadata.snapshots}
+    assert snapshot.snapshot_id in found
+    assert 3 == len(found)
+    assert Verdict.AGREED is table.state(lake.chain).verdict
+
+
+def test_full_files_have_the_size_that_the_table_says(lake):
+    table = filled(lake, properties={"write.target-file-size-bytes": "4000"})
+    files = [each["file_size_in_bytes"] for each in lake.foreign().inspect.files().to_pylist()]
+    assert all(2000 < each < 4000 for each in files)
+
+    assert 0 == maintained(lake.chain, table, WRITER).groups
+
+
+def test_a_keyed_chain_that_changed_rows_last_is_witnessed_as_well(lake):
+    keyed = TableDefinition(ORDERS, keys=("id",))
+    table = lake.catalog.create("bronze.orders", keyed, [origin(lake.chain, {0: 0})])
+    for first in (0, 2):
+        state = table.state(lake.chain)
+        rows = orders({0: (first, first + 2)})
+        commit = lake.append(state, {0: (first, first + 2)}, kind=CommitKind.ROW_DELTA)
+        assert rows
+        table.commit(state, commit, retain=25)
+    snapshot = maintain(lake, table)
+    for _ in range(2):
+        lake.foreign_append()
+    lake.expire(middle(lake))
+    state = table.state(lake.chain)
+
+    assert Verdict.AGREED is state.verdict
+    assert f"of snapshot {snapshot.snapshot_id} are live" in state.evidence

@@ -1,0 +1,88 @@
+"""Tables are maintained beside a pipeline: every record ends in one place, and audits agree."""
+
+from collections import Counter
+
+import pytest
+from tests.simulation.histories import reported
+from tests.simulation.keyed_histories import broken
+from tests.simulation.maintained_histories import (
+    KeyedMaintainedPlay,
+    MaintainedPlay,
+    PurgedMaintainedPlay,
+    RewritingMaintainedPlay,
+)
+from tests.simulation.test_keyed_audits import AuditedPlay, played
+from tests.story.backend import MemoryGround, catalog_name
+from tests.story.keyed import KeyedWorld, gone, put
+from tests.story.maintenance import maintained
+from tests.story.world import ORDERS
+
+from penstock.commit import rearranging
+from penstock.connectors.memory import row_deletes
+
+WAYS = ("alone", "beside a life", "within a life", "with faults", "crash", "twice")
+
+
+class AuditedMaintenance(AuditedPlay, KeyedMaintainedPlay):
+    """Histories with maintenance whose tables are audited after each life."""
+
+
+def test_every_record_ends_in_one_place_while_tables_are_maintained():
+    hit = Counter()
+    texts = [text for seed in range(40) if (text := reported(seed, hit, MaintainedPlay))]
+
+    assert not texts, "\n\n".join(texts)
+    assert all(hit[f"maintain {way}: groups"] > 0 for way in WAYS), hit
+    assert hit["maintain beside a life: given up"] > 0
+
+
+@pytest.mark.parametrize(
+    "play", [KeyedMaintainedPlay, PurgedMaintainedPlay, RewritingMaintainedPlay]
+)
+def test_the_rows_of_keyed_tables_are_the_fold_while_they_are_maintained(play):
+    hit = Counter()
+    texts = broken(range(10), hit, play)
+
+    assert not texts, "\n\n".join(texts)
+    assert sum(hit[f"maintain {way}: groups"] for way in WAYS) > 10
+
+
+def test_an_audit_agrees_with_the_truth_while_tables_are_maintained():
+    wrong, compared = played(range(6), AuditedMaintenance)
+
+    assert [] == wrong
+    assert compared > 40
+
+
+def deleted_meanwhile(world: KeyedWorld):
+    """Maintain a table of two files; a key is deleted once they are written again."""
+    for keys in ((1, 2), (3,)):
+        put(world, *keys)
+        world.run()
+
+    def meanwhile() -> None:
+        gone(world, 2)
+        world.run()
+
+    return maintained(world, ORDERS, meanwhile=meanwhile)
+
+
+def test_a_row_that_is_deleted_while_files_are_written_again_stays_deleted():
+    world = KeyedWorld(MemoryGround())
+    done, error = deleted_meanwhile(world)
+
+    assert (None, 1, 1) == (error, done.groups, done.given_up)
+    assert [1, 3] == sorted(row["n"] for row in world.ground.warehouse.rows(catalog_name(ORDERS)))
+    assert [] == world.breaks()
+
+
+def test_it_would_come_back_where_the_deletes_were_not_compared(monkeypatch):
+    def any_deletes(written, found):
+        return found.keys() >= written.replaced.keys()
+
+    monkeypatch.setattr(rearranging, "_applies", any_deletes)
+    monkeypatch.setattr(row_deletes, "not_as_read", lambda *_: [])
+    world = KeyedWorld(MemoryGround())
+    deleted_meanwhile(world)
+
+    assert world.breaks()

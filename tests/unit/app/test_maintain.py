@@ -1,0 +1,141 @@
+"""What `penstock maintain` does to tables of both formats, without a broker."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
+from tests.unit.app.inspect.test_maintenance import (
+    DELTA,
+    LAKE,
+    delta_orders,
+    fill,
+    pipeline,
+    spec,
+)
+
+from penstock.app.assembly import assembly
+from penstock.app.inspect.maintenance import plan_maintenance
+from penstock.cli.maintain import maintain
+from penstock.cli.output import guarded
+from penstock.ports.store import Pause
+from penstock.spec.model import Pipeline
+
+__all__ = ["pipeline", "spec"]  # fixtures
+ROWS = ("DE", "AT", "DE", None, "AT", "DE")
+
+
+def rows(pipeline: Pipeline, name: str) -> list[tuple[int, str | None]]:
+    """Read id and name of all rows by the format's own reader."""
+    if name == DELTA:
+        found = pa.table(DeltaTable(delta_orders(pipeline)).scan())
+    else:
+        settings = {"uri": pipeline.catalogs["lake"].uri}  # type: ignore[union-attr]
+        found = load_catalog("lake", type="sql", **settings).load_table("bronze.orders").scan()
+        found = found.to_arrow()
+    return sorted((row["id"], row["name"]) for row in found.to_pylist())
+
+
+def files(pipeline: Pipeline, name: str) -> int:
+    [found] = plan_maintenance(pipeline, [name]).tables
+    assert found.health is not None
+    return found.health.files
+
+
+@pytest.mark.parametrize("name", [LAKE, DELTA])
+def test_what_the_plan_says_is_done_partition_by_partition(
+    pipeline: Pipeline, spec: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(pipeline, name, *ROWS)
+    before = rows(pipeline, name)
+
+    code = guarded(lambda: maintain(name, spec=spec, yes="shop"), [])
+
+    out, err = capsys.readouterr()
+    assert 0 == code
+    assert f"{name}: 5 files, " in err
+    assert f"{name}  5 files written again as 2 in 1 commit, " in out
+    assert before == rows(pipeline, name) == [*enumerate(ROWS)]
+    [found] = plan_maintenance(pipeline, [name]).tables
+    assert (3, ()) == (files(pipeline, name), found.groups)
+
+
+def test_without_consent_nothing_is_done(
+    pipeline: Pipeline, spec: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(pipeline, LAKE, *ROWS)
+
+    codes = [
+        guarded(lambda: maintain(LAKE, spec=spec), []),
+        guarded(lambda: maintain(LAKE, spec=spec, yes="other"), []),
+    ]
+
+    err = capsys.readouterr().err
+    assert [0, 2] == codes
+    assert "To apply this:  --yes shop" in err
+    assert "P171" in err
+    assert len(ROWS) == files(pipeline, LAKE)
+
+
+def test_the_json_has_the_plan_and_what_was_done(
+    pipeline: Pipeline, spec: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(pipeline, DELTA, *ROWS)
+
+    code = guarded(lambda: maintain(DELTA, spec=spec, yes="shop", json=True), [])
+
+    data = json.loads(capsys.readouterr().out)
+    [planned], [table] = data["tables"], data["done"]
+    assert (0, 0, 2) == (code, data["exit_code"], len(planned["groups"]))
+    assert (DELTA, None) == (table["table"], table["error"])
+    assert {"groups": 2, "files_before": 5, "files_after": 2, "commits": 1, "given_up": 0} == {
+        key: table["done"][key]
+        for key in ("groups", "files_before", "files_after", "commits", "given_up")
+    }
+
+
+def test_a_table_that_was_rolled_back_holds_up_no_other(
+    pipeline: Pipeline, spec: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(pipeline, LAKE, "a", "a")
+    fill(pipeline, DELTA, "a", "a", "a")
+    DeltaTable(delta_orders(pipeline)).restore(2)
+
+    code = guarded(lambda: maintain(DELTA, LAKE, spec=spec, yes="shop"), [])
+
+    out = capsys.readouterr().out
+    assert 4 == code
+    assert "  left alone  P455  " in out
+    assert f"{LAKE}  2 files written again as 1 in 1 commit, " in out
+    assert 2 == files(pipeline, DELTA)
+
+
+def test_a_table_that_is_paused_waits(
+    pipeline: Pipeline, spec: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(pipeline, LAKE, "a", "a")
+    with closing(assembly.open_store(pipeline)) as store:
+        store.pause("shop", Pause(LAKE, 0, 1 << 45))
+
+    code = guarded(lambda: maintain(LAKE, spec=spec, yes="shop"), [])
+
+    assert 75 == code
+    assert f"{LAKE}  P445  " in capsys.readouterr().out
+    assert 2 == files(pipeline, LAKE)
+
+
+def test_a_table_whose_rows_have_ids_is_refused_by_name(
+    pipeline: Pipeline, spec: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(pipeline, LAKE, "a", "a", properties={"format-version": "3"})
+
+    code = guarded(lambda: maintain(LAKE, spec=spec, yes="shop"), [])
+
+    assert 2 == code
+    assert "  left alone  P845  " in capsys.readouterr().out
+    assert 2 == files(pipeline, LAKE)

@@ -21,6 +21,8 @@ from penstock.core.receipts import Batches
 if TYPE_CHECKING:
     import pyarrow as pa
 
+PROTOCOL_2, PROTOCOL_1, NO_TRANSACTIONS = 2, 1, 0
+"""How transactions end: each end gives the next term; a term ends with its transaction; none."""
 NO_ANSWER = -1
 FORGOTTEN = 49
 """Kafka's number for a term whose id and producer the coordinator does not know together."""
@@ -69,10 +71,16 @@ class Remembered:
 
 
 class Terms(Protocol):
-    """Takes, renews and ends terms; on the driver, in one thread."""
+    """Takes, renews and ends terms; on the driver, in one thread.
+
+    `protocol`: PROTOCOL_2; PROTOCOL_1, where a term is taken for each transaction, and nothing is
+    renewed; NO_TRANSACTIONS, where what is written counts at once.
+    """
+
+    protocol: int
 
     def check(self) -> None:
-        """Check that the cluster has protocol 2, which terms rest on.
+        """Check that the cluster has what these terms rest on.
 
         Raises InvalidError (P282), UnavailableError (P280), or as connecting does.
         """
@@ -99,7 +107,7 @@ class Terms(Protocol):
         """
 
     def end(self, transactional_id: str, term: Term) -> Term | Refused:
-        """Commit the open transaction and return the next term.
+        """Commit the open transaction and return the next term; under protocol 1 the same one.
 
         The same request is repeated for a while when no answer comes. Any refusal leaves in doubt
         whether the transaction ended: renew, then look. Raises InvalidError (P281).

@@ -107,8 +107,11 @@ def audit_publication(
             if publication.into not in topics_to_create(publication, ports):
                 decision_on(publication, ports, record)  # raises where its ledger is gone
             return PublicationAudit(name, not_compared=("nothing was published yet",))
-        receipts = receipts_of(name, record.entries, record.ledger)
-        breaks = [*receipt_breaks(receipts, record.ledger, record.stands)]
+        receipts, breaks = list[Receipt](), list[Break]()
+        for task, ledger in enumerate(record.ledgers):
+            own = receipts_of(name, record, task)
+            breaks += receipt_breaks(own, ledger, record.stands_of(task))
+            receipts += own
         target = _target(publication, ports, receipts)
         breaks += _breaks_of_batches(receipts, target)
         skipped = [*_not_there(receipts, target), *_written_anew(target)]
@@ -122,7 +125,7 @@ def audit_publication(
         return PublicationAudit(name, problem=error)
     return PublicationAudit(
         publication=name,
-        epoch=record.ledger.epoch,
+        epoch=sum(each.epoch for each in record.ledgers),
         transactions=len(receipts),
         batches=sum(len(each) for each in target.heads.values()),
         records=sum(each.published for each in receipts),
@@ -180,8 +183,9 @@ def _target(
 def _begins(receipts: Sequence[Receipt]) -> dict[TopicPartition, int]:
     """Return the first offset of the receipts in each partition."""
     found: dict[TopicPartition, int] = {}
-    for receipt in receipts[::-1]:
-        found |= {at: batches.first for at, batches in receipt.targets.items()}
+    for receipt in receipts:
+        for at, batches in receipt.targets.items():
+            found[at] = min(batches.first, found.get(at, batches.first))
     return found
 
 

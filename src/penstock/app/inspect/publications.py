@@ -15,12 +15,13 @@ from penstock.core.resuming import Resume
 from penstock.observe.formatting import number_of, one_line, size_text
 from penstock.ports.producers import NewTopic
 from penstock.ports.sources import NO_LIMIT, Stands, Stretch
+from penstock.publishing.deciding import Noticed, decided
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.pace import Pace, Rate
 from penstock.publishing.record import PublicationRecord, standing_record
 from penstock.publishing.schemas import SchemaStanding, standing_schemas
 from penstock.publishing.settings import Publication, PublicationPorts
-from penstock.publishing.start import Noticed, begun_from, decided, require_messages
+from penstock.publishing.start import begun_from, require_messages, summed
 from penstock.publishing.table_positions import table_position
 from penstock.rows.encode.rules import MessageRules
 from penstock.spec.publications import Publications
@@ -107,12 +108,13 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
         view = replace(view, schemas=standing_schemas(publication, ports))
         record = standing_record(publication.name, ports.producers.ledger)
         if record.ledger is not None:
+            totals = summed(record.ledgers)
             view = replace(
                 view,
-                epoch=record.ledger.epoch,
-                published=record.ledger.totals.published,
-                filtered=record.ledger.totals.filtered,
-                rejected=record.ledger.totals.rejected,
+                epoch=sum(each.epoch for each in record.ledgers),
+                published=totals.published,
+                filtered=totals.filtered,
+                rejected=totals.rejected,
                 owner=record.ledger.owner,
                 stands=in_words(publication, record.stands),
             )
@@ -132,8 +134,12 @@ def decision_on(
     publication: Publication, ports: PublicationPorts, record: PublicationRecord
 ) -> Resume:
     """Decide as a run that begins now would. Raises what a start raises."""
-    remembered = ports.producers.terms.remembered(publication.transactional_id)
-    return decided(publication, ports, NEWEST, record, Noticed(remembered))
+    remembered = ports.producers.terms.remembered
+    noticed = {
+        task: Noticed(remembered(publication.id_of(task)))
+        for task in range(max(len(record.ledgers), 1))
+    }
+    return decided(publication, ports, NEWEST, record, noticed)
 
 
 def topics_to_create(publication: Publication, ports: PublicationPorts) -> dict[str, NewTopic]:

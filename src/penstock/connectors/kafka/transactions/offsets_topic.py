@@ -45,7 +45,7 @@ from penstock.connectors.kafka.transactions.sender import KafkaSender
 from penstock.connectors.kafka.transactions.topics import COMPACT, POLICY, KafkaTopics
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
-from penstock.ports.producers import Entry, Look, NewTopic, Refused, Term
+from penstock.ports.producers import Entry, Look, NewTopic, Packer, Refused, Sender, Term
 
 SEGMENT_BYTES = str(16 << 20)
 """The newest segment is never compacted, and all of it is read at each look."""
@@ -54,11 +54,20 @@ SEGMENT_BYTES = str(16 << 20)
 class OffsetsTopic:
     """Implements `ports.producers.Ledger` over a topic of a real cluster."""
 
-    def __init__(self, settings: KafkaSettings, topic: str, *, now_ms: Any) -> None:
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        topic: str,
+        *,
+        now_ms: Any,
+        packer: Packer | None = None,
+        sender: Sender | None = None,
+    ) -> None:
         self._settings, self._topic, self._now_ms = settings, topic, now_ms
         self._brokers = Brokers(settings)
         self._leaders = Leaders(self._brokers, settings)
-        self._packer, self._sender = KafkaPacker(codec="none"), KafkaSender(settings)
+        self._packer = packer or KafkaPacker(codec="none")
+        self._sender = sender or KafkaSender(settings)
         self._places: list[TopicPartition] = []
 
     def prepare(self) -> None:

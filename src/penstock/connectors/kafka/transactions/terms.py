@@ -33,6 +33,7 @@ from penstock.connectors.kafka.transactions.coordinators import Coordinators
 from penstock.core.errors import UnavailableError
 from penstock.ports.producers import (
     NO_ANSWER,
+    PROTOCOL_2,
     Refused,
     Remembered,
     Term,
@@ -50,6 +51,8 @@ OPEN_STATES = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpo
 
 class KafkaTerms:
     """Implements `ports.producers.Terms`: what nobody ends for `timeout_ms` is aborted."""
+
+    protocol = PROTOCOL_2
 
     def __init__(self, settings: KafkaSettings, *, timeout_ms: int) -> None:
         self._settings = settings

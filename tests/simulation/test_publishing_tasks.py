@@ -7,6 +7,7 @@ import threading
 import pytest
 from tests.story.publishing import FROM, INTO, OFFSETS, PARTITIONS, PublishingWorld, by_library
 
+from penstock.app.inspect.publication_audit import audit_publication
 from penstock.core.positions import partition_of
 from penstock.core.resuming import Accepted
 from penstock.publishing.publisher import Publisher
@@ -137,13 +138,25 @@ def test_an_announced_number_of_tasks_is_fenced_where_the_start_died(world):
     assert [b"a"] == world.published(0)
 
 
-def test_an_offsets_topic_that_is_gone_stops_also_several_tasks(world):
+def test_a_job_that_is_done_again_finds_what_the_first_did(world):
+    world.send(0, "a", "b")
+    world.send(1, "c")
+    run = world.run(act=lambda step: "twice" if step == "work" else "")
+
+    assert ("", 3) == (code_of(run), run.rows)
+    assert [b"a", b"b"] == world.published(0)
+    assert [b"c"] == world.published(1)
+
+
+@pytest.mark.parametrize("target_is_new", [False, True])
+def test_an_offsets_topic_that_is_gone_stops_also_several_tasks(world, target_is_new):
     world.send(0, "a")
     world.send(1, "b")
     assert "" == code_of(world.run())
     world.make_again(OFFSETS)
+    if target_is_new:
+        world.make_again(INTO)
 
-    assert "P811" == code_of(world.run())
     assert "P811" == code_of(world.run())  # no claim was announced that would hide it
     assert "" == code_of(world.run(accept=frozenset({Accepted.LEDGER})))
 
@@ -171,3 +184,16 @@ def test_a_ledger_of_any_task_that_went_back_stops_the_publication(world, task):
     assert ("P810" if moved else "") == code_of(world.run())
     assert [b"a", b"c"] == world.published(0)
     assert [b"b", b"d"] == world.published(1)
+
+
+@pytest.mark.parametrize("counts", [(3, 3, 3), (2, 3, 1, 2)])
+def test_the_chain_of_each_task_is_gapless(world, counts):
+    for number, tasks in enumerate(counts):
+        world.chosen = lambda tasks=tasks: by_library(tasks)
+        for _ in range(2):
+            for partition in range(PARTITIONS):
+                world.send(partition, f"{number}")
+            assert "" == code_of(world.run())
+        publication = world.publisher().publication
+        audited = audit_publication(publication, world.ports(publication))
+        assert ((), None) == (audited.breaks, audited.problem)

@@ -78,8 +78,7 @@ class LedgerRecord:
     """Where the chain of transactions of one task stands; epoch 0: nothing was published.
 
     `producer_id` and `producer_epoch` are the term of the transaction that wrote it, `uuid`
-    is drawn when the ledger begins. `protocol` is how that transaction ended
-    (`ports.producers.PROTOCOL_2`): it says which term the coordinator has behind it.
+    is drawn when the ledger begins, `protocol` is how that transaction ended.
     """
 
     uuid: str
@@ -99,9 +98,8 @@ class LedgerRecord:
     @property
     def following(self) -> tuple[int, int] | None:
         """Return the term that the coordinator has if its transaction was the last one."""
-        if not self.protocol:
-            return None
-        return self.producer_id, self.producer_epoch + (self.protocol > 1)
+        following = self.producer_id, self.producer_epoch + (self.protocol > 1)
+        return following if self.protocol else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -294,13 +294,29 @@ class Topics(Protocol):
         """Return whether a topic is there. Raises UnavailableError, InvalidError (P204)."""
 
     def is_compacted(self, topic: str) -> bool:
-        """Return whether brokers compact a topic that is there. Raises as `exists` does."""
+        """Return whether brokers compact a topic that is there.
+
+        Raises as `exists` does, and InvalidError where its settings may not be read (P868).
+        """
 
     def prepare(self, topic: str, new: NewTopic) -> None:
         """Create a topic unless it is there: then it stays as it is. Raises as `exists` does."""
 
     def close(self) -> None:
         """Let go of connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerNeeds:
+    """What a publication asks of the cluster that it writes, besides the topics of its settings.
+
+    `created` are the topics that it creates where they are missing.
+    """
+
+    ids: tuple[str, ...]
+    offsets_topic: str
+    created: frozenset[str]
+    timeout_ms: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -327,8 +327,11 @@ def _begin(run: Run, found: _Found) -> PublicationState | None:
     claim = _claim(run, publication.tasks, begun=True)
     are_dealt_anew = len(record.ledgers) not in {0, publication.tasks}
     changed = bool(moved or gone or are_dealt_anew)
+    uuid = record.ledger.uuid if record.ledger else environment.token()
     ledgers = tuple(
-        _ledger(run, found, task, share_of(stands, task, publication.tasks), new_segment=changed)
+        _ledger(
+            run, found, task, share_of(stands, task, publication.tasks), uuid, new_segment=changed
+        )
         for task in range(publication.tasks)
     )
     no_more = dict.fromkeys(range(publication.tasks, len(record.ledgers)))
@@ -349,7 +352,7 @@ def _begin(run: Run, found: _Found) -> PublicationState | None:
 
 
 def _ledger(
-    run: Run, found: _Found, task: int, stands: Stands, *, new_segment: bool
+    run: Run, found: _Found, task: int, stands: Stands, uuid: str, *, new_segment: bool
 ) -> LedgerRecord:
     """Return the ledger that a task begins with: a new one follows all segments that were."""
     publication, formers = run.publication, found.record.ledgers
@@ -357,7 +360,7 @@ def _ledger(
     term = found.noticed[task].fenced if task != FIRST else found.term
     assert term is not None, "its id is taken"
     own = LedgerRecord(
-        uuid=formers[FIRST].uuid if formers else run.environment.token(),
+        uuid=former.uuid if former else uuid,
         group=publication.group,
         generation=run.generation,
         owner=run.claim.claim.owner,

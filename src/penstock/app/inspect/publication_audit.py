@@ -23,7 +23,7 @@ from penstock.app.inspect.publications import decision_on, in_words, topics_to_c
 from penstock.app.inspect.row_audit import FOREVER, RowComparison, agree
 from penstock.app.publish import rules_named
 from penstock.core.audit import Break
-from penstock.core.errors import PenstockError, gravest
+from penstock.core.errors import InvalidError, PenstockError, gravest
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
 from penstock.core.planning import Bounds
 from penstock.core.receipt_chain import receipt_breaks
@@ -42,6 +42,8 @@ from penstock.spec.secrets import ProcessSecrets
 
 BREAK = 4
 BREAKS_MAX = 20
+UNREADABLE = "P868"
+"""The code of a topic whose settings may not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +144,14 @@ class _Target:
     """What stands in the target: our batches from the first receipt's on, and what there is to it.
 
     Batches are sent in `codec`; where it `is_compacted`, brokers take records out of them, and
-    whole batches.
+    whole batches. Where that is `unknown` nothing that is missing is a break.
     """
 
     heads: Mapping[TopicPartition, Sequence[BatchHead]]
     bounds: Mapping[TopicPartition, Bounds]
     codec: str
     is_compacted: bool
+    unknown: str = ""
 
     @property
     def partitions(self) -> Sequence[TopicPartition]:
@@ -176,8 +179,13 @@ def _target(
         if at in bounds
     }
     codec = publication.target.get("compression", "none")
-    is_compacted = ports.producers.topics.is_compacted(publication.into)
-    return _Target(heads, bounds, codec, is_compacted)
+    try:
+        return _Target(heads, bounds, codec, ports.producers.topics.is_compacted(publication.into))
+    except InvalidError as error:
+        if error.code != UNREADABLE:
+            raise
+        said = f"what is missing in the target: {error.message}"
+        return _Target(heads, bounds, codec, is_compacted=True, unknown=said)
 
 
 def _begins(receipts: Sequence[Receipt]) -> dict[TopicPartition, int]:
@@ -207,7 +215,9 @@ def _compacted_away(
     publication: Publication, receipts: Sequence[Receipt], target: _Target
 ) -> Iterator[str]:
     """Say how many records of a compacted target are not there."""
-    if not target.is_compacted:
+    if target.unknown:
+        yield target.unknown
+    if not target.is_compacted or target.unknown:
         return
     said = sum(receipt.published for receipt in receipts)
     there = sum(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from penstock.ports.checks import CheckResult
 from penstock.ports.connectors import PORTS_VERSION, LogConnector, Settings
 from penstock.ports.log import Log, RangeReader
-from penstock.ports.producers import Packer, Producers, Sender, Terms
+from penstock.ports.producers import Packer, ProducerNeeds, Producers, Sender, Terms
 from penstock.ports.runtime import Clock, Secrets
 from penstock.ports.transactions import Transactions
 
@@ -118,6 +118,16 @@ def open_sender(settings: Settings, secrets: Secrets) -> Sender:
     return KafkaSender(read)
 
 
+def examine_writing(
+    settings: Settings, secrets: Secrets, needs: ProducerNeeds
+) -> Sequence[CheckResult]:
+    """Check what a publication needs of a cluster. Raises InvalidError for unreadable settings."""
+    from penstock.connectors.kafka.settings import read_settings
+    from penstock.connectors.kafka.transactions import writing_health
+
+    return [*writing_health.examine_writing(read_settings(settings, secrets), needs)]
+
+
 def _is_of_library(settings: Settings) -> bool:
     return bool(settings.get("client") == "librdkafka")
 
@@ -131,4 +141,5 @@ connector = LogConnector(
     open_producers,
     open_packer,
     open_sender,
+    examine_writing,
 )

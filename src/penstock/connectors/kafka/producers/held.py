@@ -11,6 +11,7 @@ Source: KIP-98, KIP-618; docs/design/0297.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -31,6 +32,8 @@ OLD_EPOCH, FENCED = 47, 90
 MESSAGE_BYTES_MAX = 1_000_000_000
 """The library's own limit is out of the way: the topic's is the brokers' to say."""
 BATCH_BYTES = 1_000_000
+TIMEOUT_MS_MIN = 1_000
+"""The library takes no shorter one."""
 CLIENT: dict[str, str | int | bool] = {
     "enable.idempotence": True,
     "acks": "all",
@@ -81,14 +84,14 @@ def hold(
             "compression.type": compression,
             "batch.size": batch_bytes,
             "transactional.id": transactional_id,
-            "transaction.timeout.ms": timeout_ms,
+            "transaction.timeout.ms": max(timeout_ms, TIMEOUT_MS_MIN),
             "error_cb": heard,
         }
     )
     try:
         client.init_transactions(seconds_max)
     except KafkaException as error:
-        client.close()
+        _close(client)
         raise _untaken(error.args[0], transactional_id, settings, heard) from error
     return client
 
@@ -123,7 +126,12 @@ def let_go(settings: KafkaSettings, transactional_id: str) -> None:
     found = _HELD.pop((settings.brokers, transactional_id), None)
     if found is not None:
         found.client.purge()
-        found.client.close()
+        _close(found.client)
+
+
+def _close(client: Producer) -> None:
+    with suppress(KafkaException):  # one that was fenced has nothing left to abort
+        client.close()
 
 
 def refusal(error: KafkaError) -> Refused:

@@ -40,7 +40,8 @@ NO_CODEC = 0
 SECONDS_MAX = 30.0
 POLL_SECONDS = 0.05
 TOO_LARGE, INVALID_RECORD, UNKNOWN_TOPIC = 10, 87, 3
-REFUSED_RECORDS = frozenset({TOO_LARGE, INVALID_RECORD})
+INVALID_TIME = 32
+REFUSED_RECORDS = frozenset({TOO_LARGE, INVALID_RECORD, INVALID_TIME})
 NO_TIME = 0
 
 
@@ -76,10 +77,12 @@ class _Heard:
     first: int = -1
     last: int = -1
     refused: tuple[int, KafkaError] | None = None
+    together: int = 0
 
     def __call__(self, error: KafkaError | None, message: Any) -> None:
         if error is not None:
             self.refused = self.refused or (self.known, error)
+            self.together += 1
         else:
             self.last = message.offset()
             self.first = self.last if self.first < 0 else self.first
@@ -134,11 +137,19 @@ class ProducerSender:
         """Give messages to the library, as fast as it takes them; return whether it did in time."""
         producer.begin()
         produce, poll = producer.client.produce, producer.client.poll
+        topic, partition = heard.at.topic, heard.at.partition
         until = time.monotonic() + self.patience_seconds
         heard.batches += 1
         for key, value, time_ms, headers in _messages(packed):
             give = partial(
-                produce, heard.at.topic, value, key, heard.at.partition, heard, time_ms, headers
+                produce,
+                topic,
+                value,
+                key,
+                partition,
+                on_delivery=heard,
+                timestamp=time_ms,
+                headers=headers,
             )
             while not _given(give):
                 poll(POLL_SECONDS)
@@ -169,7 +180,9 @@ class ProducerSender:
             code, reason = error.code(), f"{each.at}: {error.str()}, error {error.code()}"
             if code in WRITE_REFUSED:
                 raise write_refused(code, transactional_id, each.at.topic, self.settings)
-            if code in REFUSED_RECORDS or code == KafkaError.MSG_SIZE_TOO_LARGE:
+            if code in REFUSED_RECORDS:
+                if each.together > 1:  # the library does not tell which of a batch it is
+                    reason += f", for one of {each.together} records that begin with this one"
                 return RecordsRefused(each.at, code, reason, (number,))
             return refusal(error)
         return None

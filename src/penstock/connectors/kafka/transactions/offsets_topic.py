@@ -51,6 +51,16 @@ SEGMENT_BYTES = str(16 << 20)
 """The newest segment is never compacted, and all of it is read at each look."""
 
 
+def policy_refused(topic: str, policy: str) -> InvalidError:
+    """Return the error of an offsets topic that is not compacted, or not only."""
+    return InvalidError(
+        f"the offsets topic {topic} has  {POLICY}={policy}:  retention would delete positions",
+        code="P800",
+        hint=f"kafka-configs --alter --entity-type topics --entity-name '{topic}'"
+        f" --add-config {POLICY}={COMPACT}",
+    )
+
+
 class OffsetsTopic:
     """Implements `ports.producers.Ledger` over a topic of a real cluster."""
 
@@ -77,13 +87,7 @@ class OffsetsTopic:
         topics.prepare(self._topic, new)
         policy = topics.policy(self._topic)
         if policy != COMPACT:
-            raise InvalidError(
-                f"the offsets topic {self._topic} has  {POLICY}={policy}:  retention would delete"
-                " positions",
-                code="P800",
-                hint=f"kafka-configs --alter --entity-type topics --entity-name '{self._topic}'"
-                f" --add-config {POLICY}={COMPACT}",
-            )
+            raise policy_refused(self._topic, policy)
 
     def exists(self) -> bool:
         """Return whether the topic is there."""

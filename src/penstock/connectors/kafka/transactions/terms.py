@@ -67,7 +67,10 @@ class KafkaTerms:
         except FallbackError as error:
             raise unconnected(error, "the cluster", self._settings) from error
         if level < TRANSACTION_LEVEL:
-            raise too_old(self._settings, f"{TRANSACTION_VERSION} is {level}, not 2")
+            raise too_old(
+                self._settings,
+                f"{TRANSACTION_VERSION} is {level}, not 2, which the own sender rests on",
+            )
 
     def remembered(self, transactional_id: str) -> Remembered | None:
         """Ask the coordinator what it knows of an id."""

@@ -15,6 +15,8 @@ from kafka.protocol.producer import AddPartitionsToTxnRequest
 from tests.processes.broker import Cluster, running_broker, wait_until
 
 from penstock.connectors.kafka.native.brokers import Brokers
+from penstock.connectors.kafka.producers.sender import MessagePacker, ProducerSender
+from penstock.connectors.kafka.producers.terms import ProducerTerms
 from penstock.connectors.kafka.settings import read_settings
 from penstock.connectors.kafka.transactions import produce
 from penstock.connectors.kafka.transactions.coordinators import Coordinators
@@ -24,12 +26,14 @@ from penstock.connectors.memory.cluster import MemoryCluster
 from penstock.connectors.memory.transactions import (
     MemoryCoordinator,
     MemoryLedger,
+    MemoryProducerTerms,
     MemoryTerms,
 )
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.dev.broker import Running
-from penstock.ports.producers import Ledger, Refused, Term, Terms
+from penstock.ports.producers import PROTOCOL_1, Ledger, Refused, Term, Terms
 from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.contracts.producer_transactions import ProducerTransactionsContract
 from penstock.testing.contracts.transactions import (
     LONG_MS,
     FormerTransactionsContract,
@@ -125,6 +129,44 @@ class TestFormerKafka(OnABroker, FormerTransactionsContract):
         )
         assert 0 == part_of(added).partition_error_code
         super().written(ledger, name, term, value)
+
+
+class TestLibrary(OnABroker, ProducerTransactionsContract):
+    """Producers of librdkafka, on a cluster with protocol 2, too."""
+
+    def open_terms(self, *, timeout_ms: int) -> Terms:
+        return ProducerTerms(
+            self.settings, compression="lz4", timeout_ms=timeout_ms, protocol=PROTOCOL_1
+        )
+
+    def open_ledger(self, topic: str) -> OffsetsTopic:
+        return OffsetsTopic(
+            self.settings,
+            topic,
+            now_ms=lambda: int(time.time() * 1000),
+            packer=MessagePacker(),
+            sender=ProducerSender(self.settings, patience_seconds=5.0),
+        )
+
+    def other_process(self) -> Terms:
+        return KafkaTerms(self.settings, timeout_ms=LONG_MS)
+
+
+class TestLibraryOnFormerKafka(TestLibrary):
+    @pytest.fixture(autouse=True)
+    def former(self, expiring: Running) -> Iterator[None]:
+        set_level(expiring, 0)
+        yield
+        set_level(expiring, 2)
+
+
+class TestLibraryInMemory(InMemory, ProducerTransactionsContract):
+    def open_terms(self, *, timeout_ms: int) -> Terms:
+        del timeout_ms  # time does not pass there
+        return MemoryProducerTerms(self.coordinator)
+
+    def other_process(self) -> Terms:
+        return MemoryProducerTerms(self.coordinator)
 
 
 class TestFormerMemory(InMemory, FormerTransactionsContract):

@@ -25,7 +25,7 @@ PUBLISH = Specification(
 TASKS = Specification(
     "PublishTasks",
     ("Q1_NoDup", "Q2_NoLoss", "Q4_Fenced"),
-    {"One": 3, "Two": 2, "Three": 0, "MaxTerm": 3, "Off": set()},
+    {"One": 3, "Two": 2, "Three": 0, "MaxTerm": 5, "Off": set()},
 )
 
 
@@ -175,6 +175,11 @@ MUTANTS = (
         "look before the others",
         "Q1 Q4",
         "a start looks before it has fenced all ids",
+    ),
+    _tasks(
+        "claim not read again",
+        "Q1 Q4",
+        "a start that takes id 0 twice does not look whose the claim is then",
     ),
     _tasks("claim not read after init", "Q1 Q4", "a task sends whoever has the claim"),
     _tasks("tasks before begin", "Q1 Q4", "tasks send before their run ended a transaction"),

@@ -6,7 +6,16 @@ import random  # noqa: TID251  from the seed that a test names
 
 import pyarrow as pa
 import pytest
-from tests.story.publishing import FROM, ID, INTO, OFFSETS, PARTITIONS, PublishingWorld, live
+from tests.story.publishing import (
+    FROM,
+    ID,
+    INTO,
+    OFFSETS,
+    PARTITIONS,
+    PublishingWorld,
+    by_library,
+    live,
+)
 
 from penstock.app.repair.publication_seek import moves_of
 from penstock.connectors.memory.cluster import Message, Partition, Transaction
@@ -20,7 +29,7 @@ from penstock.core.resuming import Accepted
 from penstock.ports.log import Fetched
 from penstock.ports.producers import Term
 from penstock.ports.sources import MESSAGES, Stretch
-from penstock.publishing import start
+from penstock.publishing import deciding
 from penstock.publishing.publisher import Publisher, Publishers
 from penstock.publishing.record import read_record
 from penstock.publishing.topic_source import TopicReader
@@ -453,8 +462,26 @@ def test_the_trouble_of_one_publication_is_its_own(world):
 def test_a_tail_that_is_too_long_to_look_through(world, monkeypatch):
     published_once(world)
     world.coordinator.forget("penstock-orders-0")
-    for module in (resuming, start):
+    for module in (resuming, deciding):
         monkeypatch.setattr(module, "TAIL_BYTES_MAX", -1)
 
     assert "P809" == code_of(world)
     assert "" == code_of(world, accept=frozenset({Accepted.TAIL}))
+
+
+@pytest.mark.parametrize("seed", range(400))
+def test_any_history_of_tasks_publishes_each_record_once_and_in_order(seed):
+    """Runs of one to three tasks, and of the own sender, in turn: ids that are no more are fenced."""
+    chance, world = random.Random(seed), PublishingWorld()
+    world.chosen = lambda: chance.choice([{}, *map(by_library, (1, 2, 3))])
+    world.rows_max = chance.choice([1, 3, 7, 1000])
+
+    for _ in range(chance.randrange(1, 6)):
+        for partition in range(PARTITIONS):
+            world.send(partition, *(f"{chance.random()}" for _ in range(chance.randrange(4))))
+        live(world, chance)
+        require_exact(world, whole=False)
+    last = world.run()
+
+    assert last.error is None
+    require_exact(world, whole=True)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import itertools
 import random  # noqa: TID251  seeded
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 from tests.story.clock import ManualClock
 from tests.story.observer import Crash
@@ -23,25 +25,39 @@ from penstock.connectors.memory.transactions import (
     MemoryCoordinator,
     MemoryHeads,
     MemoryLedger,
+    MemoryProducerTerms,
     MemoryTerms,
     MemoryTopics,
 )
 from penstock.core.crash_points import CrashPoint
+from penstock.core.errors import UnavailableError
 from penstock.core.events import Event
 from penstock.engines.inline import InlineEngine
 from penstock.ports.producers import NO_ANSWER, Entry, Producers, Refused, Term
 from penstock.ports.runtime import JobResult
 from penstock.ports.sources import EpochLimit, Source
 from penstock.ports.store import Owner
+from penstock.publishing.epoch import Share
 from penstock.publishing.messages import SendJob, job_from_json, result_to_json
 from penstock.publishing.publisher import Publisher, Publishers, Until
 from penstock.publishing.settings import Publication, PublicationPorts, PublishingEnvironment
+from penstock.publishing.share_messages import (
+    is_share,
+    share_from_json,
+    share_result_to_json,
+)
+from penstock.publishing.shares import end_share
 from penstock.publishing.topic_source import TopicReader, TopicSource
 from penstock.publishing.worker import SendTools, send
 
 PARTITIONS = 2
 ID = "penstock-orders-0"
 FROM, INTO, OFFSETS = "raw.orders", "orders", "penstock-orders-offsets"
+
+
+def by_library(tasks: int = 1) -> dict[str, Any]:
+    """Return the settings of a run whose tasks each have a producer for each transaction."""
+    return {"tasks": tasks, "target": {"client": "librdkafka"}}
 
 
 class NoHeartbeat:
@@ -67,6 +83,8 @@ class PublishingWorld:
     store: MemoryStore = field(default_factory=MemoryStore)
     events: list[Event] = field(default_factory=list)
     rows_max: int = 1000
+    chosen: Callable[[], Mapping[str, Any]] = dict
+    """Settings of the next run: `by_library` has it write by a producer for each transaction."""
     _owners: itertools.count[int] = field(default_factory=itertools.count)
     coordinator: MemoryCoordinator = field(init=False)
 
@@ -137,12 +155,12 @@ class PublishingWorld:
                 target={},
                 limit=EpochLimit(self.rows_max, 1 << 30),
             ),
-            **changes,
+            **{**self.chosen(), **changes},
         )
         environment = PublishingEnvironment(
             ports=self.ports(publication, act),
             store=self.store,
-            engine=FaultyEngine(self._work, act),
+            engine=FaultyEngine(partial(self._work, act), act),
             observer=Watch(act, self.events),
             clock=self.clock,
             owner=Owner(f"run-{number}", "here", number),
@@ -155,21 +173,40 @@ class PublishingWorld:
     def ports(self, publication: Publication, act: Act = lambda _: "") -> PublicationPorts:
         """Return what the publication reads and writes."""
         return PublicationPorts(
-            self.source(),
-            MemoryLog(self.cluster, {"topics": [*publication.written]}),
-            Producers(
-                FaultyTerms(self.coordinator, act),
-                FaultyLedger(self.coordinator, publication.offsets_topic, act),
-                MemoryHeads(self.coordinator),
-                MemoryTopics(self.cluster),
-            ),
+            self.source(), self.targets(publication), self.producers(publication, act)
+        )
+
+    def targets(self, publication: Publication) -> MemoryLog:
+        """Return the list of what is written."""
+        return MemoryLog(self.cluster, {"topics": [*publication.written]})
+
+    def producers(self, publication: Publication, act: Act = lambda _: "") -> Producers:
+        """Return what ends transactions."""
+        is_library = publication.target.get("client") == "librdkafka"
+        terms = FaultyProducerTerms if is_library else FaultyTerms
+        return Producers(
+            terms(self.coordinator, act),
+            FaultyLedger(self.coordinator, publication.offsets_topic, act),
+            MemoryHeads(self.coordinator),
+            MemoryTopics(self.cluster),
         )
 
     def source(self) -> Source:
         """Return what is published."""
         return TopicSource(MemoryLog(self.cluster, {"topics": [FROM]}), FROM)
 
-    def _work(self, text: str) -> str:
+    def _work(self, act: Act, text: str) -> str:
+        if is_share(text):
+            own = share_from_json(text)
+            share = Share(
+                own.publication,
+                self.targets(own.publication),
+                self.producers(own.publication, act),
+                InlineEngine(partial(self._work, act)),
+                Watch(act, self.events),
+                own.task,
+            )
+            return share_result_to_json(end_share(own, share))
         job = job_from_json(text)
         reader = TopicReader(MemoryReader(self.cluster, self.clock, batch_records=3))
         return result_to_json(send(job, job.work, reader, self.tools(job)))
@@ -217,6 +254,30 @@ class FaultyTerms(MemoryTerms):
         return Refused(NO_ANSWER, "lost") if fault == "lost" else answer
 
 
+class FaultyProducerTerms(MemoryProducerTerms):
+    """Terms of producers whose answers may be lost."""
+
+    def __init__(self, coordinator: MemoryCoordinator, act: Act) -> None:
+        super().__init__(coordinator)
+        self._act = act
+
+    def take(self, transactional_id: str) -> Term:
+        """Take; much may happen before, and before what was taken is used."""
+        self._act("take")
+        term = super().take(transactional_id)
+        self._act("taken")
+        return term
+
+    def end(self, transactional_id: str, term: Term) -> Term | Refused:
+        """End; the request or its answer may be lost."""
+        fault = self._act("end")
+        if fault == "lost request":
+            return Refused(NO_ANSWER, "lost")
+        answer = super().end(transactional_id, term)
+        self._act("ended")
+        return Refused(NO_ANSWER, "lost") if fault == "lost" else answer
+
+
 class FaultyLedger(MemoryLedger):
     """An offsets topic whose answers may be lost."""
 
@@ -237,6 +298,16 @@ class FaultyEngine(InlineEngine):
         super().__init__(work, capacity=1)
         self._act = act
 
+    def run(self, jobs: Sequence[str]) -> Sequence[str]:
+        """Run all jobs, one of them again; or no answer comes."""
+        fault = self._act("work")
+        results = list(super().run(jobs))
+        if fault == "twice":
+            results[0] = super().run(jobs[:1])[0]
+        if fault == "lost":
+            raise UnavailableError("workers died", code="P606", hint="run again")
+        return results
+
     def capacity(self) -> int:
         """Return two: partitions are shared between jobs."""
         return 2
@@ -244,7 +315,8 @@ class FaultyEngine(InlineEngine):
     def run_once(self, jobs: Sequence[str]) -> Sequence[JobResult]:
         """Run all jobs."""
         fault = self._act("work")
-        results = list(super().run_once(jobs))
+        texts = super().run(jobs)
+        results = [JobResult(text, ran_once=True) for text in texts]
         if fault == "twice":
             results[0] = JobResult(results[0].text, ran_once=False)
         if fault == "lost":
@@ -267,8 +339,8 @@ def live(world: PublishingWorld, chance: random.Random) -> None:
                 run()
             finally:
                 depth -= 1
-        if drawn < 0.09 and ID in world.coordinator._ids:
-            world.coordinator.expire(ID)
+        if drawn < 0.09 and world.coordinator._ids:
+            world.coordinator.expire(chance.choice([*world.coordinator._ids]))
         return chance.choice(["", "", "lost", "lost request", "twice"]) if drawn < 0.25 else ""
 
     def run() -> None:

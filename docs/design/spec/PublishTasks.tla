@@ -31,12 +31,13 @@ Top(r) == run' = [run EXCEPT ![r] = IF claim.run > r THEN [NoRun EXCEPT !.ph = "
 Taken(i) == cur[i] < MaxTerm /\ cur' = [cur EXCEPT ![i] = @ + 1]
             /\ job' = {j \in job : j.t # i}   \* what they could not end any more is forgotten
 Ledger == <<claim, pos, truth, begun, broken>>
-(* A start: take id 0, look, announce, take the others, look, begin.                              *)
+(* A start: take id 0, look, announce, take the others and id 0 again, look, begin: a producer    *)
+(* ends one transaction.                                                                          *)
 Take(r) ==
   /\ Is(r, "top") /\ Taken(0) /\ UNCHANGED Ledger
   /\ IF claim.run > r THEN run' = [run EXCEPT ![r] = [NoRun EXCEPT !.ph = "out"]]
      ELSE LET max == Max2(IF On("only present ids fenced") THEN claim.count ELSE 1, Counts[r])
-              left == 1 .. max - 1
+              left == IF max = 1 THEN {} ELSE 0 .. max - 1
               ph == IF left = {} THEN "look" ELSE IF On("fence before announce") THEN "announce"
                     ELSE "others"
           IN  run' = [run EXCEPT ![r] = [ph |-> ph, term |-> cur[0] + 1, max |-> max,
@@ -51,11 +52,13 @@ Others(r) ==
   /\ Is(r, "others") /\ UNCHANGED Ledger
   /\ \E i \in run[r].left :
        /\ Taken(i)
-       /\ run' = [run EXCEPT ![r].left = @ \ {i}, ![r].ph = IF run[r].left # {i} THEN "others"
+       /\ run' = [run EXCEPT ![r].left = @ \ {i}, ![r].term = IF i = 0 THEN cur[0] + 1 ELSE @,
+                    ![r].ph = IF run[r].left # {i} THEN "others"
                     ELSE IF On("fence before announce") THEN "look" ELSE "announce"]
 Look(r) ==
   /\ Is(r, "look") /\ UNCHANGED <<cur, job, Ledger>>
-  /\ run' = [run EXCEPT ![r].ph = "begin",
+  /\ IF run[r].max > 1 /\ claim.run # r /\ On("claim not read again") THEN Top(r) ELSE
+     run' = [run EXCEPT ![r].ph = "begin",
                         ![r].see = IF On("look before the others") \/ @ = Unread THEN pos ELSE @]
 Begin(r) ==   \* it may write the positions of all, as where their number changes
   /\ Is(r, "begin") /\ UNCHANGED <<cur, job, truth, broken>>

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from penstock.app.assembly import publishing
-from penstock.app.assembly.publishing_worker import tools_of
+from penstock.app.assembly.publishing_worker import end_share_here, tools_of
 from penstock.app.publish import PublishResult, result_of, rules_named
 from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.engines.inline import InlineEngine
@@ -32,6 +32,7 @@ from penstock.publishing.publisher import Publisher, Publishers
 from penstock.publishing.record import standing_record
 from penstock.publishing.row_worker import RowWorker
 from penstock.publishing.settings import Publication
+from penstock.publishing.share_messages import is_share
 from penstock.spec.load import load_publications
 from penstock.spec.publications import Publications
 
@@ -144,6 +145,8 @@ def _publisher(
     given: _Given, source: BatchSource, stack: ExitStack, observer: Observer
 ) -> Publisher:
     def work(text: str) -> str:
+        if is_share(text):
+            return end_share_here(text, work)
         job = job_from_json(text)
         assert isinstance(job.work, Encoding), "rows are encoded"
         return result_to_json(RowWorker(job, job.work, source, tools_of(job)).work())

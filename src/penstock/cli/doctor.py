@@ -13,7 +13,7 @@ from rich.text import Text
 
 from penstock.cli.output import pasteable, print_result, result_console, say
 from penstock.cli.parameters import SPEC, SPEC_VARIABLE, Json
-from penstock.cli.specs import load_spec
+from penstock.cli.specs import Parts, load_publications, load_spec, parts_of
 from penstock.observe.formatting import one_line
 
 if TYPE_CHECKING:
@@ -33,8 +33,9 @@ def doctor(
 
     Checks Java, Python, libraries, jars, ports, memory and disk; brokers, their release,
     permissions and clocks; the pending store; each catalog, with its compare-and-set measured on a
-    scratch table that is dropped again; each table, its features and snapshots. Without a spec, it
-    checks this machine alone.
+    scratch table that is dropped again; each table, its features and snapshots; of publications the
+    transaction protocol, permissions, timeouts and topics. Without a spec, it checks this machine
+    alone.
 
     Exits with the code that a run would end with for the worst problem, 0 when there is none.
 
@@ -48,8 +49,10 @@ def doctor(
     from penstock.app.doctor.examination import examine
 
     path = spec or (SPEC if SPEC.exists() else None)
+    parts = Parts(lands=False, publishes=False) if path is None else parts_of(path)
     found = examine(
-        None if path is None else load_spec(path),
+        load_spec(path) if path and parts.lands else None,
+        load_publications(path) if path and parts.publishes else None,
         touch=not read_only,
         environment=os.environ,
         progressed=(lambda _: None) if json else say,

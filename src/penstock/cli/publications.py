@@ -122,6 +122,7 @@ def _plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
         return
     begins = "begins" if each.begins else f"goes on after transaction {each.epoch}"
     yield f"  {begins}, as {each.transactional_id}; positions in {each.offsets_topic}"
+    yield f"  {each.client}"
     for topic, new in each.creates.items():
         count = new.partitions
         partitions = number_of(count, "partition") if count else "the brokers' number of partitions"

@@ -78,7 +78,7 @@ class LedgerRecord:
     """Where the chain of transactions of one task stands; epoch 0: nothing was published.
 
     `producer_id` and `producer_epoch` are the term of the transaction that wrote it, `uuid`
-    is drawn when the ledger begins.
+    is drawn when the ledger begins, `protocol` is how that transaction ended.
     """
 
     uuid: str
@@ -93,6 +93,13 @@ class LedgerRecord:
     producer_epoch: int
     positions: PositionsSum
     totals: PublishedTotals
+    protocol: int = 2
+
+    @property
+    def following(self) -> tuple[int, int] | None:
+        """Return the term that the coordinator has if its transaction was the last one."""
+        following = self.producer_id, self.producer_epoch + (self.protocol > 1)
+        return following if self.protocol else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +210,7 @@ def ledger_record_to_json(ledger: LedgerRecord) -> bytes:
             "rules": ledger.rules_hash,
             "producer": ledger.producer_id,
             "term": ledger.producer_epoch,
+            "protocol": ledger.protocol,
             "positions": {"count": ledger.positions.count, "digest": ledger.positions.digest},
             "totals": {
                 "published": ledger.totals.published,
@@ -234,6 +242,7 @@ def ledger_record_from_json(value: bytes) -> LedgerRecord:
                 as_natural(totals["filtered"]),
                 as_natural(totals["rejected"]),
             ),
+            protocol=as_natural(data.get("protocol", 2)),  # those before it knew one alone
         )
 
 

@@ -153,8 +153,9 @@ def _without_ledger(found: FoundOfTask, accepted: AbstractSet[Accepted]) -> Resu
         return Resume.BEGIN
     if found.stands:
         return Stopped(StopReason.LEDGER_GONE, f"{len(found.stands)} positions are there")
-    begun = found.claim is not None and found.claim.begun
-    witness = "the claim of a start that began" if begun else found.witness
+    witness = found.witness
+    if found.claim is not None:  # one that has not begun was announced where nothing was known
+        witness = "the claim of a start that began" if found.claim.begun else ""
     if witness:
         return Stopped(StopReason.LEDGER_GONE, f"a commit is known from {witness}")
     if _is_new(found):

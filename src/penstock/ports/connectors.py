@@ -14,7 +14,7 @@ from typing import Any
 from penstock.ports.checks import CheckResult
 from penstock.ports.increments import FileRows, Increments
 from penstock.ports.log import Log, RangeReader
-from penstock.ports.producers import Packer, Producers, Sender
+from penstock.ports.producers import Packer, ProducerNeeds, Producers, Sender
 from penstock.ports.registry import Registry, Subjects
 from penstock.ports.runtime import Clock, Observer, Secrets
 from penstock.ports.store import PendingStore
@@ -47,6 +47,10 @@ class LogConnector:
     """Open what a publication's worker encodes with; the settings have `compression`, too."""
     open_sender: Callable[[Settings, Secrets], Sender] | None = None
     """Open what a publication's worker sends with."""
+    examine_writing: Callable[[Settings, Secrets, ProducerNeeds], Sequence[CheckResult]] | None = (
+        None
+    )
+    """Check for `penstock doctor` what a publication needs, and take no id."""
 
 
 @dataclass(frozen=True, slots=True)

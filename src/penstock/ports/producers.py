@@ -21,6 +21,8 @@ from penstock.core.receipts import Batches
 if TYPE_CHECKING:
     import pyarrow as pa
 
+PROTOCOL_2, PROTOCOL_1, NO_TRANSACTIONS = 2, 1, 0
+"""How transactions end: each end gives the next term; a term ends with its transaction; none."""
 NO_ANSWER = -1
 FORGOTTEN = 49
 """Kafka's number for a term whose id and producer the coordinator does not know together."""
@@ -69,10 +71,16 @@ class Remembered:
 
 
 class Terms(Protocol):
-    """Takes, renews and ends terms; on the driver, in one thread."""
+    """Takes, renews and ends terms; on the driver, in one thread.
+
+    `protocol`: PROTOCOL_2; PROTOCOL_1, where a term is taken for each transaction, and nothing is
+    renewed; NO_TRANSACTIONS, where what is written counts at once.
+    """
+
+    protocol: int
 
     def check(self) -> None:
-        """Check that the cluster has protocol 2, which terms rest on.
+        """Check that the cluster has what these terms rest on.
 
         Raises InvalidError (P282), UnavailableError (P280), or as connecting does.
         """
@@ -99,7 +107,7 @@ class Terms(Protocol):
         """
 
     def end(self, transactional_id: str, term: Term) -> Term | Refused:
-        """Commit the open transaction and return the next term.
+        """Commit the open transaction and return the next term; under protocol 1 the same one.
 
         The same request is repeated for a while when no answer comes. Any refusal leaves in doubt
         whether the transaction ended: renew, then look. Raises InvalidError (P281).
@@ -286,13 +294,29 @@ class Topics(Protocol):
         """Return whether a topic is there. Raises UnavailableError, InvalidError (P204)."""
 
     def is_compacted(self, topic: str) -> bool:
-        """Return whether brokers compact a topic that is there. Raises as `exists` does."""
+        """Return whether brokers compact a topic that is there.
+
+        Raises as `exists` does, and InvalidError where its settings may not be read (P868).
+        """
 
     def prepare(self, topic: str, new: NewTopic) -> None:
         """Create a topic unless it is there: then it stays as it is. Raises as `exists` does."""
 
     def close(self) -> None:
         """Let go of connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerNeeds:
+    """What a publication asks of the cluster that it writes, besides the topics of its settings.
+
+    `created` are the topics that it creates where they are missing.
+    """
+
+    ids: tuple[str, ...]
+    offsets_topic: str
+    created: frozenset[str]
+    timeout_ms: int
 
 
 @dataclass(frozen=True, slots=True)

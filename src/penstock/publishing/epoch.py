@@ -27,8 +27,9 @@ from penstock.core.receipts import (
     counted,
     transaction_commit_id,
 )
-from penstock.ports.producers import Refused
-from penstock.ports.runtime import JobResult
+from penstock.ports.log import Log
+from penstock.ports.producers import Producers, Refused
+from penstock.ports.runtime import Engine, JobResult, Observer
 from penstock.ports.sources import Stands, Stretch
 from penstock.publishing.messages import (
     Delivery,
@@ -38,9 +39,9 @@ from penstock.publishing.messages import (
     job_to_json,
     result_from_json,
 )
-from penstock.publishing.record import TASK, entries_of
-from penstock.publishing.settings import Publication
-from penstock.publishing.start import PublicationState, Run
+from penstock.publishing.record import FIRST, entries_of
+from penstock.publishing.settings import Publication, transactions_of
+from penstock.publishing.start import PublicationState
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,32 @@ class InDoubt:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """An epoch that ended: the state behind it, what it moved and wrote, the bytes it sent."""
+    """Transactions that ended: the state behind them, what each moved and wrote, the bytes sent.
+
+    `doubt` is what is not known of others of the same epoch.
+    """
 
     state: PublicationState
-    receipt: Receipt
+    receipts: tuple[Receipt, ...]
     sent_bytes: int
+    doubt: InDoubt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The task of a publication that ends a transaction, and what it works with."""
+
+    publication: Publication
+    targets: Log
+    producers: Producers
+    engine: Engine
+    observer: Observer
+    task: int = FIRST
+
+    @property
+    def transactional_id(self) -> str:
+        """Return the id of its transactions."""
+        return self.publication.id_of(self.task)
 
 
 def plan_deliveries(
@@ -90,14 +112,14 @@ def plan_deliveries(
 def plan_jobs(
     stretches: Sequence[Stretch],
     targets: Sequence[TopicPartition],
-    run: Run,
+    share: Share,
     state: PublicationState,
 ) -> list[SendJob]:
     """Return the jobs of an epoch. Raises what `plan_deliveries` and the engine raise."""
-    publication, works = run.publication, list[tuple[Delivery, ...] | Encoding]()
+    publication, works = share.publication, list[tuple[Delivery, ...] | Encoding]()
     if publication.messages is None:
         deliveries = plan_deliveries(stretches, targets, publication)
-        works += share(deliveries, max(run.environment.engine.capacity(), 1))
+        works += dealt(deliveries, max(share.engine.capacity(), 1))
     else:
         rejects = publication.rejects
         works.append(
@@ -112,7 +134,7 @@ def plan_jobs(
     return [
         SendJob(
             number=number,
-            transactional_id=publication.transactional_id,
+            transactional_id=share.transactional_id,
             term=state.term,
             source=publication.source,
             target=publication.target,
@@ -124,8 +146,8 @@ def plan_jobs(
     ]
 
 
-def share(deliveries: Sequence[Delivery], capacity: int) -> list[tuple[Delivery, ...]]:
-    """Share deliveries among at most `capacity` jobs, the largest first, each partition to one."""
+def dealt(deliveries: Sequence[Delivery], capacity: int) -> list[tuple[Delivery, ...]]:
+    """Deal deliveries to at most `capacity` jobs, the largest first, each partition to one."""
     parts: list[list[Delivery]] = [[] for _ in range(min(capacity, len(deliveries)))]
     for each in sorted(deliveries, key=lambda found: (-found.stretch.rows, found.into)):
         min(parts, key=lambda part: sum(has.stretch.rows for has in part)).append(each)
@@ -133,32 +155,31 @@ def share(deliveries: Sequence[Delivery], capacity: int) -> list[tuple[Delivery,
 
 
 def publish_epoch(
-    run: Run, state: PublicationState, stretches: Sequence[Stretch]
+    share: Share, state: PublicationState, stretches: Sequence[Stretch]
 ) -> Published | InDoubt | None:
     """Send what was planned, and end the transaction; None where nothing could be read in time.
 
     Raises what the engine raises.
     """
-    environment = run.environment
-    targets = environment.ports.targets.partitions()
+    targets = share.targets.partitions()
     if {at.topic_id for at in targets} != state.topic_ids:
-        return InDoubt(_made_again(run))
-    jobs = plan_jobs(stretches, targets, run, state)
-    environment.observer.passed(CrashPoint.SEND_BEFORE)
-    results = environment.engine.run_once([job_to_json(each) for each in jobs])
-    environment.observer.passed(CrashPoint.SEND_AFTER)
-    found = add_up(run.publication, stretches, results)
+        return InDoubt(_made_again(share.publication))
+    jobs = plan_jobs(stretches, targets, share, state)
+    share.observer.passed(CrashPoint.SEND_BEFORE)
+    results = share.engine.run_once([job_to_json(each) for each in jobs])
+    share.observer.passed(CrashPoint.SEND_AFTER)
+    found = add_up(share.publication, stretches, results)
     if isinstance(found, InDoubt):
         return found
-    if {at.topic_id for at in environment.ports.targets.partitions()} != state.topic_ids:
-        return InDoubt(_made_again(run))
+    if {at.topic_id for at in share.targets.partitions()} != state.topic_ids:
+        return InDoubt(_made_again(share.publication))
     if not found.moves:
         return None
-    return _end(run, state, found)
+    return _end(share, state, found)
 
 
-def _made_again(run: Run) -> str:
-    return f"a topic that is written was created again: {' or '.join(run.publication.written)}"
+def _made_again(publication: Publication) -> str:
+    return f"a topic that is written was created again: {' or '.join(publication.written)}"
 
 
 def add_up(
@@ -223,8 +244,8 @@ def _add(result: SendResult, planned: Mapping[SourcePartition, Stretch], found: 
     return ""
 
 
-def _end(run: Run, state: PublicationState, found: _Sent) -> Published | InDoubt:
-    publication, ledger = run.publication, state.ledger
+def _end(share: Share, state: PublicationState, found: _Sent) -> Published | InDoubt:
+    publication, ledger = share.publication, state.ledger
     moves = {at: replace(move, start=state.stands.get(at)) for at, move in found.moves.items()}
     moved = {at: move.stop for at, move in moves.items()}
     stands: Stands = {**state.stands, **moved}
@@ -247,18 +268,23 @@ def _end(run: Run, state: PublicationState, found: _Sent) -> Published | InDoubt
         ledger,
         epoch=receipt.epoch,
         commit=transaction_commit_id(
-            publication.group, publication.name, TASK, ledger.segment, moves
+            publication.group, publication.name, share.task, ledger.segment, moves
         ),
         producer_id=state.term.producer_id,
         producer_epoch=state.term.epoch,
         positions=counted(stands),
         totals=ledger.totals.plus(receipt.totals),
     )
-    entries = entries_of(publication.name, following, moved=moved, keys=state.keys, receipt=receipt)
-    term = transactions.end(
-        publication.transactional_id, state.term, entries, run.environment.transactions
+    entries = entries_of(
+        publication.name,
+        {share.task: following},
+        moved=moved,
+        keys=state.keys,
+        receipt=(share.task, receipt),
     )
+    context = transactions_of(share.producers, share.observer)
+    term = transactions.end(share.transactional_id, state.term, entries, context)
     if isinstance(term, Refused):
         return InDoubt(f"{term.reason} (Kafka's error {term.error})", found.targets)
-    after = replace(state, term=term, ledger=following, stands=stands)
-    return Published(after, receipt, found.bytes)
+    after = replace(state, term=term, ledgers=(following,), stands=stands)
+    return Published(after, (receipt,), found.bytes)

@@ -163,13 +163,13 @@ def result_from_json(text: str) -> SendResult:
 def _work_to_data(work: tuple[Delivery, ...] | Encoding) -> dict[str, Any]:
     if isinstance(work, Encoding):
         return {
-            "stretches": [_stretch(each) for each in work.stretches],
+            "stretches": [stretch_to_data(each) for each in work.stretches],
             "targets": [_place(each) for each in work.targets],
             "rules": rules_to_data(work.rules),
             "rejects": [_place(each) for each in work.rejects],
             "stop_above_share": work.stop_above_share,
         }
-    return {"deliveries": [[_stretch(each.stretch), _place(each.into)] for each in work]}
+    return {"deliveries": [[stretch_to_data(each.stretch), _place(each.into)] for each in work]}
 
 
 def _work_from_data(data: Mapping[str, Any]) -> tuple[Delivery, ...] | Encoding:
@@ -186,7 +186,8 @@ def _work_from_data(data: Mapping[str, Any]) -> tuple[Delivery, ...] | Encoding:
     )
 
 
-def _stretch(stretch: Stretch) -> list[Any]:
+def stretch_to_data(stretch: Stretch) -> list[Any]:
+    """Write a stretch as a list."""
     return list(astuple(stretch))
 
 

@@ -30,12 +30,14 @@ from penstock.core.publication_events import (
 )
 from penstock.core.receipts import Receipt
 from penstock.ownership.claim import PipelineClaim
+from penstock.ports.producers import PROTOCOL_2
 from penstock.ports.runtime import Clock
 from penstock.ports.sources import EpochLimit, Stands, Stretch
-from penstock.publishing.epoch import InDoubt, Published, publish_epoch
+from penstock.publishing.epoch import InDoubt, Published, Share, publish_epoch
 from penstock.publishing.pace import Pace
 from penstock.publishing.schemas import with_schemas
 from penstock.publishing.settings import Publication, PublishingEnvironment
+from penstock.publishing.shares import publish_shares
 from penstock.publishing.start import PublicationState, Run, claimed, renew_and_look, start
 from penstock.publishing.stops import require_source
 
@@ -160,7 +162,7 @@ class Publisher:
                 publication.name,
                 publication.into,
                 claim.claim.generation,
-                self._state.ledger.epoch,
+                self._state.epoch,
                 environment.ports.source.count(self._state.stands, ends),
             )
         )
@@ -169,8 +171,12 @@ class Publisher:
         self, run: Run, state: PublicationState, stretches: Sequence[Stretch], ends: Stands
     ) -> bool:
         begun = self.environment.clock.monotonic()
+        environment = self.environment
         try:
-            found = publish_epoch(run, state, stretches)
+            if environment.ports.producers.terms.protocol < PROTOCOL_2:
+                found = publish_shares(run, state, stretches)
+            else:
+                found = publish_epoch(share_of(run), state, stretches)
         except UnavailableError as error:
             found = InDoubt(error.message)
         except (DecisionNeededError, InvalidError) as error:
@@ -182,31 +188,36 @@ class Publisher:
         if isinstance(found, InDoubt):
             self._state = self._renewed(run, state, found)
             return True
-        self._doubts = 0
-        self._pace.spend(begun, _sent(found.receipt), found.sent_bytes)
-        self._note(found, self.environment.clock.monotonic() - begun, ends)
+        self._doubts = 0 if found.doubt is None else self._doubts
+        self._pace.spend(begun, sum(map(_sent, found.receipts)), found.sent_bytes)
+        self._note(found, environment.clock.monotonic() - begun, ends)
+        if found.doubt is not None:
+            self._state = self._renewed(run, found.state, found.doubt)
+            return True
         if self.until == "once":
             self.end(ONCE)
         return True
 
     def _note(self, found: Published, seconds: float, ends: Stands) -> None:
-        self._state, receipt = found.state, found.receipt
-        self.rows += receipt.published
-        self.rejected += receipt.totals.rejected
-        self.transactions += 1
-        self.environment.observer(
-            RowsPublished(
-                self.publication.name,
-                self.publication.into,
-                receipt.epoch,
-                receipt.published,
-                len(receipt.targets),
-                seconds,
-                self.environment.ports.source.count(found.state.stands, ends),
-                receipt.filtered,
-                receipt.rejected,
+        self._state = found.state
+        self.transactions += len(found.receipts)
+        backlog = self.environment.ports.source.count(found.state.stands, ends)
+        for receipt in found.receipts:
+            self.rows += receipt.published
+            self.rejected += receipt.totals.rejected
+            self.environment.observer(
+                RowsPublished(
+                    self.publication.name,
+                    self.publication.into,
+                    receipt.epoch,
+                    receipt.published,
+                    len(receipt.targets),
+                    seconds,
+                    backlog,
+                    receipt.filtered,
+                    receipt.rejected,
+                )
             )
-        )
 
     def _renewed(self, run: Run, state: PublicationState, doubt: InDoubt) -> PublicationState:
         """Find out what came of an epoch, under a new term.
@@ -216,7 +227,7 @@ class Publisher:
         known, limit = state.batch_bytes_max, doubt.batch_bytes_max
         is_smaller = limit is not None and (known is None or limit < known)
         self._doubts += not is_smaller
-        epoch = state.ledger.epoch + 1
+        epoch = state.epoch + 1
         self.environment.observer(TransactionGivenUp(self.publication.name, epoch, doubt.reason))
         if self._doubts > DOUBTS_MAX:
             raise UnavailableError(
@@ -226,11 +237,11 @@ class Publisher:
                 hint="look at the brokers:  penstock doctor",
             )
         found = renew_and_look(run, state, doubt.sent)
-        if found.ledger.epoch > state.ledger.epoch:  # it had ended after all
+        if found.epoch > state.epoch:  # it had ended after all
             self._doubts = 0
-            self.transactions += 1
-            self.rows += found.ledger.totals.published - state.ledger.totals.published
-            self.rejected += found.ledger.totals.rejected - state.ledger.totals.rejected
+            self.transactions += found.epoch - state.epoch
+            self.rows += found.totals.published - state.totals.published
+            self.rejected += found.totals.rejected - state.totals.rejected
         return replace(found, batch_bytes_max=limit if is_smaller else known)
 
     def _abort(self) -> None:
@@ -247,6 +258,14 @@ class Publisher:
         return EpochLimit(
             max(limit.rows_max >> self._doubts, 1), max(limit.bytes_max >> self._doubts, 1)
         )
+
+
+def share_of(run: Run) -> Share:
+    """Return the only task of a publication whose workers share a term."""
+    environment, ports = run.environment, run.environment.ports
+    return Share(
+        run.publication, ports.targets, ports.producers, environment.engine, environment.observer
+    )
 
 
 def _sent(receipt: Receipt) -> int:

@@ -8,8 +8,10 @@ Invariants:
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from penstock.core.positions import (
     OffsetKey,
@@ -37,32 +39,60 @@ from penstock.core.receipts import (
 )
 from penstock.ports.producers import Entry, Ledger, Look
 
-TASK = 0
-"""A publication has one task: all workers write under one term."""
+NOTHING: Mapping[Any, Any] = {}
+
+FIRST = 0
+"""The task whose id is the lock; the only one where all workers write under one term."""
+Found = TypeVar("Found")
+
+
+def task_of(at: SourcePartition, tasks: int) -> int:
+    """Return the task of a source partition: few change theirs when the number of tasks does."""
+    return max(range(tasks), key=lambda task: hashlib.sha256(f"{task} {at}".encode()).digest())
+
+
+def share_of(
+    of: Mapping[SourcePartition, Found], task: int, tasks: int
+) -> dict[SourcePartition, Found]:
+    """Return what is of the source partitions of one task."""
+    return {at: each for at, each in of.items() if task_of(at, tasks) == task}
 
 
 @dataclass(frozen=True, slots=True)
 class PublicationRecord:
-    """Ledger, claim, positions and last receipt of a publication, as its offsets topic has them.
+    """Ledgers, claim and positions of a publication, as its offsets topic has them.
 
+    `ledgers` are those of its tasks, from 0 on; all are written where their number changes.
     `keys` are the keys of positions as they are in the topic: Connect finds a position by the bytes
     of its key.
     """
 
-    ledger: LedgerRecord | None = None
+    ledgers: tuple[LedgerRecord, ...] = ()
     claim: TasksRecord | None = None
     stands: Mapping[SourcePartition, Position] = field(default_factory=dict)
     keys: Mapping[SourcePartition, OffsetKey] = field(default_factory=dict)
-    last: Receipt | None = None
+    lasts: tuple[Receipt | None, ...] = ()
     entries: Mapping[bytes, bytes] = field(default_factory=dict, repr=False)
     """All that the topic holds, from which older receipts are read."""
     undecided: bool = False
     """Whether a transaction has entries of the publication, and has not ended."""
 
     @property
+    def ledger(self) -> LedgerRecord | None:
+        """Return the ledger of the first task, if there is any."""
+        return self.ledgers[FIRST] if self.ledgers else None
+
+    @property
     def is_whole(self) -> bool:
-        """Return whether there is a ledger, and the positions are those that it counts."""
-        return self.ledger is not None and counted(self.stands) == self.ledger.positions
+        """Return whether there are ledgers, and the positions are those that they count."""
+        return bool(self.ledgers) and all(
+            counted(self.stands_of(task)) == ledger.positions
+            for task, ledger in enumerate(self.ledgers)
+        )
+
+    def stands_of(self, task: int) -> Mapping[SourcePartition, Position]:
+        """Return the positions of a task."""
+        return share_of(self.stands, task, max(len(self.ledgers), 1))
 
 
 def read_record(name: str, look: Look) -> PublicationRecord:
@@ -72,14 +102,18 @@ def read_record(name: str, look: Look) -> PublicationRecord:
     """
     entries = look.entries
     stands = stands_of(name, entries)
-    ledger, claim = entries.get(ledger_key(name, TASK).raw), entries.get(tasks_key(name).raw)
-    read = None if ledger is None else ledger_record_from_json(ledger)
+    claim, ledgers = entries.get(tasks_key(name).raw), list[LedgerRecord]()
+    while (ledger := entries.get(ledger_key(name, len(ledgers)).raw)) is not None:
+        ledgers.append(ledger_record_from_json(ledger))
     return PublicationRecord(
-        ledger=read,
+        ledgers=tuple(ledgers),
         claim=None if claim is None else tasks_record_from_json(claim),
         stands={key.partition: position for key, position in stands.items()},
         keys={key.partition: key for key in stands},
-        last=_receipt(name, read.epoch, entries) if read and read.epoch else None,
+        lasts=tuple(
+            _receipt(name, task, each.epoch, entries) if each.epoch else None
+            for task, each in enumerate(ledgers)
+        ),
         entries=entries,
         undecided=any(is_key_of(name, key) for key in look.undecided),
     )
@@ -92,51 +126,56 @@ def standing_record(name: str, ledger: Ledger) -> PublicationRecord:
 
 def entries_of(
     name: str,
-    ledger: LedgerRecord,
+    ledgers: Mapping[int, LedgerRecord | None],
     *,
     claim: TasksRecord | None = None,
-    moved: Mapping[SourcePartition, Position],
+    moved: Mapping[SourcePartition, Position] = NOTHING,
     gone: Collection[SourcePartition] = (),
-    keys: Mapping[SourcePartition, OffsetKey],
-    receipt: Receipt | None = None,
+    keys: Mapping[SourcePartition, OffsetKey] = NOTHING,
+    receipt: tuple[int, Receipt] | None = None,
 ) -> list[Entry]:
     """Return what one transaction writes into the offsets topic.
 
-    `gone` are source partitions that have no position any more.
+    `ledgers` are by task, None for one that is no more; `gone` are source partitions that have no
+    position any more; `receipt` is that of a task.
     """
     entries: list[Entry] = [
         (_key(name, at, keys).raw, position.encode()) for at, position in sorted(moved.items())
     ]
     entries += [(_key(name, at, keys).raw, None) for at in sorted(gone)]
-    entries.append((ledger_key(name, TASK).raw, ledger_record_to_json(ledger)))
+    entries += [
+        (ledger_key(name, task).raw, None if each is None else ledger_record_to_json(each))
+        for task, each in sorted(ledgers.items())
+    ]
     if claim is not None:
         entries.append((tasks_key(name).raw, tasks_record_to_json(claim)))
     if receipt is not None:
+        task, own = receipt
         entries += [
-            (receipt_key(name, TASK, receipt.epoch, part).raw, value)
-            for part, value in enumerate(receipt_to_parts(receipt))
+            (receipt_key(name, task, own.epoch, part).raw, value)
+            for part, value in enumerate(receipt_to_parts(own))
         ]
     return entries
 
 
-def receipts_of(name: str, entries: Mapping[bytes, bytes], ledger: LedgerRecord) -> list[Receipt]:
-    """Read the receipts that lead to a ledger, oldest first, as far back as they are there.
+def receipts_of(name: str, record: PublicationRecord, task: int = FIRST) -> list[Receipt]:
+    """Read the receipts that lead to a task's ledger, oldest first, as far back as they are there.
 
     Raises InvalidError (P190, P191).
     """
     found: list[Receipt] = []
-    for epoch in range(ledger.epoch, 0, -1):
-        receipt = _receipt(name, epoch, entries)
+    for epoch in range(record.ledgers[task].epoch, 0, -1):
+        receipt = _receipt(name, task, epoch, record.entries)
         if receipt is None or receipt.epoch != epoch:
             break
         found.append(receipt)
     return found[::-1]
 
 
-def _receipt(name: str, epoch: int, entries: Mapping[bytes, bytes]) -> Receipt | None:
+def _receipt(name: str, task: int, epoch: int, entries: Mapping[bytes, bytes]) -> Receipt | None:
     """Read the receipt in the slot of an epoch, which may be an older epoch's."""
     parts: list[bytes] = []
-    while (value := entries.get(receipt_key(name, TASK, epoch, len(parts)).raw)) is not None:
+    while (value := entries.get(receipt_key(name, task, epoch, len(parts)).raw)) is not None:
         parts.append(value)
     return receipt_from_parts(parts) if parts else None
 

@@ -55,6 +55,9 @@ class Publication:
     `catalog` stays on the driver, or the kind of DataFrames; `offsets_topic` is in the target's
     cluster. `places` are positions that a person put it to.
 
+    `tasks` is how many end transactions of their own, each with its part of the source; `target`
+    says by which client (docs/design/0297).
+
     `messages` says how rows become messages; None where the source gives messages as they are.
     Without `rejects` a row that is no message stops it.
     `subjects` says where its schemas are registered, `registries` are the settings of registries,
@@ -75,6 +78,7 @@ class Publication:
     changes: Changes = "stop"
     messages: MessageRules | None = None
     rejects: Rejects | None = None
+    tasks: int = 1
     subjects: Mapping[MessagePart, SubjectRule] = field(default_factory=dict)
     registries: Mapping[MessagePart, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     new_topic: NewTopic | None = None
@@ -119,8 +123,12 @@ class Publication:
 
     @property
     def transactional_id(self) -> str:
-        """Return the id of its transactions: KIP-618's, of the task 0."""
-        return f"{self.group}-{self.name}-0"
+        """Return the id of its transactions: that of the first task."""
+        return self.id_of(0)
+
+    def id_of(self, task: int) -> str:
+        """Return the id of a task's transactions: KIP-618's."""
+        return f"{self.group}-{self.name}-{task}"
 
     @property
     def claimed_as(self) -> str:
@@ -158,8 +166,12 @@ class PublishingEnvironment:
     @property
     def transactions(self) -> TransactionContext:
         """Return what ending a transaction needs."""
-        producers = self.ports.producers
-        return TransactionContext(producers.terms, producers.ledger, self.observer)
+        return transactions_of(self.ports.producers, self.observer)
+
+
+def transactions_of(producers: Producers, observer: Observer) -> TransactionContext:
+    """Return what ending a transaction needs."""
+    return TransactionContext(producers.terms, producers.ledger, observer)
 
 
 def claim_context(publication: Publication, environment: PublishingEnvironment) -> ClaimContext:

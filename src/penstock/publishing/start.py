@@ -6,15 +6,17 @@ Invariants:
 - what is found is decided on by `core/resuming.py` alone;
 - `begin` is always one transaction: it proves that the id is still ours, and has the coordinator
   remember an end, by which the next start knows that no other commit exists;
-- start positions are in the ledger before anything is read.
+- start positions are in the ledger before anything is read;
+- where there are several tasks, or were, id 0 is the lock: its claim is announced before the other
+  ids are fenced, each up to the largest number that was announced, and tasks start after `begin`.
 
-Source: docs/design/0274; the specification of publishing.
+Source: docs/design/0274, 0297; PublishTasks.tla.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from penstock.commit import transactions
 from penstock.core.claims import Claim, Generation
@@ -26,25 +28,25 @@ from penstock.core.errors import (
 from penstock.core.offsets import TopicPartition
 from penstock.core.positions import OffsetKey, Position, SourcePartition
 from penstock.core.receipts import Batches, LedgerRecord, PublishedTotals, TasksRecord, counted
-from penstock.core.resuming import (
-    TAIL_BYTES_MAX,
-    FoundOfTask,
-    Resume,
-    Stopped,
-    Tail,
-    resume,
-)
+from penstock.core.resuming import Resume
 from penstock.ownership.claim import PipelineClaim
-from penstock.ports.producers import Refused, Remembered, Term
+from penstock.ports.producers import PROTOCOL_2, Refused, Term
 from penstock.ports.sources import Source, Stands
-from penstock.publishing.record import PublicationRecord, entries_of, read_record, receipts_of
+from penstock.publishing.deciding import Noticed, decided
+from penstock.publishing.record import (
+    FIRST,
+    PublicationRecord,
+    entries_of,
+    read_record,
+    share_of,
+)
 from penstock.publishing.settings import (
     Publication,
     PublicationPorts,
     PublishingEnvironment,
     claim_context,
 )
-from penstock.publishing.stops import ALIVE, alive, fenced, stopped
+from penstock.publishing.stops import ALIVE, alive, fenced
 from penstock.rows.encode.encoder import require_fit
 
 STARTS_MAX = 5
@@ -56,15 +58,33 @@ SECONDS_BETWEEN_STARTS = 0.5
 class PublicationState:
     """Where a publication stands, the term of its next transaction, the ids of what it writes.
 
-    `batch_bytes_max` is how large a batch may be, where the topic takes smaller ones than usual.
+    `ledgers` are those of its tasks; a task that ends a transaction of its own knows its own alone.
+    `claim` is what its begin wrote. `batch_bytes_max` is how large a batch may be, where the topic
+    takes smaller ones than usual.
     """
 
     term: Term
-    ledger: LedgerRecord
+    ledgers: tuple[LedgerRecord, ...]
     stands: Mapping[SourcePartition, Position]
     keys: Mapping[SourcePartition, OffsetKey]
     topic_ids: frozenset[str]
+    claim: TasksRecord
     batch_bytes_max: int | None = None
+
+    @property
+    def ledger(self) -> LedgerRecord:
+        """Return the ledger of the first task."""
+        return self.ledgers[FIRST]
+
+    @property
+    def epoch(self) -> int:
+        """Return how many transactions its tasks have ended."""
+        return sum(each.epoch for each in self.ledgers)
+
+    @property
+    def totals(self) -> PublishedTotals:
+        """Return what its tasks have published."""
+        return summed(self.ledgers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +105,14 @@ class Run:
         return read_record(self.publication.name, self.environment.ports.producers.ledger.look())
 
 
+def summed(ledgers: Iterable[LedgerRecord]) -> PublishedTotals:
+    """Add up what tasks have published."""
+    totals = PublishedTotals()
+    for each in ledgers:
+        totals = totals.plus(each.totals)
+    return totals
+
+
 def require_messages(publication: Publication, source: Source) -> None:
     """Raise InvalidError where no row becomes a message (P838, P839, P870 to P872)."""
     columns = source.columns()
@@ -94,7 +122,7 @@ def require_messages(publication: Publication, source: Source) -> None:
 
 def claims_in(record: PublicationRecord) -> list[Claim]:
     """Return the claims that an offsets topic knows of."""
-    known = (record.ledger, record.claim)
+    known = (*record.ledgers, record.claim)
     return [Claim(each.generation, each.owner) for each in known if each is not None]
 
 
@@ -153,6 +181,8 @@ def renew_and_look(
     `sent` are the batches of an end that was asked for. Raises what `start` raises.
     """
     environment, id_ = run.environment, run.publication.transactional_id
+    if environment.ports.producers.terms.protocol < PROTOCOL_2:
+        return start(run)  # nothing is renewed there
     term = environment.ports.producers.terms.renew(id_, state.term)
     if isinstance(term, Refused):
         _require_ours(run, run.look())
@@ -169,7 +199,14 @@ def renew_and_look(
         or (ledger.epoch == state.ledger.epoch and _ended(environment.ports, state.term, sent))
     ):
         return start(run)
-    return PublicationState(term, ledger, record.stands, record.keys, state.topic_ids)
+    return replace(
+        state,
+        term=term,
+        ledgers=(ledger,),
+        stands=record.stands,
+        keys=record.keys,
+        batch_bytes_max=None,
+    )
 
 
 def _topic_ids(ports: PublicationPorts) -> frozenset[str]:
@@ -186,126 +223,85 @@ def _ended(ports: PublicationPorts, term: Term, sent: Mapping[TopicPartition, Ba
 
 
 @dataclass(frozen=True, slots=True)
-class Noticed:
-    """What the coordinator remembered before a fence, and the term that the fence gave, if any."""
-
-    remembered: Remembered | None
-    fenced: Term | None = None
-
-    @property
-    def producers(self) -> set[int]:
-        """Return the producer ids of the two."""
-        terms = [self.fenced, self.remembered.term if self.remembered else None]
-        return {each.producer_id for each in terms if each is not None}
-
-
-@dataclass(frozen=True, slots=True)
 class _Found:
+    """What a start found; `noticed` by task, of the ids that it took."""
+
     term: Term
     record: PublicationRecord
     decision: Resume
     topic_ids: frozenset[str]
+    noticed: Mapping[int, Noticed]
 
 
 def _fence_and_look(run: Run) -> _Found | None:
-    """Take the id and decide on what is there; None where a rival's transaction is open."""
-    environment, id_ = run.environment, run.publication.transactional_id
-    remembered = environment.ports.producers.terms.remembered(id_)
-    term = environment.ports.producers.terms.take(id_)
-    record = run.look()
+    """Take the ids of all tasks and decide on what is there; None where a rival is at it."""
+    ports, publication = run.environment.ports, run.publication
+    noticed = {FIRST: _taken(run, FIRST)}
+    term, record = noticed[FIRST].fenced, run.look()
+    announced = record.claim.count if record.claim else 1
+    tasks = max(announced, len(record.ledgers), publication.tasks)
+    if tasks > 1:
+        _require_ours(run, record)
+        if not record.ledgers:
+            _require_new(run, record, noticed[FIRST], tasks)
+        claim = _claim(run, tasks, begun=record.claim is not None and record.claim.begun)
+        if not _announced(run, noticed[FIRST], claim):
+            return None
+        noticed |= {task: _taken(run, task) for task in range(1, tasks)}
+        term = ports.producers.terms.take(publication.transactional_id)
+        record = run.look()
+        if record.claim != claim:
+            return None
+    assert term is not None, "the first id is taken"
     if record.undecided:
-        now = environment.ports.producers.terms.remembered(id_)
+        now = ports.producers.terms.remembered(publication.transactional_id)
         if now is None or now.term != term:
             return None
         raise DecisionNeededError(
-            f"a transaction of the publication {run.publication.name} hangs in its offsets topic"
-            f" {run.publication.offsets_topic}",
+            f"a transaction of the publication {publication.name} hangs in its offsets topic"
+            f" {publication.offsets_topic}",
             code="P803",
             hint="find it, and end it:  penstock transactions --cluster",
         )
-    noticed, topic_ids = Noticed(remembered, term), _topic_ids(environment.ports)
-    decision = decided(run.publication, environment.ports, run.generation, record, noticed)
-    return _Found(term, record, decision, topic_ids)
+    topic_ids = _topic_ids(ports)
+    decision = decided(publication, ports, run.generation, record, noticed)
+    return _Found(term, record, decision, topic_ids, noticed)
 
 
-def decided(
-    publication: Publication,
-    ports: PublicationPorts,
-    generation: Generation,
-    record: PublicationRecord,
-    noticed: Noticed,
-) -> Resume:
-    """Decide whether a publication goes on from its record, or begins.
+def _require_new(run: Run, record: PublicationRecord, noticed: Noticed, tasks: int) -> None:
+    """Raise where a publication without a ledger is known to have published.
 
-    Raises what `start` raises where it does neither.
+    A claim that is announced says that nothing was known before it.
     """
-
-    def decide(found: FoundOfTask) -> Resume | Stopped:
-        return resume(
-            found, group=publication.group, generation=generation, accepted=publication.accept
-        )
-
-    found = _found_of(publication, ports, record, noticed)
-    decision = decide(found)
-    if decision is Resume.READ_TAIL:
-        decision = decide(replace(found, tail=_tail(publication, ports, record, noticed)))
-    if isinstance(decision, Stopped):
-        raise stopped(publication, decision)
-    return decision
+    ports, publication = run.environment.ports, run.publication
+    remembered = ports.producers.terms.remembered
+    others = {task: Noticed(remembered(publication.id_of(task))) for task in range(1, tasks)}
+    decided(publication, ports, run.generation, record, {FIRST: noticed, **others})
 
 
-def _found_of(
-    publication: Publication,
-    ports: PublicationPorts,
-    record: PublicationRecord,
-    noticed: Noticed,
-) -> FoundOfTask:
-    targets = ports.targets.partitions()
-    ends = {at: int(each.high) for at, each in ports.targets.bounds(targets).items()}
-    ledger, remembered = record.ledger, noticed.remembered
-    return FoundOfTask(
-        ledger=ledger,
-        claim=record.claim,
-        stands=record.stands,
-        last=record.last,
-        ends=ends,
-        remembered=astuple(remembered.term) if remembered else None,
-        fenced=astuple(noticed.fenced) if noticed.fenced else None,
-        following=(ledger.producer_id, ledger.producer_epoch + 1) if ledger else None,
-        witness=_witness(remembered) if ledger is None else "",
-        source="" if publication.accept_gap else ports.source.fault(record.stands),
+def _taken(run: Run, task: int) -> Noticed:
+    """Take the id of a task, and say what its coordinator knew of it."""
+    terms, id_ = run.environment.ports.producers.terms, run.publication.id_of(task)
+    remembered = terms.remembered(id_)
+    return Noticed(remembered, terms.take(id_))
+
+
+def _claim(run: Run, count: int, *, begun: bool) -> TasksRecord:
+    return TasksRecord(
+        count=count,
+        generation=run.generation,
+        owner=run.claim.claim.owner,
+        start=run.environment.token(),
+        begun=begun,
     )
 
 
-def _witness(remembered: Remembered | None) -> str:
-    """Say whether the coordinator remembers that a transaction of the id was committed."""
-    if remembered is not None and "Commit" in remembered.state:
-        return "the coordinator of transactions"
-    return ""
-
-
-def _tail(
-    publication: Publication,
-    ports: PublicationPorts,
-    record: PublicationRecord,
-    noticed: Noticed,
-) -> Tail:
-    """Count what our producers committed behind the receipts, in the partitions that we write."""
-    producers, written = noticed.producers, dict[TopicPartition, int]()
-    if record.ledger is not None:
-        producers.add(record.ledger.producer_id)
-        for receipt in receipts_of(publication.name, record.entries, record.ledger):
-            written |= {at: batches.last + 1 for at, batches in receipt.targets.items()}
-    largest = ours = 0
-    for at in ports.targets.partitions():
-        size = 0
-        for head in ports.producers.heads.committed(at, written.get(at, 0)):
-            size += head.size_bytes
-            ours += head.term.producer_id in producers
-            if size > TAIL_BYTES_MAX:
-                break
-        largest = max(largest, size)
-    return Tail(largest, ours)
+def _announced(run: Run, noticed: Noticed, claim: TasksRecord) -> bool:
+    """Say under id 0 whose the ids of all tasks are; return whether it was said."""
+    assert noticed.fenced is not None, "it was taken"
+    entries = entries_of(run.publication.name, {}, claim=claim)
+    id_, context = run.publication.transactional_id, run.environment.transactions
+    return not isinstance(transactions.end(id_, noticed.fenced, entries, context), Refused)
 
 
 def begun_from(
@@ -328,49 +324,58 @@ def _begin(run: Run, found: _Found) -> PublicationState | None:
     stands = begun_from(publication, environment.ports.source, record, found.decision)
     moved = {at: to for at, to in stands.items() if record.stands.get(at) != to}
     gone = record.stands.keys() - stands.keys()
-    claim = TasksRecord(
-        count=1,
-        generation=run.generation,
-        owner=run.claim.claim.owner,
-        start=environment.token(),
-        begun=True,
+    claim = _claim(run, publication.tasks, begun=True)
+    are_dealt_anew = len(record.ledgers) not in {0, publication.tasks}
+    changed = bool(moved or gone or are_dealt_anew)
+    uuid = record.ledger.uuid if record.ledger else environment.token()
+    ledgers = tuple(
+        _ledger(
+            run, found, task, share_of(stands, task, publication.tasks), uuid, new_segment=changed
+        )
+        for task in range(publication.tasks)
     )
-    ledger = _ledger(run, found, stands, new_segment=bool(moved or gone))
+    no_more = dict.fromkeys(range(publication.tasks, len(record.ledgers)))
     entries = entries_of(
-        publication.name, ledger, claim=claim, moved=moved, gone=gone, keys=record.keys
+        publication.name,
+        {**dict(enumerate(ledgers)), **no_more},
+        claim=claim,
+        moved=moved,
+        gone=gone,
+        keys=record.keys,
     )
     term = transactions.end(
         publication.transactional_id, found.term, entries, environment.transactions
     )
     if isinstance(term, Refused):
         return None
-    return PublicationState(term, ledger, stands, record.keys, found.topic_ids)
+    return PublicationState(term, ledgers, stands, record.keys, found.topic_ids, claim)
 
 
 def _ledger(
-    run: Run,
-    found: _Found,
-    stands: Mapping[SourcePartition, Position],
-    *,
-    new_segment: bool,
+    run: Run, found: _Found, task: int, stands: Stands, uuid: str, *, new_segment: bool
 ) -> LedgerRecord:
-    publication, former = run.publication, found.record.ledger
+    """Return the ledger that a task begins with: a new one follows all segments that were."""
+    publication, formers = run.publication, found.record.ledgers
+    former = formers[task] if task < len(formers) else None
+    term = found.noticed[task].fenced if task != FIRST else found.term
+    assert term is not None, "its id is taken"
     own = LedgerRecord(
-        uuid=former.uuid if former else run.environment.token(),
+        uuid=former.uuid if former else uuid,
         group=publication.group,
         generation=run.generation,
         owner=run.claim.claim.owner,
         epoch=former.epoch if former else 0,
         commit=former.commit if former else CommitId(""),
-        segment=former.segment if former else 0,
+        segment=max((each.segment for each in formers), default=0),
         rules_hash=publication.rules_hash,
-        producer_id=found.term.producer_id,
-        producer_epoch=found.term.epoch,
+        producer_id=term.producer_id,
+        producer_epoch=term.epoch,
         positions=counted(stands),
         totals=former.totals if former else PublishedTotals(),
+        protocol=run.environment.ports.producers.terms.protocol,
     )
-    if former is not None and new_segment:
-        return replace(own, segment=former.segment + 1, totals=PublishedTotals())
+    if formers and new_segment:
+        return replace(own, segment=own.segment + 1, totals=PublishedTotals())
     return own
 
 

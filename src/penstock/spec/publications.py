@@ -83,6 +83,10 @@ class Publications(Setting):
         """Return the topic that holds a publication's positions."""
         return rule.offsets or default_offsets_topic(rule, self.publishing)
 
+    def tasks(self, rule: PublicationRule) -> int:
+        """Return how many tasks a publication has."""
+        return rule.tasks or self.publishing.tasks
+
 
 def default_offsets_topic(rule: PublicationRule, publishing: PublishingSettings) -> str:
     """Return the name that an offsets topic has if the rule gives none."""
@@ -108,6 +112,7 @@ def check_publications(
             for each in (
                 *_check_messages(index, rule),
                 *_check_schemas(index, rule, found),
+                *_check_tasks(index, rule, found),
             )
         ),
         *(
@@ -137,6 +142,21 @@ def _check_topics(
         if offsets in (source_name(rule), *rule.written):
             fact = f"{shown(offsets)} holds the positions of this publication: it is no other topic"
             yield Problem(("publish", index), "P821", fact, "name another topic under offsets")
+
+
+def _check_tasks(index: int, rule: PublicationRule, found: Publications) -> Iterator[Problem]:
+    """Find a client that cannot do what is asked of it."""
+    shared, place = found.publishing, ("publish", index)
+    tasks, producer = found.tasks(rule), rule.producer or shared.producer
+    if tasks > 1 and not rule.is_mirror:
+        fact = f"a {'program' if rule.is_of_frames else 'table'} is one source partition, and one"
+        yield Problem((*place, "tasks"), "P880", f"{fact} task reads it", "leave tasks out")
+    if producer == "own" and tasks > 1:
+        fact = f"tasks: {tasks}  are several producers, and the own one is a single term"
+        yield Problem((*place, "tasks"), "P879", fact, "producer: librdkafka")
+    if producer == "own" and (rule.exactly_once or shared.exactly_once) == "off":
+        fact = "the own producer sends in transactions alone"
+        yield Problem((*place, "exactly_once"), "P881", fact, "producer: librdkafka")
 
 
 def _check_messages(index: int, rule: PublicationRule) -> Iterator[Problem]:

@@ -278,3 +278,31 @@ def test_keys_and_values_have_schemas_in_a_registry(written):
 )  # fmt: skip
 def test_schemas_that_are_wrong(written, rule, more, expected):
     assert expected == sorted(problems(written, spec(rule, more=LAKE + more)))
+
+
+def test_tasks_and_clients_of_one_publication_win(written):
+    shared = "publishing: { tasks: 3, exactly_once: requested }"
+    alone = (
+        "{ name: other, from: { topic: t }, into: o, tasks: 1, producer: own, exactly_once: off }"
+    )
+    found = load_publications(written(spec(RULE, more=shared)))
+
+    assert 3 == found.tasks(found.publish[0])
+    assert [("P881", "publish.1.exactly_once")] == problems(written, spec(RULE, alone, more=shared))
+
+
+@pytest.mark.parametrize(
+    ("rule", "more", "code"),
+    [
+        (RULE, "publishing: { tasks: 3, producer: own }", "P879"),
+        (
+            "{ name: o, from: { table: lake.a.b }, into: o, tasks: 2 }",
+            "catalogs: { lake: { type: rest, uri: http://c } }",
+            "P880",
+        ),
+        ("{ name: o, from: { dataframe: runs }, into: o, tasks: 2 }", "", "P880"),
+        (RULE, "publishing: { exactly_once: off, producer: own }", "P881"),
+    ],
+)
+def test_a_client_that_cannot_do_what_is_asked_of_it(written, rule, more, code):
+    assert [code] == [found for found, _ in problems(written, spec(rule, more=more))]

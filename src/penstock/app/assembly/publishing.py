@@ -12,6 +12,12 @@ from typing import Any
 from penstock.app.assembly.assembly import LOG, open_store
 from penstock.app.assembly.connectors import connector_of, registry_connector, table_connector
 from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
+from penstock.app.assembly.producers import (
+    client_settings,
+    open_producers,
+    open_targets,
+    settled,
+)
 from penstock.core.errors import InvalidError
 from penstock.core.resuming import Accepted
 from penstock.observe.fanout import UNHEARD
@@ -65,9 +71,11 @@ def publication_of(
     *,
     accept: Collection[str] = (),
 ) -> Publication:
-    """Return the settings of a publication."""
-    transaction = rule.transaction
-    return Publication(
+    """Return the settings of a publication; which client writes it, its cluster may have to say."""
+    transaction, exactly_once = rule.transaction, rule.exactly_once or spec.publishing.exactly_once
+    producer, tasks = rule.producer or spec.publishing.producer, spec.tasks(rule)
+    client = client_settings(producer, exactly_once, tasks)
+    found = Publication(
         name=rule.name,
         pipeline=spec.name,
         group=spec.publishing.group,
@@ -76,7 +84,8 @@ def publication_of(
         rules_hash=_rules_hash(rule),
         start=rule.from_.start,
         **_source(spec, rule.from_),
-        target={**_log_settings(spec, *rule.written), "compression": rule.compression},
+        target={**_log_settings(spec, *rule.written), "compression": rule.compression, **client},
+        tasks=tasks,
         messages=_messages(rule),
         rejects=_rejects(rule),
         subjects={
@@ -96,20 +105,17 @@ def publication_of(
         accept=frozenset(Accepted(word) for word in accept if word != GAP),
         accept_gap=GAP in accept,
     )
+    return settled(found)
 
 
 def open_ports(
     publication: Publication, stack: ExitStack, source: Source | None = None
 ) -> PublicationPorts:
     """Open what a publication reads, unless it is given, and writes; `stack` closes it again."""
-    opening = connector_of(LogConnector, LOG).open_producers
-    assert opening is not None, "the connector for Kafka has it"
-    timeout_ms = round(publication.timeout_seconds * 1000)
-    producers = opening(publication.target, ProcessSecrets(), publication.offsets_topic, timeout_ms)
     return PublicationPorts(
         stack.enter_context(closing(source or open_source(publication))),
-        stack.enter_context(closing(_open_log(publication.target))),
-        stack.enter_context(closing(producers)),
+        stack.enter_context(closing(open_targets(publication))),
+        stack.enter_context(closing(open_producers(publication))),
         {part: _open_subjects(each) for part, each in publication.registries.items()},
     )
 

@@ -6,24 +6,38 @@ Readers and senders are opened once a process, and kept for the next tasks.
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack, closing
 from functools import cache, partial
 
 from penstock.app.assembly.connectors import connector_of
+from penstock.app.assembly.crash_points import from_environment, observer_for
 from penstock.app.assembly.kept_readers import kept_reader
 from penstock.app.assembly.process import SystemClock
+from penstock.app.assembly.producers import open_producers, open_targets
 from penstock.app.assembly.table_readers import kept_table_reader
+from penstock.engines.inline import InlineEngine
+from penstock.engines.work import Work
 from penstock.files.reopening import Reopening
 from penstock.ports.connectors import LogConnector
 from penstock.ports.producers import Sender
+from penstock.publishing.epoch import Share
 from penstock.publishing.messages import Encoding, SendJob, job_from_json, result_to_json
 from penstock.publishing.row_worker import RowWorker
+from penstock.publishing.share_messages import (
+    is_share,
+    share_from_json,
+    share_result_to_json,
+)
+from penstock.publishing.shares import end_share
 from penstock.publishing.topic_source import TopicReader
 from penstock.publishing.worker import SendTools, send
 from penstock.spec.secrets import ProcessSecrets
 
 
 def work(text: str) -> str:
-    """Do one job. Raises a PenstockError that it ends with."""
+    """Do one job, or a whole transaction. Raises a PenstockError that it ends with."""
+    if is_share(text):
+        return end_share_here(text, work)
     job = job_from_json(text)
     tools = tools_of(job)
     if isinstance(job.work, Encoding):
@@ -31,6 +45,21 @@ def work(text: str) -> str:
         return result_to_json(RowWorker(job, job.work, rows, tools).work())
     reader = TopicReader(kept_reader(json.dumps(job.source, sort_keys=True))())
     return result_to_json(send(job, job.work, reader, tools))
+
+
+def end_share_here(text: str, send_rows: Work) -> str:
+    """End a transaction here; its rows are sent by this process, whose producer has the id."""
+    job = share_from_json(text)
+    with ExitStack() as stack:
+        share = Share(
+            job.publication,
+            stack.enter_context(closing(open_targets(job.publication))),
+            stack.enter_context(closing(open_producers(job.publication))),
+            InlineEngine(send_rows),
+            observer_for(from_environment()),
+            job.task,
+        )
+        return share_result_to_json(end_share(job, share))
 
 
 def tools_of(job: SendJob) -> SendTools:

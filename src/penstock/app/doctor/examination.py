@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from penstock.app.assembly import assembly
 from penstock.app.assembly.connectors import connector_of
 from penstock.app.assembly.process import SystemClock, token
-from penstock.app.doctor import machine, tables
+from penstock.app.doctor import machine, publishing, tables
 from penstock.app.inspect.audit import Progressed
 from penstock.commit.catalog_probe import ProbeResult, probe
 from penstock.core.errors import PenstockError, gravest
@@ -26,6 +26,7 @@ from penstock.ports.connectors import LogConnector
 from penstock.ports.runtime import Clock
 from penstock.ports.tables import TableFormat
 from penstock.spec.model import Pipeline
+from penstock.spec.publications import Publications
 from penstock.spec.secrets import ProcessSecrets
 
 SKEW_SECONDS_MAX = 5.0
@@ -45,19 +46,23 @@ class Examination:
 
 def examine(
     pipeline: Pipeline | None,
+    publications: Publications | None = None,
     *,
     touch: bool = True,
     environment: Mapping[str, str],
     progressed: Progressed = lambda _: None,
 ) -> Examination:
-    """Check everything; without a pipeline, this machine alone.
+    """Check everything; without a pipeline and publications, this machine alone.
 
     With `touch` each catalog's compare-and-set is measured on a scratch table.
     """
     progressed("checking this machine")
-    found = list(machine.findings(pipeline, environment))
+    found = list(machine.findings(pipeline or publications, environment))
     if pipeline is not None:
         found += _outside(pipeline, SystemClock(), touch=touch, progressed=progressed)
+    if publications is not None:
+        progressed("checking the publications")
+        found += publishing.findings(publications)
     return Examination(tuple(found))
 
 

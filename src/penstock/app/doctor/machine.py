@@ -23,6 +23,7 @@ from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 from penstock.observe.formatting import size_text
 from penstock.ports.checks import CheckResult, failed, passed, unknown, warning
 from penstock.spec.model import Pipeline
+from penstock.spec.publications import Publications
 
 WORKER_BYTES = 400_000_000
 DISK_BYTES_MIN = 2_000_000_000
@@ -37,7 +38,9 @@ _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(\[[^]]*\])?(?P<bounds>[^;]
 _BOUND = re.compile(r"(>=|<|==)\s*([\d.]+)")
 
 
-def findings(pipeline: Pipeline | None, environment: Mapping[str, str]) -> Iterator[CheckResult]:
+def findings(
+    pipeline: Pipeline | Publications | None, environment: Mapping[str, str]
+) -> Iterator[CheckResult]:
     """Check this machine, for a pipeline when there is one."""
     master = "local[*]" if pipeline is None else pipeline.spark.master
     conf = {} if pipeline is None else dict(pipeline.spark.conf)

@@ -23,7 +23,7 @@ from penstock.app.inspect.publications import decision_on, in_words, topics_to_c
 from penstock.app.inspect.row_audit import FOREVER, RowComparison, agree
 from penstock.app.publish import rules_named
 from penstock.core.audit import Break
-from penstock.core.errors import PenstockError, gravest
+from penstock.core.errors import InvalidError, PenstockError, gravest
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
 from penstock.core.planning import Bounds
 from penstock.core.receipt_chain import receipt_breaks
@@ -42,6 +42,8 @@ from penstock.spec.secrets import ProcessSecrets
 
 BREAK = 4
 BREAKS_MAX = 20
+UNREADABLE = "P868"
+"""The code of a topic whose settings may not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +109,11 @@ def audit_publication(
             if publication.into not in topics_to_create(publication, ports):
                 decision_on(publication, ports, record)  # raises where its ledger is gone
             return PublicationAudit(name, not_compared=("nothing was published yet",))
-        receipts = receipts_of(name, record.entries, record.ledger)
-        breaks = [*receipt_breaks(receipts, record.ledger, record.stands)]
+        receipts, breaks = list[Receipt](), list[Break]()
+        for task, ledger in enumerate(record.ledgers):
+            own = receipts_of(name, record, task)
+            breaks += receipt_breaks(own, ledger, record.stands_of(task))
+            receipts += own
         target = _target(publication, ports, receipts)
         breaks += _breaks_of_batches(receipts, target)
         skipped = [*_not_there(receipts, target), *_written_anew(target)]
@@ -122,7 +127,7 @@ def audit_publication(
         return PublicationAudit(name, problem=error)
     return PublicationAudit(
         publication=name,
-        epoch=record.ledger.epoch,
+        epoch=sum(each.epoch for each in record.ledgers),
         transactions=len(receipts),
         batches=sum(len(each) for each in target.heads.values()),
         records=sum(each.published for each in receipts),
@@ -139,13 +144,14 @@ class _Target:
     """What stands in the target: our batches from the first receipt's on, and what there is to it.
 
     Batches are sent in `codec`; where it `is_compacted`, brokers take records out of them, and
-    whole batches.
+    whole batches. Where that is `unknown` nothing that is missing is a break.
     """
 
     heads: Mapping[TopicPartition, Sequence[BatchHead]]
     bounds: Mapping[TopicPartition, Bounds]
     codec: str
     is_compacted: bool
+    unknown: str = ""
 
     @property
     def partitions(self) -> Sequence[TopicPartition]:
@@ -173,15 +179,21 @@ def _target(
         if at in bounds
     }
     codec = publication.target.get("compression", "none")
-    is_compacted = ports.producers.topics.is_compacted(publication.into)
-    return _Target(heads, bounds, codec, is_compacted)
+    try:
+        return _Target(heads, bounds, codec, ports.producers.topics.is_compacted(publication.into))
+    except InvalidError as error:
+        if error.code != UNREADABLE:
+            raise
+        said = f"what is missing in the target: {error.message}"
+        return _Target(heads, bounds, codec, is_compacted=True, unknown=said)
 
 
 def _begins(receipts: Sequence[Receipt]) -> dict[TopicPartition, int]:
     """Return the first offset of the receipts in each partition."""
     found: dict[TopicPartition, int] = {}
-    for receipt in receipts[::-1]:
-        found |= {at: batches.first for at, batches in receipt.targets.items()}
+    for receipt in receipts:
+        for at, batches in receipt.targets.items():
+            found[at] = min(batches.first, found.get(at, batches.first))
     return found
 
 
@@ -203,7 +215,9 @@ def _compacted_away(
     publication: Publication, receipts: Sequence[Receipt], target: _Target
 ) -> Iterator[str]:
     """Say how many records of a compacted target are not there."""
-    if not target.is_compacted:
+    if target.unknown:
+        yield target.unknown
+    if not target.is_compacted or target.unknown:
         return
     said = sum(receipt.published for receipt in receipts)
     there = sum(

@@ -13,14 +13,15 @@ from penstock.core.errors import PenstockError
 from penstock.core.positions import Position, SourcePartition
 from penstock.core.resuming import Resume
 from penstock.observe.formatting import number_of, one_line, size_text
-from penstock.ports.producers import NewTopic
+from penstock.ports.producers import NO_TRANSACTIONS, PROTOCOL_2, NewTopic
 from penstock.ports.sources import NO_LIMIT, Stands, Stretch
+from penstock.publishing.deciding import Noticed, decided
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.pace import Pace, Rate
 from penstock.publishing.record import PublicationRecord, standing_record
 from penstock.publishing.schemas import SchemaStanding, standing_schemas
 from penstock.publishing.settings import Publication, PublicationPorts
-from penstock.publishing.start import Noticed, begun_from, decided, require_messages
+from penstock.publishing.start import begun_from, require_messages, summed
 from penstock.publishing.table_positions import table_position
 from penstock.rows.encode.rules import MessageRules
 from penstock.spec.publications import Publications
@@ -50,7 +51,8 @@ class PublicationView:
     segment; `rejects` is the topic of the last. `stands` says where it stands in a table,
     `messages` how rows become messages, `schemas` how their schemas stand in registries. `begins`
     says whether a run begins it, `creates` which topics it creates, and with what, `problem` why it
-    would not go on. `owner` is the run that began last. `rate` is the most that it sends.
+    would not go on. `client` says who writes. `owner` is the run that began last. `rate` is the
+    most that it sends.
     """
 
     publication: str
@@ -58,6 +60,7 @@ class PublicationView:
     into: str
     transactional_id: str
     offsets_topic: str
+    client: str = ""
     epoch: int = 0
     published: int = 0
     filtered: int = 0
@@ -97,6 +100,7 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
         into=publication.into,
         transactional_id=publication.transactional_id,
         offsets_topic=publication.offsets_topic,
+        client=client_words(publication, ports.producers.terms.protocol),
         messages=publication.messages,
         rejects=publication.rejects.into if publication.rejects else "",
         rate=rate_words(publication.rate),
@@ -107,12 +111,13 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
         view = replace(view, schemas=standing_schemas(publication, ports))
         record = standing_record(publication.name, ports.producers.ledger)
         if record.ledger is not None:
+            totals = summed(record.ledgers)
             view = replace(
                 view,
-                epoch=record.ledger.epoch,
-                published=record.ledger.totals.published,
-                filtered=record.ledger.totals.filtered,
-                rejected=record.ledger.totals.rejected,
+                epoch=sum(each.epoch for each in record.ledgers),
+                published=totals.published,
+                filtered=totals.filtered,
+                rejected=totals.rejected,
                 owner=record.ledger.owner,
                 stands=in_words(publication, record.stands),
             )
@@ -132,8 +137,12 @@ def decision_on(
     publication: Publication, ports: PublicationPorts, record: PublicationRecord
 ) -> Resume:
     """Decide as a run that begins now would. Raises what a start raises."""
-    remembered = ports.producers.terms.remembered(publication.transactional_id)
-    return decided(publication, ports, NEWEST, record, Noticed(remembered))
+    remembered = ports.producers.terms.remembered
+    noticed = {
+        task: Noticed(remembered(publication.id_of(task)))
+        for task in range(max(len(record.ledgers), 1))
+    }
+    return decided(publication, ports, NEWEST, record, noticed)
 
 
 def topics_to_create(publication: Publication, ports: PublicationPorts) -> dict[str, NewTopic]:
@@ -165,6 +174,16 @@ def rate_words(rate: Rate) -> str:
     rows = number_of(rate.rows, "record") if rate.rows is not None else ""
     size = size_text(rate.bytes) if rate.bytes is not None else ""
     return f"{rows or size} a second" if rows or size else ""
+
+
+def client_words(publication: Publication, protocol: int) -> str:
+    """Say which client writes a publication, and what that is worth."""
+    if protocol == NO_TRANSACTIONS:
+        return "at least once: librdkafka, without transactions"
+    if protocol == PROTOCOL_2:
+        return "exactly once: the own sender, transaction protocol 2"
+    tasks = number_of(publication.tasks, "task")
+    return f"exactly once: librdkafka, {tasks}, transaction protocol 1"
 
 
 def in_words(publication: Publication, stands: Stands) -> str:

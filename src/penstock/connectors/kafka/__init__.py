@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from penstock.ports.checks import CheckResult
 from penstock.ports.connectors import PORTS_VERSION, LogConnector, Settings
 from penstock.ports.log import Log, RangeReader
-from penstock.ports.producers import Packer, Producers, Sender
+from penstock.ports.producers import Packer, ProducerNeeds, Producers, Sender, Terms
 from penstock.ports.runtime import Clock, Secrets
 from penstock.ports.transactions import Transactions
 
@@ -53,7 +53,8 @@ def open_transactions(settings: Settings, secrets: Secrets) -> Transactions:
 def open_producers(settings: Settings, secrets: Secrets, topic: str, timeout_ms: int) -> Producers:
     """Open terms, the offsets topic, and the look behind receipts. Connects when first asked.
 
-    Raises InvalidError.
+    `client` is `own`, or `librdkafka` with its `protocol`, 0 for no transactions. Raises
+    InvalidError.
     """
     from penstock.connectors.kafka.native.brokers import Brokers
     from penstock.connectors.kafka.settings import read_settings
@@ -64,12 +65,28 @@ def open_producers(settings: Settings, secrets: Secrets, topic: str, timeout_ms:
     from penstock.connectors.kafka.transactions.topics import KafkaTopics
 
     read = read_settings(settings, secrets)
-    return Producers(
-        KafkaTerms(read, timeout_ms=timeout_ms),
-        OffsetsTopic(read, topic, now_ms=lambda: time.time_ns() // 1_000_000),
-        KafkaHeads(Leaders(Brokers(read), read)),
-        KafkaTopics(read),
-    )
+    now_ms = lambda: time.time_ns() // 1_000_000  # noqa: E731
+    terms: Terms
+    if _is_of_library(settings):
+        from penstock.connectors.kafka.producers.sender import (
+            MessagePacker,
+            ProducerSender,
+        )
+        from penstock.connectors.kafka.producers.terms import ProducerTerms
+
+        terms = ProducerTerms(
+            read,
+            compression=settings.get("compression", "none"),
+            timeout_ms=timeout_ms,
+            protocol=settings["protocol"],
+        )
+        ledger = OffsetsTopic(
+            read, topic, now_ms=now_ms, packer=MessagePacker(), sender=ProducerSender(read)
+        )
+    else:
+        terms = KafkaTerms(read, timeout_ms=timeout_ms)
+        ledger = OffsetsTopic(read, topic, now_ms=now_ms)
+    return Producers(terms, ledger, KafkaHeads(Leaders(Brokers(read), read)), KafkaTopics(read))
 
 
 def open_packer(settings: Settings) -> Packer:
@@ -77,6 +94,10 @@ def open_packer(settings: Settings) -> Packer:
 
     `compression` is the codec, `batch_bytes_max` the largest batch that the topic takes, if known.
     """
+    if _is_of_library(settings):
+        from penstock.connectors.kafka.producers.sender import MessagePacker
+
+        return MessagePacker()
     from penstock.connectors.kafka.native.record_batch_writer import KafkaPacker, records_bytes_max
 
     limit = records_bytes_max(settings.get("batch_bytes_max"))
@@ -86,9 +107,29 @@ def open_packer(settings: Settings) -> Packer:
 def open_sender(settings: Settings, secrets: Secrets) -> Sender:
     """Open the sending side of a worker. Connects when first asked. Raises InvalidError."""
     from penstock.connectors.kafka.settings import read_settings
+
+    read = read_settings(settings, secrets)
+    if _is_of_library(settings):
+        from penstock.connectors.kafka.producers.sender import ProducerSender
+
+        return ProducerSender(read)
     from penstock.connectors.kafka.transactions.sender import KafkaSender
 
-    return KafkaSender(read_settings(settings, secrets))
+    return KafkaSender(read)
+
+
+def examine_writing(
+    settings: Settings, secrets: Secrets, needs: ProducerNeeds
+) -> Sequence[CheckResult]:
+    """Check what a publication needs of a cluster. Raises InvalidError for unreadable settings."""
+    from penstock.connectors.kafka.settings import read_settings
+    from penstock.connectors.kafka.transactions import writing_health
+
+    return [*writing_health.examine_writing(read_settings(settings, secrets), needs)]
+
+
+def _is_of_library(settings: Settings) -> bool:
+    return bool(settings.get("client") == "librdkafka")
 
 
 connector = LogConnector(
@@ -100,4 +141,5 @@ connector = LogConnector(
     open_producers,
     open_packer,
     open_sender,
+    examine_writing,
 )

@@ -20,6 +20,8 @@ from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
 from penstock.ports.producers import (
     FORGOTTEN,
+    PROTOCOL_1,
+    PROTOCOL_2,
     BatchHead,
     Entry,
     Look,
@@ -97,15 +99,19 @@ class MemoryCoordinator:
                 return 0, self._emptied(known)
             return FENCED, term
 
-    def end(self, name: str, term: Term) -> tuple[int, Term]:
-        """Commit what is open under a term, and give the next one; again where that was done."""
+    def end(self, name: str, term: Term, *, protocol: int = PROTOCOL_2) -> tuple[int, Term]:
+        """Commit what is open under a term, and give the next one; again where that was done.
+
+        A producer of the protocol before keeps its term.
+        """
         with self.cluster.guard:
             known = self._ids.get(name)
             if known is None:
                 return FORGOTTEN, term
             if term == known.term and known.state == ONGOING:
                 self._finish(known, committed=True)
-                self._advance(known, renewable=True)
+                if protocol == PROTOCOL_2:
+                    self._advance(known, renewable=True)
                 return 0, known.term
             if term == known.term:
                 return NOT_OPEN, term
@@ -181,6 +187,8 @@ class MemoryCoordinator:
 class MemoryTerms:
     """Implements `ports.producers.Terms`."""
 
+    protocol = PROTOCOL_2
+
     def __init__(self, coordinator: MemoryCoordinator) -> None:
         self._coordinator = coordinator
 
@@ -214,6 +222,26 @@ class MemoryTerms:
 
     def close(self) -> None:
         """Let go of nothing."""
+
+
+class MemoryProducerTerms(MemoryTerms):
+    """Implements `ports.producers.Terms` as a client library's producers do."""
+
+    protocol = PROTOCOL_1
+
+    def check(self) -> None:
+        """Accept any cluster."""
+
+    def renew(self, transactional_id: str, term: Term) -> Term | Refused:
+        """Abort what is open; there is no next term."""
+        known = self._coordinator.remembered(transactional_id)
+        if known is not None and known.term == term and known.is_open:
+            self._coordinator.expire(transactional_id)
+        return Refused(FENCED, "nothing is renewed")
+
+    def end(self, transactional_id: str, term: Term) -> Term | Refused:
+        """Commit the open transaction; the term is spent."""
+        return _answer(*self._coordinator.end(transactional_id, term, protocol=PROTOCOL_1))
 
 
 class MemoryLedger:

@@ -43,6 +43,9 @@ Key = Annotated[
 ]
 OF_ROWS = frozenset({"key", "value", "where", "delete_when", "timestamp", "rejects"})
 """Settings of a publication whose source has rows; messages are published as they are."""
+REQUIRED, OFF = "required", "off"
+ExactlyOnce = Literal["required", "requested", "off"]
+ProducerName = Literal["auto", "own", "librdkafka"]
 OffsetsTopic = Annotated[str, reading(notation.topic_name)]
 
 
@@ -190,6 +193,13 @@ class PublicationRule(Setting):
         " compressed. A transaction holds no more than that of one interval.",
         examples=["20000/s", "50MB/s"],
     )
+    exactly_once: ExactlyOnce | None = Field(
+        None, description="As under publishing, for this publication."
+    )
+    producer: ProducerName | None = Field(
+        None, description="As under publishing, for this publication."
+    )
+    tasks: Count | None = Field(None, description="As under publishing, for this publication.")
     transaction: TransactionSettings = Field(
         default_factory=TransactionSettings, description="How much one transaction holds."
     )
@@ -230,6 +240,23 @@ class PublishingSettings(Setting):
         "penstock",
         description="First part of transactional ids: <group>-<name>-0. Programs with the same"
         " group and name fence each other.",
+    )
+    exactly_once: ExactlyOnce = Field(
+        "required",
+        description="required: in transactions, or not at all. requested: where the cluster can."
+        " off: at least once, without transactions; before required, the former run must"
+        " have ended.",
+    )
+    producer: ProducerName = Field(
+        "auto",
+        description="The client that writes. own: a term that all workers share, by transaction"
+        " protocol 2 (Kafka 4). librdkafka: a producer for each transaction, by protocol 1 (Kafka"
+        " 3.6). auto: own where there is one task and the cluster has protocol 2.",
+    )
+    tasks: Count = Field(
+        1,
+        description="How many tasks share a source, each with a transactional id and transactions"
+        " of its own; more than one are librdkafka's. A table is one source partition.",
     )
     registry: RegistryAt | None = Field(
         None,

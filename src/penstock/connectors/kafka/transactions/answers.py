@@ -132,6 +132,6 @@ def too_old(settings: KafkaSettings, reason: str) -> InvalidError:
     return InvalidError(
         f"the brokers at {settings.brokers} are too old: {reason}",
         code="P282",
-        hint="upgrade the brokers; after an upgrade to Kafka 4:"
-        " kafka-features upgrade --feature transaction.version=2",
+        hint="producer: librdkafka  under  publishing:  from Kafka 3.6 on; or upgrade the brokers,"
+        " and then  kafka-features upgrade --feature transaction.version=2",
     )

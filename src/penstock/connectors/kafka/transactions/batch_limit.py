@@ -19,6 +19,12 @@ def batch_bytes_max(brokers: Brokers, topic: str, *, refused_bytes: int) -> int:
     It is half of that where settings do not explain it, or may not be read (`DescribeConfigs`): a
     broker that compresses anew measures its own bytes.
     """
+    limit = topic_limit(brokers, topic)
+    return refused_bytes // 2 if limit is None or limit >= refused_bytes else limit
+
+
+def topic_limit(brokers: Brokers, topic: str) -> int | None:
+    """Return how large a batch may be by the settings of a topic; None where nobody says."""
     resource = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=TOPIC, resource_name=topic, configuration_keys=list(LIMITS)
     )
@@ -30,5 +36,4 @@ def batch_bytes_max(brokers: Brokers, topic: str, *, refused_bytes: int) -> int:
         found = [int(each.value) for each in answer.configs or () if each.name in LIMITS]
     except FallbackError:
         pass
-    limit = min(found, default=refused_bytes)
-    return limit if limit < refused_bytes else refused_bytes // 2
+    return min(found, default=None)

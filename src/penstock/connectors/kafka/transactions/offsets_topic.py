@@ -45,20 +45,39 @@ from penstock.connectors.kafka.transactions.sender import KafkaSender
 from penstock.connectors.kafka.transactions.topics import COMPACT, POLICY, KafkaTopics
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
-from penstock.ports.producers import Entry, Look, NewTopic, Refused, Term
+from penstock.ports.producers import Entry, Look, NewTopic, Packer, Refused, Sender, Term
 
 SEGMENT_BYTES = str(16 << 20)
 """The newest segment is never compacted, and all of it is read at each look."""
 
 
+def policy_refused(topic: str, policy: str) -> InvalidError:
+    """Return the error of an offsets topic that is not compacted, or not only."""
+    return InvalidError(
+        f"the offsets topic {topic} has  {POLICY}={policy}:  retention would delete positions",
+        code="P800",
+        hint=f"kafka-configs --alter --entity-type topics --entity-name '{topic}'"
+        f" --add-config {POLICY}={COMPACT}",
+    )
+
+
 class OffsetsTopic:
     """Implements `ports.producers.Ledger` over a topic of a real cluster."""
 
-    def __init__(self, settings: KafkaSettings, topic: str, *, now_ms: Any) -> None:
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        topic: str,
+        *,
+        now_ms: Any,
+        packer: Packer | None = None,
+        sender: Sender | None = None,
+    ) -> None:
         self._settings, self._topic, self._now_ms = settings, topic, now_ms
         self._brokers = Brokers(settings)
         self._leaders = Leaders(self._brokers, settings)
-        self._packer, self._sender = KafkaPacker(codec="none"), KafkaSender(settings)
+        self._packer = packer or KafkaPacker(codec="none")
+        self._sender = sender or KafkaSender(settings)
         self._places: list[TopicPartition] = []
 
     def prepare(self) -> None:
@@ -68,13 +87,7 @@ class OffsetsTopic:
         topics.prepare(self._topic, new)
         policy = topics.policy(self._topic)
         if policy != COMPACT:
-            raise InvalidError(
-                f"the offsets topic {self._topic} has  {POLICY}={policy}:  retention would delete"
-                " positions",
-                code="P800",
-                hint=f"kafka-configs --alter --entity-type topics --entity-name '{self._topic}'"
-                f" --add-config {POLICY}={COMPACT}",
-            )
+            raise policy_refused(self._topic, policy)
 
     def exists(self) -> bool:
         """Return whether the topic is there."""

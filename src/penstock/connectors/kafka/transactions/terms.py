@@ -33,6 +33,7 @@ from penstock.connectors.kafka.transactions.coordinators import Coordinators
 from penstock.core.errors import UnavailableError
 from penstock.ports.producers import (
     NO_ANSWER,
+    PROTOCOL_2,
     Refused,
     Remembered,
     Term,
@@ -51,6 +52,8 @@ OPEN_STATES = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpo
 class KafkaTerms:
     """Implements `ports.producers.Terms`: what nobody ends for `timeout_ms` is aborted."""
 
+    protocol = PROTOCOL_2
+
     def __init__(self, settings: KafkaSettings, *, timeout_ms: int) -> None:
         self._settings = settings
         self._timeout_ms = timeout_ms
@@ -64,7 +67,10 @@ class KafkaTerms:
         except FallbackError as error:
             raise unconnected(error, "the cluster", self._settings) from error
         if level < TRANSACTION_LEVEL:
-            raise too_old(self._settings, f"{TRANSACTION_VERSION} is {level}, not 2")
+            raise too_old(
+                self._settings,
+                f"{TRANSACTION_VERSION} is {level}, not 2, which the own sender rests on",
+            )
 
     def remembered(self, transactional_id: str) -> Remembered | None:
         """Ask the coordinator what it knows of an id."""

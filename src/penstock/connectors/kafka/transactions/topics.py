@@ -11,11 +11,13 @@ from penstock.connectors.kafka.errors import NO_TOPIC
 from penstock.connectors.kafka.log import ANSWER_SECONDS_MAX, GONE_SECONDS_MIN, KafkaLog
 from penstock.connectors.kafka.settings import KafkaSettings
 from penstock.connectors.kafka.transactions.leaders import PAUSE_SECONDS
+from penstock.core.errors import InvalidError
 from penstock.ports.producers import NewTopic
 
 POLICY = "cleanup.policy"
 COMPACT = "compact"
 AS_BROKERS_SAY = -1
+NOT_ALLOWED = "P204"
 EXISTS = "TOPIC_ALREADY_EXISTS"
 
 
@@ -23,7 +25,7 @@ class KafkaTopics:
     """Implements `ports.producers.Topics`."""
 
     def __init__(self, settings: KafkaSettings) -> None:
-        self._log = KafkaLog(settings)
+        self._settings, self._log = settings, KafkaLog(settings)
 
     def exists(self, topic: str) -> bool:
         """Return whether a topic is there."""
@@ -41,10 +43,24 @@ class KafkaTopics:
         while True:
             asked = self._log.admin().describe_configs([wanted], request_timeout=ANSWER_SECONDS_MAX)
             accepted = NO_TOPIC if time.monotonic() < until else ()
-            found = self._log.answer(asked[wanted], f"topic {topic}", accepted=accepted)
+            try:
+                found = self._log.answer(asked[wanted], f"topic {topic}", accepted=accepted)
+            except InvalidError as error:
+                if error.code == NOT_ALLOWED:
+                    raise self._unreadable(topic) from error
+                raise
             if found is not None:
                 return str(found[POLICY].value)
             time.sleep(PAUSE_SECONDS)
+
+    def _unreadable(self, topic: str) -> InvalidError:
+        user = self._settings.user
+        return InvalidError(
+            f"user {user} may not read the settings of topic {topic}",
+            code="P868",
+            hint=f"kafka-acls --add --allow-principal 'User:{user}' --operation DescribeConfigs"
+            f" --topic '{topic}'",
+        )
 
     def prepare(self, topic: str, new: NewTopic) -> None:
         """Create a topic unless it is there; brokers learn of it one after the other."""

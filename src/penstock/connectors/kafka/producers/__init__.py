@@ -1,0 +1,1 @@
+"""Transactions by producers of librdkafka: one for each, as Kafka Connect has them."""

@@ -29,10 +29,12 @@ from penstock.connectors.memory.increments import (
     MemoryHistory,
     MemoryIncrements,
 )
+from penstock.core.errors import InvalidError
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.increments import FileRows, Increments
+from penstock.publishing.table_source import TableSource
 from penstock.spec.secrets import ProcessSecrets
-from penstock.testing.contracts.increments import IncrementsContract
+from penstock.testing.contracts.increments import IncrementsContract, Ticks
 
 NAME = "bronze.numbers"
 
@@ -153,6 +155,58 @@ class TestIceberg(IncrementsContract):
     def make_again(self) -> None:
         self.catalog.drop_table(NAME)
         self.make_table()
+
+
+class TestReferencesOfIceberg:
+    """Branches and tags of a table, read as sources."""
+
+    def test_a_branch_is_read_and_not_what_others_get(self, tmp_path: Path) -> None:
+        own = TestIceberg()
+        own.make(tmp_path)
+        own.append(1, 2)
+        table = own.table
+        table.manage_snapshots().create_branch(
+            table.metadata.current_snapshot_id, "audited"
+        ).commit()
+        source = self.source(own, "audited")
+        first, stands = own.read(source, source.starts("earliest"))
+        own.append(3)
+        own.table.append(rows(4), branch="audited")
+        later, stands = own.read(self.source(own, "audited"), stands)
+        whole = self.source(own, "main")
+        main, _ = own.read(whole, whole.starts("earliest"))
+
+        assert ([1, 2], [4], [1, 2, 3]) == (sorted(first), later, sorted(main))
+
+    def test_a_tag_is_read_once(self, tmp_path: Path) -> None:
+        own = TestIceberg()
+        own.make(tmp_path)
+        own.append(1, 2)
+        table = own.table
+        table.manage_snapshots().create_tag(table.metadata.current_snapshot_id, "monday").commit()
+        own.append(3)
+        source = self.source(own, "monday")
+        first, stands = own.read(source, source.starts("earliest"))
+        own.append(4)
+
+        assert [1, 2] == sorted(first)
+        assert ([], stands) == own.read(self.source(own, "monday"), stands)
+
+    def test_one_that_is_not_there_is_told_with_those_that_are(self, tmp_path: Path) -> None:
+        own = TestIceberg()
+        own.make(tmp_path)
+        own.append(1)
+        with pytest.raises(InvalidError) as caught:
+            self.source(own, "audited").starts("earliest")
+
+        assert ("P831", True) == (caught.value.code, "it has main:" in caught.value.hint)
+
+    def source(self, own: TestIceberg, ref: str) -> TableSource:
+        assert iceberg.open_increments is not None
+        settings = {"type": "sql", "name": "lake", **own.settings}
+        name = NAME if ref == "main" else f"{NAME}@{ref}"
+        increments = iceberg.open_increments(settings, ProcessSecrets(), UNHEARD, name)
+        return TableSource(increments, f"lake.{NAME}", "stop", Ticks().monotonic)
 
 
 class TestIcebergByPosition(TestIceberg):

@@ -31,7 +31,7 @@ STORIES = {
     "cases": (("docs/how-to/test-a-spec.md",), ""),
     "debezium": (("docs/tutorial/from-debezium.md",), "spark: { master: inline }\n"),
     "mirror": (("docs/how-to/mirror-a-topic.md",), ""),
-    "publish": (("docs/how-to/publish-a-table.md",), ""),
+    "publish": (("docs/tutorial/table-to-topic.md", "docs/how-to/publish-a-table.md"), ""),
     "frames": (("docs/how-to/publish-dataframes.md",), ""),
     "tutorial": (
         (

@@ -229,6 +229,15 @@ AVRO = (
 LAKE = "catalogs: { lake: { type: delta, root: ./lake } }\n"
 
 
+def test_a_branch_of_a_table_is_a_source_where_tables_have_branches(written):
+    rule = "{ name: t, from: { table: lake.a.b, ref: audited }, into: c }"
+    iceberg = "catalogs: { lake: { type: rest, uri: 'http://catalog' } }\n"
+    (found,) = load_publications(written(spec(rule, more=iceberg))).publish
+
+    assert "audited" == found.from_.ref
+    assert [("P155", "publish.0.from.ref")] == problems(written, spec(rule, more=LAKE))
+
+
 def test_keys_and_values_have_schemas_in_a_registry(written):
     more = LAKE + "publishing: { registry: 'http://registry:8081' }"
     found = load_publications(written(spec(AVRO, more=more)))

@@ -50,6 +50,7 @@ from penstock.rows.encode.rules import (
     MessageSchema,
     rules_to_data,
 )
+from penstock.spec.language.notation import BRANCH_SIGN, MAIN
 from penstock.spec.publications import Publications, registry_of, schemas_of, source_name
 from penstock.spec.secrets import ProcessSecrets
 from penstock.spec.settings.messages import KeySettings, ValueSettings
@@ -154,7 +155,7 @@ def _source(
     entry = spec.catalogs[name]
     connector, _ = table_connector(entry.type)
     return {
-        "source": {"connector": connector, "table": given.table},
+        "source": {"connector": connector, "table": given.table, "ref": given.ref},
         "catalog": entry.settings(name),
         "changes": given.changes,
     }
@@ -175,6 +176,8 @@ def open_source(publication: Publication) -> Source:
             hint="publish a table of Iceberg or Delta",
         )
     _, _, table = name.partition(".")
+    ref = publication.source["ref"]
+    table += "" if ref == MAIN else f"{BRANCH_SIGN}{ref}"
     increments = opening(publication.catalog, ProcessSecrets(), UNHEARD, table)
     return TableSource(increments, name, publication.changes, SystemClock().monotonic)
 

@@ -13,12 +13,13 @@ Source: Apache Iceberg table specification, "Snapshots", "Manifests", "Sequence 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import pyarrow as pa
 from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestEntryStatus, ManifestFile
 from pyiceberg.table import Table
+from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from penstock.connectors.iceberg.errors import reading
@@ -33,6 +34,7 @@ from penstock.connectors.iceberg.row_deletes.delete_files import DeleteFileReade
 from penstock.connectors.iceberg.row_deletes.live_rows import LiveRows, live_rows
 from penstock.connectors.iceberg.table import Context
 from penstock.core import table_errors
+from penstock.core.errors import InvalidError
 from penstock.files.positions import NONE
 from penstock.ports.increments import (
     NO_SNAPSHOT,
@@ -48,7 +50,7 @@ _WITHOUT_ORDER = 1
 
 
 class IcebergIncrements:
-    """Implements `ports.increments.Increments` for one branch of a table."""
+    """Implements `ports.increments.Increments` for one branch of a table, or a tag."""
 
     def __init__(
         self, name: str, identifier: tuple[str, ...], branch: str, context: Context
@@ -61,7 +63,7 @@ class IcebergIncrements:
         self._steps: dict[int, TableStep] = {}
 
     def head(self) -> TableHead:
-        """Load the table. Raises UnavailableError, InvalidError (P436)."""
+        """Load the table. Raises UnavailableError, InvalidError (P436, P831: no such ref)."""
         with reading(self._name):
             table = self._context.catalog.load_table(self._identifier)
             metadata = table.metadata
@@ -70,6 +72,8 @@ class IcebergIncrements:
                     self._name, "format-version 1", "its snapshots have no order"
                 )
             uuid, newest = str(metadata.table_uuid), metadata.snapshot_by_name(self._branch)
+            if newest is None and self._branch != MAIN_BRANCH:
+                raise _no_reference(self._name, self._branch, metadata.refs)
             if newest is None:
                 return TableHead(uuid, NO_SNAPSHOT, 0, 0, table)
             snapshot, sequence = newest.snapshot_id, newest.sequence_number or 0
@@ -173,6 +177,14 @@ class IcebergIncrements:
             each.data_file.record_count - rows.count_deleted(path)
             for path, each in rows.data.items()
         )
+
+
+def _no_reference(name: str, reference: str, there: Iterable[str]) -> InvalidError:
+    return InvalidError(
+        f"the table {name} has no branch or tag {reference}",
+        code="P831",
+        hint=f"it has {', '.join(sorted(there)) or 'none'}: name one under  ref,  or make it",
+    )
 
 
 def _own(snapshot: Snapshot, table: Table) -> list[ManifestFile]:

@@ -60,6 +60,11 @@ def has_identifiers(catalog: Catalog) -> bool:
     return catalog.type not in _WITHOUT
 
 
+def has_references(catalog: Catalog) -> bool:
+    """Return whether tables of a catalog have branches and tags."""
+    return catalog.type not in _WITHOUT
+
+
 def check_hints(at: KeyPath, table: Table, records: Records) -> Iterator[Problem]:
     """Find hints that match no field, whatever records hold: another hint or the format says so.
 

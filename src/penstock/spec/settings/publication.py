@@ -68,6 +68,11 @@ class TableToPublish(Setting):
     table: Annotated[str, reading(lambda text: notation.table_name(text, placeholders=False))] = (
         Field(description="<catalog>.<namespace>.<table>.", examples=["lake.gold.segments"])
     )
+    ref: Annotated[str, reading(notation.branch_name)] = Field(
+        notation.MAIN,
+        description="Iceberg: the branch to read, or a tag, whose rows are published and no more.",
+        examples=["audited"],
+    )
     start: Literal["earliest", "latest"] = Field(
         "earliest",
         description="Whether the rows are published that are there when nothing was published yet,"

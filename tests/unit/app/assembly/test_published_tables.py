@@ -36,7 +36,8 @@ def test_a_table_is_read_as_the_spec_says(spec):
     found = [*reader.read(stretch, deadline=float("inf"))]
 
     assert "whole" == publication.changes
-    assert {"connector": "delta", "table": "lake.gold.numbers"} == publication.source
+    expected = {"connector": "delta", "table": "lake.gold.numbers", "ref": "main"}
+    assert expected == publication.source
     assert [1, 2, 3] == found[0].rows.column("id").to_pylist()
     assert "at the first row of the 3 rows of snapshot 0" == in_words(publication, start)
     assert "behind snapshot 0 (3 rows)" == in_words(publication, {stretch.of: found[0].reached})

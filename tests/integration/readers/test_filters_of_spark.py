@@ -30,7 +30,7 @@ from penstock.ports.tables import TableDefinition
 pytestmark = pytest.mark.spark
 
 COMMITS, ROWS = 4, 6
-FILTERS_OF_A_COLUMN = 3
+FILTERS_OF_A_COLUMN = 2
 AT_ONCE = 25
 LAYOUTS = {
     "lake.shop.plain_nasty": (),

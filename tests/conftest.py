@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
     from tests.servers.s3 import S3Server
 
     from penstock.dev.broker import Running
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collector of garbage from going through modules and tests again and again."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture

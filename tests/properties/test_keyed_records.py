@@ -24,6 +24,7 @@ from penstock.rows.convert.batch import convert_batch
 from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.keyed.changes import ChangeBatch, convert_changes
 from penstock.rows.options import KeyedOptions, RowOptions
+from penstock.rows.route.filters import ComputedColumns, SqlExpression
 
 AT = TopicPartition("id", 0, "orders")
 MAP = {"I": "upsert", "U": "upsert", "D": "delete"}
@@ -473,3 +474,43 @@ def test_changes_of_avro_s_events_are_those_of_a_slow_reading(
     cuts = sorted(data.draw(st.lists(st.integers(0, len(given_records)), max_size=2)))
 
     check(given_records, table, cuts)
+
+
+def converted(batch: pa.RecordBatch, table: Table, computed: ComputedColumns) -> ChangeBatch:
+    return convert_changes(
+        batch,
+        at=AT,
+        lane=0,
+        schema=table.schema,
+        options=table.options,
+        readers=table.readers,
+        computed=computed,
+    )
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(["debezium", "maxwell", "canal", "flattened", "none"]), st.data())
+def test_a_computed_key_changes_as_the_column_does_that_it_is_computed_of(
+    envelope: str, data: st.DataObject
+) -> None:
+    table = data.draw(tables(envelope))
+    same = SqlExpression("id", Struct((Field("id", Kind.LONG),)), "same")
+    others = table.schema.fields[1:]  # a row of a key alone has null in the column
+    schema = Struct((Field("id", Kind.LONG), *others, Field("same", Kind.LONG)))
+    table = replace(table, schema=schema, options=replace(table.options, tombstones="skip"))
+    keys = tuple("same" if name == "id" else name for name in table.keyed.keys)
+    keyed = replace(table.options, keyed=replace(table.keyed, keys=keys))
+    batch = batch_of(data.draw(st.lists(records(envelope), min_size=1, max_size=12)))
+    computed = ComputedColumns({"same": same})
+    plain = converted(batch, table, computed)
+    made = converted(batch, replace(table, options=keyed), computed)
+
+    def told(changes: ChangeBatch, keys: tuple[str, ...]) -> list[Any]:
+        found = changes.changes
+        columns = (found.rows.column(name).to_pylist() for name in keys)
+        books = (found.offset, found.sub, found.upsert, found.counts)
+        return list(zip(*(each.tolist() for each in books), *columns, strict=True))
+
+    assert told(plain, table.keyed.keys) == told(made, keys)
+    assert [each.offset for each in plain.rejects] == [each.offset for each in made.rejects]
+    assert plain.filtered == made.filtered

@@ -6,13 +6,14 @@ DuckDB reads Delta by an extension that is no package; Spark is in `readers/test
 import json
 import shutil
 from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal as Exactly
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import write_deltalake
+from deltalake import convert_to_deltalake, write_deltalake
 from tests.integration.delta.foreign_delete import foreign_delete
 from tests.integration.delta.keyed import VECTORS, Keyed, counted, queried
 from tests.integration.delta.lake import CHAIN, COLUMNS, NAME, ORDERS, Lake, origin
@@ -334,6 +335,22 @@ def test_files_that_deltalake_rewrote_are_read_where_rows_of_them_are_deleted(la
     live = [{name: each[name] for name in columns} for each in keyed.live()]
     assert live == sorted(found, key=lambda each: each["name"])
     assert keyed.live() == queried(lake.handle)
+
+
+def test_old_timestamps_of_spark_are_read_as_they_are_and_deltalake_wraps_them(lake):
+    """Spark writes them as INT96 into Delta tables, by default; deltalake has nanoseconds for it."""
+    old = datetime(1582, 10, 10, 12)  # noqa: DTZ001  it has no zone there
+    lake.location.mkdir(parents=True)
+    rows = pa.table({"at": pa.array([old], pa.timestamp("us"))})
+    written = lake.location / "part-0.parquet"
+    pq.write_table(rows, written, use_deprecated_int96_timestamps=True, store_schema=False)
+    convert_to_deltalake(lake.location)
+    handle = lake.handle
+
+    [file] = lake.table.live_files(state := lake.state())
+    [batch] = lake.table.read_live(state, file, ["at"])
+    assert [old] == batch.column("at").to_pylist()
+    assert [old] != pa.table(handle.scan())["at"].to_pylist()  # known to be wrong
 
 
 @pytest.mark.parametrize(

@@ -34,11 +34,13 @@ def test_rows_that_are_not_the_last_of_their_keys_are_refused(tmp_path: Path, wr
     if wrong:
         rows[wrong][3] += 1
     write_deltalake(str(tmp_path / "delta/bench/events"), pa.table(rows))
+    given = (tmp_path, SMALL.format, SMALL.partitions, SMALL.table_rows, drawn)
     if not wrong:
-        assert all(each > 0 for each in keyed._read(tmp_path, SMALL, drawn))
+        keyed.check_offsets(*given)
+        assert all(each > 0 for each in keyed._read(tmp_path, SMALL))
         return
     with pytest.raises(FailedError, match="not the last records"):
-        keyed._read(tmp_path, SMALL, drawn)
+        keyed.check_offsets(*given)
 
 
 def test_the_peer_merges_the_last_change_of_each_key(tmp_path: Path) -> None:

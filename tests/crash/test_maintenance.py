@@ -1,18 +1,19 @@
 """`penstock maintain` struck before and after each durable act, and beside a run: row by row with Kafka.
 
-`make test` plays an Iceberg table that is appended to and a keyed Delta table, `make crash` all.
+`make test` plays a few blows on two kinds of tables, `make crash` all on all.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 from functools import partial
 
 import psutil
 import pytest
 from tests.crash.field import Field
-from tests.crash.matrix import Blow, Cell, Fields, catch_up
+from tests.crash.matrix import NOT_OF_DELTA, Blow, Cell, Fields, catch_up
 from tests.processes.process import KILLED, Driver, Finished
 from tests.processes.sigstop import let_locks_go, sleeps
 from tests.servers.warm import WarmProcess
@@ -29,13 +30,9 @@ POINTS = (
     CrashPoint.MANIFEST_WRITTEN,
     CrashPoint.COMMIT_AFTER,
 )
-STOPPED = (CrashPoint.FILES_REWRITTEN, CrashPoint.COMMIT_BEFORE)
-KINDS = [
-    pytest.param("iceberg", False),
-    pytest.param("delta", True),
-    pytest.param("iceberg", True, marks=pytest.mark.slow),
-    pytest.param("delta", False, marks=pytest.mark.slow),
-]
+STOPPED = (CrashPoint.COMMIT_BEFORE, CrashPoint.FILES_REWRITTEN)
+FEW = (CrashPoint.FILE_CLOSED, CrashPoint.COMMIT_BEFORE, CrashPoint.COMMIT_AFTER)
+ALL = [(connector, keyed) for connector in ("iceberg", "delta") for keyed in (False, True)]
 
 
 def maintaining(ground: Field, fault: str = "") -> Driver:
@@ -60,24 +57,43 @@ def require_exact(ground: Field) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("connector", "keyed"), KINDS)
+@pytest.mark.parametrize(("connector", "keyed"), [("iceberg", False), ("delta", True)])
 def test_maintenance_that_is_struck_loses_and_doubles_nothing(
     fields: Fields, connector: str, keyed: bool
 ) -> None:
+    play(fields, connector, keyed, FEW, STOPPED[:1])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("connector", "keyed"), ALL)
+def test_maintenance_that_is_struck_anywhere_loses_and_doubles_nothing(
+    fields: Fields, connector: str, keyed: bool
+) -> None:
+    points = [each for each in POINTS if connector == "iceberg" or each not in NOT_OF_DELTA]
+    play(fields, connector, keyed, points, STOPPED)
+
+
+def play(
+    fields: Fields,
+    connector: str,
+    keyed: bool,
+    killed: Sequence[CrashPoint],
+    stopped: Sequence[CrashPoint],
+) -> None:
+    """Kill maintenance at points, the last behind its commit; stop it at others while a run lands."""
     ground = fields.make(Cell(CrashPoint.COMMIT_BEFORE, Blow.KILL, connector, 1, keyed))
     for _ in range(2):
         ground.send()
         catch_up(ground)
-    for point in POINTS:
-        if point is CrashPoint.MANIFEST_WRITTEN and connector == "delta":
-            continue
+    for point in killed:
         ended = maintained(ground, f"{point}:1:kill")
         assert KILLED == ended.code, (point, ended.out + ended.err[-3000:])
         require_exact(ground)
     [done] = maintained(ground).json["done"] or [{"done": {"groups": 0}}]
     assert 0 == done["done"]["groups"], "what was killed after its commit had landed"
 
-    for point in STOPPED:
+    for point in stopped:
         ground.send()
         catch_up(ground)
         with maintaining(ground, f"{point}:1:stop") as zombie:

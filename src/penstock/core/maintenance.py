@@ -7,8 +7,8 @@ file of at most the target size; so does a file with many deleted rows, whatever
 Invariants:
 - the files of a group are of one partition, and no file is in two groups;
 - a group becomes fewer files, or rows of it that are deleted go;
-- no file of a group outweighs all smaller ones in it together, but for one with many deleted rows:
-  so a large one is not written again and again for little ones.
+- no file of a group weighs more than half as much again as all smaller ones in it together, but for
+  one with many deleted rows: a large one is not written again and again for little ones.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ WORTH_FILES = 32
 """From how many files that maintenance would save a table is worth a word."""
 _FULL = 2
 _LEAST = 256
+_ALIKE = 1.5
+"""How much more than all smaller ones a file of a group may weigh: sizes of a stream vary."""
 """A file weighs this part of the target at least: what opening it costs."""
 
 
@@ -168,7 +170,7 @@ def _bundles(files: Iterable[StoredFile], target_bytes: int) -> list[list[Stored
     for each in sorted(files, key=lambda file: (file.live_bytes, file.size_bytes, file.rows)):
         own = max(each.live_bytes, target_bytes // _LEAST)
         fits = size_bytes + each.live_bytes <= target_bytes
-        joins = fits and (own <= weight or each.has_many_deleted)
+        joins = fits and (own <= _ALIKE * weight or each.has_many_deleted)
         if bundles and joins and len(bundles[-1]) < INPUTS_MAX:
             bundles[-1].append(each)
         else:

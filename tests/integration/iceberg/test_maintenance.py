@@ -8,9 +8,11 @@ from tests.integration.maintaining import maintained
 from penstock.connectors.iceberg import connector
 from penstock.connectors.iceberg.ledger.properties import ledger_key, mark_in
 from penstock.core.commits import Chain, CommitKind
-from penstock.core.errors import DecisionNeededError
+from penstock.core.errors import ConflictError, DecisionNeededError
+from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.tables import TableDefinition, Verdict
 from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.contracts.table_fixture import batch_of
 from penstock.testing.prepared import ORDERS, orders, origin
 
 WRITER = partial(connector.open_writer, secrets=ProcessSecrets({}))
@@ -161,3 +163,33 @@ def test_a_keyed_chain_that_changed_rows_last_is_witnessed_as_well(lake):
 
     assert Verdict.AGREED is state.verdict
     assert f"of snapshot {snapshot.snapshot_id} are live" in state.evidence
+
+
+def test_a_second_attempt_writes_nothing_but_a_list(lake):
+    table = filled(lake)
+    before = table.state(lake.chain)
+    gone = table.delete_states(before, [each.path for each in table.live_files(before)])
+    rows = lake.write(before, batch_of(ORDERS, orders({0: (0, 6)})))
+    lake.land(table, {0: (6, 8)})
+    with pytest.raises(ConflictError):
+        table.rearrange(before, [Rearrangement(gone, rows)])
+    known = {*lake.place.rglob("*.avro")}
+    table.rearrange(table.state(lake.chain), [Rearrangement(gone, rows)])
+
+    [written] = {*lake.place.rglob("*.avro")} - known
+    assert written.name.startswith("snap-")
+    assert [*range(8)] == lake.ids()
+    assert Verdict.AGREED is table.state(lake.chain).verdict
+
+
+def test_what_was_rolled_back_is_a_new_snapshot_when_it_is_made_again(lake):
+    table = filled(lake)
+    state = table.state(lake.chain)
+    gone = table.delete_states(state, [each.path for each in table.live_files(state)])
+    rows = lake.write(state, batch_of(ORDERS, orders({0: (0, 6)})))
+    first = table.rearrange(state, [Rearrangement(gone, rows)])
+    lake.roll_back(state.head)
+    second = table.rearrange(table.state(lake.chain), [Rearrangement(gone, rows)])
+
+    assert first != second
+    assert [*range(6)] == lake.ids()

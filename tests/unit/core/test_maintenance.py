@@ -63,6 +63,12 @@ def test_a_large_file_is_not_written_again_for_a_little_one() -> None:
     assert [(4, 1)] == planned(file(100), file(100), *[file(3)] * 4)[:1]
 
 
+def test_files_of_one_stream_are_alike_though_no_two_have_the_same_size() -> None:
+    assert [(48, 1)] == planned(*[file(2 + n / 1000) for n in range(48)])
+    assert [(2, 1)] == planned(file(20), file(29))
+    assert [] == planned(file(20), file(31))
+
+
 def test_sizes_below_what_opening_costs_are_alike() -> None:
     assert [(3, 1)] == planned(file(0.001), file(0.1), file(0.9))
 
@@ -156,4 +162,4 @@ def test_maintenance_carried_out_again_and_again_comes_to_an_end(found: list[Sto
         found = [*(each for each in found if each.path not in gone), *new]
         assert expected == len(found)
         turns += 1
-        assert turns <= 9, "a file doubles until it is full"
+        assert turns <= 12, "a file grows by two thirds until it is full"

@@ -22,7 +22,7 @@ from pyiceberg.table import update
 
 from penstock.connectors.iceberg.commit import append
 from penstock.connectors.iceberg.commit.metadata_cleanup import MetadataCleanup
-from penstock.connectors.iceberg.commit.rearrange import rearrange_request, require_rearrangeable
+from penstock.connectors.iceberg.commit.rearrange import Rearranger, require_rearrangeable
 from penstock.connectors.iceberg.commit.snapshots import CommitBase, CommitRequest
 from penstock.connectors.iceberg.errors import reading, sending
 from penstock.connectors.iceberg.facts import facts_of, layout_of
@@ -119,6 +119,7 @@ class IcebergTable:
         self._context = context
         self._rows = KeptRows(name, branch)
         self._tidied: float | None = None
+        self._rearranger = Rearranger()
         self._housekeeping = MetadataCleanup(context.metadata_horizon_seconds, context.monotonic)
 
     def state(self, chain: Chain) -> TableState:
@@ -199,7 +200,7 @@ class IcebergTable:
         table: PyIcebergTable = state.handle
         with reading(self.name):
             base = self._base(table, target_from_json(state.target).options())
-            prepared = rearrange_request(base, rearrangements)
+            prepared = self._rearranger.request(base, rearrangements)
         return self._sent(table, prepared)
 
     def require_row_deletes(

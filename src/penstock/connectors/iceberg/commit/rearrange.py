@@ -1,6 +1,8 @@
 """Builds one rearrangement: files in the place of others with the same rows, and nothing claimed.
 
 Invariants (docs/design/0289, 0291):
+- manifests are written once for all attempts at it, for they depend on no state: what lands
+  meanwhile costs a look at its own manifests and another list;
 - only what the metadata itself proves of each chain of the branch is vouched for, never what files
   or rows suggest: once vouched for, a guess would count for ever;
 - a file goes with the delete files that are about it alone; one about several stays, for it may
@@ -16,6 +18,7 @@ from dataclasses import replace
 
 from pyiceberg.manifest import ManifestEntry
 from pyiceberg.table import Table, update
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
 
 from penstock.connectors.iceberg.commit.snapshots import (
@@ -26,8 +29,9 @@ from penstock.connectors.iceberg.commit.snapshots import (
     summary_of,
 )
 from penstock.connectors.iceberg.files.file_metadata import data_file
+from penstock.connectors.iceberg.files.manifest_entries import name_of
 from penstock.connectors.iceberg.files.manifest_lists import has_row_ids
-from penstock.connectors.iceberg.files.manifests import ManifestStack
+from penstock.connectors.iceberg.files.manifests import ManifestStack, StagedManifests
 from penstock.connectors.iceberg.ledger import properties as records
 from penstock.connectors.iceberg.ledger.witnesses import check_chain, vouching
 from penstock.connectors.iceberg.row_deletes.changes import RowChanges
@@ -69,25 +73,45 @@ def require_rearrangeable(table: Table, name: str, branch: str) -> None:
             raise table_errors.not_vouched(name, chain.name, finding.evidence)
 
 
-def rearrange_request(base: CommitBase, rearrangements: Sequence[Rearrangement]) -> CommitRequest:
-    """Write a snapshot's files and return the request that lands rearrangements.
+class Rearranger:
+    """Makes the requests of one table; it keeps what it wrote for the last one."""
 
-    Raises what `require_rearrangeable` raises; BugError (P848); InvalidError (P439).
-    """
-    require_rearrangeable(base.table, base.name, base.branch)
-    live, metadata, branch = base.rows.of(base.table), base.metadata, base.branch
-    files = [data_file(file, metadata, base.name) for each in rearrangements for file in each.files]
-    changes = RowChanges(tuple(files), tuple(_removed(base.name, live, rearrangements)))
-    snapshot_id = metadata.new_snapshot_id()
-    stack = ManifestStack(base.table, snapshot_id, base.rows.entries)
-    head = records.parent_of(metadata, branch)
-    listed = stack.replaced(changes.files, changes.removed, head)
-    keys = records.summary_of_rearrangement(branch, records.ledgers_in(metadata.properties, branch))
-    summary = summary_of(base, changes, keys, live.totals(), moves=True)
-    snapshot = snapshot_of(base, snapshot_id, listed, summary)
-    carried = _carried(base, live, changes, snapshot_id) if files else {}
-    updates = [update.SetPropertiesUpdate(updates=carried)] if carried else []
-    return request_of(base, snapshot, *updates)
+    def __init__(self) -> None:
+        self._staged: StagedManifests | None = None
+
+    def request(self, base: CommitBase, rearrangements: Sequence[Rearrangement]) -> CommitRequest:
+        """Write a snapshot's files and return the request that lands rearrangements.
+
+        Raises what `require_rearrangeable` raises; BugError (P848); InvalidError (P439).
+        """
+        require_rearrangeable(base.table, base.name, base.branch)
+        live, metadata, branch = base.rows.of(base.table), base.metadata, base.branch
+        files = [
+            data_file(file, metadata, base.name) for each in rearrangements for file in each.files
+        ]
+        changes = RowChanges(tuple(files), tuple(_removed(base.name, live, rearrangements)))
+        staged = self._staged = self._staged_for(changes, metadata)
+        stack = ManifestStack(base.table, staged.snapshot_id, base.rows.entries, staged)
+        head = records.parent_of(metadata, branch)
+        listed = stack.replaced(changes.files, changes.removed, head)
+        ledgers = records.ledgers_in(metadata.properties, branch)
+        keys = records.summary_of_rearrangement(branch, ledgers)
+        summary = summary_of(base, changes, keys, live.totals(), moves=True)
+        snapshot = snapshot_of(base, staged.snapshot_id, listed, summary)
+        carried = _carried(base, live, changes, staged.snapshot_id) if files else {}
+        updates = [update.SetPropertiesUpdate(updates=carried)] if carried else []
+        return request_of(base, snapshot, *updates)
+
+    def _staged_for(self, changes: RowChanges, metadata: TableMetadata) -> StagedManifests:
+        """Return what was written for the same changes; a new snapshot where that one landed."""
+        coming = (each.file_path for each in changes.files)
+        going = (name_of(each.data_file) for each in changes.removed)
+        names = frozenset((*coming, *going))
+        former = self._staged
+        has_landed = former and metadata.snapshot_by_id(former.snapshot_id)
+        if former is not None and former.of == names and has_landed is None:
+            return former
+        return StagedManifests(names, metadata.new_snapshot_id())
 
 
 def _removed(

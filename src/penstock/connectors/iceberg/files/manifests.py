@@ -28,8 +28,9 @@ import math
 import os
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyiceberg.conversions import from_bytes, to_bytes
@@ -84,14 +85,41 @@ class Listed:
     row_ids: int | None = None
 
 
+class StagedManifests:
+    """Manifests of a snapshot that has not landed yet, and which ones it does not touch.
+
+    They depend on no state: a later attempt at the same snapshot lists them again. `of` are the
+    files that come and go.
+    """
+
+    def __init__(self, of: frozenset[str], snapshot_id: int) -> None:
+        self.of, self.snapshot_id = of, snapshot_id
+        self.untouched: set[str] = set()
+        self._written: dict[Hashable, ManifestFile] = {}
+
+    def once(self, key: Hashable, write: Callable[[], ManifestFile]) -> ManifestFile:
+        """Write a manifest unless that was done; return a copy, since a list numbers it."""
+        if key not in self._written:
+            self._written[key] = write()
+        found = self._written[key]
+        return ManifestFile(*(found[at] for at in range(len(found))))
+
+
 class ManifestStack:
     """Writes the metadata files of one snapshot of one table."""
 
-    def __init__(self, table: Table, snapshot_id: int, kept: KeptEntries | None = None) -> None:
+    def __init__(
+        self,
+        table: Table,
+        snapshot_id: int,
+        kept: KeptEntries | None = None,
+        staged: StagedManifests | None = None,
+    ) -> None:
         self._table = table
         self._name = ".".join(table.name())
         self._metadata = table.metadata
         self._snapshot_id = snapshot_id
+        self._staged = staged or StagedManifests(frozenset(), snapshot_id)
         self._kept = kept or KeptEntries()
         self._id = uuid.UUID(bytes=os.urandom(16), version=4)
         self._numbers = itertools.count()
@@ -135,15 +163,27 @@ class ManifestStack:
         touched: dict[tuple[ManifestContent, int], list[ManifestFile]] = defaultdict(list)
         rest: list[ManifestFile] = []
         for each in manifests:
-            wanted = names[each.content]
-            goes = wanted and any(name_of(e.data_file) in wanted for e in self._entries(each))
+            goes = names[each.content] and self._touches(each, names[each.content])
             (touched[each.content, each.partition_spec_id] if goes else rest).append(each)
         rewritten = [
-            self._written(spec_id, self._acts(bundle, names[content]), content)
+            self._staged.once(
+                tuple(each.manifest_path for each in bundle),
+                partial(self._written, spec_id, self._acts(bundle, names[content]), content),
+            )
             for (content, spec_id), group in touched.items()
             for bundle in _bundles(group)
         ]
         return rewritten, rest
+
+    def _touches(self, manifest: ManifestFile, removed: set[str]) -> bool:
+        """Return whether entries of a manifest go; it never changes, so it is looked at once."""
+        untouched = self._staged.untouched
+        if manifest.manifest_path in untouched:
+            return False
+        if any(name_of(each.data_file) in removed for each in self._entries(manifest)):
+            return True
+        untouched.add(manifest.manifest_path)
+        return False
 
     def _acts(
         self, manifests: Sequence[ManifestFile], removed: set[str]
@@ -169,7 +209,12 @@ class ManifestStack:
             )
             groups[content_of(file), file.spec_id].append(entry)
         added = [
-            self._written(spec_id, ((ManifestWriter.add, each) for each in group), content)
+            self._staged.once(
+                (content, spec_id),
+                partial(
+                    self._written, spec_id, [(ManifestWriter.add, each) for each in group], content
+                ),
+            )
             for (content, spec_id), group in groups.items()
         ]
         path = self._places.new_metadata_location(f"snap-{self._snapshot_id}-0-{self._id}.avro")

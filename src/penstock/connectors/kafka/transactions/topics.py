@@ -73,7 +73,11 @@ class KafkaTopics:
             self._log.answer(created[topic], f"topic {topic}", accepted={EXISTS})
         except InvalidError as error:
             if error.code == NOT_ALLOWED:
-                raise self._refused("create", "Create", topic, "P281") from error
+                raise InvalidError(
+                    f"user {self._settings.user} may not create topic {topic}",
+                    code="P281",
+                    hint=self._acl("Create", topic),
+                ) from error
             raise
         until = time.monotonic() + GONE_SECONDS_MIN
         while not self.exists(topic) and time.monotonic() < until:

@@ -64,6 +64,7 @@ ENDING_OF_SUBJECT = {
     "P84": "2",
     "P86": "2",
     "P87": "2",
+    "P88": "2",
     "P3": "quarantined",
 }
 

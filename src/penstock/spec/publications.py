@@ -150,8 +150,9 @@ def _check_tasks(index: int, rule: PublicationRule, found: Publications) -> Iter
     shared, place = found.publishing, ("publish", index)
     tasks, producer = found.tasks(rule), rule.producer or shared.producer
     if tasks > 1 and not rule.is_mirror:
-        fact = f"a {'program' if rule.is_of_frames else 'table'} is one source partition, and one"
-        yield Problem((*place, "tasks"), "P880", f"{fact} task reads it", "leave tasks out")
+        what = "program" if rule.is_of_frames else "table"
+        fact = f"a {what} is one source partition, which one task reads"
+        yield Problem((*place, "tasks"), "P880", fact, "leave tasks out")
     if producer == "own" and tasks > 1:
         fact = f"tasks: {tasks}  are several producers, and the own one is a single term"
         yield Problem((*place, "tasks"), "P879", fact, "producer: librdkafka")

@@ -13,14 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
     AclPermissionType,
+    OffsetSpec,
     ResourcePatternType,
     ResourceType,
 )
 from tests.processes.broker import Cluster, running_broker
+from tests.processes.process import penstock
 from tests.servers.listening import listening, shut
 
 from penstock.app.assembly.reopening_log import ReopeningLog
@@ -344,3 +348,62 @@ def test_who_may_not_read_a_topic_is_told_which_permission(guarded: Guarded) -> 
         ours.listed(Scope.SPEC)
 
     assert "P204" == refused.value.code
+
+
+def published(guarded: Guarded, directory: Path, **publishing: Any) -> tuple[Path, dict[str, Any]]:
+    """Write a spec that mirrors a topic as the user with a password."""
+    settings = guarded.settings("orders")
+    spec = {
+        "name": "shop",
+        "kafka": {"brokers": settings["brokers"], "security": settings["security"]},
+        "publish": [{"name": "guarded", "from": {"topic": "orders"}, "into": "copies"}],
+        "publishing": publishing,
+        "spark": {"master": "inline"},
+    }
+    path = directory / "penstock.yaml"
+    path.write_text(yaml.safe_dump(spec))
+    return path, spec
+
+
+def test_7_of_kip_618_where_an_id_cannot_be_fenced_no_task_starts(
+    guarded: Guarded, tmp_path: Path
+) -> None:
+    """And what is missing is told by `doctor`, with the permission to give, before a run."""
+    owner, offsets = guarded.owner, "penstock-guarded-offsets"
+    owner.create("copies", 1)
+    owner.create(offsets, 1, cleanup_policy="compact")
+    path, _ = published(guarded, tmp_path, producer="librdkafka", tasks=2)
+    reported = penstock("doctor", path, "--json", directory=tmp_path).json["checks"]
+    codes = {each["subject"]: each["code"] for each in reported if each["check"] == "permissions"}
+    assert {"P281"} == {codes[f"transactional id penstock-guarded-{n}"] for n in (0, 1)}
+
+    for topic in ("copies", offsets):
+        for operation in (AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE):
+            allow(owner, topic, operation)
+    for operation in (AclOperation.WRITE, AclOperation.DESCRIBE):
+        kind = ResourceType.TRANSACTIONAL_ID
+        allow(owner, "penstock-guarded-0", operation, kind=kind)
+    start = partial(penstock, "publish", "--spec", path, "--until-caught-up", directory=tmp_path)
+    unread = start()
+    assert (2, True) == (unread.code, "P868" in unread.err), unread.err
+    assert "--operation DescribeConfigs --topic 'penstock-guarded-offsets'" in unread.err
+    allow(owner, offsets, AclOperation.DESCRIBE_CONFIGS)
+    refused = start()
+    assert (2, True) == (refused.code, "P281" in refused.err), refused.err
+    assert "--transactional-id 'penstock-guarded-1'" in refused.err
+    assert 0 == end_of(owner, "copies")
+
+    for operation in (AclOperation.WRITE, AclOperation.DESCRIBE):
+        allow(owner, "penstock-guarded-1", operation, kind=kind)
+    assert 0 == start().code
+    assert 0 < end_of(owner, "copies")
+    audit = penstock("audit", "--spec", path, "--json", directory=tmp_path)
+    (found,) = audit.json["publications"]
+    assert (0, []) == (audit.code, found["breaks"]), audit.out
+    assert "may not read the settings of topic copies" in found["not_compared"][0]
+
+
+def end_of(owner: Cluster, topic: str) -> int:
+    at = ClientPartition(topic, 0)
+    asked = owner.admin.list_offsets({at: OffsetSpec.latest()})
+    return int(asked[at].result().offset)

@@ -80,7 +80,8 @@ def test_keys_are_of_the_publication_and_the_slot():
 def test_a_ledger_has_the_documented_form():
     expected = (
         b'{"commit":"c","epoch":3,"generation":4,"group":"penstock","owner":"line/run",'
-        b'"positions":{"count":2,"digest":"%s"},"producer":7,"rules":"rules","segment":0,"term":3,'
+        b'"positions":{"count":2,"digest":"%s"},"producer":7,"protocol":2,"rules":"rules","segment":0,'
+        b'"term":3,'
         b'"totals":{"filtered":2,"published":35,"rejected":1},"uuid":"u","v":1}'
     )
     assert expected % LEDGER.positions.digest.encode() == ledger_record_to_json(LEDGER)
@@ -212,3 +213,15 @@ def test_the_sum_of_positions_is_of_each_with_its_partition():
 
     assert PositionsSum(0, "0" * 32) == counted({})
     assert counted(dict(reversed(STANDS.items()))) == counted(STANDS) != counted(swapped)
+
+
+def test_the_term_behind_a_ledger_depends_on_how_its_transaction_ended():
+    assert (7, 4) == LEDGER.following
+    assert (7, 3) == replace(LEDGER, protocol=1).following
+    assert replace(LEDGER, protocol=0).following is None
+
+
+def test_a_ledger_of_before_there_were_protocols_is_one_of_protocol_2():
+    former = ledger_record_to_json(replace(LEDGER, protocol=1)).replace(b'"protocol":1,', b"")
+
+    assert LEDGER == ledger_record_from_json(former)

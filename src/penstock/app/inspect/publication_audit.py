@@ -143,8 +143,9 @@ def audit_publication(
 class _Target:
     """What stands in the target: our batches from the first receipt's on, and what there is to it.
 
-    Batches are sent in `codec`; where it `is_compacted`, brokers take records out of them, and
-    whole batches. Where that is `unknown` nothing that is missing is a break.
+    Batches are sent in `codec`, "" where a client library decides on each; where it `is_compacted`,
+    brokers take records out of them, and whole batches. Where that is `unknown` nothing that is
+    missing is a break.
     """
 
     heads: Mapping[TopicPartition, Sequence[BatchHead]]
@@ -179,6 +180,8 @@ def _target(
         if at in bounds
     }
     codec = publication.target.get("compression", "none")
+    if any(each.crc_sum is None for receipt in receipts for each in receipt.targets.values()):
+        codec = ""
     try:
         return _Target(heads, bounds, codec, ports.producers.topics.is_compacted(publication.into))
     except InvalidError as error:
@@ -199,7 +202,7 @@ def _begins(receipts: Sequence[Receipt]) -> dict[TopicPartition, int]:
 
 def _is_anew(head: BatchHead, codec: str) -> bool:
     """Return whether the brokers wrote a batch anew: its checksum is not the one that was sent."""
-    return head.is_stamped or head.codec != codec
+    return head.is_stamped or (bool(codec) and head.codec != codec)
 
 
 def _written_anew(target: _Target) -> Iterator[str]:

@@ -47,26 +47,38 @@ class KafkaTopics:
                 found = self._log.answer(asked[wanted], f"topic {topic}", accepted=accepted)
             except InvalidError as error:
                 if error.code == NOT_ALLOWED:
-                    raise self._unreadable(topic) from error
+                    raise InvalidError(
+                        f"user {self._settings.user} may not read the settings of topic {topic}",
+                        code="P868",
+                        hint=self._acl("DescribeConfigs", topic),
+                    ) from error
                 raise
             if found is not None:
                 return str(found[POLICY].value)
             time.sleep(PAUSE_SECONDS)
 
-    def _unreadable(self, topic: str) -> InvalidError:
-        user = self._settings.user
-        return InvalidError(
-            f"user {user} may not read the settings of topic {topic}",
-            code="P868",
-            hint=f"kafka-acls --add --allow-principal 'User:{user}' --operation DescribeConfigs"
-            f" --topic '{topic}'",
+    def _acl(self, operation: str, topic: str) -> str:
+        return (
+            f"kafka-acls --add --allow-principal 'User:{self._settings.user}'"
+            f" --operation {operation} --topic '{topic}'"
         )
 
     def prepare(self, topic: str, new: NewTopic) -> None:
         """Create a topic unless it is there; brokers learn of it one after the other."""
+        if self.exists(topic):
+            return
         asked = Created(topic, new.partitions or AS_BROKERS_SAY, config=dict(new.config))
         created = self._log.admin().create_topics([asked], request_timeout=ANSWER_SECONDS_MAX)
-        self._log.answer(created[topic], f"topic {topic}", accepted={EXISTS})
+        try:
+            self._log.answer(created[topic], f"topic {topic}", accepted={EXISTS})
+        except InvalidError as error:
+            if error.code == NOT_ALLOWED:
+                raise InvalidError(
+                    f"user {self._settings.user} may not create topic {topic}",
+                    code="P281",
+                    hint=self._acl("Create", topic),
+                ) from error
+            raise
         until = time.monotonic() + GONE_SECONDS_MIN
         while not self.exists(topic) and time.monotonic() < until:
             time.sleep(PAUSE_SECONDS)

@@ -140,7 +140,8 @@ def _plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
         yield f"  {move.words or f'{one_line(move.of)} from {start} to {one_line(move.stop)}'}"
     if each.backlog:
         transactions = number_of(each.transactions, "transaction")
-        yield f"  backlog: {number_of(each.backlog, 'record')}, in {transactions}"
+        least = "at least " if each.is_least else ""
+        yield f"  backlog: {least}{number_of(each.backlog, 'record')}, in {transactions}"
     else:
         yield "  nothing to publish"
 
@@ -168,7 +169,8 @@ def _status_lines(each: PublicationView) -> Iterator[str | PenstockError]:
     if each.stands:
         yield f"  stands {each.stands}"
     if each.backlog is not None:
-        yield f"  lag: {number_of(each.backlog, 'record')}"
+        least = "at least " if each.is_least and each.backlog else ""
+        yield f"  lag: {least}{number_of(each.backlog, 'record')}"
     if each.owner:
         yield f"  last run: {each.owner}"
 

@@ -194,5 +194,5 @@ def audit_lines(each: PublicationAudit) -> Iterator[str | PenstockError]:
     yield from (f"  not compared: {reason}" for reason in each.not_compared)
     yield from (f"  BROKEN {one.kind}: {one.where}: {one.message}" for one in each.breaks)
     if not each.breaks:
-        rows = "" if each.rows is None else ", each record as in the source"
+        rows = ", each record as in the source" if each.rows else ""
         yield f"  ok: chain gapless, every batch in one receipt{rows}"

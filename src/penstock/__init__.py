@@ -14,21 +14,33 @@ if TYPE_CHECKING:
     from penstock.app.api import OpenPipeline
     from penstock.app.api import open_pipeline as open  # noqa: A004  penstock.open(…) reads well
     from penstock.app.frames import publish_once, publisher
+    from penstock.ports.own_sources import Batch, OwnSource, PositionGoneError, source
+    from penstock.ports.sources import BadRow
     from penstock.spec.model import Pipeline
     from penstock.spec.settings.table import Table
 
 
 __all__ = [
+    "BadRow",
+    "Batch",
     "OpenPipeline",
+    "OwnSource",
     "Pipeline",
+    "PositionGoneError",
     "Table",
     "__version__",
     "open",
     "publish_once",
     "publisher",
+    "source",
 ]
 
 _HOMES = {
+    "BadRow": ("penstock.ports.sources", "BadRow"),
+    "Batch": ("penstock.ports.own_sources", "Batch"),
+    "OwnSource": ("penstock.ports.own_sources", "OwnSource"),
+    "PositionGoneError": ("penstock.ports.own_sources", "PositionGoneError"),
+    "source": ("penstock.ports.own_sources", "source"),
     "open": ("penstock.app.api", "open_pipeline"),
     "OpenPipeline": ("penstock.app.api", "OpenPipeline"),
     "Pipeline": ("penstock.spec.model", "Pipeline"),

@@ -19,7 +19,7 @@ NAMELESS = {"utils", "util", "helpers", "helper", "common", "misc", "base", "man
 PROMISES = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 
 # The rooms that may ask for the time, for randomness, for another's work.
-MAY_ASK_THE_WORLD = ("app", "connectors", "engines", "dev", "testing")
+MAY_ASK_THE_WORLD = ("app", "connectors", "sources", "engines", "dev", "testing")
 MAY_CATCH_ALL = ("app",)
 OUTERMOST = "penstock/cli/output.py"  # what nobody caught becomes exit code 70 there
 ENDS_TRANSACTIONS = "penstock/commit/transactions.py"

@@ -9,7 +9,8 @@ import penstock
 
 
 def test_the_api_is_listed_and_every_name_resolves():
-    own = ["OpenPipeline", "Pipeline", "Table", "__version__", "open", "publish_once", "publisher"]
+    own = ["BadRow", "Batch", "OpenPipeline", "OwnSource", "Pipeline", "PositionGoneError", "Table"]
+    own += ["__version__", "open", "publish_once", "publisher", "source"]
     assert own == penstock.__all__
     assert all(getattr(penstock, name) is not None for name in penstock.__all__)
 

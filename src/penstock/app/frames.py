@@ -26,7 +26,7 @@ from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.engines.inline import InlineEngine
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.runtime import Observer
-from penstock.publishing.batch_source import Batch, BatchSource, Kind, batch_of, run_of
+from penstock.publishing.batch_source import BatchSource, FrameBatch, Kind, batch_of, run_of
 from penstock.publishing.messages import Encoding, job_from_json, result_to_json
 from penstock.publishing.publisher import Publisher, Publishers
 from penstock.publishing.record import standing_record
@@ -125,7 +125,7 @@ def _publication(path: Path | str, name: str, kind: Kind, accept: Collection[Acc
     return _Given(spec, found, kind)
 
 
-def _published(given: _Given, batch: Batch, observer: Observer) -> PublishResult:
+def _published(given: _Given, batch: FrameBatch, observer: Observer) -> PublishResult:
     own, source = given.own, BatchSource(given.kind, batch)
     with ExitStack() as stack:
         found = _publisher(given, source, stack, observer)

@@ -140,7 +140,8 @@ def _plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
         yield f"  {move.words or f'{one_line(move.of)} from {start} to {one_line(move.stop)}'}"
     if each.backlog:
         transactions = number_of(each.transactions, "transaction")
-        yield f"  backlog: {number_of(each.backlog, 'record')}, in {transactions}"
+        least = "at least " if each.is_least else ""
+        yield f"  backlog: {least}{number_of(each.backlog, 'record')}, in {transactions}"
     else:
         yield "  nothing to publish"
 
@@ -168,7 +169,8 @@ def _status_lines(each: PublicationView) -> Iterator[str | PenstockError]:
     if each.stands:
         yield f"  stands {each.stands}"
     if each.backlog is not None:
-        yield f"  lag: {number_of(each.backlog, 'record')}"
+        least = "at least " if each.is_least and each.backlog else ""
+        yield f"  lag: {least}{number_of(each.backlog, 'record')}"
     if each.owner:
         yield f"  last run: {each.owner}"
 
@@ -192,5 +194,5 @@ def audit_lines(each: PublicationAudit) -> Iterator[str | PenstockError]:
     yield from (f"  not compared: {reason}" for reason in each.not_compared)
     yield from (f"  BROKEN {one.kind}: {one.where}: {one.message}" for one in each.breaks)
     if not each.breaks:
-        rows = "" if each.rows is None else ", each record as in the source"
+        rows = ", each record as in the source" if each.rows else ""
         yield f"  ok: chain gapless, every batch in one receipt{rows}"

@@ -38,8 +38,8 @@ S3_SETTINGS = (
 )
 
 
-def references(catalog: str, written: Mapping[str, str], keys: Collection[str]) -> dict[str, str]:
-    """Return the keys among a catalog's settings as the spec has them.
+def references(of: str, written: Mapping[str, str], keys: Collection[str]) -> dict[str, str]:
+    """Return the keys among the settings of something as the spec has them.
 
     Raises InvalidError (P441) for one that is written out.
     """
@@ -47,8 +47,8 @@ def references(catalog: str, written: Mapping[str, str], keys: Collection[str]) 
     for key, reference in found.items():
         if is_literal(reference):
             raise InvalidError(
-                f"{key} of the catalog {catalog} is written out, and workers need it as well: it "
-                "would be sent with every task",
+                f"{key} of {of} is written out, and workers need it as well: it would be sent with"
+                " every task",
                 code="P441",
                 hint=f"write  {key}: ${{env:NAME}}  or  ${{file:/path}}, there on every executor",
             )

@@ -118,14 +118,33 @@ class SourceReader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class BadRow:
+    """What stands in a source and cannot be read as a row: its place, why, and its message's key.
+
+    Place and reason go into the topic for rejects: they hold no value of the row.
+    """
+
+    place: str
+    reason: str
+    key: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
     """Rows of one source partition in their order, and the position behind them.
 
-    `rows` has the table's columns, in Arrow's types; one without rows may have none.
+    `rows` has the table's columns, in Arrow's types; one without rows may have none. `bad` are rows
+    as well, which are rejects whatever the rules say.
     """
 
     rows: pa.RecordBatch
     reached: Position
+    bad: Sequence[BadRow] = ()
+
+    @property
+    def count(self) -> int:
+        """Return how many rows there are, bad ones included."""
+        return int(self.rows.num_rows) + len(self.bad)
 
 
 NO_ROWS = pa.RecordBatch.from_arrays([], names=[])

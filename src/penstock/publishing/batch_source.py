@@ -20,7 +20,7 @@ from penstock.ports.sources import NO_LIMIT, NO_ROWS, EpochLimit, Rows, Stands, 
 Kind = Literal["runs", "batches"]
 
 
-class Batch:
+class FrameBatch:
     """Rows, what they are of, and the position behind them; evaluated once, when asked for."""
 
     def __init__(self, of: SourcePartition, place: Position, rows: Callable[[], pa.Table]) -> None:
@@ -32,22 +32,22 @@ class Batch:
         return self._rows()
 
 
-def run_of(run: str, rows: Callable[[], pa.Table]) -> Batch:
+def run_of(run: str, rows: Callable[[], pa.Table]) -> FrameBatch:
     """Return the rows of a run, which has an id for ever."""
     place = position_of({"published": True}, "a run")
-    return Batch(partition_of({"run": run}, "a run"), place, rows)
+    return FrameBatch(partition_of({"run": run}, "a run"), place, rows)
 
 
-def batch_of(query: str, number: int, rows: Callable[[], pa.Table]) -> Batch:
+def batch_of(query: str, number: int, rows: Callable[[], pa.Table]) -> FrameBatch:
     """Return the rows of one batch of a streaming query."""
     of = partition_of({"query": query}, "a query")
-    return Batch(of, position_of({"batch": number}, "a query"), rows)
+    return FrameBatch(of, position_of({"batch": number}, "a query"), rows)
 
 
 class BatchSource:
     """Implements `ports.sources.Source` and `RowReader`; without a batch nothing is new."""
 
-    def __init__(self, kind: Kind, batch: Batch | None = None) -> None:
+    def __init__(self, kind: Kind, batch: FrameBatch | None = None) -> None:
         self._kind, self._batch = kind, batch
 
     def starts(self, word: str) -> Stands:

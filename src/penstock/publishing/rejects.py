@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock.core.accounting import Tally, too_many_rejects
 from penstock.core.errors import DecisionNeededError
 from penstock.core.positions import Position, SourcePartition, values_of
-from penstock.ports.sources import MESSAGES
+from penstock.ports.sources import MESSAGES, Rows
 from penstock.rows.encode.encoder import Misfit
 
 NO_MESSAGE = "P840"
@@ -35,6 +35,14 @@ class RowsRead:
     def said_of(self, row: int) -> str:
         """Say where a row is."""
         return f"{self.of}: row {row + 1} of the {self.rows} before {self.reached}"
+
+
+def misfits_of(rows: Rows) -> list[Misfit]:
+    """Return the rows that a source could not read as such; they come behind the others."""
+    return [
+        Misfit(number, each.place, each.reason, each.key)
+        for number, each in enumerate(rows.bad, rows.rows.num_rows)
+    ]
 
 
 def reject_messages(

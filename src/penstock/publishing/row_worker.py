@@ -26,6 +26,7 @@ from penstock.publishing.messages import Delivered, Encoding, SendJob, SendResul
 from penstock.publishing.rejects import (
     NO_MESSAGE,
     RowsRead,
+    misfits_of,
     no_message,
     reject_messages,
     require_few,
@@ -85,28 +86,28 @@ class RowWorker:
         reached, rows = stretch.start, 0
         filtered, rejected = Counter[str](), Counter[str]()
         for each in self.reader.read(stretch, deadline=deadline):
-            reached, rows = each.reached, rows + each.rows.num_rows
-            if each.rows.num_rows:
-                self._encode(
-                    RowsRead(stretch.of, reached, len(each.rows)), each, filtered, rejected
-                )
+            reached, rows = each.reached, rows + each.count
+            if each.count:
+                self._encode(RowsRead(stretch.of, reached, each.count), each, filtered, rejected)
         return Delivered(stretch.of, reached, rows, filtered, rejected)
 
     def _encode(
         self, read: RowsRead, rows: Rows, filtered: Counter[str], rejected: Counter[str]
     ) -> None:
         """Encode and pack some rows, and count those that are no messages."""
-        now_ms = self.tools.clock.now_ms()
-        found = encode(rows.rows, self.encoding.rules, now_ms=now_ms)
-        if found.filtered:
-            filtered[WHERE] += found.filtered
-        if found.misfits:
+        now_ms, misfits = self.tools.clock.now_ms(), misfits_of(rows)
+        if rows.rows.num_rows:
+            found = encode(rows.rows, self.encoding.rules, now_ms=now_ms)
+            if found.filtered:
+                filtered[WHERE] += found.filtered
+            if len(found.messages):
+                self._pack(read, found.messages, found.places, self.encoding.targets)
+            misfits = [*found.misfits, *misfits]
+        if misfits:
             if not self.encoding.rejects:
-                raise no_message(read, found.misfits)
-            rejected[NO_MESSAGE] += len(found.misfits)
-            self._reject(read, found.misfits, now_ms)
-        if len(found.messages):
-            self._pack(read, found.messages, found.places, self.encoding.targets)
+                raise no_message(read, misfits)
+            rejected[NO_MESSAGE] += len(misfits)
+            self._reject(read, misfits, now_ms)
 
     def _reject(self, read: RowsRead, misfits: Sequence[Misfit], now_ms: int) -> None:
         self._reasons.update(f"{each.column}: {each.reason}" for each in misfits)

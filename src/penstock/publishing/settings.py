@@ -52,8 +52,9 @@ class Publication:
     """One rule of `publish`. `source` and `target` go into jobs and hold no secret.
 
     `target` is settings of a log, and `source` too, or the connector and the name of a table, whose
-    `catalog` stays on the driver, or the kind of DataFrames; `offsets_topic` is in the target's
-    cluster. `places` are positions that a person put it to.
+    `catalog` stays on the driver, or the kind of DataFrames, or the name of a source of one's own
+    and its options; `offsets_topic` is in the target's cluster. `places` are positions that a
+    person put it to.
 
     `tasks` is how many end transactions of their own, each with its part of the source; `target`
     says by which client (docs/design/0297).
@@ -103,10 +104,17 @@ class Publication:
         return "dataframe" in self.source
 
     @property
+    def reads_own(self) -> bool:
+        """Return whether its source is one of one's own."""
+        return "own" in self.source
+
+    @property
     def source_name(self) -> str:
-        """Return the name of the topic or the table that it publishes."""
+        """Return the name of what it publishes: a topic's, a table's, or that of its own source."""
         if self.reads_frames:
             return FRAMES
+        if self.reads_own:
+            return str(self.source["name"])
         return str(self.source["table"] if self.reads_table else self.source["topics"][0])
 
     @property

@@ -23,7 +23,7 @@ from penstock.spec.publications import Publications
 from penstock.spec.secrets import ProcessSecrets, escaped, references
 from penstock.spec.settings.catalogs import Catalog, DeltaCatalog, HiveCatalog, SqlCatalog
 from penstock.spec.settings.messages import SchemaSettings
-from penstock.spec.settings.publication import PublicationRule
+from penstock.spec.settings.publication import FilesToPublish, PublicationRule
 from penstock.spec.settings.records import Records, RegistrySettings, registry_address
 from penstock.spec.settings.sections import Security
 from penstock.spec.settings.table import Table
@@ -31,6 +31,12 @@ from penstock.spec.settings.table import Table
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _SQLITE = re.compile(r"(?P<scheme>sqlite(?:\+[a-z0-9]+)?:///)(?P<path>[^?]+)(?P<query>\?.*)?")
 _MOCK = "mock://"
+_LATER_OF_RULES = {
+    ("key", "registry"),
+    ("value", "registry"),
+    ("from", "options"),
+    ("from", "storage_options"),
+}
 _CERTIFICATES = ("ca", "certificate", "key")
 
 Block = TypeVar("Block", Security, RegistrySettings)
@@ -43,7 +49,7 @@ def is_resolved_later(path: KeyPath) -> bool:
         or path[:2] in (("kafka", "security"), ("pending", "store"), ("records", "registry"))
         or (path[:1] == ("tables",) and path[2:4] == ("records", "registry"))
         or path[:2] == ("publishing", "registry")
-        or (path[:1] == ("publish",) and path[2:4] in (("key", "registry"), ("value", "registry")))
+        or (path[:1] == ("publish",) and path[2:4] in _LATER_OF_RULES)
     )
 
 
@@ -146,11 +152,14 @@ class _Finding:
     def rule(self, index: int, rule: PublicationRule) -> PublicationRule:
         """Locate the schemas of a rule, and certificates of their registries."""
         parts = {"key": rule.key, "value": rule.value}
-        update = {
+        update: dict[str, object] = {
             name: self.schema(own, ("publish", index, name))
             for name, own in parts.items()
             if isinstance(own, SchemaSettings)
         }
+        if isinstance(rule.from_, FilesToPublish) and not _SCHEME.match(rule.from_.files):
+            files = self.absolute(rule.from_.files) + "/" * rule.from_.files.endswith("/")
+            update["from_"] = rule.from_.model_copy(update={"files": files})
         return rule.model_copy(update=update)
 
     def schema(self, own: SchemaSettings, at: KeyPath) -> SchemaSettings:

@@ -30,7 +30,9 @@ from penstock.spec.settings.messages import (
 )
 from penstock.spec.settings.publication import (
     OF_ROWS,
+    FilesToPublish,
     FramesToPublish,
+    OwnToPublish,
     PublicationRule,
     PublishingSettings,
     TableToPublish,
@@ -112,6 +114,7 @@ def check_publications(
             for index, rule in enumerate(found.publish)
             for each in (
                 *_check_messages(index, rule),
+                *_check_files(index, rule),
                 *_check_schemas(index, rule, found),
                 *_check_tasks(index, rule, found),
             )
@@ -150,8 +153,7 @@ def _check_tasks(index: int, rule: PublicationRule, found: Publications) -> Iter
     shared, place = found.publishing, ("publish", index)
     tasks, producer = found.tasks(rule), rule.producer or shared.producer
     if tasks > 1 and not rule.is_mirror:
-        what = "program" if rule.is_of_frames else "table"
-        fact = f"a {what} is one source partition, which one task reads"
+        fact = "rows, unlike records of a topic, are read and encoded by one task"
         yield Problem((*place, "tasks"), "P880", fact, "leave tasks out")
     if producer == "own" and tasks > 1:
         fact = f"tasks: {tasks}  are several producers, and the own one is a single term"
@@ -175,6 +177,26 @@ def _check_messages(index: int, rule: PublicationRule) -> Iterator[Problem]:
         fact = "a value of bytes is that of one column, and any other value has all of them"
         hint = "such as  value: { format: bytes, column: payload }"
         yield Problem((*place, "value"), "P842", fact, hint)
+
+
+def _check_files(index: int, rule: PublicationRule) -> Iterator[Problem]:
+    """Find settings of files that their format does not have."""
+    given, place = rule.from_, ("publish", index, "from")
+    if not isinstance(given, FilesToPublish):
+        return
+    typed = given.format in {"json", "csv"}
+    if typed != bool(given.columns):
+        fact = f"format {given.format} has its own columns"
+        if typed:
+            fact = f"format {given.format} needs  columns:  which are read, and with which types"
+        hint = "such as  columns: { id: long, at: timestamptz }" if typed else "leave it out"
+        yield Problem((*place, "columns"), "P859", fact, hint)
+    if given.format != "csv" and "delimiter" in given.model_fields_set:
+        fact = f"delimiter  is for csv, and the format is {given.format}"
+        yield Problem((*place, "delimiter"), "P859", fact, "leave it out")
+    if given.format == "parquet" and given.grows:
+        fact = "no lines are added to files of Parquet"
+        yield Problem((*place, "grows"), "P859", fact, "leave it out")
 
 
 def registry_of(
@@ -240,6 +262,8 @@ def source_name(rule: PublicationRule) -> str:
             return rule.from_.topic
         case TableToPublish():
             return rule.from_.table
+        case OwnToPublish() | FilesToPublish():
+            return rule.from_.name
         case FramesToPublish():
             return "(DataFrames)"
 

@@ -2,8 +2,8 @@
 
 - `bash` runs in a shell that stops at the first failure; `python` blocks that follow each other run in
   one interpreter, each with names of its own;
-- `yaml` that begins with `# NAME.yaml` is a file, put there under its name; other `yaml` is a part of
-  a spec, checked by `fragment`;
+- `yaml` that begins with `# NAME.yaml` is a file, put there under its name, and so is `python` that
+  begins with `# NAME.py`; other `yaml` is a part of a spec, checked by `fragment`;
 - `text` and `console` are what was printed, and are not run;
 - a block below `<!-- not run: reason -->` is not run.
 """
@@ -32,7 +32,8 @@ _FENCE = re.compile(
     r"^```(?P<language>\w*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-_FILE = re.compile(r"# (?P<name>[\w.-]+\.yaml)\n")
+_FILE = re.compile(r"# (?P<name>[\w.-]+\.(?P<language>yaml|py))\n")
+_SUFFIXES = {"yaml": "yaml", "python": "py"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +52,10 @@ class Snippet:
 
     @property
     def file_name(self) -> str:
-        """Name the file that a `yaml` block is, or nothing."""
+        """Name the file that a `yaml` or `python` block is, or nothing."""
         found = _FILE.match(self.text)
-        return found["name"] if found and self.language == "yaml" else ""
+        is_file = found and found["language"] == _SUFFIXES.get(self.language)
+        return found["name"] if found and is_file else ""
 
 
 def pages() -> list[str]:
@@ -82,14 +84,17 @@ def run_pages(
     `spec_extra` is put at the end of each spec that a page writes.
     """
     run = [each for page in pages for each in snippets(page) if _is_run(each)]
-    for language, group in groupby(run, lambda each: each.language):
+    for program, group in groupby(
+        run, lambda each: each.language == "python" and not each.file_name
+    ):
         blocks = list(group)
-        if language == "python":
+        if program:
             call([sys.executable, "-c", _in_turn(blocks)], blocks[0], folder, environment)
             continue
         for each in blocks:
             if each.file_name:
-                (folder / each.file_name).write_text(each.text + spec_extra)
+                extra = spec_extra if each.language == "yaml" else ""
+                (folder / each.file_name).write_text(each.text + extra)
             else:
                 call(["bash", "-euo", "pipefail", "-c", each.text], each, folder, environment)
     return len(run)

@@ -32,6 +32,8 @@ STORIES = {
     "debezium": (("docs/tutorial/from-debezium.md",), "spark: { master: inline }\n"),
     "mirror": (("docs/how-to/mirror-a-topic.md",), ""),
     "publish": (("docs/tutorial/table-to-topic.md", "docs/how-to/publish-a-table.md"), ""),
+    "own": (("docs/how-to/publish-your-own-source.md",), ""),
+    "files": (("docs/how-to/publish-files.md",), ""),
     "frames": (("docs/how-to/publish-dataframes.md",), ""),
     "tutorial": (
         (

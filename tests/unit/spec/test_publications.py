@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.app.assembly.publishing import publication_of
 from penstock.app.publish import rules_named
 from penstock.core.errors import InvalidError
 from penstock.spec.load import blocks_of, load, load_publications
@@ -315,3 +316,83 @@ def test_tasks_and_clients_of_one_publication_win(written):
 )
 def test_a_client_that_cannot_do_what_is_asked_of_it(written, rule, more, code):
     assert [code] == [found for found, _ in problems(written, spec(rule, more=more))]
+
+
+OWN = (
+    "{ name: weather, into: weather, key: id, from:"
+    " { source: feeds:weather, options: { station: ROM, token: '${env:TOKEN}', list: [1, true] } } }"
+)
+
+
+def files(settings: str) -> str:
+    return f"{{ name: files, into: files, from: {{ files: ./drop/, {settings} }} }}"
+
+
+def test_a_source_of_ones_own_keeps_its_references_for_whoever_opens_it(written):
+    found = load_publications(written(spec(OWN)))
+    own = publication_of(found, found.publish[0])
+
+    assert own.source == {
+        "own": "feeds:weather",
+        "name": "feeds:weather",
+        "options": {"station": "ROM", "token": "${env:TOKEN}", "list": [1, True]},
+    }
+    assert own.reads_own
+    assert own.messages is not None
+
+
+def test_files_are_found_beside_the_spec_and_read_by_a_class_of_ours(written, tmp_path):
+    rule = files("format: csv, columns: { id: long }, settle: 5s")
+    found = load_publications(written(spec(rule)))
+    own = publication_of(found, found.publish[0])
+
+    assert own.source_name == f"{tmp_path}/drop/"
+    assert own.source["own"] == "penstock.sources.files:FilesSource"
+    assert own.source["options"] == {
+        "files": f"{tmp_path}/drop/",
+        "format": "csv",
+        "columns": {"id": "long"},
+        "delimiter": ",",
+        "grows": False,
+        "settle_seconds": 5.0,
+        "order": "modified",
+        "storage_options": {},
+    }
+
+
+def test_files_in_s3_stay_where_they_are(written):
+    rule = "{ name: files, into: files, from: { files: 's3://bucket/a*', format: lines } }"
+    found = load_publications(written(spec(rule)))
+
+    assert publication_of(found, found.publish[0]).source_name == "s3://bucket/a*"
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        OWN.replace("'${env:TOKEN}'", "written-out"),
+        files("format: lines, storage_options: { secret_access_key: written-out }"),
+    ],
+)
+def test_a_secret_that_is_written_out_is_refused(written, rule):
+    found = load_publications(written(spec(rule)))
+    with pytest.raises(InvalidError) as raised:
+        publication_of(found, found.publish[0])
+
+    assert raised.value.code == "P441"
+    assert "written-out" not in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        ("format: json", [("P859", "publish.0.from.columns")]),
+        ("format: parquet, columns: { id: long }", [("P859", "publish.0.from.columns")]),
+        ("format: lines, delimiter: ';'", [("P859", "publish.0.from.delimiter")]),
+        ("format: parquet, grows: true", [("P859", "publish.0.from.grows")]),
+        ("format: json, columns: { id: nonsense }", [("P116", "publish.0.from.columns.id")]),
+        ("format: xml", [("P107", "publish.0.from.format")]),
+    ],
+)
+def test_files_whose_settings_do_not_go_together_are_told(written, settings, found):
+    assert found == problems(written, spec(files(settings)))

@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock.app.assembly.assembly import LOG, open_store
 from penstock.app.assembly.connectors import connector_of, registry_connector, table_connector
+from penstock.app.assembly.own_sources import kept_own_source
 from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
 from penstock.app.assembly.producers import (
     client_settings,
@@ -20,6 +21,7 @@ from penstock.app.assembly.producers import (
 )
 from penstock.core.errors import InvalidError
 from penstock.core.resuming import Accepted
+from penstock.files.storage_settings import references
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.connectors import LogConnector, TableConnector
 from penstock.ports.log import Log
@@ -28,6 +30,8 @@ from penstock.ports.registry import Subjects
 from penstock.ports.runtime import Engine, Observer
 from penstock.ports.sources import EpochLimit, Source
 from penstock.publishing.batch_source import BatchSource
+from penstock.publishing.own_source import PlannedSource
+from penstock.publishing.own_stops import wrong_shape
 from penstock.publishing.pace import Rate
 from penstock.publishing.settings import (
     UNLIMITED,
@@ -52,12 +56,14 @@ from penstock.rows.encode.rules import (
 )
 from penstock.spec.language.notation import BRANCH_SIGN, MAIN
 from penstock.spec.publications import Publications, registry_of, schemas_of, source_name
-from penstock.spec.secrets import ProcessSecrets
+from penstock.spec.secrets import ProcessSecrets, is_secret_name
 from penstock.spec.settings.messages import KeySettings, ValueSettings
 from penstock.spec.settings.publication import (
+    FilesToPublish,
     FramesToPublish,
+    OwnToPublish,
     PublicationRule,
-    TableToPublish,
+    SourceToPublish,
     TopicToPublish,
 )
 
@@ -143,12 +149,12 @@ def open_publishing(
     )
 
 
-def _source(
-    spec: Publications, given: TopicToPublish | TableToPublish | FramesToPublish
-) -> dict[str, Any]:
+def _source(spec: Publications, given: SourceToPublish) -> dict[str, Any]:
     """Return what a publication says of its source."""
     if isinstance(given, TopicToPublish):
         return {"source": _log_settings(spec, given.topic)}
+    if isinstance(given, OwnToPublish | FilesToPublish):
+        return {"source": _own_settings(given)}
     if isinstance(given, FramesToPublish):
         return {"source": {"dataframe": given.dataframe}}
     name, _, _ = given.table.partition(".")
@@ -166,6 +172,8 @@ def open_source(publication: Publication) -> Source:
     name = publication.source_name
     if publication.reads_frames:
         return BatchSource(publication.source["dataframe"])
+    if publication.reads_own:
+        return _open_own(publication)
     if not publication.reads_table:
         return TopicSource(_open_log(publication.source), name)
     opening = connector_of(TableConnector, publication.source["connector"]).open_increments
@@ -180,6 +188,27 @@ def open_source(publication: Publication) -> Source:
     table += "" if ref == MAIN else f"{BRANCH_SIGN}{ref}"
     increments = opening(publication.catalog, ProcessSecrets(), UNHEARD, table)
     return TableSource(increments, name, publication.changes, SystemClock().monotonic)
+
+
+def _own_settings(given: OwnToPublish | FilesToPublish) -> dict[str, Any]:
+    """Return what opens a source of one's own; options are unresolved, and hold no secret."""
+    options = dict(given.options)
+    for each in (options, options.get("storage_options", {})):
+        written = {key: value for key, value in each.items() if isinstance(value, str)}
+        references(f"the source {given.name}", written, [*filter(is_secret_name, written)])
+    return {"own": given.source, "name": given.name, "options": options}
+
+
+def _open_own(publication: Publication) -> Source:
+    """Open a source of one's own. Raises InvalidError (P850, P851), UnavailableError (P854)."""
+    readings = kept_own_source(json.dumps(publication.source, sort_keys=True))
+    found = PlannedSource(readings, SystemClock().monotonic, publication.interval_seconds)
+    rules = publication.messages
+    made = rules is not None and any(each.is_made for each in rules.schemas.values())
+    if made and readings.source.columns() is None:
+        fact = "a schema of Avro is made of its columns, and  columns  does not say them"
+        raise wrong_shape(readings.name, fact)
+    return found
 
 
 def _log_settings(spec: Publications, *topics: str) -> dict[str, Any]:

@@ -6,12 +6,15 @@ Readers and senders are opened once a process, and kept for the next tasks.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from functools import cache, partial
+from typing import Any
 
 from penstock.app.assembly.connectors import connector_of
 from penstock.app.assembly.crash_points import from_environment, observer_for
 from penstock.app.assembly.kept_readers import kept_reader
+from penstock.app.assembly.own_sources import kept_own_source
 from penstock.app.assembly.process import SystemClock
 from penstock.app.assembly.producers import open_producers, open_targets
 from penstock.app.assembly.table_readers import kept_table_reader
@@ -20,6 +23,7 @@ from penstock.engines.work import Work
 from penstock.files.reopening import Reopening
 from penstock.ports.connectors import LogConnector
 from penstock.ports.producers import Sender
+from penstock.ports.sources import RowReader
 from penstock.publishing.epoch import Share
 from penstock.publishing.messages import Encoding, SendJob, job_from_json, result_to_json
 from penstock.publishing.row_worker import RowWorker
@@ -41,8 +45,7 @@ def work(text: str) -> str:
     job = job_from_json(text)
     tools = tools_of(job)
     if isinstance(job.work, Encoding):
-        rows = kept_table_reader(job.source["connector"])
-        return result_to_json(RowWorker(job, job.work, rows, tools).work())
+        return result_to_json(RowWorker(job, job.work, row_reader(job.source), tools).work())
     reader = TopicReader(kept_reader(json.dumps(job.source, sort_keys=True))())
     return result_to_json(send(job, job.work, reader, tools))
 
@@ -60,6 +63,13 @@ def end_share_here(text: str, send_rows: Work) -> str:
             job.task,
         )
         return share_result_to_json(end_share(job, share))
+
+
+def row_reader(source: Mapping[str, Any]) -> RowReader:
+    """Return what reads the rows of a table, or of a source of one's own; kept over tasks."""
+    if "own" in source:
+        return kept_own_source(json.dumps(source, sort_keys=True))
+    return kept_table_reader(source["connector"])
 
 
 def tools_of(job: SendJob) -> SendTools:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from penstock.app.assembly import publishing
 from penstock.app.assembly.connectors import connector_of
-from penstock.app.assembly.table_readers import kept_table_reader
+from penstock.app.assembly.publishing_worker import row_reader
 from penstock.app.inspect.publications import decision_on, in_words, topics_to_create
 from penstock.app.inspect.row_audit import FOREVER, RowComparison, agree
 from penstock.app.publish import rules_named
@@ -388,8 +388,8 @@ def _readers(publication: Publication, stack: ExitStack) -> Readers:
     target = _open_reader(publication.target, stack)
     if publication.reads_frames:
         return BatchSource(publication.source["dataframe"]), target
-    if publication.reads_table:
-        return kept_table_reader(publication.source["connector"]), target
+    if publication.messages is not None:
+        return row_reader(publication.source), target
     return TopicReader(_open_reader(publication.source, stack)), target
 
 

@@ -17,6 +17,7 @@ from penstock.ports.producers import NO_TRANSACTIONS, PROTOCOL_2, NewTopic
 from penstock.ports.sources import NO_LIMIT, Stands, Stretch
 from penstock.publishing.deciding import Noticed, decided
 from penstock.publishing.epoch import plan_deliveries
+from penstock.publishing.own_rows import BEGINNING
 from penstock.publishing.pace import Pace, Rate
 from penstock.publishing.record import PublicationRecord, standing_record
 from penstock.publishing.schemas import SchemaStanding, standing_schemas
@@ -26,6 +27,7 @@ from penstock.publishing.table_positions import table_position
 from penstock.rows.encode.rules import MessageRules
 from penstock.spec.publications import Publications
 
+NAMED_MAX = 3
 NEWEST = Generation(2**62)
 """A run that begins now claims above all that are known."""
 
@@ -52,7 +54,8 @@ class PublicationView:
     `messages` how rows become messages, `schemas` how their schemas stand in registries. `begins`
     says whether a run begins it, `creates` which topics it creates, and with what, `problem` why it
     would not go on. `client` says who writes. `owner` is the run that began last. `rate` is the
-    most that it sends.
+    most that it sends. Where `is_least`, more than the `backlog` may wait: a source of one's own is
+    not counted.
     """
 
     publication: str
@@ -75,6 +78,7 @@ class PublicationView:
     rate: str = ""
     backlog: int | None = None
     transactions: int | None = None
+    is_least: bool = False
     moves: tuple[PublicationMove, ...] = ()
     problem: PenstockError | None = None
 
@@ -165,6 +169,7 @@ def _planned(
         view,
         backlog=backlog,
         transactions=-(-backlog // limit.rows_max),
+        is_least=publication.reads_own,
         moves=tuple(_move(publication, each, stands) for each in stretches),
     )
 
@@ -187,21 +192,34 @@ def client_words(publication: Publication, protocol: int) -> str:
 
 
 def in_words(publication: Publication, stands: Stands) -> str:
-    """Say where a publication stands in a table; "" of a topic, whose offsets say it."""
-    if not publication.reads_table:
+    """Say where a publication stands in a table or a source of one's own; "" of a topic.
+
+    Of a source with many parts only the last ones are named.
+    """
+    if not publication.reads_table and not publication.reads_own:
         return ""
-    return ", ".join(place_words(publication, each) for each in stands.values())
+    words = [
+        place_words(publication, at, of if len(stands) > 1 else None) for of, at in stands.items()
+    ]
+    more = f"{number_of(len(words) - NAMED_MAX, 'part')} before, " if len(words) > NAMED_MAX else ""
+    return more + ", ".join(words[-NAMED_MAX:])
 
 
-def place_words(publication: Publication, position: Position) -> str:
-    """Say to people where a publication goes on."""
+def place_words(
+    publication: Publication, position: Position, of: SourcePartition | None = None
+) -> str:
+    """Say to people where a publication goes on, and in which part of its source."""
     if publication.reads_table:
         return table_position(position).words()
-    return f"at {one_line(position)}"
+    at = "the beginning" if position == BEGINNING else one_line(position)
+    return f"at {at}" if of is None else f"at {at} of {one_line(of)}"
 
 
 def _move(publication: Publication, stretch: Stretch, stands: Stands) -> PublicationMove:
     words = ""
+    if publication.reads_own:
+        start = f"behind {one_line(stretch.start)}" if stretch.of in stands else "its beginning"
+        words = f"{one_line(stretch.of)} from {start} on"
     if publication.reads_table:
         start, stop = (place_words(publication, each) for each in (stretch.start, stretch.stop))
         words = f"from: {start}; to: {stop}"

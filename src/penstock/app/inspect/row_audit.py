@@ -19,7 +19,7 @@ from penstock.core.positions import SourcePartition
 from penstock.core.receipts import Move, Receipt
 from penstock.observe.formatting import number_of
 from penstock.ports.registry import Subjects
-from penstock.ports.sources import NO_LIMIT, RowReader, Source
+from penstock.ports.sources import NO_LIMIT, RowReader, Rows, Source
 from penstock.rows.encode.encoder import encode
 from penstock.rows.encode.rules import MessagePart, MessageRules
 
@@ -57,15 +57,16 @@ class RowComparison:
         try:
             read = [each for move in receipt.moves.items() for each in self.read_again(*move)]
             rules = with_schemas_of(there, self.rules, self.source.columns(), self.registries)
-            made = [encode(each, rules, now_ms=0) for each in read]
+            made = [encode(each.rows, rules, now_ms=0) for each in read if each.rows.num_rows]
         except (DecisionNeededError, InvalidError) as error:
             if isinstance(error, InvalidError) and error.code != COLUMNS_GONE:
                 raise
             self.not_compared.append(f"{where}: {error.message}")
             return
-        self.rows += sum(len(each) for each in read)
+        self.rows += sum(each.count for each in read)
+        bad = sum(len(each.bad) for each in read) + sum(len(each.misfits) for each in made)
         filtered = sum(each.filtered for each in made), receipt.totals.filtered
-        rejected = sum(len(each.misfits) for each in made), receipt.totals.rejected
+        rejected = bad, receipt.totals.rejected
         for what, (found, said) in (("filtered", filtered), ("no messages", rejected)):
             if found != said:
                 fact = f"{found} rows are {what}, the receipt says {said}"
@@ -76,7 +77,7 @@ class RowComparison:
         for reason in _differences(sent, there_by_key, compacted=compacted):
             self.breaks.append(Break("rows", where, reason))
 
-    def read_again(self, of: SourcePartition, move: Move) -> list[pa.RecordBatch]:
+    def read_again(self, of: SourcePartition, move: Move) -> list[Rows]:
         """Read what a transaction read. Raises DecisionNeededError (P843) where that is gone."""
         start = {of: move.start} if move.start else self.source.starts("earliest")
         stretches = self.source.plan(start, {of: move.stop}, NO_LIMIT)
@@ -86,8 +87,7 @@ class RowComparison:
                 code="P843",
                 hint="audit while the snapshots that were published are there",
             )
-        read = [each for one in stretches for each in self.reader.read(one, deadline=FOREVER)]
-        return [each.rows for each in read if each.rows.num_rows]
+        return [each for one in stretches for each in self.reader.read(one, deadline=FOREVER)]
 
 
 def _by_key(batches: Sequence[pa.RecordBatch], *, timed: bool) -> ByKey:

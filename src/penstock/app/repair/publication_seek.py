@@ -107,6 +107,10 @@ def _steps(publication: Publication, move: PublicationMove, source: Source) -> I
     if move.start is None:
         yield Step(f"{name}: {of} begins {to}")
         return
+    if publication.reads_own:
+        text = f"{name}: {of} goes on {to}, not {place_words(publication, move.start)}"
+        yield Step(f"{text}: the rows between are published again, or not at all", destructive=True)
+        return
     before: Stands = {move.of: move.start}
     after: Stands = {move.of: move.stop}
     again, skipped = source.count(after, before), source.count(before, after)

@@ -8,7 +8,6 @@ Invariants:
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,17 +18,13 @@ from pyarrow import fs
 
 from penstock.core import table_errors
 from penstock.core.errors import InvalidError
-from penstock.files.storage_settings import S3, S3_SETTINGS, Settings, references
+from penstock.files.filesystems import CREDENTIALS, PUBLIC, filesystem_of, normalised
+from penstock.files.storage_settings import S3, Settings, references
 from penstock.ports.runtime import Secrets
 
 _PART = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
 _PARTS_MAX = 8
 _S3_SCHEMES = {"s3", "s3a", "s3n"}
-_PUBLIC = {each.delta for each in S3_SETTINGS if not each.key} | {
-    "allow_http",
-    "virtual_hosted_style_request",
-}
-CREDENTIALS = {each.delta for each in S3_SETTINGS if each.key}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +73,7 @@ class StorageRoot:
     def public(self) -> dict[str, str]:
         """Return the options that hold no secret, and references to those that do."""
         known = normalised(self.options)
-        return {**{key: known[key] for key in sorted(_PUBLIC & known.keys())}, **self.references}
+        return {**{key: known[key] for key in sorted(PUBLIC & known.keys())}, **self.references}
 
     @property
     def settings(self) -> Settings:
@@ -114,7 +109,7 @@ def root_of(
 
     Raises InvalidError: P432, and P441 for a credential that is written out.
     """
-    found = references(catalog, normalised(written or {}), CREDENTIALS)
+    found = references(f"the catalog {catalog}", normalised(written or {}), CREDENTIALS)
     plain = uri.removeprefix("file://").rstrip("/") if not uri.startswith(S3) else uri.rstrip("/")
     if unquote(plain) != plain:
         raise InvalidError(
@@ -131,31 +126,6 @@ def root_of(
         code="P432",
         hint="write  root: ./delta  in the spec, or  root: s3://bucket/prefix",
     )
-
-
-def normalised(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options by the short lower-case names that deltalake takes as well."""
-    short = {key.lower().removeprefix("aws_"): value for key, value in options.items()}
-    if "endpoint" in short:
-        short.setdefault("endpoint_url", short["endpoint"])
-    return short
-
-
-def filesystem_of(uri: str, options: Mapping[str, str]) -> fs.FileSystem:
-    """Open the storage of a location; credentials not given come from the environment."""
-    if not uri.startswith(S3):
-        return fs.LocalFileSystem()
-    return _s3(tuple(sorted(normalised(options).items())))
-
-
-@functools.lru_cache(maxsize=16)
-def _s3(options: Settings) -> fs.FileSystem:
-    known = dict(options)
-    settings = {each.arrow: known[each.delta] for each in S3_SETTINGS if each.delta in known}
-    if endpoint := settings.pop("endpoint_override", ""):
-        scheme, _, host = endpoint.rpartition("://")
-        settings |= {"endpoint_override": host, "scheme": scheme or "https"}
-    return fs.S3FileSystem(**settings)
 
 
 def storage_path(uri: str) -> str:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from penstock.connectors.delta.files.target import target_from_json
-from penstock.connectors.delta.locations import CREDENTIALS, filesystem_of
 from penstock.connectors.delta.read.file_rows import rows_in
 from penstock.core.table_errors import file_missing, storage_failed
 from penstock.files.errors import first_line
+from penstock.files.filesystems import CREDENTIALS, filesystem_of
 from penstock.files.positions import unpacked
 from penstock.files.storage_settings import resolved
 from penstock.ports.runtime import Secrets

@@ -69,7 +69,7 @@ def credentials_of(
     catalog: str, written: Mapping[str, str], known: Mapping[str, str]
 ) -> dict[str, Credential]:
     """Find the credentials among a catalog's settings. Raises InvalidError (P441)."""
-    found = references(catalog, written, _CREDENTIALS)
+    found = references(f"the catalog {catalog}", written, _CREDENTIALS)
     return {key: Credential(reference, known[key]) for key, reference in found.items()}
 
 

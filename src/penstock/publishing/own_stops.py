@@ -1,0 +1,62 @@
+"""The errors of sources of one's own: what was found, where, and what to do."""
+
+from __future__ import annotations
+
+import traceback
+
+from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
+from penstock.core.positions import Position, SourcePartition
+
+
+def place_of(name: str, of: SourcePartition, at: Position) -> str:
+    """Say where a source was being read."""
+    return f"the source {name}, {of} behind {at}"
+
+
+def wrong_shape(name: str, fact: str) -> InvalidError:
+    """Return the error for what is no source, or does not keep to its port."""
+    return InvalidError(
+        f"{name} is no source that can be published: {fact}",
+        code="P851",
+        hint="it is a class with  read,  as penstock.OwnSource has it, or a function under"
+        "  @penstock.source()",
+    )
+
+
+def position_returns(place: str, to: str) -> InvalidError:
+    """Return the error for rows behind which the position is one that was there before."""
+    return InvalidError(
+        f"{place}: its position goes back to {to}, and its rows would be published again for ever",
+        code="P852",
+        hint="correct the source, and prove it with  penstock.testing.contracts.own_sources;  then:"
+        "  penstock publish",
+    )
+
+
+def no_rows(place: str, fact: str) -> InvalidError:
+    """Return the error for what is neither Arrow nor dicts."""
+    return InvalidError(
+        f"{place}: it gave what are no rows: {fact}",
+        code="P853",
+        hint="give Arrow, or dicts whose values have one type for each name;  columns  says types",
+    )
+
+
+def raised(place: str, error: Exception) -> UnavailableError:
+    """Return the error for whatever a source raised: it may pass."""
+    frames = traceback.extract_tb(error.__traceback__)
+    line = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    return UnavailableError(
+        f"{place}: it raised {type(error).__name__}: {str(error)[:500]}{line}",
+        code="P854",
+        hint="it is tried again; if it does not pass, correct the source, then:  penstock publish",
+    )
+
+
+def position_gone(place: str, fact: str) -> DecisionNeededError:
+    """Return the error for a source that says that it cannot go on."""
+    return DecisionNeededError(
+        f"{place}: it cannot go on from there: {fact[:500]}",
+        code="P855",
+        hint="say where it goes on:  penstock seek NAME earliest,  latest,  or a position",
+    )

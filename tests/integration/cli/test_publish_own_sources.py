@@ -1,0 +1,79 @@
+"""Files and a source of one's own, published by real brokers' transactions, and killed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+from tests.integration.cli.test_publish import Mirror
+from tests.processes.broker import Cluster
+from tests.processes.process import KILLED
+
+NUMBERS = itertools.count()
+MODULE = """
+import penstock
+
+@penstock.source(replay="range")
+def numbers(at, until, *, count):
+    begun, stop = at["n"] if at else 0, until["n"] if until else count
+    for n in range(begun, stop, 10):
+        behind = min(n + 10, stop)
+        rows = [{"k": f"k{each % 7}", "n": each} for each in range(n, behind)]
+        yield penstock.Batch(rows=rows, next={"n": behind})
+"""
+
+
+class Fed(Mirror):
+    """A source, and the spec that publishes it."""
+
+    def __init__(self, cluster: Cluster, directory: Path, source: dict[str, object]) -> None:
+        super().__init__(cluster, directory)
+        self.spec["publish"][0] |= {"from": source, "key": "k"}  # type: ignore[index]
+
+    def numbers(self) -> list[int]:
+        """Read what is published: of each key in order, all in one list, sorted."""
+        found: dict[bytes, list[int]] = {}
+        for records in self.read(self.into).values():
+            for key, value, *_ in records:
+                found.setdefault(key, []).append(json.loads(value)["n"])
+        assert all(each == sorted(each) for each in found.values())
+        return sorted(itertools.chain(*found.values()))
+
+
+def made(kind: str, cluster: Cluster, directory: Path) -> Fed:
+    """Make 150 rows, of which a transaction holds 60 or so."""
+    if kind == "own":
+        (directory / "own_feed.py").write_text(MODULE)
+        source = {"source": "own_feed:numbers", "options": {"count": 150}}
+        return Fed(cluster, directory, source)
+    (directory / "drop").mkdir()
+    for number in range(3):
+        rows = [{"k": f"k{n % 7}", "n": n} for n in range(50 * number, 50 * number + 50)]
+        text = "".join(json.dumps(each) + "\n" for each in rows)
+        (directory / "drop" / f"{number}.jsonl").write_text(text)
+    columns = {"k": "string", "n": "long"}
+    source = {"files": "./drop/*.jsonl", "format": "json", "columns": columns, "order": "name"}
+    return Fed(cluster, directory, source)
+
+
+@pytest.mark.parametrize("kind", ["own", "files"])
+def test_a_source_is_published_once_though_its_process_is_killed(cluster, tmp_path, kind):
+    fed = made(kind, cluster, tmp_path)
+    planned = fed.call("plan")
+    assert planned.code == 0, planned.err
+    assert "at least" in planned.out
+
+    for point in ("send.after", "end.after"):
+        run = fed.call("publish", "--until-caught-up", PENSTOCK_FAULTS=point)
+        assert run.code == KILLED, run.err
+    run = fed.call("publish", "--until-caught-up", "--takeover")
+    assert run.code == 0, run.err
+    assert fed.numbers() == list(range(150))
+
+    audit = fed.call("audit", "--count")
+    assert audit.code == 0, audit.out + audit.err
+    assert "compared with the source: 150 records" in audit.out
+    status = fed.call("status")
+    assert "lag: 0 records" in status.out

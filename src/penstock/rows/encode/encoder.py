@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -117,13 +118,13 @@ def _encode(table: _Table, rules: MessageRules, now_ms: int) -> Encoded:
     if rules.where:
         asked = decided(rows, rules.where, WHERE)
         kept = asked.true.copy()
-        misfits |= {row: Misfit(row, WHERE, why) for row, why in asked.undecided.items()}
+        misfits |= _undecided(table, rules, asked.undecided)
     filtered = len(rows) - int(kept.sum()) - len(misfits)
     places = np.flatnonzero(kept)
     messages, found = _messages(_rows_at(table, places), rules, now_ms)
     keys = messages.column("key")
     for each in found:
-        of_key = each.path.startswith(rules.key)
+        of_key = _is_of_key(each.path, rules)
         for number in np.flatnonzero(each.rows).tolist():
             row, key = int(places[number]), None if of_key else keys[number].as_py()
             misfits.setdefault(row, Misfit(row, each.path, each.reason, key))
@@ -131,6 +132,23 @@ def _encode(table: _Table, rules: MessageRules, now_ms: int) -> Encoded:
         wrong = np.logical_or.reduce([each.rows for each in found])
         messages, places = messages.filter(pa.array(~wrong)), places[~wrong]
     return Encoded(messages, places, filtered, tuple(misfits[row] for row in sorted(misfits)))
+
+
+def _undecided(table: _Table, rules: MessageRules, reasons: Mapping[int, str]) -> dict[int, Misfit]:
+    """Return the misfits of rows for which `where` has no answer, with their keys."""
+    keys, of_keys = _keys(_rows_at(table, np.array([*reasons], np.int64)), rules)
+    wrong = np.logical_or.reduce([np.zeros(len(reasons), np.bool_), *(e.rows for e in of_keys)])
+    return {
+        row: Misfit(row, WHERE, why, None if wrong[at] else keys[at].as_py())
+        for at, (row, why) in enumerate(reasons.items())
+    }
+
+
+def _is_of_key(path: str, rules: MessageRules) -> bool:
+    """Return whether a path is that of a column of the key, or of what is inside of one."""
+    return any(
+        path == name or path.startswith((f"{name}.", f"{name}[", f"{name}{{")) for name in rules.key
+    )
 
 
 def _rows_at(table: _Table, places: npt.NDArray[np.int64]) -> _Table:

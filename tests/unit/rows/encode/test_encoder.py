@@ -106,6 +106,22 @@ def test_a_misfit_has_its_key_where_that_fits():
     assert ([b"a", None], [None, None]) == (of("k"), of("d"))
 
 
+def test_a_column_whose_name_begins_as_the_keys_is_another():
+    rows = pa.record_batch({"id": ["a"], "idle": [float("nan")]})
+
+    [found] = encode(rows, MessageRules(key=("id",)), now_ms=NOW).misfits
+    assert ("idle", b"a") == (found.column, found.key)
+
+
+def test_a_row_without_an_answer_has_its_key():
+    """Unless that does not fit."""
+    rows = pa.record_batch({"id": [0.5, float("nan"), 1.5], "n": ["1", "x", "y"]})
+    rules = MessageRules(key=("id",), where="cast(n as int) > 0")
+
+    found = encode(rows.select(["id", "n"]), rules, now_ms=NOW).misfits
+    assert [(1, None), (2, b"1.5")] == [(each.row, each.key) for each in found]
+
+
 def test_times_are_those_of_a_column_or_of_encoding():
     found = encode(ROWS, MessageRules(bytes_of="raw"), now_ms=NOW)
     assert {NOW} == {*found.messages.column("timestamp").cast(pa.int64()).to_pylist()}

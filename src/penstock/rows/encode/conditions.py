@@ -78,9 +78,9 @@ def _bind(columns: pa.Schema, sql: str, field: str) -> None:
     from duckdb import Error  # noqa: PLC0415  only specs with SQL need it
 
     connection = sandbox()
-    connection.register("records", columns.empty_table())
     query = f"describe select (\n{sql}\n) as it from records as payload"  # noqa: S608  it is bound
     try:
+        connection.register("records", columns.empty_table())
         ((_, type_, *_),) = connection.execute(query).fetchall()
     except Error as error:
         first, _, _ = str(error).partition("\n")

@@ -72,8 +72,15 @@ class _Table(NamedTuple):
 
     def column(self, name: str, field: str) -> Column:
         """Return the column that a field of the spec names. Raises InvalidError (P838)."""
-        if name not in self.kinds.names:
+        count = self.kinds.names.count(name)
+        if not count:
             raise no_column(self.rows, name, field)
+        if count > 1:
+            raise InvalidError(
+                f"the rows have {count} columns of the name {name}",
+                code="P838",
+                hint="rename all but one, or leave them out",
+            )
         return Column(name, self.rows.column(name), self.kinds.field(name).type)
 
 
@@ -194,7 +201,7 @@ def _keys(table: _Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misf
         made = object_texts(columns, "", rules.form)
         return made.texts.cast(pa.binary()), made.misfits
     (name,) = rules.key
-    _, values, kind = table.column(name, "key")
+    _, values, kind = _undone(table.column(name, "key"))
     if is_text(kind):
         texts, misfits = utf8_texts(values, name)
         return texts.cast(pa.binary()), misfits
@@ -202,6 +209,16 @@ def _keys(table: _Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misf
         return values.cast(pa.binary()), []
     bare = bare_texts(values, kind, name, rules.form)
     return bare.texts.cast(pa.binary()), bare.misfits
+
+
+def _undone(column: Column) -> Column:
+    """Return a column whose kind is that of its values: a text is one, however it is held."""
+    name, values, kind = column
+    if isinstance(kind, pa.BaseExtensionType) and kind != pa.uuid():
+        return _undone(Column(name, values, kind.storage_type))
+    if pa.types.is_dictionary(kind):
+        return _undone(Column(name, values.dictionary_decode(), kind.value_type))
+    return column
 
 
 def _values(table: _Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misfits]]:
@@ -212,7 +229,7 @@ def _values(table: _Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Mi
         columns = [table.column(name, "") for name in table.kinds.names]
         made = object_texts(columns, "", rules.form)
         return made.texts.cast(pa.binary()), made.misfits
-    _, values, kind = table.column(rules.bytes_of, "value.column")
+    _, values, kind = _undone(table.column(rules.bytes_of, "value.column"))
     if not (is_binary(kind) or is_text(kind)):
         raise InvalidError(
             f"the column {rules.bytes_of} is of the type {kind}, and bytes are of binary or string",

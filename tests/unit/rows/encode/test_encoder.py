@@ -113,6 +113,34 @@ def test_a_column_whose_name_begins_as_the_keys_is_another():
     assert ("idle", b"a") == (found.column, found.key)
 
 
+@pytest.mark.parametrize("values", [pa.array(['a"b', None]), pa.array([b"\xff", None])])
+def test_a_key_is_the_same_however_its_column_is_held(values):
+    held = pa.record_batch({"k": values.dictionary_encode()})
+
+    found = encode(held, MessageRules(key=("k",), bytes_of="k"), now_ms=NOW).messages
+    expected = values.cast(pa.binary()).to_pylist()
+    assert [expected, expected] == [found.column(name).to_pylist() for name in ("key", "value")]
+
+
+@pytest.mark.parametrize("kind", [pa.float16(), pa.decimal256(50, 2)], ids=str)
+def test_a_column_that_sql_cannot_read_is_a_mistake_of_the_condition(kind):
+    rows = pa.record_batch({"id": [1], "x": pa.nulls(1, kind)})
+
+    with pytest.raises(InvalidError, match="where does not fit the table") as raised:
+        encode(rows, MessageRules(where="x is null"), now_ms=NOW)
+    assert "P838" == raised.value.code
+
+
+@pytest.mark.parametrize("rules", [MessageRules(), MessageRules(key=("id",), bytes_of="raw")])
+def test_columns_of_one_name_are_refused(rules):
+    columns = [pa.array([1]), pa.array([2]), pa.array([b"x"])]
+    rows = pa.RecordBatch.from_arrays(columns, names=["id", "id", "raw"])
+
+    with pytest.raises(InvalidError, match="2 columns of the name id") as raised:
+        encode(rows, rules, now_ms=NOW)
+    assert "P838" == raised.value.code
+
+
 def test_a_row_without_an_answer_has_its_key():
     """Unless that does not fit."""
     rows = pa.record_batch({"id": [0.5, float("nan"), 1.5], "n": ["1", "x", "y"]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import cast
 
 import pytest
 from tests.processes.schema_registry import Registered, serving
@@ -71,6 +72,17 @@ def test_a_schema_that_is_none_is_refused(over_http: Subjects) -> None:
         over_http.register(SUBJECT, RegisteredSchema("avro", "broken"))
     assert "P877" == caught.value.code
     assert "Invalid schema" in caught.value.message
+
+
+@pytest.mark.parametrize("number", [-1, 1 << 31, True, "7", None])
+def test_what_is_no_id_is_framed_in_no_message(number: object) -> None:
+    class Odd(Registered):
+        def register(self, *_: object, **__: object) -> int:
+            return cast("int", number)
+
+    with serving(Odd()) as url, pytest.raises(InvalidError, match="no id of a schema") as caught:
+        open_subjects({"url": url}, ProcessSecrets({})).register(SUBJECT, LONG)
+    assert "P673" == caught.value.code
 
 
 def test_no_answer_is_no_schema_that_is_missing(

@@ -156,10 +156,10 @@ class HttpRegistry:
 
     def number(self, answer: Mapping[str, Any]) -> int:
         """Read the id of a schema. Raises InvalidError (P673)."""
-        found = answer.get("id")
-        if not isinstance(found, int):
-            raise self._no_registry("its answer holds no id")
-        return found
+        match answer.get("id"):
+            case int(found) if not isinstance(found, bool) and 0 <= found <= ID_MAX:
+                return found
+        raise self._no_registry("its answer holds no id of a schema")
 
     def _refer(self, answer: Mapping[str, Any], found: dict[str, str], seen: set[str]) -> None:
         """Add the schemas that are referred to, those used by others first."""

@@ -73,7 +73,7 @@ def _integers(values: pa.Array, kind: Any, data: Mapping[str, Any], path: str) -
     numbers = present.cast(pa.int64()).to_numpy()
     if data["type"] == "int":
         wide = (numbers >> _INT) != (numbers >> 63)
-        misfits = _found(path, wide, "it is no number of 32 bits")
+        misfits += _found(path, wide, "it is no number of 32 bits")
     return Datums(varints(numbers, values), misfits)
 
 
@@ -165,10 +165,10 @@ def _counts(values: pa.Array, unit: str, data: Mapping[str, Any], path: str) -> 
         misfits = _found(path, rest != 0, "it is more exact than the schema's type")
         counts = counts // (given // wanted)
     else:
-        largest = (2**63 - 1) // (wanted // given)
-        wide = (counts > largest) | (counts < -largest - 1)
+        factor = wanted // given
+        wide = (counts > (2**63 - 1) // factor) | (counts < -(2**63 // factor))
         misfits = _found(path, wide, "it is out of range")
-        counts = np.where(wide, 0, counts) * (wanted // given)
+        counts = np.where(wide, 0, counts) * factor
     found = _integers(pa.array(counts), pa.int64(), data, path)
     assert found is not None, "counts are integers"
     return Datums(nulled(found.data, values), [*misfits, *found.misfits])

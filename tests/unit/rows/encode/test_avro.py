@@ -151,6 +151,7 @@ def test_a_given_schema_may_be_wider_or_of_another_form(tree, values, expected):
     [
         ("int", pa.array([2**31]), "no number of 32 bits"),
         ("long", pa.array([2**63], pa.uint64()), "no number of 64 bits"),
+        ("int", pa.array([2**63], pa.uint64()), "no number of 64 bits"),
         ("long", pa.array([None], pa.int64()), "it is null"),
         ("string", pa.array([None], pa.string()), "it is null"),
         ({"type": "enum", "name": "E", "symbols": ["a"]}, pa.array(["b"]), "symbols"),
@@ -162,6 +163,11 @@ def test_a_given_schema_may_be_wider_or_of_another_form(tree, values, expected):
         (
             {"type": "long", "logicalType": "local-timestamp-nanos"},
             pa.array([2**62], pa.timestamp("us")),
+            "out of range",
+        ),
+        (
+            {"type": "long", "logicalType": "local-timestamp-nanos"},
+            pa.array([-(2**63 // 1000) - 1], pa.timestamp("us")),
             "out of range",
         ),
     ],

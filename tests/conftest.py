@@ -37,6 +37,11 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
+def pytest_unconfigure() -> None:
+    """Let it have all in the end: libraries report what is left as leaks."""
+    gc.unfreeze()
+
+
 @pytest.fixture
 def fence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Restore the handler that rejects a record on an unexpected error; it is off in tests."""

@@ -18,6 +18,7 @@ from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
 from penstock.core.commits import Chain, CommitKind, Landed
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import span
+from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.tables import Table, TableDefinition, TableFormat, Verdict
 from penstock.ports.writers import WriterFactory
 from penstock.spec.secrets import ProcessSecrets
@@ -143,6 +144,27 @@ class TestIcebergRowDeletesOfPartitions(TestIcebergRowDeletes):
         ORDERS, ("_kafka_topic", "_kafka_partition"), properties=AT_ONCE, keys=("id",)
     )
     bounds = False
+
+    def test_a_delete_file_goes_with_the_last_data_file_that_it_is_about(self, orders):
+        self.foreign_delete(orders, 2)
+        self.maintain(orders)
+        summary = self.foreign(orders).snapshot_by_name(self.branch).summary
+
+        assert {"total-delete-files": "0", "total-position-deletes": "0"} == {
+            key: summary[key] for key in ("total-delete-files", "total-position-deletes")
+        }
+        assert [0, 1, *range(3, 10)] == self.ids(orders)
+
+    def test_a_delete_file_stays_for_a_data_file_that_it_is_about(self, orders):
+        foreign = self.foreign(orders)
+        [one], [other] = (places_of(foreign, "id", number, self.branch) for number in (1, 6))
+        delete_positions(foreign, [one, other], self.branch, bounds=False)
+        left = [row for row in self.rows(orders) if row["id"] < 5]
+        state = orders.state(self.chain)
+        gone = orders.delete_states(state, [one[0].file_path])
+        orders.rearrange(state, [Rearrangement(gone, self.write(state, left))])
+
+        assert [0, *range(2, 6), *range(7, 10)] == self.ids(orders)
 
 
 class TestIcebergTablesOfTheFirstFormat(TestIcebergTables):

@@ -116,7 +116,7 @@ def _drawn(found: Status, clock: Clock) -> RenderableType:
     tables = found.snapshot.tables.values()
     hints = []
     if any(each.health is not None and each.health.needs_maintenance for each in tables):
-        hints.append("to see which files:  penstock maintain --dry-run")
+        hints.append("to see which files, and to make fewer of them:  penstock maintain")
     if found.stuck:
         hints.append("to end one:  penstock transactions --abort NAME")
     lines = [f"{each.state} transaction {each.name} holds up {each.held}" for each in found.stuck]

@@ -139,3 +139,24 @@ def test_a_table_whose_rows_have_ids_is_refused_by_name(
     assert 2 == code
     assert "  left alone  P845  " in capsys.readouterr().out
     assert 2 == files(pipeline, LAKE)
+
+
+def test_files_of_a_former_layout_are_written_in_the_present_one(
+    pipeline: Pipeline, spec: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(pipeline, LAKE, *ROWS, partition_by="bucket(1, id)")
+    settings = {"uri": pipeline.catalogs["lake"].uri}  # type: ignore[union-attr]
+    foreign = load_catalog("lake", type="sql", **settings).load_table("bronze.orders")
+    with foreign.update_spec() as change:
+        change.remove_field("id_bucket")
+        change.add_identity("name")
+
+    code = guarded(lambda: maintain(LAKE, spec=spec, yes="shop"), [])
+
+    assert 0 == code
+    assert f"{LAKE}  6 files written again as 3 in 1 commit, " in capsys.readouterr().out
+    assert [*enumerate(ROWS)] == rows(pipeline, LAKE)
+    partitions = foreign.refresh().inspect.partitions().to_pylist()
+    assert [None, "AT", "DE"] == sorted(
+        (each["partition"]["name"] for each in partitions), key=lambda each: each or ""
+    )

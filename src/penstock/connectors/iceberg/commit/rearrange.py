@@ -5,8 +5,7 @@ Invariants (docs/design/0289, 0291):
   meanwhile costs a look at its own manifests and another list;
 - only what the metadata itself proves of each chain of the branch is vouched for, never what files
   or rows suggest: once vouched for, a guess would count for ever;
-- a file goes with the delete files that are about it alone; one about several stays, for it may
-  hold for others;
+- files go with the delete files that are about none that stays;
 - where no file that stays bears the newest rows of a chain, its record says that this snapshot
   does; how many rows, and of which ranges, stays as it was: they are the same.
 """
@@ -118,13 +117,13 @@ def _removed(
     name: str, live: LiveRows, rearrangements: Sequence[Rearrangement]
 ) -> list[ManifestEntry]:
     """Find the entries that go. Raises BugError (P848)."""
-    found: dict[str, list[ManifestEntry]] = {}
+    gone: set[str] = set()
     for each in rearrangements:
         for path, deleted in each.replaced.items():
-            if path in found or path not in live.data or live.delete_state(path) != deleted:
+            if path in gone or path not in live.data or live.delete_state(path) != deleted:
                 raise table_errors.not_rearrangeable(name, path)
-            found[path] = [live.data[path], *live.about_one.get(path, ())]
-    return [entry for entries in found.values() for entry in entries]
+            gone.add(path)
+    return [*(live.data[path] for path in gone), *live.about(gone)]
 
 
 def _carried(

@@ -21,7 +21,7 @@ import hashlib
 import math
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,6 +111,20 @@ class LiveRows:
                     found[path].append(each)
             self.named[key] = dict(found)
         return self.named[key]
+
+    def about(self, paths: Collection[str]) -> Iterator[ManifestEntry]:
+        """Yield the delete files that are about none but some live data files.
+
+        Raises what `deleted_in` raises.
+        """
+        for path in paths:
+            yield from self.about_one.get(path, ())
+        for key in {partition_key(self.data[path].data_file) for path in paths}:
+            for each in self.of_partition.get(key, ()):
+                if all(
+                    path in paths or path not in self.data for path in self.read(each.data_file)
+                ):
+                    yield each
 
     def entries(self) -> Iterator[ManifestEntry]:
         """Yield the live entries, of data files and of delete files."""

@@ -310,7 +310,11 @@ def test_tasks_and_clients_of_one_publication_win(written):
             "catalogs: { lake: { type: rest, uri: http://c } }",
             "P880",
         ),
-        ("{ name: o, from: { dataframe: runs }, into: o, tasks: 2 }", "", "P880"),
+        (
+            "{ name: o, from: { dataframe: runs }, into: o, tasks: 2 }",
+            "",
+            "P880",
+        ),
         (RULE, "publishing: { exactly_once: off, producer: own }", "P881"),
     ],
 )

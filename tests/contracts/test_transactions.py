@@ -14,6 +14,7 @@ from kafka.admin import UpdateFeatureType
 from kafka.protocol.producer import AddPartitionsToTxnRequest
 from tests.processes.broker import Cluster, running_broker, wait_until
 
+from penstock.app.assembly.producers import open_producers, settled
 from penstock.connectors.kafka.native.brokers import Brokers
 from penstock.connectors.kafka.producers.sender import MessagePacker, ProducerSender
 from penstock.connectors.kafka.producers.terms import ProducerTerms
@@ -31,7 +32,16 @@ from penstock.connectors.memory.transactions import (
 )
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.dev.broker import Running
-from penstock.ports.producers import PROTOCOL_1, Ledger, Refused, Term, Terms
+from penstock.ports.producers import (
+    NO_TRANSACTIONS,
+    PROTOCOL_1,
+    PROTOCOL_2,
+    Ledger,
+    Refused,
+    Term,
+    Terms,
+)
+from penstock.publishing.settings import Publication
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.producer_transactions import ProducerTransactionsContract
 from penstock.testing.contracts.transactions import (
@@ -353,3 +363,31 @@ class TestMemoryAndKafka(OnABroker):
             played.ledger.look().entries.get(name.encode()),
         )
         assert ours[0] == ours[1]
+
+
+class TestClientOfACluster(OnABroker):
+    """Which client writes, where the spec leaves it to the cluster."""
+
+    @pytest.mark.parametrize(
+        ("level", "given", "found"),
+        [
+            (2, {"client": "auto"}, PROTOCOL_2),
+            (0, {"client": "auto"}, PROTOCOL_1),
+            (0, {"client": "auto", "exactly_once": "requested"}, PROTOCOL_1),
+            (0, {"client": "own", "exactly_once": "requested"}, NO_TRANSACTIONS),
+            (2, {"client": "own", "exactly_once": "requested"}, PROTOCOL_2),
+        ],
+    )
+    def test_it_is_the_one_that_the_cluster_allows(
+        self, expiring: Running, level: int, given: dict[str, str], found: int
+    ) -> None:
+        set_level(expiring, level)
+        try:
+            brokers = {"brokers": expiring.bootstrap, "topics": [], "connector": "kafka"}
+            asked = Publication("n", "p", "g", "t", "o", "r", "earliest", {}, {**brokers, **given})
+            producers = open_producers(settled(asked))
+            producers.terms.check()
+            assert found == producers.terms.protocol
+            producers.close()
+        finally:
+            set_level(expiring, 2)

@@ -24,7 +24,7 @@ from penstock.core import resuming
 from penstock.core.errors import FencedError, InvalidError, UnavailableError
 from penstock.core.offsets import Offset
 from penstock.core.positions import partition_of, position_of
-from penstock.core.publication_events import TransactionGivenUp
+from penstock.core.publication_events import RowsPublished, TransactionGivenUp
 from penstock.core.resuming import Accepted
 from penstock.ports.log import Fetched
 from penstock.ports.producers import Term
@@ -485,3 +485,35 @@ def test_any_history_of_tasks_publishes_each_record_once_and_in_order(seed):
 
     assert last.error is None
     require_exact(world, whole=True)
+
+
+def test_an_epoch_that_came_to_nothing_is_followed_by_one_of_half_as_many_rows(world):
+    """As where the time of a transaction was over: KIP-618 advises it, here it is done."""
+    world.rows_max = 8
+    world.send(0, *map(str, range(8)))
+    left = [2]
+
+    def act(step: str) -> str:
+        if step == "work" and left[0]:
+            left[0] -= 1
+            return "twice"
+        return ""
+
+    run = world.run(act=act)
+    counts = [each.rows for each in world.events if isinstance(each, RowsPublished)]
+    assert (None, [2, 6]) == (run.error, counts)
+    assert world.sent(0) == world.published(0)
+
+
+def test_a_position_that_moves_without_rows_is_written_once(world):
+    """As behind markers of transactions, whose history may end (KAFKA-14727)."""
+    world.send(0, "a")
+    publisher = running(world)
+    first = publisher.transactions
+    world.cluster.partition(FROM, 0).add(None, Transaction(committed=True))
+
+    assert publisher.step()
+    assert first + 1 == publisher.transactions
+    assert [b"a"] == world.published(0)
+    world.clock.advance(61)
+    assert not publisher.step()

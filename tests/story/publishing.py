@@ -160,7 +160,7 @@ class PublishingWorld:
         environment = PublishingEnvironment(
             ports=self.ports(publication, act),
             store=self.store,
-            engine=FaultyEngine(partial(self._work, act), act),
+            engine=FaultyEngine(partial(self._done, act), act),
             observer=Watch(act, self.events),
             clock=self.clock,
             owner=Owner(f"run-{number}", "here", number),
@@ -195,18 +195,21 @@ class PublishingWorld:
         """Return what is published."""
         return TopicSource(MemoryLog(self.cluster, {"topics": [FROM]}), FROM)
 
-    def _work(self, act: Act, text: str) -> str:
+    def _done(self, act: Act, text: str) -> str:
         if is_share(text):
             own = share_from_json(text)
             share = Share(
                 own.publication,
                 self.targets(own.publication),
                 self.producers(own.publication, act),
-                InlineEngine(partial(self._work, act)),
+                InlineEngine(self._work),
                 Watch(act, self.events),
                 own.task,
             )
             return share_result_to_json(end_share(own, share))
+        return self._work(text)
+
+    def _work(self, text: str) -> str:
         job = job_from_json(text)
         reader = TopicReader(MemoryReader(self.cluster, self.clock, batch_records=3))
         return result_to_json(send(job, job.work, reader, self.tools(job)))

@@ -19,8 +19,9 @@ import secrets
 import shlex
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -71,6 +72,10 @@ LOGGING = (
 )
 
 
+Prepare = Callable[[Path], None]
+"""Makes the data directory of a broker ready for its settings."""
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
     """Where a broker answers, and its process."""
@@ -94,11 +99,13 @@ def up(
     *,
     progress: Progress = silent,
     properties: Mapping[str, str] | None = None,
+    cluster: str = "",
 ) -> Running:
     """Start the broker of a directory, or return the one that already runs there.
 
     `port` is any free one when 0. `properties` of the broker win over PROPERTIES; `{port}` and
-    `{controller}` in their values are replaced by its ports. Raises InvalidError: no usable Java
+    `{controller}` in their values are replaced by its ports. `cluster` is the id of one that the
+    broker belongs to; without it is one of its own. Raises InvalidError: no usable Java
     (P602), wrong jars (P653), no Ivy (P655), port in use (P656), directory cannot be written
     (P659); UnavailableError: jars cannot be fetched (P654), the broker ended or did not answer
     (P657).
@@ -119,7 +126,8 @@ def up(
             found = find_java(os.environ)
             jars = jars_of(BROKER, found, progress=progress)
             java = [str(found.path), *JVM, *LOGGING, "-cp", f"{jars}/*"]
-            return _start(directory, java, properties or {}, port)
+            prepare = partial(_format, directory, java, cluster=cluster or _cluster_id())
+            return _start(directory, java, prepare, properties or {}, port)
     except OSError as error:
         raise InvalidError(
             f"{error.filename or directory} cannot be written: {error.strerror}",
@@ -168,24 +176,26 @@ def chosen(directory: Path | None) -> Chosen:
     return Chosen(wanted, None, [place for place, _, _ in found])
 
 
-def _start(directory: Path, java: list[str], properties: Mapping[str, str], port: int) -> Running:
+def _start(
+    directory: Path, java: list[str], prepare: Prepare, properties: Mapping[str, str], port: int
+) -> Running:
     """Start on a port; another program may take a free port first, so try again."""
     for _ in range(FREE_PORT_TRIES - 1):
         try:
-            return _start_on(directory, java, properties, port or free_port())
+            return _start_on(directory, java, prepare, properties, port or free_port())
         except UnavailableError:
             if port or PORT_TAKEN not in _log_tail(directory):
                 raise
-    return _start_on(directory, java, properties, free_port())
+    return _start_on(directory, java, prepare, properties, free_port())
 
 
 def _start_on(
-    directory: Path, java: list[str], properties: Mapping[str, str], port: int
+    directory: Path, java: list[str], prepare: Prepare, properties: Mapping[str, str], port: int
 ) -> Running:
     if not is_free(port):
         raise _taken(port)
     settings = _write_settings(directory, properties, port)
-    _format(directory, java, settings)
+    prepare(settings)
     state_file, log_file = directory / STATE, directory / LOG
     if log_file.exists():
         log_file.replace(log_file.with_suffix(".log.1"))
@@ -251,11 +261,14 @@ def _write_settings(directory: Path, properties: Mapping[str, str], port: int) -
     return path
 
 
-def _format(directory: Path, java: list[str], settings: Path) -> None:
+def _cluster_id() -> str:
+    first, *rest = secrets.token_bytes(16)  # the first bit is off, so that it never begins with -
+    return base64.urlsafe_b64encode(bytes([first & 0x7F, *rest])).decode().rstrip("=")
+
+
+def _format(directory: Path, java: list[str], settings: Path, *, cluster: str) -> None:
     if (directory / "data" / "meta.properties").exists():
         return
-    first, *rest = secrets.token_bytes(16)  # the first bit is off, so that it never begins with -
-    cluster = base64.urlsafe_b64encode(bytes([first & 0x7F, *rest])).decode().rstrip("=")
     done = subprocess.run(
         [*java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(settings)],
         capture_output=True,

@@ -152,7 +152,7 @@ def _check_tasks(index: int, rule: PublicationRule, found: Publications) -> Iter
     """Find a client that cannot do what is asked of it."""
     shared, place = found.publishing, ("publish", index)
     tasks, producer = found.tasks(rule), rule.producer or shared.producer
-    if tasks > 1 and not rule.is_mirror:
+    if tasks > 1 and isinstance(rule.from_, TableToPublish | FramesToPublish):
         fact = "rows, unlike records of a topic, are read and encoded by one task"
         yield Problem((*place, "tasks"), "P880", fact, "leave tasks out")
     if producer == "own" and tasks > 1:

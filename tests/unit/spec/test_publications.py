@@ -310,7 +310,11 @@ def test_tasks_and_clients_of_one_publication_win(written):
             "catalogs: { lake: { type: rest, uri: http://c } }",
             "P880",
         ),
-        ("{ name: o, from: { dataframe: runs }, into: o, tasks: 2 }", "", "P880"),
+        (
+            "{ name: o, from: { dataframe: runs }, into: o, tasks: 2 }",
+            "",
+            "P880",
+        ),
         (RULE, "publishing: { exactly_once: off, producer: own }", "P881"),
     ],
 )
@@ -396,3 +400,14 @@ def test_a_secret_that_is_written_out_is_refused(written, rule):
 )
 def test_files_whose_settings_do_not_go_together_are_told(written, settings, found):
     assert found == problems(written, spec(files(settings)))
+
+
+@pytest.mark.parametrize(
+    "name", ["transactional.id", "transactional_id", "acks", "enable.idempotence", "retries"]
+)
+def test_what_would_break_a_transaction_is_refused_by_name(written, name):
+    """Kafka Connect overwrites these with a warning."""
+    rule = RULE.removesuffix("}") + f', "{name}": 1 }}'
+
+    ((code, place),) = problems(written, spec(rule))
+    assert (True, f"publish.0.{name}") == (code.startswith("P1"), place)

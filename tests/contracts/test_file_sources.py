@@ -10,7 +10,9 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.servers.s3 import KEY, REGION, SECRET
 
+from penstock.core.errors import DecisionNeededError
 from penstock.ports.own_sources import OwnSource
 from penstock.sources.files import FilesSource
 from penstock.sources.text_files import PIECE_BYTES
@@ -115,3 +117,29 @@ class TestParquet(FilesContract):
 
 def test_a_piece_is_large_enough_for_columns():
     assert PIECE_BYTES >= 1 << 20
+
+
+def test_files_in_s3_are_listed_and_read(s3):
+    bucket, client = s3.bucket(), s3.client()
+    for number, key in enumerate(["drop/a.jsonl", "drop/2026/b.jsonl", "drop/_open.jsonl"]):
+        client.put_object(Bucket=bucket, Key=key, Body=lines(number).encode())
+    options = {"endpoint": s3.endpoint, "region": REGION, "access_key_id": KEY}
+    source = FilesSource(
+        **{
+            **DEFAULTS,
+            "files": f"s3://{bucket}/drop/**/*.jsonl",
+            "format": "json",
+            "columns": {"id": "long"},
+            "order": "name",
+            "storage_options": {**options, "secret_access_key": SECRET, "allow_http": "true"},
+        }
+    )
+
+    assert [{"file": "2026/b.jsonl"}, {"file": "a.jsonl"}] == [*source.parts()]
+    (batch,) = source.read({"file": "2026/b.jsonl"}, None, None)
+    assert batch.rows.to_pylist() == [{"id": 1}]
+    assert batch.next == source.end({"file": "2026/b.jsonl"})
+    client.put_object(Bucket=bucket, Key="drop/2026/b.jsonl", Body=b"other\n")
+    with pytest.raises(DecisionNeededError) as raised:
+        [*source.read({"file": "2026/b.jsonl"}, batch.next, None)]
+    assert raised.value.code == "P856"

@@ -1,1 +1,1 @@
-"""Sources that are shipped, on the port of sources of one's own alone: files."""
+"""Sources that are shipped, on the port of sources of one's own alone: files, SQL."""

@@ -23,9 +23,10 @@ from penstock.spec.publications import Publications
 from penstock.spec.secrets import ProcessSecrets, escaped, references
 from penstock.spec.settings.catalogs import Catalog, DeltaCatalog, HiveCatalog, SqlCatalog
 from penstock.spec.settings.messages import SchemaSettings
-from penstock.spec.settings.publication import FilesToPublish, PublicationRule
+from penstock.spec.settings.publication import PublicationRule
 from penstock.spec.settings.records import Records, RegistrySettings, registry_address
 from penstock.spec.settings.sections import Security
+from penstock.spec.settings.sources import FilesToPublish, QueryToPublish
 from penstock.spec.settings.table import Table
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -36,6 +37,7 @@ _LATER_OF_RULES = {
     ("value", "registry"),
     ("from", "options"),
     ("from", "storage_options"),
+    ("from", "password"),
 }
 _CERTIFICATES = ("ca", "certificate", "key")
 
@@ -157,6 +159,9 @@ class _Finding:
             for name, own in parts.items()
             if isinstance(own, SchemaSettings)
         }
+        if isinstance(rule.from_, QueryToPublish):
+            place = {"database": self.sqlite(rule.from_.database)}
+            update["from_"] = rule.from_.model_copy(update=place)
         if isinstance(rule.from_, FilesToPublish) and not _SCHEME.match(rule.from_.files):
             files = self.absolute(rule.from_.files) + "/" * rule.from_.files.endswith("/")
             update["from_"] = rule.from_.model_copy(update={"files": files})

@@ -28,18 +28,17 @@ from penstock.spec.settings.messages import (
     SchemaSettings,
     ValueSettings,
 )
-from penstock.spec.settings.publication import (
-    OF_ROWS,
+from penstock.spec.settings.publication import OF_ROWS, PublicationRule, PublishingSettings
+from penstock.spec.settings.records import RegistrySettings
+from penstock.spec.settings.sections import Cluster, PendingSettings, SparkSettings
+from penstock.spec.settings.sources import (
     FilesToPublish,
     FramesToPublish,
     OwnToPublish,
-    PublicationRule,
-    PublishingSettings,
+    QueryToPublish,
     TableToPublish,
     TopicToPublish,
 )
-from penstock.spec.settings.records import RegistrySettings
-from penstock.spec.settings.sections import Cluster, PendingSettings, SparkSettings
 
 OF_PUBLISHING = frozenset({"publish", "publishing"})
 """The blocks of a spec that are about publishing alone."""
@@ -262,7 +261,7 @@ def source_name(rule: PublicationRule) -> str:
             return rule.from_.topic
         case TableToPublish():
             return rule.from_.table
-        case OwnToPublish() | FilesToPublish():
+        case OwnToPublish() | FilesToPublish() | QueryToPublish():
             return rule.from_.name
         case FramesToPublish():
             return "(DataFrames)"

@@ -1,9 +1,11 @@
-"""Files and a source of one's own, published by real brokers' transactions, and killed."""
+"""Files, a query and a source of one's own, published by real brokers' transactions, and killed."""
 
 from __future__ import annotations
 
 import itertools
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,14 @@ def made(kind: str, cluster: Cluster, directory: Path) -> Fed:
         (directory / "own_feed.py").write_text(MODULE)
         source = {"source": "own_feed:numbers", "options": {"count": 150}}
         return Fed(cluster, directory, source)
+    if kind == "sql":
+        with closing(sqlite3.connect(directory / "shop.db")) as connection, connection:
+            connection.execute("CREATE TABLE t (n INTEGER PRIMARY KEY, k TEXT)")
+            connection.executemany(
+                "INSERT INTO t VALUES (?, ?)", [(n, f"k{n % 7}") for n in range(150)]
+            )
+        query = {"query": "SELECT * FROM t", "database": "sqlite:///./shop.db", "cursor": ["n"]}
+        return Fed(cluster, directory, {**query, "append_only": True})
     (directory / "drop").mkdir()
     for number in range(3):
         rows = [{"k": f"k{n % 7}", "n": n} for n in range(50 * number, 50 * number + 50)]
@@ -58,7 +68,7 @@ def made(kind: str, cluster: Cluster, directory: Path) -> Fed:
     return Fed(cluster, directory, source)
 
 
-@pytest.mark.parametrize("kind", ["own", "files"])
+@pytest.mark.parametrize("kind", ["own", "files", "sql"])
 def test_a_source_is_published_once_though_its_process_is_killed(cluster, tmp_path, kind):
     fed = made(kind, cluster, tmp_path)
     planned = fed.call("plan")

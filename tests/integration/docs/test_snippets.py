@@ -34,6 +34,7 @@ STORIES = {
     "publish": (("docs/tutorial/table-to-topic.md", "docs/how-to/publish-a-table.md"), ""),
     "own": (("docs/how-to/publish-your-own-source.md",), ""),
     "files": (("docs/how-to/publish-files.md",), ""),
+    "sql": (("docs/how-to/publish-sql.md",), ""),
     "frames": (("docs/how-to/publish-dataframes.md",), ""),
     "tutorial": (
         (

@@ -332,6 +332,39 @@ def files(settings: str) -> str:
     return f"{{ name: files, into: files, from: {{ files: ./drop/, {settings} }} }}"
 
 
+def sql(database: str, more: str = "start: earliest") -> str:
+    given = f"query: 'SELECT  a::int FROM t', database: '{database}', cursor: [a, b], {more}"
+    return f"{{ name: sql, into: sql, from: {{ {given} }} }}"
+
+
+def test_a_query_is_read_from_a_database_beside_the_spec(written, tmp_path):
+    found = load_publications(written(spec(sql("sqlite:///./shop.db", "settle: 2s"))))
+    own = publication_of(found, found.publish[0])
+
+    assert own.source_name == "SELECT a::int FROM t"
+    assert own.source["own"] == "penstock.sources.sql:QuerySource"
+    assert own.source["options"] == {
+        "query": "SELECT  a::int FROM t",
+        "database": f"sqlite:///{tmp_path}/shop.db",
+        "password": None,
+        "cursor": ["a", "b"],
+        "columns": {},
+        "settle_seconds": 2.0,
+        "append_only": False,
+    }
+
+
+def test_a_password_stays_a_reference(written):
+    rule = sql("postgresql://u@host/db", "password: '${file:/run/secrets/db}'")
+    found = load_publications(written(spec(rule)))
+    options = publication_of(found, found.publish[0]).source["options"]
+
+    assert (options["database"], options["password"]) == (
+        "postgresql://u@host/db",
+        "${file:/run/secrets/db}",
+    )
+
+
 def test_a_source_of_ones_own_keeps_its_references_for_whoever_opens_it(written):
     found = load_publications(written(spec(OWN)))
     own = publication_of(found, found.publish[0])
@@ -376,6 +409,8 @@ def test_files_in_s3_stay_where_they_are(written):
     [
         OWN.replace("'${env:TOKEN}'", "written-out"),
         files("format: lines, storage_options: { secret_access_key: written-out }"),
+        sql("postgresql://u:written-out@host/db"),
+        sql("postgresql://host/db", "password: written-out"),
     ],
 )
 def test_a_secret_that_is_written_out_is_refused(written, rule):

@@ -56,13 +56,14 @@ from penstock.rows.encode.rules import (
 )
 from penstock.spec.language.notation import BRANCH_SIGN, MAIN
 from penstock.spec.publications import Publications, registry_of, schemas_of, source_name
-from penstock.spec.secrets import ProcessSecrets, is_secret_name
+from penstock.spec.secrets import ProcessSecrets, is_secret_name, secret_parts
 from penstock.spec.settings.messages import KeySettings, ValueSettings
-from penstock.spec.settings.publication import (
+from penstock.spec.settings.publication import PublicationRule
+from penstock.spec.settings.sources import (
     FilesToPublish,
     FramesToPublish,
     OwnToPublish,
-    PublicationRule,
+    QueryToPublish,
     SourceToPublish,
     TopicToPublish,
 )
@@ -153,7 +154,7 @@ def _source(spec: Publications, given: SourceToPublish) -> dict[str, Any]:
     """Return what a publication says of its source."""
     if isinstance(given, TopicToPublish):
         return {"source": _log_settings(spec, given.topic)}
-    if isinstance(given, OwnToPublish | FilesToPublish):
+    if isinstance(given, OwnToPublish | FilesToPublish | QueryToPublish):
         return {"source": _own_settings(given)}
     if isinstance(given, FramesToPublish):
         return {"source": {"dataframe": given.dataframe}}
@@ -190,12 +191,15 @@ def open_source(publication: Publication) -> Source:
     return TableSource(increments, name, publication.changes, SystemClock().monotonic)
 
 
-def _own_settings(given: OwnToPublish | FilesToPublish) -> dict[str, Any]:
+def _own_settings(given: OwnToPublish | FilesToPublish | QueryToPublish) -> dict[str, Any]:
     """Return what opens a source of one's own; options are unresolved, and hold no secret."""
     options = dict(given.options)
     for each in (options, options.get("storage_options", {})):
         written = {key: value for key, value in each.items() if isinstance(value, str)}
         references(f"the source {given.name}", written, [*filter(is_secret_name, written)])
+    if isinstance(given, QueryToPublish):
+        secret = ["database"] if any(secret_parts(given.database)) else []
+        references(f"the source {given.name}", {"database": given.database}, secret)
     return {"own": given.source, "name": given.name, "options": options}
 
 

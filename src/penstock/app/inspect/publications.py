@@ -218,7 +218,8 @@ def place_words(
 def _move(publication: Publication, stretch: Stretch, stands: Stands) -> PublicationMove:
     words = ""
     if publication.reads_own:
-        start = f"behind {one_line(stretch.start)}" if stretch.of in stands else "its beginning"
+        begins = stretch.start == BEGINNING
+        start = "its beginning" if begins else f"behind {one_line(stretch.start)}"
         words = f"{one_line(stretch.of)} from {start} on"
     if publication.reads_table:
         start, stop = (place_words(publication, each) for each in (stretch.start, stretch.stop))

@@ -44,6 +44,7 @@ class Kind(IntEnum):
 
 
 OF_READERS = (Kind.FETCH, Kind.LIST_OFFSETS, Kind.METADATA)
+OF_SENDERS = (Kind.PRODUCE, Kind.INIT_PRODUCER_ID, Kind.END_TRANSACTION)
 
 
 class FrameFault(StrEnum):

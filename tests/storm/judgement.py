@@ -7,6 +7,7 @@ Invariants:
   table was parked, say, and may still take it;
 - tables with keys have the last record of each slot, if it has a value and no other writer has
   deleted its row;
+- a mirror has in each partition the records of the topic, in their order, and its audit agrees;
 - a leftover is a data file that no table ever needed; what other writers replaced is none;
 - it counts as attributed only when its name gives pipeline, epoch, slice and attempt, and a
   life of that pipeline ran when it was written; other writers' files are known by their names.
@@ -27,9 +28,10 @@ from urllib.parse import unquote
 import pyarrow.parquet as pq
 from tests.crash.field import expected_row, folded
 from tests.crash.values import Compared, compared
+from tests.servers.warm import warm_penstock
 from tests.storm.lives import Life
 from tests.storm.other_writers import OtherWriters, in_spark
-from tests.storm.stage import KEY, KEYED, TOPIC, Stage, path_of
+from tests.storm.stage import KEY, KEYED, TOPIC, Pipe, Stage, path_of
 from tests.story.oracle import Finding, Record, Row, committed_records, compare, same
 
 ATTEMPT = re.compile(
@@ -59,6 +61,8 @@ class Judgement:
     without_value: int
     rows: Mapping[str, int]
     refused: int
+    published: Mapping[str, int]
+    audits: Sequence[str]
     findings: Sequence[Finding]
     others_wrong: Sequence[str]
     spark_differs: Sequence[str]
@@ -86,6 +90,8 @@ def judgement_of(
     rows: dict[str, int] = {}
     refused = 0
     for pipe in stage.pipes:
+        if pipe.into:
+            continue
         rejects = stage.rows(pipe.quarantine)
         refused += len(rejects)
         for table in pipe.tables:
@@ -100,7 +106,14 @@ def judgement_of(
             wrong += _wrong_of_others(table, all_, others.rows.get(table, set()))
             differs += _differs(stage, table, all_) if spark else []
         differs += _differs(stage, pipe.quarantine, rejects) if spark else []
+    published: dict[str, int] = {}
+    for pipe in stage.mirrors:
+        copies = committed_records(stage.direct, [pipe.into])
+        published[pipe.into] = len(copies)
+        findings += mirrored(pipe.into, records, copies)
     return Judgement(
+        published=published,
+        audits=[each for pipe in stage.mirrors for each in _audited(stage, pipe)],
         records=len(records),
         without_value=len(records) - len(landing),
         rows=rows,
@@ -112,6 +125,41 @@ def judgement_of(
         read_by_spark=sum(rows.values()) + refused if spark else 0,
         leftovers=leftovers(stage, lives, others.replaced),
     )
+
+
+def mirrored(topic: str, records: Sequence[Record], copies: Sequence[Record]) -> list[Finding]:
+    """Find what a mirror has not, what it has twice or besides, and what is not in its place."""
+    found: list[Finding] = []
+    for number in sorted({each.at.partition for each in (*records, *copies)}):
+        wanted, there = (
+            [each for each in those if each.at.partition == number] for those in (records, copies)
+        )
+        left, before = Counter(map(_content, there)), len(found)
+        for each in wanted:
+            if left[_content(each)]:
+                left[_content(each)] -= 1
+            else:
+                found.append(Finding(LOST, topic, each.at, "it is not in the mirror"))
+        known = {*map(_content, wanted)}
+        for each in reversed(there):
+            if left[_content(each)]:
+                left[_content(each)] -= 1
+                kind = "doubled" if _content(each) in known else "foreign"
+                found.append(Finding(kind, topic, each.at, "the topic does not have it"))
+        if len(found) == before and [*map(_content, wanted)] != [*map(_content, there)]:
+            found.append(Finding("out of order", topic, there[0].at, "the order is another one"))
+    return found
+
+
+def _content(record: Record) -> tuple[Any, ...]:
+    return record.timestamp_ms, record.key, record.value, record.headers
+
+
+def _audited(stage: Stage, pipe: Pipe) -> list[str]:
+    """Return what the audit of a publication finds."""
+    words = ("audit", "--spec", stage.spec(pipe), "--count")
+    done = warm_penstock(*words, environment={}, directory=stage.spec(pipe).parent)
+    return [f"the audit of {pipe.name}: {done.out}{done.err}"] if done.code else []
 
 
 def folded_without(

@@ -104,17 +104,17 @@ class Keeper:
     _run: Run | None = None
 
     def begin(self) -> None:
-        """Start, and wait until each table has a commit."""
+        """Start, and wait until there is a commit of each outcome."""
         self._start()
         self.run.driver.wait_until(
             self._has_begun,
-            f"all tables of {self.pipe.name} have begun",
+            f"all of {self.pipe.name} has begun",
             seconds_max=START_SECONDS_MAX,
         )
 
     def _has_begun(self) -> bool:
         self._listen(self.run)
-        return set(self.pipe.tables) <= set(self.log.commits)
+        return set(self.pipe.outcomes) <= set(self.log.commits)
 
     def through(self, gusts: Sequence[Gust], began: float, seconds: float) -> None:
         """Live through a storm that began at a monotonic time; `begin` was called before."""
@@ -151,7 +151,8 @@ class Keeper:
         environment = {"PENSTOCK_FAULTS": plan} if plan else {}
         start = None if self.pipe.on_spark else WarmProcess
         spec, started = self.stage.spec(self.pipe), time.time()
-        driver = Driver(spec, *words, environment=environment, start=start)
+        verb = ("publish", "--spec") if self.pipe.into else ("run",)
+        driver = Driver(spec, *words, environment=environment, start=start, verb=verb)
         self._run = Run(driver, plan, started)
 
     def _live_until(self, moment: float) -> None:
@@ -164,7 +165,8 @@ class Keeper:
 
     def _wait_for_a_commit(self, end: float) -> None:
         deadline = min(end, time.monotonic() + PATIENT_SECONDS_MAX)
-        while not self.run.driver.count("TableCommitted") and time.monotonic() < deadline:
+        event, _ = self.pipe.commit
+        while not self.run.driver.count(event) and time.monotonic() < deadline:
             self._live_until(time.monotonic() + POLL_SECONDS)
 
     def _start_again(self, *words: str) -> None:
@@ -228,7 +230,7 @@ class Keeper:
             self._start("--takeover")
             with suppress(TimeoutError):
                 wait = START_SECONDS_MAX if self.pipe.on_spark else SUCCESSOR_SECONDS_MAX
-                self.run.driver.wait_for("TableCommitted", 2, seconds_max=wait)
+                self.run.driver.wait_for(self.pipe.commit[0], 2, seconds_max=wait)
             zombie.driver.send(signal.SIGCONT)
             deadline = time.monotonic() + END_SECONDS_MAX
             while zombie.driver.running and time.monotonic() < deadline:
@@ -316,14 +318,14 @@ class Keeper:
 
     def _listen(self, run: Run) -> None:
         """Write down what a run has reported since."""
-        new = run.driver.reported[run.heard :]
+        new, (event, of) = run.driver.reported[run.heard :], self.pipe.commit
         run.heard += len(new)
         for each in new:
             self.log.events[each.event] += 1
             if each.event == "TableParked" and each.data["code"] in UNEXPECTED:
                 self.log.unexpected.append(f"{self.pipe.name}: {each.data['reason']}")
-            if each.event == "TableCommitted":
-                self.log.commits.setdefault(str(each.data["table"]), []).append(each.at)
+            if each.event == event:
+                self.log.commits.setdefault(str(each.data[of]), []).append(each.at)
                 if self.shock is not None and each.at > self.shock[1]:
                     name, at = self.shock
                     self.log.recoveries.setdefault(name, []).append(each.at - at)

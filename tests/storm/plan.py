@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tests.servers.kafka_proxy import OF_READERS, FrameFault
+from tests.servers.kafka_proxy import OF_READERS, OF_SENDERS, FrameFault
 from tests.servers.lying import Lie
 
 from penstock.core.crash_points import OF_PUBLISHING, CrashPoint
@@ -63,6 +63,13 @@ ON_SPARK: Mapping[Fault, int] = {
     Fault.STOP: 1,
     Fault.TERM: 1,
 }
+ON_PUBLISHERS: Mapping[Fault, int] = {
+    Fault.KILL: 6,
+    Fault.POINT: 6,
+    Fault.STOP: 3,
+    Fault.TERM: 2,
+    Fault.STORE: 2,
+}
 ON_THE_WORLD: Mapping[Fault, int] = {
     Fault.LIE: 10,
     Fault.FRAME: 5,
@@ -106,13 +113,15 @@ class Gust:
 
 @dataclass(frozen=True, slots=True)
 class Paces:
-    """Mean seconds between the gusts of each target; what `spark` lists is no inline pipeline.
+    """Mean seconds between the gusts of each target; what `spark` lists is no inline pipeline, what
+    `publishers` lists publishes.
 
     Spark tidies up every `tidy` seconds, and partitions are added every `grow` seconds; 0 is never.
     """
 
     pipelines: Mapping[str, float]
     spark: frozenset[str]
+    publishers: frozenset[str]
     world: float
     others: float
     tidy: float = 0.0
@@ -124,6 +133,8 @@ def plan(seed: int, seconds: float, paces: Paces) -> tuple[Gust, ...]:
     found: list[Gust] = []
     for name, pace in sorted(paces.pipelines.items()):
         weights = ON_SPARK if name in paces.spark else ON_PIPELINES
+        if name in paces.publishers:
+            weights = ON_PUBLISHERS
         found += _drawn(random.Random(f"{seed} {name}"), seconds, pace, name, weights)
     chance = random.Random(f"{seed} {WORLD}")
     found += _drawn(chance, seconds, paces.world, WORLD, ON_THE_WORLD)
@@ -168,7 +179,7 @@ def _drawn(
         if at >= seconds:
             return found
         fault = due.pop() if due else chance.choices(list(weights), list(weights.values()))[0]
-        detail = _detail(fault, chance, spark=weights is ON_SPARK)
+        detail = _detail(fault, chance, _points(weights))
         found.append(Gust(at, target, fault, detail, chance.random() < PATIENT_SHARE))
 
 
@@ -177,22 +188,26 @@ def _regular(seconds: float, every: float, target: str, fault: Fault) -> list[Gu
     return [Gust(round((n + 0.6) * every, 3), target, fault) for n in range(count)]
 
 
-def _detail(fault: Fault, chance: random.Random, *, spark: bool) -> str:
+def _points(weights: Mapping[Fault, int]) -> list[CrashPoint]:
+    """Return the crash points that what has these weights passes."""
+    if weights is ON_PUBLISHERS:
+        return sorted(OF_PUBLISHING)
+    spared = OF_PUBLISHING | (OF_WORKERS if weights is ON_SPARK else frozenset())
+    return [each for each in CrashPoint if each not in spared]
+
+
+def _detail(fault: Fault, chance: random.Random, points: Sequence[CrashPoint]) -> str:
     match fault:
         case Fault.POINT:
             blow = chance.choice(["kill", "kill", "raise"])
-            points = [
-                each
-                for each in CrashPoint
-                if each not in OF_PUBLISHING and not (spark and each in OF_WORKERS)
-            ]
             return f"{chance.choice(points)}:{chance.randrange(1, 6)}:{blow}"
         case Fault.LIE:
             return f"{chance.choice(list(Lie)).name} {chance.randrange(1, 4)}"
         case Fault.AWAY:
             return f"{chance.uniform(1.0, 4.0):.2f}"
         case Fault.FRAME:
-            kind, frame = chance.choice(OF_READERS), chance.choice(list(FrameFault))
+            kind = chance.choice((*OF_READERS, *OF_SENDERS))
+            frame = chance.choice(list(FrameFault))
             return f"{kind.name} {frame.name} {chance.randrange(1, 4)}"
         case Fault.BROKER:
             return f"{chance.uniform(0.0, 2.0):.2f}"

@@ -49,6 +49,7 @@ class Report:
         found += [f"seen meanwhile: {each}" for each in self.sights]
         found += [f"a check failed: {each}" for each in self.blind]
         found += [*self.judgement.others_wrong, *self.judgement.spark_differs]
+        found += self.judgement.audits
         found += self.judgement.values.wrong
         found += [f"nobody knows the origin of {each}" for each in self.judgement.leftovers.unknown]
         for log in self.logs.values():
@@ -90,6 +91,7 @@ class Report:
             "batches": dict(self.ways),
             "rows": dict(judgement.rows),
             "refused": judgement.refused,
+            "published": dict(judgement.published),
             **{name.replace(" ", "_"): count for name, count in self.counted.items()},
             "looks": self.checks,
             "events": dict(sum((log.events for log in self.logs.values()), Counter())),
@@ -143,7 +145,7 @@ def lines(data: Mapping[str, Any]) -> list[str]:
         (
             f"records {data['records']:,}, {data['records_without_value']:,} of them without value; "
             f"rows {sum(data['rows'].values()):,} in {len(data['rows'])} tables; "
-            f"refused {data['refused']:,}"
+            f"refused {data['refused']:,}; published {sum(data['published'].values()):,}"
         ),
         (
             f"lost {data['lost']}, not landed {data['not_landed']}, doubled {data['doubled']}, out of order {data['out_of_order']}, "

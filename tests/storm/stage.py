@@ -1,4 +1,4 @@
-"""The stage of a storm: one topic, and pipelines of it into Iceberg and Delta tables.
+"""The stage of a storm: one topic, pipelines of it into Iceberg and Delta tables, and a mirror.
 
 Invariants:
 - tables with keys take the records of the topic as changes: of each slot the last one is its row;
@@ -38,13 +38,27 @@ HINTS = {"id": "long", "text": "string", "shop": "string", "slot": "long"}
 
 @dataclass(frozen=True, slots=True)
 class Pipe:
-    """One pipeline: its tables and its quarantine as the spec names them."""
+    """One pipeline: its tables and its quarantine as the spec names them.
+
+    A publication has neither: it publishes the topic `into` another one.
+    """
 
     name: str
     tables: tuple[str, ...]
     quarantine: str
     master: str = "inline"
     every: str = "300ms"
+    into: str = ""
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """Name what its commits are of: its tables, or the topic that it publishes into."""
+        return (self.into,) if self.into else self.tables
+
+    @property
+    def commit(self) -> tuple[str, str]:
+        """Return the event of a commit, and what of it names the outcome."""
+        return ("RowsPublished", "into") if self.into else ("TableCommitted", "table")
 
     @property
     def on_spark(self) -> bool:
@@ -58,6 +72,7 @@ DELTA = Pipe(
     "delta", ("delta.storm.whole", "delta.storm.split", "delta.storm.keyed"), "delta.ops.delta"
 )
 SPARK = Pipe("spark", ("lake.storm.spark", "delta.storm.spark"), "lake.ops.spark", "local[1]", "2s")
+MIRROR = Pipe("mirror", (), "", into="mirrored")
 SPLIT = "delta.storm.split"
 KEYED, KEY = frozenset({"lake.storm.keyed", "delta.storm.keyed"}), "slot"
 TRIMMED = {"history.expire.max-snapshot-age-ms": "0"}
@@ -90,14 +105,30 @@ class Stage:
     @property
     def everything(self) -> list[str]:
         """Name the tables and the quarantines."""
-        return [*self.tables, *(pipe.quarantine for pipe in self.pipes)]
+        return [*self.tables, *(pipe.quarantine for pipe in self.pipes if pipe.quarantine)]
+
+    @property
+    def mirrors(self) -> list[Pipe]:
+        """Return the publications."""
+        return [pipe for pipe in self.pipes if pipe.into]
 
     def build(self) -> None:
-        """Create the topic and write the specs."""
-        Cluster(self.direct).create(TOPIC, PARTITIONS)
+        """Create the topics and write the specs."""
+        for topic in (TOPIC, *(pipe.into for pipe in self.mirrors)):
+            Cluster(self.direct).create(topic, PARTITIONS)
         for pipe in self.pipes:
             self.spec(pipe).parent.mkdir(parents=True)
-            self.spec(pipe).write_text(yaml.safe_dump(self._spec(pipe), sort_keys=False))
+            spec = self._publication(pipe) if pipe.into else self._spec(pipe)
+            self.spec(pipe).write_text(yaml.safe_dump(spec, sort_keys=False))
+
+    def _publication(self, pipe: Pipe) -> dict[str, Any]:
+        rule = {"name": pipe.name, "from": {"topic": TOPIC}, "into": pipe.into}
+        return {
+            "name": pipe.name,
+            "kafka": {"brokers": f"{HOST}:{self.proxy.port}"},
+            "publish": [{**rule, "transaction": {"interval": pipe.every, "timeout": "10s"}}],
+            "spark": {"master": pipe.master},
+        }
 
     def _spec(self, pipe: Pipe) -> dict[str, Any]:
         schema = {"create": True, "columns": "evolve", "hints": HINTS}
@@ -130,8 +161,9 @@ class Stage:
                 return
 
     def grow(self) -> None:
-        """Add a partition to the topic."""
-        Cluster(self.direct).grow(TOPIC, self.partitions + 1)
+        """Add a partition to the topic, and to its mirrors before."""
+        for topic in (*(pipe.into for pipe in self.mirrors), TOPIC):
+            Cluster(self.direct).grow(topic, self.partitions + 1)
         self.partitions += 1
 
     # Tables, as other writers see them.

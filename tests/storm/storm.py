@@ -3,7 +3,8 @@
     python tests/storm/storm.py MINUTES SEED [FOLDER]    the report goes to FOLDER/storm.json, .txt
 
 - A real broker and a real REST catalog, each behind a proxy; Delta on this disk; real processes:
-  two pipelines without Spark, one with it; transactional producers; other writers on the tables.
+  two pipelines without Spark, one with it, and a mirror of their topic; transactional producers;
+  other writers on the tables.
 - Faults of all kinds come every few seconds, from the seed. A checker polls all the while; at the
   end every record is compared with Kafka, value by value, and Spark reads all tables.
 - The exit code is 1 when anything was lost, doubled, out of order, or ended as nobody expects.
@@ -32,7 +33,7 @@ from tests.storm.lives import Keeper  # noqa: E402
 from tests.storm.other_writers import OtherWriters  # noqa: E402
 from tests.storm.plan import OTHERS, WORLD, Paces, digest, plan  # noqa: E402
 from tests.storm.report import Report, lines  # noqa: E402
-from tests.storm.stage import DELTA, MIXED, SPARK, Pipe, Stage, opened  # noqa: E402
+from tests.storm.stage import DELTA, MIRROR, MIXED, SPARK, Pipe, Stage, opened  # noqa: E402
 from tests.storm.watch import Watch  # noqa: E402
 from tests.storm.weather import World  # noqa: E402
 
@@ -49,17 +50,25 @@ class Strength:
 
 
 SHORT = Strength(
-    (MIXED, DELTA),
-    Paces({"mixed": 4.0, "delta": 5.0}, frozenset(), world=1.2, others=2.0, grow=20.0),
+    (MIXED, DELTA, MIRROR),
+    Paces(
+        {"mixed": 4.0, "delta": 5.0, "mirror": 4.0},
+        frozenset(),
+        frozenset({"mirror"}),
+        world=1.2,
+        others=2.0,
+        grow=20.0,
+    ),
     pause=0.04,
     batch=60,
     check_seconds=2.0,
 )
 LONG = Strength(
-    (replace(MIXED, every="1500ms"), replace(DELTA, every="1500ms"), SPARK),
+    (replace(MIXED, every="1500ms"), replace(DELTA, every="1500ms"), SPARK, MIRROR),
     Paces(
-        {"mixed": 15.0, "delta": 18.0, "spark": 60.0},
+        {"mixed": 15.0, "delta": 18.0, "spark": 60.0, "mirror": 12.0},
         frozenset({"spark"}),
+        frozenset({"mirror"}),
         world=6.0,
         others=8.0,
         tidy=400.0,

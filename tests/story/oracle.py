@@ -48,6 +48,7 @@ class Record:
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 ExpectedRow = Callable[[Record], Row | None]
@@ -111,7 +112,8 @@ def _read(consumer: Consumer, topics: Iterable[str]) -> Iterable[Record]:
 
 def _record(message: Any) -> Record:
     at = Coordinate(message.topic(), message.partition(), message.offset())
-    return Record(at, message.timestamp()[1], message.key(), message.value())
+    headers = tuple(message.headers() or ())
+    return Record(at, message.timestamp()[1], message.key(), message.value(), headers)
 
 
 def iceberg_rows(uri: str, name: str, *, catalog: str = "lake") -> list[Row]:

@@ -30,14 +30,14 @@ from tests.servers.listening import listening, shut
 from penstock.app.assembly.reopening_log import ReopeningLog
 from penstock.connectors.kafka import connector, errors, log
 from penstock.connectors.kafka.native import protocols
-from penstock.connectors.kafka.native.connection import FallbackError
+from penstock.connectors.kafka.native.connection import FallbackError, Wire
 from penstock.connectors.kafka.native.reader import ColumnarReader
 from penstock.connectors.kafka.settings import read_settings
 from penstock.connectors.kafka.transactions.answers import unconnected
 from penstock.connectors.kafka.transactions.terms import KafkaTerms
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition, span
-from penstock.dev.ports import free_port
+from penstock.dev.ports import HOST, free_port
 from penstock.engines.java import find_java
 from penstock.files.reopening import Reopening
 from penstock.ports.producers import Term
@@ -315,6 +315,12 @@ def test_a_certificate_as_text_is_no_connection_of_our_own(guarded: Guarded) -> 
     unusable = FallbackError("a client certificate as text", lasting=True)
 
     assert "P284" == unconnected(unusable, "the cluster", settings).code
+    with pytest.raises(FallbackError) as caught:
+        Wire((HOST, free_port()), tls=None, sasl={})
+    assert ("P280", True) == (
+        unconnected(caught.value, "the cluster", settings).code,
+        caught.value.lasting,
+    )
     wrong = read_settings(guarded.settings("orders", password="wrong"), ProcessSecrets())
     assert "P202" == unconnected(unusable, "the cluster", wrong).code
 

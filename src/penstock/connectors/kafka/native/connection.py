@@ -53,6 +53,14 @@ class FallbackError(Exception):
         self.lasting = lasting
         self.lost = lost
 
+    @property
+    def is_of_network(self) -> bool:
+        """Return whether nobody answered, or a broker went: a setting is not what is wrong."""
+        cause = self.__cause__
+        while isinstance(cause, FallbackError):
+            cause = cause.__cause__
+        return isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError)
+
 
 class Wire:
     """A connection, ready for requests once made. Raises FallbackError from every method.

@@ -108,6 +108,8 @@ def unconnected(error: FallbackError, what: str, settings: KafkaSettings) -> Pen
             log.cluster_id()
     except PenstockError as explained:
         return explained
+    if error.is_of_network:  # a broker that came back, meanwhile
+        return not_answered(what, str(error))
     return InvalidError(
         f"transactions need a connection of our own, and it was not established: {error}",
         code="P284",

@@ -14,17 +14,19 @@ from penstock.ports.tables import Table, TableDefinition, TableFormat
 from penstock.ports.writers import WriterFactory
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.table import TableContract
-from penstock.testing.contracts.table_fixture import Quiet, foreign_row
+from penstock.testing.contracts.table_fixture import Quiet, TableBench, foreign_row
 from penstock.testing.contracts.table_maintenance import MaintenanceTests
 from penstock.testing.contracts.table_purges import PurgeTests
 from penstock.testing.prepared import ORDERS
 
 
-class TestDeltaTables(TableContract, MaintenanceTests, PurgeTests):
+class DeltaFixture(TableBench):
+    """The hooks; deltalake is another writer."""
+
     trims = False
     options: Mapping[str, str] = {}
     layouts = (
-        *TableContract.layouts,
+        *TableBench.layouts,
         TableDefinition(ORDERS, properties={"delta.enableChangeDataFeed": "true"}),
     )
 
@@ -64,3 +66,7 @@ class TestDeltaTables(TableContract, MaintenanceTests, PurgeTests):
 
     def drop(self, catalog: TableFormat, name: str) -> None:
         shutil.rmtree(self.location(name))
+
+
+class TestDeltaTables(DeltaFixture, TableContract, MaintenanceTests, PurgeTests):
+    """All of it, in a directory."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from tests.contracts.test_delta_tables import DeltaFixture
 from tests.contracts.test_delta_tables import TestDeltaTables as DeltaContract
 from tests.contracts.test_iceberg_tables import IcebergFixture
 from tests.contracts.test_iceberg_tables import TestIcebergRowDeletes as RowDeleteContract
@@ -17,6 +18,8 @@ from penstock.ports.tables import Table, TableFormat
 from penstock.ports.writers import WriterFactory
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.table_fixture import Quiet
+from penstock.testing.contracts.table_history import HistoryTests
+from penstock.testing.contracts.table_landing import LandingTests
 from penstock.testing.contracts.table_purges import PurgeTests
 
 SECRETS = ProcessSecrets({"KEY": KEY, "SECRET": SECRET})
@@ -77,7 +80,7 @@ class TestIcebergRowDeletesOnS3(IcebergOnS3, RowDeleteContract):
     pass
 
 
-class TestDeltaOnS3(OnS3, DeltaContract):
+class DeltaOnS3(OnS3, DeltaFixture):
     has_odd_paths = False  # a bucket's name is plain, and Delta has no directories of partitions
 
     def location(self, name: str) -> str:
@@ -107,3 +110,14 @@ class TestDeltaOnS3(OnS3, DeltaContract):
 
     def open_writer(self) -> WriterFactory:
         return partial(delta.open_writer, secrets=SECRETS)
+
+
+class TestDeltaOnS3(DeltaOnS3, LandingTests, HistoryTests, PurgeTests):
+    """The log is kept by conditions of S3; rows are deleted by files that are written there."""
+
+    keyed = DeltaContract.keyed
+
+
+@pytest.mark.slow  # next to those in a directory, but for what lands, is told and is purged
+class TestAllOfDeltaOnS3(DeltaOnS3, DeltaContract):
+    pass

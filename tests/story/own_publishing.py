@@ -87,8 +87,7 @@ class OwnWorld(RowsWorld):
             self, until, act=act, **{"source": {"own": "feeds", "name": "feeds"}, **changes}
         )
 
-    def _work(self, act: Act, text: str) -> str:
-        del act
+    def _work(self, text: str) -> str:
         job = job_from_json(text)
         assert isinstance(job.work, Encoding)
         return result_to_json(RowWorker(job, job.work, self.readings, self.tools(job)).work())

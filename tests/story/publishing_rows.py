@@ -126,8 +126,7 @@ class RowsWorld(PublishingWorld):
         entries = self.cluster.partition(REJECTS, 0).entries
         return [json.loads(each.message.value) for each in entries if each.readable]
 
-    def _work(self, act: Act, text: str) -> str:
-        del act
+    def _work(self, text: str) -> str:
         job = job_from_json(text)
         assert isinstance(job.work, Encoding)
         return result_to_json(RowWorker(job, job.work, self.table, self.tools(job)).work())

@@ -35,6 +35,8 @@ EQUAL_ROWS_MAX = 1_000_000
 """How many rows may have one cursor."""
 PATIENCE_SECONDS = 5.0
 """How long a first end is waited for."""
+SEEN_MAX = 1000
+"""How many ends are remembered that are not safe yet."""
 KINDS = "(kinds)"
 """The member of a position that says what its values are: int, text, time or date."""
 _POSTGRESQL = "postgresql"
@@ -135,6 +137,8 @@ class QuerySource(OwnSource):
         with self._engine.connect() as connection:
             now, oldest = self._open_since(connection)
         self._seen.append(Seen(tuple(row), now))
+        if len(self._seen) > SEEN_MAX:  # a transaction has been open for long: fewer ends will do
+            del self._seen[1::2]
         if oldest is None or self._seen[0].at < oldest:
             latest = now - self._settle if oldest is None else min(oldest, now - self._settle)
             safe = [each for each in self._seen if each.at <= latest]

@@ -210,6 +210,11 @@ SourceToPublish = Annotated[
 class TransactionSettings(Setting):
     """How much one transaction holds; the first limit that is reached counts."""
 
+    boundary: Literal["poll", "interval"] = Field(
+        "interval",
+        description="poll: a transaction begins as soon as there is something to publish. interval:"
+        " when the interval is over, or enough is there.",
+    )
     interval_seconds: Seconds = Field(
         5.0, alias="interval", description="Longest time between two transactions."
     )

@@ -517,3 +517,14 @@ def test_a_position_that_moves_without_rows_is_written_once(world):
     assert [b"a"] == world.published(0)
     world.clock.advance(61)
     assert not publisher.step()
+
+
+def test_a_publication_that_polls_waits_for_no_interval(world):
+    world.send(0, "a")
+    publisher = world.publisher("stopped", polls=True, interval_seconds=3600.0)
+    assert publisher.step()
+    assert publisher.step()
+    world.send(0, "b")
+
+    assert publisher.step()
+    assert [b"a", b"b"] == world.published(0)

@@ -133,7 +133,7 @@ class Publisher:
         waiting, since = source.count(self._state.stands, ends), clock.monotonic() - self._began
         if not waiting and self._fixed is None and since < MOVED_SECONDS:
             return False
-        due = since >= self.publication.interval_seconds
+        due = self.publication.polls or since >= self.publication.interval_seconds
         if waiting and not (due or self._fixed or waiting >= self.publication.limit.rows_max):
             return False
         if waiting and clock.monotonic() < self._pace.free_at:

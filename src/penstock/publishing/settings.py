@@ -59,6 +59,8 @@ class Publication:
     `tasks` is how many end transactions of their own, each with its part of the source; `target`
     says by which client (docs/design/0297).
 
+    It `polls` where a transaction begins as soon as there is something to publish.
+
     `messages` says how rows become messages; None where the source gives messages as they are.
     Without `rejects` a row that is no message stops it.
     `subjects` says where its schemas are registered, `registries` are the settings of registries,
@@ -83,6 +85,7 @@ class Publication:
     subjects: Mapping[MessagePart, SubjectRule] = field(default_factory=dict)
     registries: Mapping[MessagePart, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     new_topic: NewTopic | None = None
+    polls: bool = False
     interval_seconds: float = 5.0
     rate: Rate = UNLIMITED
     limit: EpochLimit = DEFAULT_LIMIT

@@ -2,7 +2,7 @@
 
 Its tests, in order: 1 preflight validation, 2 poll boundary, 3 interval boundary, 4 connector
 boundary, 5 fenced leader, 6 reconfiguration, 7 no fencing possible, 8 separate offsets topic,
-9 producing to the offsets topic. 2 and 4 are boundaries that publications do not have; 7 needs
+9 producing to the offsets topic. 4 is a boundary that publications do not have; 7 needs
 permissions, and is in `integration/kafka/test_security.py`.
 """
 
@@ -69,6 +69,16 @@ def test_1_what_cannot_be_exactly_once_is_refused_before_anything_runs(mirror):
     mirror.send(1)
     refused = mirror.call("publish", "--until-caught-up")
     assert (2, True) == (refused.code, "P283" in refused.err)
+
+
+def test_2_a_transaction_is_what_there_is_at_a_poll(mirror):
+    mirror.spec["publish"][0]["transaction"] = {"boundary": "poll", "interval": "1h"}
+    with mirror.driver() as driver:
+        for turn in range(1, 3):
+            mirror.send(10)
+            driver.wait_until(lambda: is_exact(mirror), f"poll {turn} is published")
+        driver.send(signal.SIGTERM)
+        assert 0 == driver.end().code
 
 
 def test_3_transactions_end_by_an_interval(mirror):

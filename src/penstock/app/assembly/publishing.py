@@ -106,6 +106,7 @@ def publication_of(
             if (registry := registry_of(rule, part, spec)) is not None
         },
         new_topic=_new_topic(rule),
+        polls=transaction.boundary == "poll",
         interval_seconds=transaction.interval_seconds,
         rate=UNLIMITED if rule.rate is None else Rate(rule.rate.rows, rule.rate.bytes),
         limit=EpochLimit(transaction.or_records, transaction.or_bytes),

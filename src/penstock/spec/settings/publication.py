@@ -53,6 +53,11 @@ OffsetsTopic = Annotated[str, reading(notation.topic_name)]
 class TransactionSettings(Setting):
     """How much one transaction holds; the first limit that is reached counts."""
 
+    boundary: Literal["poll", "interval"] = Field(
+        "interval",
+        description="poll: a transaction begins as soon as there is something to publish. interval:"
+        " when the interval is over, or enough is there.",
+    )
     interval_seconds: Seconds = Field(
         5.0, alias="interval", description="Longest time between two transactions."
     )

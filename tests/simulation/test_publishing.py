@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random  # noqa: TID251  from the seed that a test names
+from typing import Never
 
 import pyarrow as pa
 import pytest
@@ -96,6 +97,30 @@ def test_a_run_that_another_replaced_is_fenced(world):
     assert isinstance(error, FencedError)
     assert "P804" == error.code
     assert [b"a", b"b"] == world.published(0)
+
+
+def test_a_run_that_was_replaced_while_its_brokers_were_away_does_not_come_back(world, monkeypatch):
+    """Nor does it take over again, though that is how it was begun."""
+    world.send(0, "a")
+    replaced = running(world)
+    source = replaced.environment.ports.source
+    with monkeypatch.context() as patch:
+        patch.setattr(type(source), "ends", lambda _: fail("the brokers are away"))
+        assert replaced.step()
+    successor = world.publisher("stopped")
+    assert successor.step()
+    world.clock.advance(11)
+    assert replaced.step()
+
+    assert isinstance(replaced.error, FencedError)
+    assert ("P804", replaced.error.message) == (replaced.error.code, replaced.reason)
+    world.send(0, "b")
+    assert not replaced.step()
+    assert [True, True] == [successor.step(), not successor.reason]
+
+
+def fail(reason: str) -> Never:
+    raise UnavailableError(reason, code="P280")
 
 
 def published_once(world: PublishingWorld) -> PublishingWorld:

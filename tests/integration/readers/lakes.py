@@ -68,7 +68,7 @@ class Lakes:
     sizes: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        (self.place / ODD).mkdir(exist_ok=True)
+        (self.place / ODD).mkdir(parents=True, exist_ok=True)
         self.catalogs = {
             name: CONNECTORS[name].open_catalog({"name": name, **settings}, SECRETS, Quiet())
             for name, settings in (("lake", self.iceberg), ("delta", self.delta))

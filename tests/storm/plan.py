@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tests.servers.kafka_proxy import OF_READERS, OF_SENDERS, FrameFault
+from tests.servers.kafka_proxy import OF_READERS, OF_SENDERS, FrameFault, Kind
 from tests.servers.lying import Lie
 
 from penstock.core.crash_points import OF_PUBLISHING, CrashPoint
@@ -137,7 +137,8 @@ def plan(seed: int, seconds: float, paces: Paces) -> tuple[Gust, ...]:
             weights = ON_PUBLISHERS
         found += _drawn(random.Random(f"{seed} {name}"), seconds, pace, name, weights)
     chance = random.Random(f"{seed} {WORLD}")
-    found += _drawn(chance, seconds, paces.world, WORLD, ON_THE_WORLD)
+    kinds = (*OF_READERS, *OF_SENDERS) if paces.publishers else OF_READERS
+    found += _drawn(chance, seconds, paces.world, WORLD, ON_THE_WORLD, kinds=kinds)
     chance = random.Random(f"{seed} {OTHERS}")
     found += _drawn(chance, seconds, paces.others, OTHERS, BY_OTHERS)
     found += _regular(seconds, paces.grow, WORLD, Fault.GROW)
@@ -168,7 +169,13 @@ def digest(gusts: Sequence[Gust]) -> str:
 
 
 def _drawn(
-    chance: random.Random, seconds: float, pace: float, target: str, weights: Mapping[Fault, int]
+    chance: random.Random,
+    seconds: float,
+    pace: float,
+    target: str,
+    weights: Mapping[Fault, int],
+    *,
+    kinds: Sequence[Kind] = OF_READERS,
 ) -> list[Gust]:
     """Draw the gusts of one target; each fault comes once before any comes as chance has it."""
     found, at = [], CALM_SECONDS
@@ -179,7 +186,7 @@ def _drawn(
         if at >= seconds:
             return found
         fault = due.pop() if due else chance.choices(list(weights), list(weights.values()))[0]
-        detail = _detail(fault, chance, _points(weights))
+        detail = _detail(fault, chance, _points(weights), kinds)
         found.append(Gust(at, target, fault, detail, chance.random() < PATIENT_SHARE))
 
 
@@ -196,7 +203,9 @@ def _points(weights: Mapping[Fault, int]) -> list[CrashPoint]:
     return [each for each in CrashPoint if each not in spared]
 
 
-def _detail(fault: Fault, chance: random.Random, points: Sequence[CrashPoint]) -> str:
+def _detail(
+    fault: Fault, chance: random.Random, points: Sequence[CrashPoint], kinds: Sequence[Kind]
+) -> str:
     match fault:
         case Fault.POINT:
             blow = chance.choice(["kill", "kill", "raise"])
@@ -206,7 +215,7 @@ def _detail(fault: Fault, chance: random.Random, points: Sequence[CrashPoint]) -
         case Fault.AWAY:
             return f"{chance.uniform(1.0, 4.0):.2f}"
         case Fault.FRAME:
-            kind = chance.choice((*OF_READERS, *OF_SENDERS))
+            kind = chance.choice(kinds)
             frame = chance.choice(list(FrameFault))
             return f"{kind.name} {frame.name} {chance.randrange(1, 4)}"
         case Fault.BROKER:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from penstock.core.claims import Claim
 from penstock.core.errors import (
     DecisionNeededError,
     FencedError,
@@ -39,7 +40,7 @@ from penstock.publishing.schemas import with_schemas
 from penstock.publishing.settings import Publication, PublishingEnvironment
 from penstock.publishing.shares import publish_shares
 from penstock.publishing.start import PublicationState, Run, claimed, renew_and_look, start
-from penstock.publishing.stops import ALIVE, fenced, require_source
+from penstock.publishing.stops import require_source
 
 Until = Literal["stopped", "once", "caught-up"]
 CAUGHT_UP, ONCE, ASKED = "caught up", "one transaction", "asked to stop"
@@ -68,7 +69,7 @@ class Publisher:
     transactions: int = 0
     reason: str = ""
     error: PenstockError | None = None
-    _has_begun: bool = False
+    _former: Claim | None = None
     _claim: PipelineClaim | None = None
     _state: PublicationState | None = None
     _fixed: Stands | None = None
@@ -148,22 +149,14 @@ class Publisher:
         run = replace(run, publication=with_schemas(self.publication, run.environment.ports))
         return self._epoch(run, self._state, stretches, ends)
 
-    def _claimed(self) -> PipelineClaim:
-        """Claim the publication: by force once alone, for who has it afterwards took it over."""
-        takeover = self.takeover and not self._has_begun
-        try:
-            return claimed(self.publication, self.environment, takeover=takeover)
-        except UnavailableError as error:
-            if self._has_begun and error.code == ALIVE:
-                raise fenced(self.publication.name, error.message) from error
-            raise
-
     def _begin(self) -> None:
         publication, environment = self.publication, self.environment
-        claim = self._claimed()
+        former = self._former  # who has it afterwards took it over: it is not taken back
+        takeover = self.takeover and former is None
+        claim = claimed(publication, environment, takeover=takeover, former=former)
         self._claim = claim
         self._state = start(Run(publication, environment, claim))
-        self.error, self._doubts, self._has_begun = None, 0, True
+        self.error, self._doubts, self._former = None, 0, claim.claim
         ends = environment.ports.source.ends()
         if self.until != "stopped" and self._fixed is None:
             self._fixed = ends

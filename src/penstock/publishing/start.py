@@ -127,11 +127,16 @@ def claims_in(record: PublicationRecord) -> list[Claim]:
 
 
 def claimed(
-    publication: Publication, environment: PublishingEnvironment, *, takeover: bool
+    publication: Publication,
+    environment: PublishingEnvironment,
+    *,
+    takeover: bool,
+    former: Claim | None = None,
 ) -> PipelineClaim:
     """Claim a publication, above all that its offsets topic knows of.
 
-    Raises UnavailableError (P510) while another run is alive, InvalidError where the cluster or the
+    `former` is the claim that this run had before. Raises FencedError (P804) where there is a newer
+    one; UnavailableError (P510) while another run is alive, InvalidError where the cluster or the
     offsets topic does not serve, or no row becomes a message (`require_messages`).
     """
     producers = environment.ports.producers
@@ -142,6 +147,12 @@ def claimed(
         producers.topics.prepare(topic, new)
     claim = PipelineClaim(claim_context(publication, environment))
     seen = claims_in(read_record(publication.name, producers.ledger.look()))
+    if former is not None:
+        held = environment.store.holding(claim.context.pipeline)
+        for each in (*seen, *([] if held is None else [held.claim])):
+            if each.generation > former.generation:
+                fact = f"generation {each.generation}, {each.owner}"
+                raise fenced(publication.name, fact)
     try:
         claim.acquire([replace(each, owner="") for each in seen], takeover=takeover)
     except UnavailableError as error:

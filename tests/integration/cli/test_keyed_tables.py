@@ -316,7 +316,7 @@ def test_keys_that_meet_in_several_slices_on_spark_have_one_row(shop: Shop) -> N
     shop.spec["slice_bytes"] = "4MB"  # records count as 500 bytes before any was read
     shop.spec["commit"]["or_records"] = 100_000
     database = Database(11, keys=300)
-    send(shop, database, 20_000)
+    send(shop, database, 40_000)
     with shop.driver(PENSTOCK_FAULTS="row_deletes.written:1") as driver:
         driver.wait_until(lambda: bool(driver.workers()), "a worker runs")
         driver.workers()[0].kill()

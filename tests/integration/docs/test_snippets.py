@@ -98,7 +98,8 @@ def test_every_spec_is_valid(snippet: Snippet, monkeypatch, tmp_path: Path) -> N
     monkeypatch.setenv("KAFKA_PASSWORD", "secret")
     whole = snippet.text if snippet.file_name else yaml.safe_dump(fragment(snippet.text))
 
-    publishes = "tables" not in whole and "publish" in whole
+    parts = yaml.safe_load(whole)
+    publishes = "tables" not in parts and "publish" in parts
     found = (
         read_publications(whole, base=tmp_path, name=snippet.where)
         if publishes

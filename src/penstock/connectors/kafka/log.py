@@ -29,7 +29,7 @@ from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec
 
 from penstock.connectors.kafka import errors
 from penstock.connectors.kafka.settings import BY_NAME, KafkaSettings, read_settings
-from penstock.core.errors import InvalidError, PenstockError, UnavailableError
+from penstock.core.errors import InvalidError, PenstockError
 from penstock.core.offsets import Offset, Positions, TopicPartition
 from penstock.core.planning import Bounds
 from penstock.ports.connectors import Settings
@@ -222,16 +222,9 @@ class KafkaLog:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001  it has no other name
 
     def translated(self, error: KafkaError, what: str) -> PenstockError:
-        """Translate an error about `what`, with the cause that the brokers logged meanwhile.
-
-        A client goes on asking the leaders that it remembers, also of a broker that is gone; where
-        none answers, the next question is another client's, which asks for the leaders anew.
-        """
+        """Translate an error about `what`, with the cause that the brokers logged meanwhile."""
         self.admin().poll(0)
-        found = errors.translated(error, what, self._settings, self._heard)
-        if isinstance(found, UnavailableError):
-            self.close()
-        return found
+        return errors.translated(error, what, self._settings, self._heard)
 
 
 def group_offsets(settings: Settings, secrets: Secrets, group: str) -> dict[tuple[str, int], int]:

@@ -135,9 +135,8 @@ def claimed(
 ) -> PipelineClaim:
     """Claim a publication, above all that its offsets topic knows of.
 
-    `former` is the claim that this run had before. Raises FencedError (P804) where there is a newer
-    one; UnavailableError (P510) while another run is alive, InvalidError where the cluster or the
-    offsets topic does not serve, or no row becomes a message (`require_messages`).
+    `former` is this run's own. Raises FencedError (P804): one is newer; UnavailableError (P510):
+    another run is alive; InvalidError: Kafka does not serve, or no row becomes a message.
     """
     producers = environment.ports.producers
     producers.terms.check()
@@ -149,10 +148,9 @@ def claimed(
     seen = claims_in(read_record(publication.name, producers.ledger.look()))
     if former is not None:
         held = environment.store.holding(claim.context.pipeline)
-        for each in (*seen, *([] if held is None else [held.claim])):
+        for each in [*seen, *([held.claim] if held else [])]:
             if each.generation > former.generation:
-                fact = f"generation {each.generation}, {each.owner}"
-                raise fenced(publication.name, fact)
+                raise fenced(publication.name, f"generation {each.generation}, {each.owner}")
     try:
         claim.acquire([replace(each, owner="") for each in seen], takeover=takeover)
     except UnavailableError as error:

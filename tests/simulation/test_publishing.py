@@ -70,9 +70,12 @@ def require_exact(world: PublishingWorld, *, whole: bool) -> None:
 
 @pytest.mark.parametrize("seed", range(400))
 def test_any_history_publishes_each_record_once_and_in_order(seed):
-    chance, world = random.Random(seed), PublishingWorld()
-    world.rows_max = chance.choice([1, 3, 7, 1000])
+    play(PublishingWorld(), random.Random(seed))
 
+
+def play(world: PublishingWorld, chance: random.Random) -> None:
+    """Let runs live and die between records that come; what is published is exact all the while."""
+    world.rows_max = chance.choice([1, 3, 7, 1000])
     for _ in range(chance.randrange(1, 6)):
         for partition in range(PARTITIONS):
             world.send(partition, *(f"{chance.random()}" for _ in range(chance.randrange(4))))
@@ -502,17 +505,7 @@ def test_any_history_of_tasks_publishes_each_record_once_and_in_order(seed):
     """Runs of one to three tasks, and of the own sender, in turn: ids that are no more are fenced."""
     chance, world = random.Random(seed), PublishingWorld()
     world.chosen = lambda: chance.choice([{}, *map(by_library, (1, 2, 3))])
-    world.rows_max = chance.choice([1, 3, 7, 1000])
-
-    for _ in range(chance.randrange(1, 6)):
-        for partition in range(PARTITIONS):
-            world.send(partition, *(f"{chance.random()}" for _ in range(chance.randrange(4))))
-        live(world, chance)
-        require_exact(world, whole=False)
-    last = world.run()
-
-    assert last.error is None
-    require_exact(world, whole=True)
+    play(world, chance)
 
 
 def test_an_epoch_that_came_to_nothing_is_followed_by_one_of_half_as_many_rows(world):

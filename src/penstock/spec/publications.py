@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, ValidationInfo, model_validator
 
 from penstock.spec.checks.connections import check_registry
-from penstock.spec.checks.formats import has_references
+from penstock.spec.checks.formats import is_of_iceberg
 from penstock.spec.language.notation import MAIN, PLACEHOLDER
 from penstock.spec.model import UNCHECKED
 from penstock.spec.problems import Problem, SpecError, listed, nearest, shown
@@ -279,7 +279,7 @@ def _check_catalogs(found: Publications) -> Iterator[Problem]:
             fact = f"no catalog is named '{name}'{did_you_mean}"
             hint = "" if near else f"known are {known}; add it to  catalogs"
             yield Problem(("publish", index, "from", "table"), "P117", fact, hint)
-        elif rule.from_.ref != MAIN and not has_references(found.catalogs[name]):
+        elif rule.from_.ref != MAIN and not is_of_iceberg(found.catalogs[name]):
             fact = "a Delta table has neither branches nor tags"
             place = ("publish", index, "from", "ref")
             yield Problem(place, "P155", fact, "remove it", on_key=True)

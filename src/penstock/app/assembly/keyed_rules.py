@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.rows.options import KeyedOptions, Operation
-from penstock.spec.checks.formats import has_identifiers
+from penstock.spec.checks.formats import is_of_iceberg
 from penstock.spec.settings.catalogs import Catalog
 from penstock.spec.settings.keyed import Meaning
 from penstock.spec.settings.table import Table
@@ -38,5 +38,5 @@ def keyed_options(rule: Table) -> KeyedOptions | None:
 
 def identifier_fields(rule: Table, catalog: Catalog) -> tuple[str, ...]:
     """Return the fields that a new table declares: the keys, where its format has such fields."""
-    declared = rule.keys if has_identifiers(catalog) else ()
+    declared = rule.keys if is_of_iceberg(catalog) else ()
     return tuple(rule.identifier_fields or declared)

@@ -55,13 +55,8 @@ def check_format(
         yield Problem((*at, "branch"), "P155", fact, hint, on_key=True)
 
 
-def has_identifiers(catalog: Catalog) -> bool:
-    """Return whether tables of a catalog declare which fields identify a row."""
-    return catalog.type not in _WITHOUT
-
-
-def has_references(catalog: Catalog) -> bool:
-    """Return whether tables of a catalog have branches and tags."""
+def is_of_iceberg(catalog: Catalog) -> bool:
+    """Return whether tables of a catalog have identifier fields, branches and tags."""
     return catalog.type not in _WITHOUT
 
 

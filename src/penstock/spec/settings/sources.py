@@ -153,9 +153,7 @@ class FilesToPublish(Setting):
     @property
     def options(self) -> dict[str, Any]:
         """Return what that is given."""
-        given = self.revealed()
-        del given["start"], given["settle"]
-        return {**given, "settle_seconds": self.settle_seconds or 0.0}
+        return _options(self)
 
 
 class QueryToPublish(Setting):
@@ -216,9 +214,14 @@ class QueryToPublish(Setting):
     @property
     def options(self) -> dict[str, Any]:
         """Return what that is given."""
-        given = self.revealed()
-        del given["start"], given["settle"]
-        return {**given, "settle_seconds": self.settle_seconds or 0.0}
+        return _options(self)
+
+
+def _options(shipped: FilesToPublish | QueryToPublish) -> dict[str, Any]:
+    """Return the options of a source that comes with Penstock; where it starts is none of them."""
+    given = shipped.revealed()
+    del given["start"], given["settle"]
+    return {**given, "settle_seconds": shipped.settle_seconds or 0.0}
 
 
 def _kind_of_source(value: Any) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import write_deltalake
 from deltalake.exceptions import DeltaError
-from pyiceberg.exceptions import CommitFailedException, RESTError
+from pyiceberg.exceptions import CommitFailedException, RESTError, ValidationException
 from tests.integration.delta.foreign_delete import foreign_delete
 from tests.storm.plan import Fault, Gust, play
 from tests.storm.stage import KEY, KEYED, Stage, path_of
@@ -32,7 +32,8 @@ from penstock.connectors.delta.locations import StorageRoot
 
 SPARK_SCRIPT = Path(__file__).with_name("spark_script.py")
 SPARK_SECONDS_MAX = 600.0
-RACES = (CommitFailedException, RESTError, DeltaError, FileNotFoundError)
+RACES = (CommitFailedException, ValidationException, RESTError, DeltaError, FileNotFoundError)
+"""What libraries say who lose one; PyIceberg tries again by itself and then finds what came between."""
 
 
 @dataclass(slots=True)

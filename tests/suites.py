@@ -3,8 +3,8 @@
     python tests/suites.py              all suites, then a table of times against budgets
     python tests/suites.py unit layers  these only
 
-- Suites that use one core run two at a time, next to each other in the order below; each of them says
-  what it has to say when it ends.
+- Suites that use one core run two at a time, next to each other in the order below, and one that waits
+  most of the time runs beside the one before it; each of them says what it has to say when it ends.
 - Every suite runs, also after one failed; the exit code is 1 when any did.
 - A suite that finds no tests has failed.
 - What failed is named again after the table, where a reader of the last lines finds it.
@@ -31,6 +31,8 @@ PYTHON = sys.executable
 TOOLS = Path(PYTHON).parent
 
 CORES = 2
+WAITS = 0
+"""The cores of a suite that waits for processes and clocks, and hardly computes."""
 TWO_AT_ONCE = ("-n", "2")
 IN_STRETCHES = ("-n", "3", "--dist", "worksteal")
 """Tests of one file share a Spark session, a server: they stay together, and nobody ends idle.
@@ -42,6 +44,8 @@ REPEATED_MAX = 20
 REASON_CHARACTERS_MAX = 200
 HISTORIES = ("tests/simulation/test_histories.py", "tests/simulation/test_keyed_histories.py")
 """What plays many random histories."""
+PREPARE = ("penstock", "prepare")
+"""Java's classes are archived once, before the first suites that start Spark."""
 UNCACHED = "PYTHONDONTWRITEBYTECODE"
 MEMORY, MEMORY_BYTES_MIN = Path("/dev/shm"), 6 << 30
 """Where Linux keeps files in memory, and what must be free there for those of tests."""
@@ -95,14 +99,29 @@ SUITES = (
     Suite(
         "contracts",
         "one suite per port against every implementation",
-        90,
+        140,
         tests=("tests/contracts", "-m", "not slow", *TWO_AT_ONCE, "--dist", "worksteal"),
+    ),
+    Suite(
+        "storm-short",
+        "a minute of faults over real pipelines; planted faults turn its report red",
+        140,
+        tools=(PREPARE,),
+        tests=("tests/crash/test_storm.py",),
+        cores=WAITS,
     ),
     Suite(
         "simulation",
         "the coordinator's stories on verified fakes",
-        60,
+        130,
         tests=("tests/simulation", *(f"--ignore={each}" for each in HISTORIES), *TWO_AT_ONCE),
+    ),
+    Suite(
+        "kills",
+        "blows at crash points and rounds of kill -9, each compared with Kafka row by row",
+        130,
+        tests=("tests/crash", "--ignore=tests/crash/test_storm.py", "-m", "not slow"),
+        cores=WAITS,
     ),
     Suite(
         "histories",
@@ -114,22 +133,8 @@ SUITES = (
         "integration",
         "real broker, real catalogs, real Spark",
         600,
-        tools=(("penstock", "prepare"),),
+        tools=(PREPARE,),
         tests=("tests/integration", "-m", "not slow", *IN_STRETCHES),
-    ),
-    Suite(
-        "kills",
-        "blows at crash points and rounds of kill -9, each compared with Kafka row by row",
-        100,
-        tests=("tests/crash", "--ignore=tests/crash/test_storm.py", "-m", "not slow"),
-        cores=1,
-    ),
-    Suite(
-        "storm-short",
-        "a minute of faults over real pipelines; planted faults turn its report red",
-        140,
-        tests=("tests/crash/test_storm.py",),
-        cores=1,
     ),
 )
 
@@ -172,7 +177,7 @@ def stages(chosen: Sequence[Suite]) -> list[list[Suite]]:
     """Return the suites in order, those together that run at the same time."""
     found: list[list[Suite]] = []
     for suite in chosen:
-        if found and max(found[-1][0].cores, suite.cores) < CORES:
+        if found and (suite.cores == WAITS or max(found[-1][0].cores, suite.cores) < CORES):
             found[-1].append(suite)
         else:
             found.append([suite])

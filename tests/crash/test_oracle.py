@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import load_catalog
 from tests.crash.stage import Stage
 from tests.processes.broker import Cluster
-from tests.servers.warm import warm_penstock
+from tests.servers.warm import WarmProcess, warm_penstock
 
 from penstock.dev.broker import Running
 from penstock.testing.sent import Sent
@@ -157,3 +159,16 @@ def _write(stage: Stage, table: str, rows: pa.Table) -> None:
         write_deltalake(str(stage.directory / "delta/crash/orders"), rows, mode="overwrite")
     else:
         _iceberg(stage, table).overwrite(rows)
+
+
+def test_whoever_asks_a_process_for_its_code_gets_the_one_that_it_ended_with() -> None:
+    """A pipeline's keeper and the watch of a storm ask from threads of their own."""
+    process = WarmProcess(["--version"], dict(os.environ))
+
+    def code(_: int) -> int:
+        while process.poll() is None:
+            continue
+        return process.wait()
+
+    with ThreadPoolExecutor(4) as threads:
+        assert [0] * 4 == [*threads.map(code, range(4))]

@@ -2,7 +2,8 @@
 
 Invariants:
 - each is a process of its own, with its own session, environment, directory, pid and signals;
-- the server imports and does nothing else: no library is used before the fork.
+- the server imports and does nothing else: no library is used before the fork;
+- any thread may ask for the exit code: the server tells it once, and a second reader would get 255.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
+from multiprocessing.connection import wait as wait_for
 from pathlib import Path
+from threading import Lock
 from typing import IO
 
 from tests.processes.process import SECONDS_MAX, Finished
@@ -38,6 +41,7 @@ class WarmProcess:
         self._process = _SERVER.Process(
             target=_live, args=(tuple(words), dict(environment), place, writers)
         )
+        self._asking = Lock()
         self._process.start()
         for end in writers:
             end.close()
@@ -52,16 +56,17 @@ class WarmProcess:
     @property
     def returncode(self) -> int | None:
         """Return the exit code, or minus the signal's number; None while it runs."""
-        return self._process.exitcode
+        with self._asking:
+            return self._process.exitcode
 
     def poll(self) -> int | None:
         """Return the same."""
-        return self._process.exitcode
+        return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the end. Raises subprocess.TimeoutExpired."""
-        self._process.join(timeout)
-        code = self._process.exitcode
+        wait_for([self._process.sentinel], timeout)
+        code = self.returncode
         if code is None:
             raise subprocess.TimeoutExpired(self._command, timeout or 0)
         return code

@@ -25,6 +25,7 @@ from benchmarks import (
     produce,
     profile,
     publish,
+    publish_peers,
     recovery,
     shapes,
     specs,
@@ -114,6 +115,20 @@ def _keyed_peer(name: str, title: str, *, of: str = "") -> Sequence[Metric]:
         Metric(f"{name}_rate_ratio", f"rate of {of}, of its", "times", "", "more"),
         Metric(f"{name}_read_cpu_ratio", f"CPU of the read, of {of}", "times"),
         Metric(f"{name}_read_ratio", f"time of the read, of {of}", "times"),
+    ]
+    return own + compared if of else own
+
+
+def _copy(name: str, title: str, *, of: str = "") -> Sequence[Metric]:
+    own = [
+        Metric(f"{name}_rows_per_second", f"{title}: rows a second"),
+        Metric(f"{name}_cpu", "CPU for a million rows", "s"),
+        Metric(f"{name}_commits", "times that more was there"),
+        Metric(f"{name}_peak_mib", "largest memory", "MiB"),
+    ]
+    compared = [
+        Metric(f"{name}_cpu_ratio", f"CPU, of {of}", "times", "", "more"),
+        Metric(f"{name}_rate_ratio", f"rate of {of}, of its", "times", "", "more"),
     ]
     return own + compared if of else own
 
@@ -328,6 +343,26 @@ FIGURES = (
             Metric("cpu_ratio", "the script's CPU, of ours", "times", "≥ 2", "more"),
             Metric("rate_ratio", "our rate, of the script's", "times", "", "more"),
         ],
+    ),
+    Figure(
+        "publish-peers",
+        "A topic is copied into another one by Penstock, by librdkafka from Python, and by "
+        "others: one machine, one run, one after the other (benchmarks/publish_peers.py says what "
+        "is timed).",
+        publish_peers.measure,
+        full=[publish_peers.Options()],
+        quick=[],
+        metrics=[
+            *_copy("own", "Penstock"),
+            *_copy("script", "librdkafka from Python, exactly once", of="Penstock's"),
+            *(
+                metric
+                for name, title in publish_peers.PEERS.items()
+                for metric in _copy(name, title, of="Penstock's")
+            ),
+        ],
+        seconds_max=1200,
+        only_named=True,
     ),
     Figure(
         "exchange",

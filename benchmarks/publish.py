@@ -55,11 +55,11 @@ def measure(options: Options, place: Scratch) -> Measured:
     if options.what == "table":
         _land(folder, place, options)
     legs = {
-        "own": _leg(_own(folder, place, options), "RowsPublished"),
-        "script": _leg(_script(folder, place, options), "Committed"),
+        "own": leg(own(folder, place, options), "RowsPublished"),
+        "script": leg(script(folder, place, options), "Committed"),
     }
     for name in legs:
-        _check(name, place, options)
+        check(name, place, options)
     values = {f"{name}_{what}": each for name in legs for what, each in asdict(legs[name]).items()}
     values |= {
         "cpu_ratio": legs["script"].cpu / legs["own"].cpu,
@@ -83,7 +83,8 @@ def _land(folder: Path, place: Scratch, options: Options) -> None:
     child.ended()
 
 
-def _own(folder: Path, place: Scratch, options: Options) -> Child:
+def own(folder: Path, place: Scratch, options: Options) -> Child:
+    """Start Penstock, publishing into `own`."""
     place.topic("own", options.partitions)
     source: dict[str, Any] = {"topic": SOURCE}
     rule: dict[str, Any] = {}
@@ -104,13 +105,15 @@ def _own(folder: Path, place: Scratch, options: Options) -> Child:
     return place.start("penstock", *words, says="stderr")
 
 
-def _script(folder: Path, place: Scratch, options: Options) -> Child:
+def script(folder: Path, place: Scratch, options: Options) -> Child:
+    """Start the script, publishing into `script`."""
     place.topic("script", options.partitions)
     order = {**asdict(options), "brokers": place.brokers, "folder": str(folder)}
     return place.start("benchmarks.publish_work", json.dumps(order))
 
 
-def _leg(child: Child, event: str) -> Leg:
+def leg(child: Child, event: str) -> Leg:
+    """Follow a child by what it says of its transactions; return how it went."""
     began, rows = time.monotonic(), 0
     readings: list[Reading] = []
     with watched(child.root) as samples:
@@ -123,12 +126,12 @@ def _leg(child: Child, event: str) -> Leg:
     return peers.leg(readings, samples.peak_mib)
 
 
-def _check(target: str, place: Scratch, options: Options) -> None:
+def check(target: str, place: Scratch, options: Options) -> None:
     """Raise FailedError unless the target holds the source's records, each once."""
-    found = _records(place, target, options)
+    found = committed(place, target, options.partitions)
     count = options.records
     if options.what == "topic":
-        if found != _records(place, SOURCE, options):
+        if found != committed(place, SOURCE, options.partitions):
             raise FailedError(f"{target} is no copy: it has {len(found)} records of {count}")
         return
     parsed = arrow_json.ParseOptions(explicit_schema=records.ARROW)
@@ -137,6 +140,6 @@ def _check(target: str, place: Scratch, options: Options) -> None:
     keyed.check(rows.sort_by("id"), keyed.Options(table_rows=count), unchanged, target)
 
 
-def _records(place: Scratch, topic: str, options: Options) -> list[tuple[int, Any, Any]]:
+def committed(place: Scratch, topic: str, partitions: int) -> list[tuple[int, Any, Any]]:
     """Return the committed records by partition, each in its order."""
-    return sorted(topics.committed(place.brokers, topic, options.partitions), key=itemgetter(0))
+    return sorted(topics.committed(place.brokers, topic, partitions), key=itemgetter(0))

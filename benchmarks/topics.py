@@ -10,7 +10,8 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from threading import Event
 from typing import Any
 
@@ -56,14 +57,20 @@ def send(
 
 def ends(brokers: str, topic: str, partitions: int) -> list[int]:
     """Return the end offset of each partition."""
+    with ends_of(brokers, topic, partitions) as asked:
+        return asked()
+
+
+@contextmanager
+def ends_of(brokers: str, topic: str, partitions: int) -> Iterator[Callable[[], list[int]]]:
+    """Give what asks for the end offset of each partition, that of open transactions left out."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": brokers, "group.id": "ends", "log_level": 0})
+    asked = [TopicPartition(topic, number) for number in range(partitions)]
     try:
-        return [
-            consumer.get_watermark_offsets(TopicPartition(topic, number), PATIENCE_SECONDS)[1]
-            for number in range(partitions)
-        ]
+        consumer.list_topics(topic, PATIENCE_SECONDS)
+        yield lambda: [consumer.get_watermark_offsets(each, PATIENCE_SECONDS)[1] for each in asked]
     finally:
         consumer.close()
 

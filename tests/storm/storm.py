@@ -50,11 +50,11 @@ class Strength:
 
 
 SHORT = Strength(
-    (MIXED, DELTA),
+    (MIXED, DELTA, MIRROR),
     Paces(
-        {"mixed": 4.0, "delta": 5.0},
+        {"mixed": 4.0, "delta": 5.0, "mirror": 4.0},
         frozenset(),
-        frozenset(),
+        frozenset({"mirror"}),
         world=1.2,
         others=2.0,
         grow=20.0,

@@ -30,7 +30,7 @@ from penstock.core.resuming import Accepted
 from penstock.ports.log import Fetched
 from penstock.ports.producers import Term
 from penstock.ports.sources import MESSAGES, Stretch
-from penstock.publishing import deciding
+from penstock.publishing import deciding, publisher
 from penstock.publishing.publisher import Publisher, Publishers
 from penstock.publishing.record import read_record
 from penstock.publishing.topic_source import TopicReader
@@ -122,6 +122,22 @@ def test_a_run_that_was_replaced_while_its_brokers_were_away_does_not_come_back(
 
     assert isinstance(replaced.error, FencedError)
     assert ("P804", replaced.error.message) == (replaced.error.code, replaced.reason)
+    assert not replaced.step()
+
+
+def test_a_run_that_was_replaced_while_it_started_does_not_come_back(world, monkeypatch):
+    """Its claim was its own, though it had not begun."""
+    world.send(0, "a")
+    replaced = world.publisher("stopped")
+    with monkeypatch.context() as patch:
+        patch.setattr(publisher, "start", lambda _: fail("the brokers are away"))
+        assert replaced.step()
+    successor = world.publisher("stopped")
+    assert successor.step()
+    world.clock.advance(11)
+    assert replaced.step()
+
+    assert isinstance(replaced.error, FencedError)
     assert not replaced.step()
 
 

@@ -45,6 +45,8 @@ ABORTED = re.compile(r"rdkafka_\w+\.c:\d+: .*Assertion")
 
 Seen with seed 1; a death like any other for a pipeline, and counted as one.
 """
+ALIVE = "P510"
+"""What is said of a pipeline that another process runs."""
 UNEXPECTED = {"P486", "P487"}
 """What no weather makes: codes of tables that an error of ours has parked."""
 EXPECTED: Mapping[str, frozenset[int]] = {
@@ -222,7 +224,10 @@ class Keeper:
         self._bury(self.run, name)
 
     def _stop_and_succeed(self) -> None:
-        """SIGSTOP, a successor that takes over and works, SIGCONT: the zombie has to go."""
+        """SIGSTOP, a successor that takes over and works, SIGCONT: the zombie has to go.
+
+        A publication that had not begun as it was stopped waits for its successor instead.
+        """
         self._strikes(Fault.STOP)
         zombie = self.run
         with zombie.driver:
@@ -232,12 +237,22 @@ class Keeper:
                 wait = START_SECONDS_MAX if self.pipe.on_spark else SUCCESSOR_SECONDS_MAX
                 self.run.driver.wait_for(self.pipe.commit[0], 2, seconds_max=wait)
             zombie.driver.send(signal.SIGCONT)
-            deadline = time.monotonic() + END_SECONDS_MAX
+            deadline, told = time.monotonic() + END_SECONDS_MAX, False
             while zombie.driver.running and time.monotonic() < deadline:
                 if not self.run.driver.running:  # the world was away as it came
                     self._start_again("--takeover")
+                if not told and self._waits(zombie):
+                    told = True
+                    zombie.driver.send(signal.SIGTERM)
                 time.sleep(POLL_SECONDS)
             self._bury(zombie, Fault.STOP, seconds_max=1.0)
+
+    def _waits(self, run: Run) -> bool:
+        """Return whether a publication that has not begun waits for another run to end."""
+        reported = run.driver.reported
+        return any(each.data.get("code") == ALIVE for each in reported) and not any(
+            each.event == "PublicationStarted" for each in reported
+        )
 
     def _strike_below(self, fault: Fault) -> None:
         """Kill Java or a Python worker of Spark, when there is one."""

@@ -154,9 +154,9 @@ class Publisher:
         former = self._former  # who has it afterwards took it over: it is not taken back
         takeover = self.takeover and former is None
         claim = claimed(publication, environment, takeover=takeover, former=former)
-        self._claim = claim
+        self._claim, self._former = claim, claim.claim
         self._state = start(Run(publication, environment, claim))
-        self.error, self._doubts, self._former = None, 0, claim.claim
+        self.error, self._doubts = None, 0
         ends = environment.ports.source.ends()
         if self.until != "stopped" and self._fixed is None:
             self._fixed = ends

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 from confluent_kafka.admin import NewTopic
+from tests.integration.cli.shop import Shop
 from tests.integration.cli.test_publish import PARTITIONS, Mirror
 from tests.processes.broker import Cluster, wait_until
 from tests.processes.process import Driver
@@ -146,3 +147,29 @@ def test_records_are_there_once_whichever_broker_dies_in_mid_transaction(
 
 def is_exact(mirror: Mirror) -> bool:
     return mirror.read(mirror.source) == mirror.read(mirror.into)
+
+
+def test_records_land_once_though_brokers_die_in_turn(three: Three, tmp_path: Path) -> None:
+    """One of them is the broker that a run asks what there is."""
+    shop = Shop(tmp_path, Copied(three.bootstrap), f"turns{os.urandom(3).hex()}")
+    shop.cluster.create(shop.topic, 2)
+    with shop.driver() as driver:
+        shop.send(0, 100)
+        driver.wait_until(lambda: landed(driver) == 200, "the first rows")
+        for turn, node in enumerate([2, 3, 2], start=1):
+            three.kill(node)
+            shop.send(100 * turn, 100, partition=turn % 2)
+            due = 200 * (turn + 1)
+            driver.wait_until(lambda due=due: landed(driver) == due, f"rows without {node}")
+            three.start(node)
+        driver.send(signal.SIGTERM)
+        assert 0 == driver.end().code
+
+    shop.prove()
+
+
+def landed(driver: Driver) -> int:
+    """Count the rows that commits have reported, in both tables."""
+    return sum(
+        each.data["rows"] for each in list(driver.reported) if each.event == "TableCommitted"
+    )

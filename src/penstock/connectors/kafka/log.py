@@ -37,6 +37,11 @@ from penstock.ports.runtime import Secrets
 from penstock.spec.problems import nearest
 
 ANSWER_SECONDS_MAX = 20
+BROKERS_ASKED_MS = 5_000
+"""How often a client asks which brokers there are, which of them answers it, and who leads what.
+
+One that only asks would do so every five minutes, and wait that long for a broker that has died.
+"""
 LOOK_UP_SECONDS = 0.1
 GONE_SECONDS_MIN = 5
 """Brokers forget a topic for a moment while it is created again, or while they restart."""
@@ -122,7 +127,8 @@ class KafkaLog:
     def admin(self) -> AdminClient:
         """Return the client. Raises InvalidError (P207)."""
         if self._client is None:
-            given = {**self._settings.client, **self._more, "error_cb": self._heard}
+            own = {"topic.metadata.refresh.interval.ms": BROKERS_ASKED_MS}
+            given = {**own, **self._settings.client, **self._more, "error_cb": self._heard}
             try:
                 self._client = AdminClient(given)
             except KafkaException as error:

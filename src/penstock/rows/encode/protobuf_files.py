@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.rows.encode.protobuf_schema import MESSAGES, NUMBER_MAX, Tree, column_of
+from penstock.rows.encode.protobuf_schema import MESSAGES, NUMBER_MAX, Tree
+from penstock.rows.escaped_names import column_of
 
 DEPTH_MAX = 64
 _REPEATED, _REQUIRED = 3, 2

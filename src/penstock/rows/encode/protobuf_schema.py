@@ -22,8 +22,9 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.core.errors import InvalidError
-from penstock.rows.encode.avro_schema import PRECISION_MAX, avro_name
+from penstock.rows.encode.avro_schema import PRECISION_MAX
 from penstock.rows.encode.json_texts import is_binary, is_list, is_text
+from penstock.rows.escaped_names import camel, column_of, escaped_for_protobuf
 
 Tree = Mapping[str, Any]
 """A message: its `name`, `package`, `fields`, and what is `reserved` and `reserved_names`.
@@ -77,7 +78,7 @@ def _message(columns: Sequence[pa.Field], name: str, former: Tree, path: str) ->
     fields: list[dict[str, Any]] = []
     for each in columns:
         column = f"{path}.{each.name}" if path else each.name
-        own, old = avro_name(each.name), there.get(each.name, {})
+        own, old = escaped_for_protobuf(each.name), there.get(each.name, {})
         if any(camel(own) == camel(other["name"]) for other in fields):
             raise _formless(column, f"{own}, as it is named there, is in JSON another one's name")
         if "\0" in each.name or each.name.startswith("["):
@@ -222,17 +223,6 @@ def _typed(field: Tree) -> str:
             return f"optional {kind}"
         case _:
             return str(kind)
-
-
-def camel(name: str) -> str:
-    """Return the name that Protobuf gives a field in JSON."""
-    first, *more = name.split("_")
-    return first + "".join(each[:1].upper() + each[1:] for each in more)
-
-
-def column_of(name: str, in_json: str) -> str:
-    """Return the column of a field: its name in JSON where that is no name of Protobuf's."""
-    return in_json if avro_name(in_json) == name else name
 
 
 def _quoted(text: str) -> str:

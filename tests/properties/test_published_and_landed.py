@@ -94,7 +94,9 @@ class Only:
         return self.schema
 
 
-def landed(made: Encoded, rules: MessageRules, schema: Struct) -> ConvertedBatch:
+def landed(
+    made: Encoded, own: MessageSchema | None, schema: Struct, options: RowOptions
+) -> ConvertedBatch:
     """Land messages in a table that has the columns of the one they are from."""
     number, messages = len(made.messages), made.messages
     headers = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
@@ -103,11 +105,11 @@ def landed(made: Encoded, rules: MessageRules, schema: Struct) -> ConvertedBatch
         **{name: messages.column(name) for name in ("timestamp", "key", "value")},
         "headers": pa.nulls(number, headers),
     }
-    options, readers, own = RowOptions({}), ReaderCache(), rules.value_schema
+    readers = ReaderCache()
     if own is not None:
         text, written = own.text, own.format
         there = compiled(text) if written == "protobuf" else RegisteredSchema(written, text)
-        options, readers = RowOptions({}, format=written), ReaderCache(Only(there))
+        readers = ReaderCache(Only(there))
     batch = pa.RecordBatch.from_pydict(records)
     return convert_batch(batch, at=AT, schema=schema, options=options, readers=readers)
 
@@ -128,6 +130,10 @@ def comparable(value: Any) -> Any:
     return value
 
 
+def is_formed(rows: pa.RecordBatch, written: str) -> bool:
+    return written != "protobuf" or all(has_form(each.type) for each in rows.schema)
+
+
 @pytest.mark.parametrize("written", FORMATS)
 @given(table=tables())
 @settings(max_examples=60)
@@ -136,16 +142,37 @@ def test_what_is_published_lands_again_as_it_was(written, table):
     schema, rows = table
     own = None if written == "json" else MessageSchema("lake.shop.rows", id=7, format=written)
     rules = MessageRules(value_schema=own)
-    if written == "protobuf" and not all(has_form(each.type) for each in rows.schema):
+    if not is_formed(rows, written):
         with pytest.raises(InvalidError, match="cannot be published as Protobuf"):
             with_texts(rules, rows.schema)
         return
     rules = with_texts(rules, rows.schema)
     made = encode(rows, rules, now_ms=7)
-    done = landed(made, rules, schema)
+    done = landed(made, rules.value_schema, schema, RowOptions({}, format=written))
 
     assert ((), {}) == (done.rejects, done.dropped)
     expected = rows.take(pa.array(made.places)).to_pylist()
     assert [*map(comparable, expected)] == [*map(comparable, done.rows.to_pylist())]
     assert len(rows) == len(expected) + len(made.misfits)
     assert written != "avro" or not made.misfits
+
+
+@pytest.mark.parametrize("written", FORMATS)
+@given(table=tables())
+@settings(max_examples=30)
+def test_keys_that_are_published_land_again_as_they_were(written, table):
+    """A key of several columns is a struct."""
+    schema, rows = table
+    own = None if written == "json" else MessageSchema("lake.shop.key", id=7, format=written)
+    if not is_formed(rows, written):
+        return
+    rules = MessageRules(key=tuple(rows.schema.names), key_is_object=True, key_schema=own)
+    rules = with_texts(rules, rows.schema)
+    made = encode(rows, rules, now_ms=7)
+    options = RowOptions({"key": "whole"}, columns="drop_value", key_format=written)
+    done = landed(made, rules.key_schema, Struct((Field("whole", schema),)), options)
+
+    assert () == done.rejects
+    expected = rows.take(pa.array(made.places)).to_pylist()
+    found = done.rows.column("whole").to_pylist()
+    assert [*map(comparable, expected)] == [*map(comparable, found)]

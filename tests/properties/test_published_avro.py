@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.properties.test_messages import NOTHING, tables
 
-from penstock.rows.encode.avro_schema import avro_name
 from penstock.rows.encode.encoder import encode
 from penstock.rows.encode.framing import schema_id, with_texts
 from penstock.rows.encode.rules import MessageRules, MessageSchema
+from penstock.rows.escaped_names import escaped
 
 RULES = MessageRules(value_schema=MessageSchema("lake.shop.rows", id=70_000))
 FRAME_BYTES = 5
@@ -39,7 +39,7 @@ def said(value: Any, kind: pa.DataType) -> Any:
         return None
     match kind:
         case pa.StructType():
-            return whole({avro_name(f.name): said(value[f.name], f.type) for f in kind})
+            return whole({escaped(f.name): said(value[f.name], f.type) for f in kind})
         case pa.MapType():
             items = [said(item, kind.item_type) for _, item in value]
             keys = [key for key, _ in value]

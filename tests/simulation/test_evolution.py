@@ -1,13 +1,14 @@
 """Tables that grow with their records: one schema change an epoch, and every record once."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from tests.story.backend import CATALOG, MemoryGround, catalog_name
 from tests.story.world import ORDERS, RULES, SOURCE, World
 
 from penstock.core.events import SchemaChanged, TableCommitted
-from penstock.core.schema import Field, Kind, Struct
+from penstock.core.schema import Decimal, Field, Kind, Struct
 from penstock.ports.tables import TableDefinition
 
 pytestmark = pytest.mark.usefixtures("portion_bytes")
@@ -208,3 +209,21 @@ def test_records_whose_names_no_table_can_carry_are_refused_and_give_no_table(gr
     world.run()
     assert 1 == len(world.rows())
     assert [] == world.breaks(fitting=lambda held: held.offset > 1)
+
+
+class Hinted(World):
+    """A world whose spec says what a price is."""
+
+    def _target(self, topic, table, options):
+        return replace(super()._target(topic, table, options), hints={"price": Decimal(12, 2)})
+
+
+def test_a_hint_is_the_type_of_a_column_that_first_records_show_without_one(ground):
+    world = Hinted(ground)
+    send(world, {"price": None}, {"a": 1})
+    world.run()
+    send(world, {"price": "1.25"})
+    world.run()
+
+    assert Decimal(12, 2) == schema_of(world)["price"]
+    assert ([], 3) == (world.rejects(), len(world.rows()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from penstock.app.inspect.publications import view_of
 from penstock.connectors.memory.log import MemoryReader
 from penstock.core.errors import DecisionNeededError
 from penstock.ports.registry import RegisteredSchema
+from penstock.publishing.schemas import with_schemas
 from penstock.publishing.settings import SubjectRule
 from penstock.rows.encode.framing import schema_id
 from penstock.rows.encode.rules import MessageRules, MessageSchema, SchemaFormat
@@ -110,7 +112,7 @@ def test_a_registry_that_is_down_is_waited_for_with_nothing_open():
     assert 1 == waiting.rows
 
 
-@pytest.mark.parametrize("written", ["avro", "json-schema"])
+@pytest.mark.parametrize("written", ["avro", "json-schema", "protobuf"])
 def test_rows_with_other_columns_than_the_schema_are_read_again(written):
     """The table changed between the look at its columns and the plan."""
     world = SchemasWorld(written=written)
@@ -129,7 +131,7 @@ def test_rows_with_other_columns_than_the_schema_are_read_again(written):
     assert {2} == world.ids()
 
 
-@pytest.mark.parametrize("written", ["avro", "json-schema"])
+@pytest.mark.parametrize("written", ["avro", "json-schema", "protobuf"])
 def test_an_audit_makes_messages_again_by_the_schema_that_they_name(written):
     world = SchemasWorld(written=written)
     world.table.rows = [("a", "1"), ("b", "2")]
@@ -152,3 +154,42 @@ def test_an_audit_makes_messages_again_by_the_schema_that_they_name(written):
     with pytest.raises(DecisionNeededError) as caught:
         with_schemas_of(there, written_as(written), world.table.columns(), ports.registries)
     assert "P878" == caught.value.code
+
+
+def test_columns_keep_their_numbers_and_none_is_given_twice():
+    """Also by a publication that starts anew, and after the column of a number is gone."""
+    world = SchemasWorld(written="protobuf")
+    world.table.rows = [("a", "1")]
+    kinds = world.table.columns()
+    texts = []
+    for names in (["k", "v"], ["v", "k"], ["k"], ["k", "more"]):
+        columns = pa.schema(
+            [pa.field(n, pa.string() if n == "more" else kinds.field(n).type) for n in names]
+        )
+        world.table.columns = lambda columns=columns: columns
+        publication = world.publisher().publication
+        with_schemas(publication, world.ports(publication))
+        texts.append(world.subjects.newest(SUBJECT).text)
+
+    assert [_numbers(each) for each in texts] == [
+        {"k": 1, "v": 2},
+        {"v": 2, "k": 1},
+        {"k": 1},
+        {"k": 1, "more": 3},
+    ]
+    assert all("reserved 2;" in each and 'reserved "v";' in each for each in texts[2:])
+
+
+def _numbers(text: str) -> dict[str, int]:
+    return {name: int(number) for name, number in re.findall(r"(\w+) = (\d+)", text)}
+
+
+def test_a_subject_that_numbers_cannot_be_kept_of_stops_the_publication():
+    """Its newest schema refers to itself, so that none of a table continues it."""
+    world = SchemasWorld(written="protobuf")
+    looped = 'syntax = "proto3"; message rows { rows k = 1; }'
+    world.subjects.register(SUBJECT, RegisteredSchema("protobuf", looped))
+    world.table.rows = [("a", "1")]
+
+    assert "P273" == world.run().error.code
+    assert {} == world.found()

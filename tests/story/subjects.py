@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from penstock.connectors.registry.compiling import compiled
 from penstock.core.errors import UnavailableError
 from penstock.ports.registry import RegisteredSchema, SchemaConflict
 
@@ -31,7 +32,7 @@ class MemorySubjects:
         if conflict := self.conflict(subject, schema):
             return conflict
         if schema not in self.schemas:
-            self.schemas.append(schema)
+            self.schemas.append(compiled(schema))
         number = self.schemas.index(schema) + 1
         self.versions.setdefault(subject, []).append(number)
         return number

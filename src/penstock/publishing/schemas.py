@@ -4,6 +4,7 @@ Invariants:
 - a driver asks the registry, before anything of a transaction is sent; workers are told ids;
 - the schema that is made is that of the columns which the table has now: an epoch of rows with
   other columns is given up by its worker (P876);
+- a made message of Protobuf has the numbers of the subject's newest schema;
 - what a look would decide and what a run does is the same.
 """
 
@@ -11,11 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from penstock.core.errors import DecisionNeededError
+from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.ports.registry import RegisteredSchema, SchemaConflict, Subjects
 from penstock.publishing.settings import Publication, PublicationPorts, SubjectRule
 from penstock.rows.encode.framing import with_texts
-from penstock.rows.encode.rules import MessagePart, MessageRules
+from penstock.rows.encode.protobuf_files import compiled_tree
+from penstock.rows.encode.protobuf_schema import Tree
+from penstock.rows.encode.rules import PROTOBUF, MessagePart, MessageRules
 
 SHOWN_CHARACTERS_MAX = 2000
 
@@ -75,7 +78,33 @@ def _made(publication: Publication, ports: PublicationPorts) -> MessageRules | N
     if rules is None or not rules.schemas:
         return None
     columns = ports.source.columns()
-    return None if columns is None else with_texts(rules, columns)
+    if columns is None:
+        return None
+    numbered = [p for p, each in rules.schemas.items() if each.format == PROTOBUF and each.is_made]
+    former = {
+        part: tree
+        for part in numbered
+        if (tree := _former(publication.subjects[part].subject, ports.registries[part])) is not None
+    }
+    return with_texts(rules, columns, former)
+
+
+def _former(subject: str, registry: Subjects) -> Tree | None:
+    """Return the message whose numbers columns keep; None of a subject that has none.
+
+    Raises InvalidError (P273).
+    """
+    there = registry.newest(subject)
+    if there is None or there.format != PROTOBUF:
+        return None
+    try:
+        return compiled_tree(there.descriptors, there.fault)
+    except ValueError as error:
+        raise InvalidError(
+            f"the newest schema of the subject {subject} cannot be continued: {error}",
+            code="P273",
+            hint="publish under another  subject,  or with a  schema  of your own",
+        ) from error
 
 
 def _found(rule: SubjectRule, registry: Subjects, schema: RegisteredSchema) -> int | None:

@@ -24,6 +24,7 @@ from penstock.spec.settings.fields import AtLeastOne, CatalogName, PipelineName,
 from penstock.spec.settings.messages import (
     OF_SCHEMAS,
     REGISTERED,
+    WITH_FILES,
     KeySettings,
     SchemaSettings,
     ValueSettings,
@@ -238,8 +239,8 @@ def _check_schemas(index: int, rule: PublicationRule, found: Publications) -> It
             fact = "a directory of schemas has no subjects: nothing can be registered there"
             hint = "name a registry, such as  registry: https://registry:8081"
             yield Problem((*place, "format"), "P873", fact, hint)
-        if own.schema_file is not None and own.format != "avro":
-            fact = f"a schema of your own is Avro's: with format {own.format} it is made of columns"
+        if own.schema_file is not None and own.format not in WITH_FILES:
+            fact = f"with format {own.format} the schema is always made of columns"
             yield Problem((*place, "schema"), "P873", fact, "leave it out, or write  format: avro")
         if own.registry is not None:
             yield from check_registry(own.registry, (*place, "registry"))

@@ -101,11 +101,16 @@ class Published(Mirror):
         """Append rows to the table."""
         if self.kind == "delta":
             (self.directory / "delta/shop").mkdir(parents=True, exist_ok=True)
-            write_deltalake(self.directory / "delta/shop/rows", rows(begin, stop), mode="append")
+            place = self.directory / "delta/shop/rows"
+            write_deltalake(place, self.rows(begin, stop), mode="append")
             return
         made = self.sql()
         made.create_namespace_if_not_exists("shop")
-        made.create_table_if_not_exists("shop.rows", SCHEMA).append(rows(begin, stop))
+        made.create_table_if_not_exists("shop.rows", SCHEMA).append(self.rows(begin, stop))
+
+    def rows(self, begin: int, stop: int) -> pa.Table:
+        """Make the table's rows."""
+        return rows(begin, stop)
 
     def found(self) -> list[tuple[object, ...]]:
         """Return all messages that librdkafka reads."""

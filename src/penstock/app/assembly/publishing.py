@@ -19,6 +19,7 @@ from penstock.app.assembly.producers import (
     open_targets,
     settled,
 )
+from penstock.connectors.registry.compiling import compiled
 from penstock.core.errors import InvalidError
 from penstock.core.resuming import Accepted
 from penstock.files.storage_settings import references
@@ -26,7 +27,7 @@ from penstock.observe.fanout import UNHEARD
 from penstock.ports.connectors import LogConnector, TableConnector
 from penstock.ports.log import Log
 from penstock.ports.producers import NewTopic
-from penstock.ports.registry import Subjects
+from penstock.ports.registry import RegisteredSchema, Subjects
 from penstock.ports.runtime import Engine, Observer
 from penstock.ports.sources import EpochLimit, Source
 from penstock.publishing.batch_source import BatchSource
@@ -44,14 +45,17 @@ from penstock.publishing.settings import (
 from penstock.publishing.table_source import TableSource
 from penstock.publishing.topic_source import TopicSource
 from penstock.rows.encode.avro_schema import full_name, tree_of, unreadable
+from penstock.rows.encode.framing import with_fields
 from penstock.rows.encode.json_texts import JsonForm
 from penstock.rows.encode.rules import (
     AVRO,
     JSON_SCHEMA,
+    PROTOBUF,
     VALUE,
     MessagePart,
     MessageRules,
     MessageSchema,
+    SchemaFormat,
     rules_to_data,
 )
 from penstock.spec.language.notation import BRANCH_SIGN, MAIN
@@ -71,6 +75,7 @@ from penstock.spec.settings.sources import (
 PUBLISHING_WORK = "penstock.app.assembly.publishing_worker:work"
 """The body of a publishing task; engines know it by name only."""
 GAP = "gap"
+_FORMATS: Mapping[str, SchemaFormat] = {each: each for each in (AVRO, JSON_SCHEMA, PROTOBUF)}
 
 
 def publication_of(
@@ -211,7 +216,7 @@ def _open_own(publication: Publication) -> Source:
     rules = publication.messages
     made = rules is not None and any(each.is_made for each in rules.schemas.values())
     if made and readings.source.columns() is None:
-        fact = "a schema of Avro is made of its columns, and  columns  does not say them"
+        fact = "a schema is made of its columns, and  columns  does not say them"
         raise wrong_shape(readings.name, fact)
     return found
 
@@ -256,13 +261,16 @@ def _schema(
     if file is None:
         name = full_name(rule.name if rule.is_of_frames else source_name(rule))
         name = name if part == VALUE else f"{name}.key"
-        return MessageSchema(name, format=JSON_SCHEMA if settings.format == JSON_SCHEMA else AVRO)
+        return MessageSchema(name, format=_FORMATS[settings.format])
     try:
         text = Path(file).read_text("utf-8")
     except (OSError, ValueError) as error:
         raise unreadable(file, f"it cannot be read ({type(error).__name__})") from error
+    given = MessageSchema(Path(file).name, text, is_made=False, format=_FORMATS[settings.format])
+    if given.format == PROTOBUF:
+        return with_fields(given, compiled(RegisteredSchema(PROTOBUF, text)))
     tree_of(text, file)
-    return MessageSchema(Path(file).name, text, is_made=False)
+    return given
 
 
 def _rejects(rule: PublicationRule) -> Rejects | None:

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from penstock.core.errors import DecisionNeededError
 from penstock.ports.registry import Subjects
-from penstock.rows.encode.framing import schema_id, with_texts
-from penstock.rows.encode.rules import MessagePart, MessageRules
+from penstock.rows.encode.framing import schema_id, with_fields, with_texts
+from penstock.rows.encode.rules import PROTOBUF, MessagePart, MessageRules
 
 COLUMNS_GONE = "P871"
 """The code of a schema that does not fit the columns that the table has now."""
@@ -43,7 +43,8 @@ def with_schemas_of(
                 code="P878",
                 hint="restore it there, and audit again",
             )
-        schemas[part] = replace(own, name=str(number), text=found.text, is_made=False, id=number)
+        there = replace(own, name=str(number), text=found.text, is_made=False, id=number)
+        schemas[part] = with_fields(there, found) if own.format == PROTOBUF else there
     return rules.with_schemas(schemas)
 
 

@@ -75,6 +75,7 @@ class HttpRegistry:
         """Read the block of a registry. Raises InvalidError."""
         self._known: dict[SchemaKey, RegisteredSchema] = {}
         self._absent: dict[SchemaKey, float] = {}
+        self._compiled: dict[RegisteredSchema, RegisteredSchema] = {}
         given = {
             name: secrets.resolve(value) if isinstance(value, str) else value
             for name, value in settings.items()
@@ -146,7 +147,10 @@ class HttpRegistry:
         format_ = _FORMATS.get(str(answer.get("schemaType", "AVRO")), "other")
         references: dict[str, str] = {}
         self._refer(answer, references, set())
-        return compiled(RegisteredSchema(format_, self._text(answer), tuple(references.items())))
+        found = RegisteredSchema(format_, self._text(answer), tuple(references.items()))
+        if found not in self._compiled:
+            self._compiled[found] = compiled(found)
+        return self._compiled[found]
 
     def _text(self, answer: Mapping[str, Any]) -> str:
         text = answer.get("schema")

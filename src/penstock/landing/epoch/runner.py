@@ -14,7 +14,7 @@ from penstock.core.events import PartitionStalled, SliceRead
 from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Epoch, Lane, Slice
 from penstock.core.schema import Schema, Struct
-from penstock.core.schema_join import known
+from penstock.core.schema_join import known, with_hints
 from penstock.landing.epoch.poison_isolation import PoisonIsolation
 from penstock.landing.settings import Environment, Settings, TableTarget
 from penstock.landing.tables.progress import TableProgress
@@ -48,15 +48,19 @@ class EpochRunner:
     ) -> tuple[dict[str, Schema], list[TaskResult]]:
         """Read the epoch once for the tables that do not exist, and join what their records show.
 
-        Tables are left out if none of their records shows a column, or if they failed: the tasks'
-        results say why.
+        Tables are left out if none of their records shows a column that has a type, by a hint where
+        records show none, or if they failed: the tasks' results say why.
         """
         missing = {name for name, table in tables.items() if table.position is None}
         parts = restrict_to(epoch, missing).slices
         jobs = [self._job(epoch, part, tables, survey=True) for part in parts]
         results = self.isolation.run(jobs) if jobs else []
-        found = joined_schemas(results).items()
-        return {name: shown for name, schema in found if (shown := known(schema)).fields}, results
+        found = {
+            name: schema
+            for name, schema in joined_schemas(results).items()
+            if known(with_hints(schema, tables[name].target.hints)).fields
+        }
+        return found, results
 
     def _job(self, epoch: Epoch, part: Slice, tables: TablesByName, *, survey: bool) -> Job:
         names = sorted({name for lane in part.lanes for name in lane.tables})

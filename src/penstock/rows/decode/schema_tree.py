@@ -6,7 +6,7 @@ Invariant: a node is complete in itself: names are resolved, and recursive schem
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.core.schema import Field, Fixed, Kind, List, Map, Struct, Type
@@ -97,10 +97,14 @@ class Wrapped:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Named members in order; with a logical type the whole is one value."""
+    """Named members in order; with a logical type the whole is one value.
+
+    `escaped` has the names of members under which a format has them, where those are others.
+    """
 
     fields: tuple[tuple[str, Node], ...]
     logical_type: LogicalType | None = None
+    escaped: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def type(self) -> Struct:

@@ -19,8 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.rows.arrow_arrays import list_array, validity_of
-from penstock.rows.encode.avro_scalars import Datums, Numbers, nulled, scalars, varints
+from penstock.rows.encode.avro_scalars import scalars, varints
 from penstock.rows.encode.avro_schema import Tree, column_of, optional
+from penstock.rows.encode.datums import Datums, Numbers, nulled
 from penstock.rows.encode.json_texts import Column, is_list, is_text
 from penstock.rows.encode.nesting import Misfits, as_lists, lengths_of_lists, of_lists
 from penstock.rows.encode.rules import MessageSchema

@@ -10,32 +10,29 @@ Source: Apache Avro specification 1.12, "Binary encoding", "Logical Types".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.rows.arrow_arrays import validity_bits, validity_of
+from penstock.rows.arrow_arrays import lengths_of, validity_of
 from penstock.rows.encode.avro_schema import UUID_BYTES, bytes_for
+from penstock.rows.encode.datums import (
+    Datums,
+    Numbers,
+    found_in,
+    nulled,
+    rows_of_bytes,
+    unsigned_varints,
+)
 from penstock.rows.encode.json_texts import is_binary, is_text, utf8_texts, uuid_text
 from penstock.rows.encode.nesting import Misfits
 
-Numbers = npt.NDArray[np.int64]
 _INT = 31
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _UNITS = {"millis": 10**3, "micros": 10**6, "nanos": 10**9}
 _DECIMAL_BYTES = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Datums:
-    """The datum of each value, null where the value is. A misfit has some datum."""
-
-    data: pa.BinaryArray
-    misfits: list[Misfits] = field(default_factory=list)
 
 
 def scalars(values: pa.Array, kind: Any, data: Mapping[str, Any], path: str) -> Datums | None:
@@ -59,7 +56,7 @@ def _booleans(values: pa.Array, kind: Any, data: Mapping[str, Any], path: str) -
     if not pa.types.is_boolean(kind):
         return None
     bits = values.fill_null(False).to_numpy(zero_copy_only=False).astype(np.uint8)
-    return Datums(_rows_of_bytes(bits[:, None], values))
+    return Datums(rows_of_bytes(bits[:, None], values))
 
 
 def _integers(values: pa.Array, kind: Any, data: Mapping[str, Any], path: str) -> Datums | None:
@@ -68,12 +65,12 @@ def _integers(values: pa.Array, kind: Any, data: Mapping[str, Any], path: str) -
     present, misfits = values.fill_null(0), list[Misfits]()
     if kind == pa.uint64():
         wide = present.to_numpy() > np.uint64(2**63 - 1)
-        misfits = _found(path, wide, "it is no number of 64 bits with a sign")
+        misfits = found_in(path, wide, "it is no number of 64 bits with a sign")
         present = pc.if_else(pa.array(wide), pa.scalar(0, kind), present)
     numbers = present.cast(pa.int64()).to_numpy()
     if data["type"] == "int":
         wide = (numbers >> _INT) != (numbers >> 63)
-        misfits += _found(path, wide, "it is no number of 32 bits")
+        misfits += found_in(path, wide, "it is no number of 32 bits")
     return Datums(varints(numbers, values), misfits)
 
 
@@ -85,7 +82,7 @@ def _floats(values: pa.Array, kind: Any, data: Mapping[str, Any], path: str) -> 
     wanted, width = (pa.float32(), 4) if data["type"] == "float" else (pa.float64(), 8)
     numbers = values.cast(wanted).fill_null(0.0).to_numpy()
     raw = np.ascontiguousarray(numbers).view(np.uint8)
-    return Datums(_rows_of_bytes(raw.reshape(-1, width), values))
+    return Datums(rows_of_bytes(raw.reshape(-1, width), values))
 
 
 def _texts(values: pa.Array, kind: Any, data: Mapping[str, Any], path: str) -> Datums | None:
@@ -103,7 +100,7 @@ def _bytes(values: pa.Array, kind: Any, data: Mapping[str, Any], path: str) -> D
 
 def _sized(data: pa.BinaryArray) -> pa.BinaryArray:
     """Write the size of each value before it."""
-    sizes = pc.binary_length(data).fill_null(0).to_numpy().astype(np.int64)
+    sizes = lengths_of(data).astype(np.int64)
     return pc.binary_join_element_wise(varints(sizes), data, b"")
 
 
@@ -121,7 +118,7 @@ def _enums(values: pa.Array, kind: Any, data: Mapping[str, Any], path: str) -> D
     texts, misfits = utf8_texts(values, path)
     places = pc.index_in(texts, pa.array(data["symbols"], pa.string()))
     unknown = validity_of(values) & ~validity_of(places)
-    misfits = [*misfits, *_found(path, unknown, "it is none of the schema's symbols")]
+    misfits = [*misfits, *found_in(path, unknown, "it is none of the schema's symbols")]
     numbers = places.fill_null(0).to_numpy().astype(np.int64)
     return Datums(varints(numbers, values), misfits)
 
@@ -162,12 +159,12 @@ def _counts(values: pa.Array, unit: str, data: Mapping[str, Any], path: str) -> 
     given, wanted = _PER_SECOND[unit], _UNITS[data["logicalType"].rpartition("-")[2]]
     if given > wanted:
         rest = counts % (given // wanted)
-        misfits = _found(path, rest != 0, "it is more exact than the schema's type")
+        misfits = found_in(path, rest != 0, "it is more exact than the schema's type")
         counts = counts // (given // wanted)
     else:
         factor = wanted // given
         wide = (counts > (2**63 - 1) // factor) | (counts < -(2**63 // factor))
-        misfits = _found(path, wide, "it is out of range")
+        misfits = found_in(path, wide, "it is out of range")
         counts = np.where(wide, 0, counts) * factor
     found = _integers(pa.array(counts), pa.int64(), data, path)
     assert found is not None, "counts are integers"
@@ -188,50 +185,14 @@ def _decimals(values: pa.Array, kind: Any, data: Mapping[str, Any], path: str) -
     digits = raw[values.offset : values.offset + len(values), ::-1]
     sign = np.where(digits[:, -size] >= 0x80, 0xFF, 0)[:, None]  # noqa: PLR2004
     wide = (digits[:, :-size] != sign).any(axis=1) & validity_of(values)
-    misfits = _found(path, wide, "it has more digits than its type")
-    made = _rows_of_bytes(digits[:, -size:], values)
+    misfits = found_in(path, wide, "it has more digits than its type")
+    made = rows_of_bytes(digits[:, -size:], values)
     return Datums(_sized(made) if data["type"] == "bytes" else made, misfits)
-
-
-def _found(path: str, rows: npt.NDArray[np.bool_], reason: str) -> list[Misfits]:
-    return [Misfits(path, rows, reason)] if rows.any() else []
 
 
 def varints(numbers: Numbers, like: pa.Array | None = None) -> pa.BinaryArray:
     """Write numbers zigzag, seven bits in a byte; null where `like` is."""
-    signed = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
-    sizes = np.ones(len(signed), np.int64)
-    for bits in range(7, 64, 7):
-        longer = signed >= np.uint64(1 << bits)
-        if not longer.any():
-            break
-        sizes += longer
-    places = np.arange(int(sizes.max(initial=1)))
-    groups = (signed[:, None] >> (places * 7).astype(np.uint64)).astype(np.uint8) & np.uint8(0x7F)
-    groups = np.where(places < sizes[:, None] - 1, groups | np.uint8(0x80), groups)
-    return _binary(groups[places < sizes[:, None]], sizes, like)
-
-
-def _binary(
-    data: npt.NDArray[np.uint8], sizes: npt.NDArray[np.int64], like: pa.Array | None
-) -> pa.BinaryArray:
-    offsets = np.zeros(len(sizes) + 1, np.int32)
-    np.cumsum(sizes, out=offsets[1:])
-    valid = None if like is None else validity_bits(like)
-    buffers = [valid, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]
-    return pa.Array.from_buffers(pa.binary(), len(sizes), buffers)
-
-
-def _rows_of_bytes(data: npt.NDArray[np.uint8], like: pa.Array) -> pa.BinaryArray:
-    """Make a value of each row of bytes."""
-    return _binary(data.reshape(-1), np.full(len(data), data.shape[1], np.int64), like)
-
-
-def nulled(data: pa.BinaryArray, values: pa.Array) -> pa.BinaryArray:
-    """Return data, null where values are."""
-    if not values.null_count:
-        return data
-    return pc.if_else(values.is_valid(), data, pa.scalar(None, pa.binary()))
+    return unsigned_varints(((numbers << 1) ^ (numbers >> 63)).view(np.uint64), like)
 
 
 _Writer = Callable[[Any, Any, Mapping[str, Any], str], Datums | None]

@@ -22,14 +22,12 @@ import pyarrow as pa
 
 from penstock.core.errors import InvalidError
 from penstock.rows.encode.json_texts import is_list
+from penstock.rows.escaped_names import OWN_NAME, escaped
 
-OWN_NAME = "iceberg-field-name"
-"""The property of a field that has the column's name where Avro cannot."""
 FULL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 UUID_BYTES = 16
 _STAMPS = {"s": "micros", "ms": "micros", "us": "micros", "ns": "nanos"}
-_NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_]")
 
 Tree = Mapping[str, Any] | list[Any] | str
 """A schema as JSON has it: the type of a value, a union's branches, or a primitive's name."""
@@ -40,16 +38,9 @@ def schema_text(columns: pa.Schema, name: str) -> str:
     return json.dumps(_record([*columns], name, ""), separators=(",", ":"))
 
 
-def avro_name(name: str) -> str:
-    """Return a name as Avro takes it, as Iceberg does: other characters by their numbers."""
-    if name[:1].isdigit():
-        name = f"_{name}"
-    return _NOT_IN_NAME.sub(lambda found: f"_x{ord(found[0]):X}", name) or "_"
-
-
 def full_name(table: str) -> str:
     """Return the name of a table's record: that of the table, in its namespace."""
-    return ".".join(map(avro_name, table.split(".")))
+    return ".".join(map(escaped, table.split(".")))
 
 
 def bytes_for(precision: int) -> int:
@@ -105,7 +96,7 @@ def optional(tree: Tree) -> tuple[Tree, int] | None:
 def _record(fields: list[pa.Field], name: str, path: str) -> dict[str, Any]:
     made: list[dict[str, Any]] = []
     for each in fields:
-        own = avro_name(each.name)
+        own = escaped(each.name)
         column = f"{path}.{each.name}" if path else each.name
         if any(own == other["name"] for other in made):
             raise _formless(column, f"its name, which is {own} in Avro, is that of another one")

@@ -17,10 +17,11 @@ MessagePart = Literal["key", "value"]
 """What of a message a schema is of."""
 KEY: MessagePart = "key"
 VALUE: MessagePart = "value"
-SchemaFormat = Literal["avro", "json-schema"]
+SchemaFormat = Literal["avro", "json-schema", "protobuf"]
 """How messages are written whose schema is in a registry."""
 AVRO: SchemaFormat = "avro"
 JSON_SCHEMA: SchemaFormat = "json-schema"
+PROTOBUF: SchemaFormat = "protobuf"
 _SCHEMAS = ("key_schema", "value_schema")
 
 
@@ -29,7 +30,8 @@ class MessageSchema:
     """The schema of keys or values that name it by its id in a registry.
 
     `name` is that of its record where it is made of the table's columns. `text` is then "", until
-    these are known; `is_made` stays. `id` is 0 until it is registered.
+    these are known; `is_made` stays. `id` is 0 until it is registered. Of Protobuf's language no
+    worker has a compiler: `fields` is its message as a tree.
     """
 
     name: str = ""
@@ -37,6 +39,7 @@ class MessageSchema:
     is_made: bool = True
     id: int = 0
     format: SchemaFormat = AVRO
+    fields: str = ""
 
     def unfit(self, path: str, fact: str) -> PenstockError:
         """Return the error (P871) of a schema that does not fit a column of the table.
@@ -91,6 +94,9 @@ class MessageRules:
 def rules_to_data(rules: MessageRules) -> dict[str, Any]:
     """Return the plain form; it says nothing of schemas where there are none."""
     data = asdict(rules)
+    for name in _SCHEMAS:
+        if data[name] is not None and not data[name]["fields"]:
+            del data[name]["fields"]
     return {name: each for name, each in data.items() if each is not None}
 
 

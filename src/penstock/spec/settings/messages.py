@@ -19,7 +19,9 @@ from penstock.spec.settings.fields import (
 )
 from penstock.spec.settings.records import RegistryAt
 
-REGISTERED = frozenset({"avro", "json-schema"})
+REGISTERED = frozenset({"avro", "json-schema", "protobuf"})
+WITH_FILES = frozenset({"avro", "protobuf"})
+"""Formats whose schema a person may write."""
 """Formats whose schema is in a registry."""
 OF_SCHEMAS = frozenset({"registry", "register_schema", "subject", "schema_file"})
 """Settings of keys and values that are about their schema in a registry."""
@@ -49,8 +51,8 @@ class SchemaSettings(Setting):
     schema_file: Text | None = Field(
         None,
         alias="schema",
-        description="With format avro: the file of a schema; by default it is made of the table's"
-        " columns.",
+        description="With format avro or protobuf: the file of a schema; by default it is made of"
+        " the table's columns. Of Protobuf, the first message in it.",
         examples=["./segments.avsc"],
     )
 
@@ -65,21 +67,21 @@ class KeySettings(SchemaSettings):
     columns: AtLeastOne[Text] = Field(
         description="The columns of the key.", examples=["[country, customer_id]"]
     )
-    format: Literal["json", "avro", "json-schema"] = Field(
+    format: Literal["json", "avro", "json-schema", "protobuf"] = Field(
         "json",
         description="json: an object of these columns. avro: a record of them. json-schema: an"
-        " object of them. The last two by a schema in a registry.",
+        " object of them. protobuf: a message of them. The last three by a schema in a registry.",
     )
 
 
 class ValueSettings(SchemaSettings):
     """What the value of a message is."""
 
-    format: Literal["json", "bytes", "avro", "json-schema"] = Field(
+    format: Literal["json", "bytes", "avro", "json-schema", "protobuf"] = Field(
         "json",
         description="json: an object of all columns. bytes: one column of binary or strings, as it"
-        " is. avro: a record of all columns. json-schema: an object of them. The last two by a"
-        " schema in a registry.",
+        " is. avro: a record of all columns. json-schema: an object of them. protobuf: a message"
+        " of them. The last three by a schema in a registry.",
     )
     column: Text | None = Field(
         None, description="With format bytes: the column.", examples=["payload"]

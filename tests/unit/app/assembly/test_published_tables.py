@@ -11,6 +11,8 @@ from penstock.app.assembly.table_readers import kept_table_reader
 from penstock.app.inspect.publications import in_words
 from penstock.connectors.delta import connector as delta
 from penstock.core.errors import InvalidError
+from penstock.rows.encode.encoder import require_fit
+from penstock.rows.encode.rules import rules_from_data, rules_to_data
 from penstock.spec.load import read_publications
 
 SPEC = """
@@ -51,3 +53,26 @@ def test_a_connector_without_increments_is_refused(spec, monkeypatch):
         publishing.open_source(publication)
 
     assert "P829" == caught.value.code
+
+
+BY_A_FILE = SPEC.replace(
+    "into: numbers }",
+    "into: numbers, value: { format: protobuf, schema: numbers.proto, registry: 'http://r' } }",
+)
+
+
+def test_a_file_of_protobuf_is_compiled_and_workers_are_given_its_message(tmp_path):
+    text = 'syntax = "proto3"; message Number { int64 id = 7; }'
+    (tmp_path / "numbers.proto").write_text(text)
+    spec = read_publications(BY_A_FILE, base=tmp_path, name="penstock.yaml")
+    rules = publishing.publication_of(spec, spec.publish[0]).messages
+    assert rules is not None
+    (found,) = rules.schemas.values()
+
+    assert (text, False) == (found.text, found.is_made)
+    assert rules == rules_from_data(rules_to_data(rules))
+    require_fit(pa.schema({"id": pa.int64(), "more": pa.string()}), rules)
+
+    (tmp_path / "numbers.proto").write_text("message {")
+    with pytest.raises(InvalidError, match=r"numbers\.proto cannot be used: it does not compile"):
+        publishing.publication_of(spec, spec.publish[0])

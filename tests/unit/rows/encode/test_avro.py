@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.core.errors import InvalidError, UnavailableError
-from penstock.rows.encode.avro_schema import avro_name, full_name, schema_text, tree_of
+from penstock.rows.encode.avro_schema import full_name, schema_text, tree_of
 from penstock.rows.encode.encoder import encode, require_fit
 from penstock.rows.encode.framing import schema_id, with_texts
 from penstock.rows.encode.rules import (
@@ -23,6 +23,7 @@ from penstock.rows.encode.rules import (
     rules_from_data,
     rules_to_data,
 )
+from penstock.rows.escaped_names import escaped
 
 NAME = "lake.gold.segments"
 MADE = MessageRules(value_schema=MessageSchema(NAME, id=7))
@@ -236,7 +237,7 @@ def test_what_is_no_schema(text):
 
 
 def test_names_that_avro_does_not_take():
-    assert ["a", "_1a", "a_x20b", "_xE9", "_"] == [*map(avro_name, ["a", "1a", "a b", "é", ""])]
+    assert ["a", "_1a", "a_x20b", "_xE9", "_"] == [*map(escaped, ["a", "1a", "a b", "é", ""])]
     with pytest.raises(InvalidError) as caught:
         schema_text(pa.schema([("a b", pa.int32()), ("a_x20b", pa.int32())]), NAME)
     assert "P870" == caught.value.code

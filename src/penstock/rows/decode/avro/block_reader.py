@@ -143,8 +143,8 @@ class _Block:
                 return self._record(fields, meaning, rows)
             case Listed(items):
                 return self._array(items, rows)
-            case Mapped(_, values):
-                return self._map(values, rows)
+            case Mapped(keys, values):
+                return self._map(keys, values, rows)
             case _:
                 raise AssertionError(node)
 
@@ -309,10 +309,13 @@ class _Block:
         )
         return list_array(counts, elements)
 
-    def _map(self, values: Node, rows: Rows) -> pa.Array:
+    def _map(self, key: Node, value: Node, rows: Rows) -> pa.Array:
         counts, (keys, members) = self._items(
-            rows, lambda those: (self._text(those), self.value(values, those)), filled=True
+            rows, lambda those: (self.value(key, those), self.value(value, those)), filled=True
         )
+        if keys.null_count:  # Arrow ends the process over a key that is null
+            self.doubt(rows, DatumError.UNSURE)
+            return pa.array([[]] * len(rows), pa.map_(keys.type, members.type))
         self._refuse_twins(rows, counts, keys)
         return pa.MapArray.from_arrays(pa.array(offsets_of(counts)), keys, members)
 

@@ -116,8 +116,8 @@ def _value(node: Node, cursor: _Cursor) -> Any:
             return record
         case Listed(items):
             return [_value(items, cursor) for _ in _items(cursor)]
-        case Mapped(_, values):
-            return _mapped(values, cursor)
+        case Mapped(keys, values):
+            return _mapped(keys, values, cursor)
         case _:
             raise AssertionError(node)
 
@@ -162,10 +162,10 @@ def _items(cursor: _Cursor) -> Any:
         yield from range(count)
 
 
-def _mapped(values: Node, cursor: _Cursor) -> dict[str, Any]:
-    entries: dict[str, Any] = {}
+def _mapped(keys: Node, values: Node, cursor: _Cursor) -> dict[Any, Any]:
+    entries: dict[Any, Any] = {}
     for _ in _items(cursor):
-        key = cursor.text()
+        key = _value(keys, cursor)
         if key in entries:
             raise RejectError(RejectCode.DUPLICATE_KEY, "a map has the same key twice")
         entries[key] = _value(values, cursor)

@@ -2,7 +2,8 @@
 
 Invariant: what does not name a known logical type means its plain type, as the specification asks.
 
-Source: Apache Avro specification 1.12, "Schema Declaration", "Names", "Logical Types".
+Source: Apache Avro specification 1.12, "Schema Declaration", "Names", "Logical Types"; Apache
+Iceberg specification, "Appendix A: Avro": other names, and maps as arrays of their entries.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from penstock.rows.decode.logical_types import (
     VariableScaleDecimal,
 )
 from penstock.rows.decode.schema_tree import (
+    NULL,
     FixedBytes,
     Listed,
     Mapped,
@@ -40,6 +42,7 @@ from penstock.rows.decode.schema_tree import (
     unusable,
     whole_number,
 )
+from penstock.rows.escaped_names import OWN_NAME
 
 UUID_BYTES = 16
 
@@ -116,7 +119,9 @@ class _Names:
                 fixed = FixedBytes(size, _logical_type("fixed", data, size))
                 return self._kept(fixed, data, space)
             case {"type": "array"}:
-                return Listed(self.node(data["items"], space))
+                items = self.node(data["items"], space)
+                entries = _entries(items) if data.get("logicalType") == "map" else None
+                return entries or Listed(items)
             case {"type": "map"}:
                 return Mapped(Scalar(Kind.STRING), self.node(data["values"], space))
             case {"type": str(kind)} if kind in _KINDS:
@@ -130,7 +135,8 @@ class _Names:
         name, space = _full_name(data, space)
         before = self.count.nodes
         fields = tuple(
-            (str(each["name"]), self.node(each["type"], space)) for each in data["fields"]
+            (str(each.get(OWN_NAME, each["name"])), self.node(each["type"], space))
+            for each in data["fields"]
         )
         if len({field for field, _ in fields}) != len(fields):
             raise unusable("a record has two fields of one name")
@@ -152,6 +158,15 @@ class _Names:
                 return node
         # A type that is used inside of itself is not known yet either.
         raise unusable("it is recursive, or uses a name that it does not define")
+
+
+def _entries(items: Node) -> Mapped | None:
+    """Return the map whose entries are the items of an array: it has the same bytes."""
+    match items:
+        case Record((("key", key), ("value", value)), None) if key != NULL:
+            return Mapped(key, value) if isinstance(key, Scalar | FixedBytes) else None
+        case _:
+            return None
 
 
 _CARRIERS = frozenset({"type", "name", "doc", "default", "aliases", "order"})

@@ -92,7 +92,10 @@ class _Block:
             self.uncertain[rows[wrong]] = True
 
     def struct(self, node: Record, messages: Values, rows: Rows) -> pa.StructArray:
-        arrays = [self._member(name, member, messages, rows) for name, member in node.fields]
+        arrays = [
+            self._member(node.escaped.get(name, name), member, messages, rows)
+            for name, member in node.fields
+        ]
         return struct_array([name for name, _ in node.fields], arrays, len(messages))
 
     def _member(self, name: str, node: Node, messages: Values, rows: Rows) -> pa.Array:

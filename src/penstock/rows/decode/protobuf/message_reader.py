@@ -56,8 +56,9 @@ def _members(node: Record, message: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, member in node.fields:
         inner = member.node if isinstance(member, Nullable) else member
-        there = inner is member or has_field(message, name)
-        found[name] = _value(inner, getattr(message, name)) if there else None
+        own = node.escaped.get(name, name)
+        there = inner is member or has_field(message, own)
+        found[name] = _value(inner, getattr(message, own)) if there else None
     return found
 
 

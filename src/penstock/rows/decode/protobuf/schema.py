@@ -6,6 +6,7 @@ Invariants:
 - a field that was not set is null where the schema tracks presence (`Nullable`), else its zero
   value;
 - a well-known type is one of the runtime's own files: another of its name is a message as any;
+- a field whose name in JSON is that of a column which Protobuf does not take is that column;
 - indexes count the messages that the text declares, not the entries of its maps;
 - extensions are not known, so that a record with one is found to hold what has no column.
 
@@ -38,6 +39,7 @@ from penstock.rows.decode.schema_tree import (
     Wrapped,
     unusable,
 )
+from penstock.rows.escaped_names import column_of
 
 DEPTH_MAX = 64
 STAMP = EpochCount(Kind.TIMESTAMPTZ, NS)
@@ -109,12 +111,15 @@ def _message(descriptor: Any, within: tuple[str, ...], count: NodeCount) -> Reco
         raise unusable("it is recursive")
     if len(within) >= DEPTH_MAX:
         raise unusable(f"its messages are nested more than {DEPTH_MAX} deep")
-    fields = []
+    fields, escaped = [], {}
     for field in descriptor.fields:
         count.add()
         node = _field(field, (*within, name), count)
-        fields.append((field.name, Nullable(node) if field.has_presence else node))
-    return Record(tuple(fields))
+        column = column_of(field.name, field.json_name)
+        if column != field.name:
+            escaped[column] = field.name
+        fields.append((column, Nullable(node) if field.has_presence else node))
+    return Record(tuple(fields), escaped=escaped)
 
 
 def _field(field: Any, within: tuple[str, ...], count: NodeCount) -> Node:

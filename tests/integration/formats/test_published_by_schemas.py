@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import json
 import urllib.request
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +15,39 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from jsonschema import Draft7Validator
-from tests.integration.cli.test_publish_tables import Published, in_json, rows
+from tests.integration.cli.test_publish_tables import SCHEMA, Published, in_json
 from tests.processes.broker import Cluster
 from tests.processes.process import KILLED
 from tests.servers.registry import RegistryServer
 
 from penstock.connectors.registry.http import HttpRegistry
 from penstock.ports.registry import SchemaKey
+from penstock.rows.decode.protobuf.schema import message_class
 from penstock.rows.encode.framing import schema_id
 from penstock.spec.secrets import ProcessSecrets
 
 FRAME_BYTES = 5
 
 
+HINTS = {"price": "decimal(12,2)", "day": "date"}
+"""What a schema of Protobuf does not say of its columns."""
+
+
+class WithoutNulls(Published):
+    """A table whose lists and their items are never null, as Protobuf has it."""
+
+    def rows(self, begin: int, stop: int) -> pa.Table:
+        """Make the table's rows."""
+        made = super().rows(begin, stop).to_pylist()
+        whole = [{**row, "tags": ["x\n"] if row["tags"] else []} for row in made]
+        return pa.Table.from_pylist(whole, SCHEMA)
+
+
 def published(
     cluster: Cluster, directory: Path, server: RegistryServer, kind: str, written: str = "avro"
 ) -> Published:
-    made = Published(cluster, directory, kind)
+    kind_of_table = WithoutNulls if written == "protobuf" else Published
+    made = kind_of_table(cluster, directory, kind)
     made.into = f"{made.into}.{directory.name}"  # subjects outlive tests
     (rule,) = made.spec["publish"]
     rule |= {
@@ -51,11 +69,40 @@ def read(server: RegistryServer, message: bytes) -> Any:
         value = json.loads(message[FRAME_BYTES:])
         Draft7Validator(json.loads(found.text)).validate(value)
         return value
+    if found.format == "protobuf":
+        return in_python(message_class(found.descriptors, (0,)).FromString(message[6:]))
     schema = fastavro.parse_schema(json.loads(found.text))
     return fastavro.schemaless_reader(io.BytesIO(message[FRAME_BYTES:]), schema, None)
 
 
-@pytest.mark.parametrize(("kind", "written"), [("iceberg", "avro"), ("delta", "json-schema")])
+def in_python(message: Any) -> dict[str, Any]:
+    """Return the row that a message of Protobuf's library has."""
+    row = {name: getattr(message, name) for name in message.DESCRIPTOR.fields_by_name}
+    row = {
+        name: value
+        if message.DESCRIPTOR.fields_by_name[name].is_repeated or message.HasField(name)
+        else None
+        for name, value in row.items()
+    }
+    if "price" in row:
+        price = row["price"]
+        row["price"] = Decimal(int.from_bytes(price.value, "big", signed=True)).scaleb(-price.scale)
+        row["at"] = row["at"].ToDatetime(dt.UTC)
+        row["tags"] = [*row["tags"]]
+    return row
+
+
+def as_said(row: dict[str, Any], written: str) -> dict[str, Any]:
+    """Return what a message says of a row."""
+    if written == "json-schema":
+        return in_json(row)
+    return {**row, "day": row["day"].isoformat()} if written == "protobuf" else row
+
+
+@pytest.mark.parametrize(
+    ("kind", "written"),
+    [("iceberg", "avro"), ("delta", "json-schema"), ("iceberg", "protobuf")],
+)
 def test_a_table_that_is_killed_is_read_by_others_and_lands_again(
     cluster, tmp_path, server, kind, written
 ):
@@ -75,8 +122,8 @@ def test_a_table_that_is_killed_is_read_by_others_and_lands_again(
     assert f"{subject}, registered as " in again.out
     (found,) = audit.json["publications"]
     assert ([], [], 200) == (found["breaks"], found["not_compared"], found["rows"])
-    whole = {row["at"]: row for row in rows(0, 200).to_pylist()}
-    shown = [in_json(row) if written == "json-schema" else row for row in whole.values()]
+    whole = {row["at"]: row for row in table.rows(0, 200).to_pylist()}
+    shown = [as_said(row, written) for row in whole.values()]
     expected = {row["at"]: row for row in shown}
     values = [value for _, value, _ in table.found() if value is not None]
     said = [read(server, value) for value in values]
@@ -89,7 +136,8 @@ def test_a_table_that_is_killed_is_read_by_others_and_lands_again(
 
     del table.spec["publish"], table.spec["publishing"]
     table.spec["kafka"]["topics"] = [table.into]
-    into = {"into": "lake.shop.again", "schema": {"create": True}}
+    hints = {"hints": HINTS} if written == "protobuf" else {}
+    into = {"into": "lake.shop.again", "schema": {"create": True, **hints}}
     records = {"format": written, "registry": server.url}
     table.spec |= {
         "tables": [{"from": table.into, **into, "records": records}],
@@ -106,6 +154,7 @@ def test_a_table_that_is_killed_is_read_by_others_and_lands_again(
     [
         ("avro", '"name":"id","type":["null","string"]'),
         ("json-schema", '"id":{"oneOf":[{"type":"null"},{"type":"string"}]}'),
+        ("protobuf", "optional string id = 1;"),
     ],
 )
 def test_a_table_with_other_columns_takes_another_schema(
@@ -117,18 +166,18 @@ def test_a_table_with_other_columns_takes_another_schema(
     table.append(0, 50)
     first = table.call("publish", "--until-caught-up")
     _require_compatible(server, f"{table.into}-value")
-    more = rows(50, 100).append_column("note", pa.array(["new"] * 50))
+    more = table.rows(50, 100).append_column("note", pa.array(["new"] * 50))
     write_deltalake(place, more, mode="append", schema_mode="merge")
     second = table.call("publish", "--until-caught-up")
     audit = table.call("audit", "--count", "--json")
     said = [read(server, value) for _, value, _ in table.found() if value is not None]
 
     assert [0, 0, 0] == [first.code, second.code, audit.code], second.err + audit.out
-    assert {"none", "new"} == {row.get("note", "none") for row in said}
+    assert {"none", "new"} == {row.get("note") or "none" for row in said}
     (found,) = audit.json["publications"]
     assert ([], [], 100) == (found["breaks"], found["not_compared"], found["rows"])
 
-    other = rows(100, 110).set_column(0, "id", pa.array([str(n) for n in range(10)]))
+    other = table.rows(100, 110).set_column(0, "id", pa.array([str(n) for n in range(10)]))
     write_deltalake(place, other, mode="overwrite", schema_mode="overwrite")
     (rule,) = table.spec["publish"]
     rule["where"] = "true"

@@ -127,8 +127,8 @@ class KafkaLog:
     def admin(self) -> AdminClient:
         """Return the client. Raises InvalidError (P207)."""
         if self._client is None:
-            own = {"topic.metadata.refresh.interval.ms": BROKERS_ASKED_MS}
-            given = {**own, **self._settings.client, **self._more, "error_cb": self._heard}
+            own = {"topic.metadata.refresh.interval.ms": BROKERS_ASKED_MS, "error_cb": self._heard}
+            given = {**self._settings.client, **self._more, **own}
             try:
                 self._client = AdminClient(given)
             except KafkaException as error:

@@ -23,7 +23,8 @@ from penstock.rows.decode.protobuf.schema import message_class
 from penstock.rows.encode.encoder import encode
 from penstock.rows.encode.framing import schema_id, with_fields, with_texts
 from penstock.rows.encode.json_texts import JsonForm
-from penstock.rows.encode.protobuf_schema import tree_of
+from penstock.rows.encode.protobuf_files import compiled_tree
+from penstock.rows.encode.protobuf_schema import made_tree, schema_text, tree_of
 from penstock.rows.encode.rules import PROTOBUF, MessageRules, MessageSchema
 
 RULES = MessageRules(value_schema=MessageSchema("lake.shop.rows", id=70_000, format=PROTOBUF))
@@ -168,3 +169,38 @@ def test_a_message_says_what_the_row_has_or_the_row_is_a_misfit(table, required)
     there = with_fields(replace(rules.value_schema, is_made=False), schema)
     again = encode(batch, replace(rules, value_schema=there), now_ms=7)
     assert made.messages.to_pylist() == again.messages.to_pylist()
+
+
+HISTORIES = st.lists(
+    st.lists(st.sampled_from(["a", "A", "b", "a b", "1x", "é"]), min_size=1, unique=True),
+    min_size=2,
+    max_size=5,
+)
+KINDS = st.sampled_from(
+    [
+        pa.int64(),
+        pa.timestamp("us", "UTC"),
+        pa.list_(pa.int32()),
+        pa.struct({"A": pa.int32(), "s": pa.struct({"a b": pa.decimal128(9, 2)})}),
+    ]
+)
+
+
+@given(HISTORIES, st.lists(KINDS, min_size=6, max_size=6))
+@settings(max_examples=40)
+def test_whatever_columns_come_and_go_no_number_is_given_twice(history, kinds):
+    """Each version is made over the one before, as a registry gives it back."""
+    former, given_ = None, dict[int, str]()
+    for names in history:
+        columns = [pa.field(name, kinds[len(name) + ord(name[0]) % 4]) for name in names]
+        text = schema_text(made_tree(columns, "lake.rows", former))
+        before = {each["column"]: each["number"] for each in former["fields"]} if former else {}
+        former = compiled_tree(compiled(text).descriptors, "")
+        now = {each["column"]: each["number"] for each in former["fields"]}
+
+        assert [*now] == names
+        assert text == schema_text(made_tree(columns, "lake.rows", former))
+        assert before | now == now | before  # who was there before has its number
+        new = {name: number for name, number in now.items() if name not in before}
+        assert not {*new.values()} & given_.keys()
+        given_ |= {number: name for name, number in new.items()}

@@ -7,6 +7,7 @@ import io
 import json
 import urllib.request
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from tests.processes.process import KILLED
 from tests.servers.registry import RegistryServer
 
 from penstock.connectors.registry.http import HttpRegistry
-from penstock.ports.registry import SchemaKey
+from penstock.ports.registry import RegisteredSchema, SchemaKey
 from penstock.rows.decode.protobuf.schema import message_class
 from penstock.rows.encode.framing import schema_id
 from penstock.spec.secrets import ProcessSecrets
@@ -59,12 +60,17 @@ def published(
     return made
 
 
+@cache
+def registered(url: str, number: int | None) -> RegisteredSchema:
+    """Return the schema of an id; one of Protobuf is compiled, which takes a process."""
+    found = HttpRegistry({"url": url}, ProcessSecrets({})).find(SchemaKey("id", str(number)))
+    assert found is not None
+    return found
+
+
 def read(server: RegistryServer, message: bytes) -> Any:
     """Read a message by the schema that the registry has under its id, by another library."""
-    number = schema_id(message)
-    registry = HttpRegistry({"url": server.url}, ProcessSecrets({}))
-    found = registry.find(SchemaKey("id", str(number)))
-    assert found is not None
+    found = registered(server.url, schema_id(message))
     if found.format == "json-schema":
         value = json.loads(message[FRAME_BYTES:])
         Draft7Validator(json.loads(found.text)).validate(value)

@@ -86,7 +86,7 @@ def _message(columns: Sequence[pa.Field], name: str, former: Tree, path: str) ->
         number = old["number"] if old else next(following)
         of_column = {"name": own, "column": each.name, "number": number}
         fields.append({**of_column, **_field(each, old, column)})
-    _name_messages(fields)
+    _name_messages(fields, path)
     kept = {each["number"] for each in fields}
     gone = {each["name"] for each in former.get("fields", ()) if each["number"] not in kept}
     gone |= {*former.get("reserved_names", ())}
@@ -95,15 +95,21 @@ def _message(columns: Sequence[pa.Field], name: str, former: Tree, path: str) ->
     return {**message, "reserved_names": names}
 
 
-def _name_messages(fields: list[dict[str, Any]]) -> None:
-    """Give each message inside of another one a name: that of its field, as messages are named."""
+def _name_messages(fields: list[dict[str, Any]], path: str) -> None:
+    """Give each message inside of another one a name: that of its field, as messages are named.
+
+    Raises InvalidError (P272) where the entries of a map, which Protobuf names, have another name.
+    """
     taken = {each["name"] for each in fields}
-    taken |= {f"{_capital(each['name'])}Entry" for each in fields if each["label"] == "map"}
-    taken |= {each["message"]["name"] for each in fields if "message" in each}
     for each in fields:
-        if "message" not in each or each["message"]["name"]:
-            continue
-        name = _capital(each["name"])
+        entry = f"{camel('_' + each['name'])}Entry"
+        if each["label"] == "map" and entry in taken:
+            column = f"{path}.{each['column']}" if path else each["column"]
+            raise _formless(column, f"{entry}, as its entries are named there, is another's name")
+        taken |= {entry} if each["label"] == "map" else set()
+    held = [each for each in fields if "message" in each]
+    for each in sorted(held, key=lambda each: not each["message"]["name"]):  # former names first
+        name = each["message"]["name"] or _capital(each["name"])
         while name in taken:
             name += "_"
         taken.add(name)

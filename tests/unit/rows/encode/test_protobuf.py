@@ -119,6 +119,7 @@ def test_a_schema_that_does_not_fit_the_table_is_found_before_its_rows(field, co
 
 
 LISTS = pa.list_(pa.list_(pa.int32()))
+MAP = pa.map_(pa.string(), pa.int32())
 
 
 @pytest.mark.parametrize(
@@ -132,6 +133,8 @@ LISTS = pa.list_(pa.list_(pa.int32()))
         {"a": pa.decimal256(50, 2)},
         {"a b": pa.int32(), "a_x20b": pa.int32()},
         {"aB": pa.int32(), "a_b": pa.int32()},
+        {"A": MAP, "a": MAP},
+        {"AEntry": pa.int32(), "a": MAP},
         {"a\0": pa.int32()},
     ],
 )

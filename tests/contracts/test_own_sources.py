@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.core.errors import PenstockError
-from penstock.ports.own_sources import Batch, FunctionSource, OwnSource, Place, source
+from penstock.ports.own_sources import Batch, Boundary, FunctionSource, OwnSource, Place, source
 from penstock.ports.sources import BadRow
 from penstock.testing.contracts.own_sources import OwnSourceContract
 
@@ -98,6 +98,41 @@ class TestDevice(OwnSourceContract):
         return opened
 
 
+BOUNDARIES: dict[int, Boundary] = {6: "commit", 0: "abort"}
+
+
+class Transfers(Feeds):
+    """Of three batches the last one ends a transaction, and every other one is taken back."""
+
+    boundaries = True
+
+    def read(self, part: Place, at: Place | None, until: Place | None) -> Iterator[Batch]:
+        for each in super().read(part, at, until):
+            number = int(each.next["count"] or 0)
+            yield Batch(each.rows, each.next, each.bad, BOUNDARIES.get(number % 12))
+
+
+class TestTransfers(OwnSourceContract):
+    """A source that says where transactions end; behind the last boundary is nothing yet."""
+
+    @pytest.fixture(autouse=True)
+    def _made(self) -> None:
+        self.feeds = {"a": list(range(22)), "b": [20, 21]}
+
+    def open_source(self) -> OwnSource:
+        return Transfers(feeds=self.feeds, size=2)
+
+    def add(self) -> None:
+        self.feeds["a"] += [22, 23]
+
+    def test_its_end_has_nothing_behind_it(self) -> None:
+        pytest.skip("its end is no boundary")
+
+
+class NeverEnds(Feeds):
+    boundaries = True
+
+
 class LeavesOutAfterResuming(Feeds):
     def read(self, part: Place, at: Place | None, until: Place | None) -> Iterator[Batch]:
         found = super().read(part, at, until)
@@ -164,6 +199,7 @@ HISTORY = "test_any_history_reads_each_row_once"
         (GivesOthers, {GOES_ON, RANGE, HISTORY}),
         (EndIsEarly, {"test_its_end_has_nothing_behind_it"}),
         (GoesBack, {"test_it_gives_rows_and_positions_of_plain_data"}),
+        (NeverEnds, {GOES_ON, HISTORY}),
     ],
 )
 def test_the_contract_finds_a_planted_fault(fault: type[Feeds], tests: set[str]) -> None:

@@ -1,8 +1,8 @@
-"""`penstock peek`."""
+"""`penstock peek`: single records of a topic that is landed, or the next ones of a publication."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,15 +12,17 @@ from rich.text import Text
 from penstock.cli.output import json_text, print_result, result_console, say
 from penstock.cli.parameters import SPEC, At, Json, Spec
 from penstock.cli.record_text import key_and_headers, records_data, shortened, shown_bytes
-from penstock.cli.specs import load_spec
+from penstock.cli.specs import load_publications, load_spec, parts_of
 from penstock.cli.waiting import waits_shown
 from penstock.core.errors import InvalidError
 from penstock.observe.formatting import one_line
 
 if TYPE_CHECKING:
     from penstock.app.inspect.peek import Peeked, TableOutcome
+    from penstock.app.inspect.publication_peek import PeekedMessage
     from penstock.app.inspect.row_effects import RowChange
     from penstock.core.offsets import TopicPartition
+    from penstock.spec.publications import Publications
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -35,21 +37,27 @@ def peek(
 ) -> int:
     """Trace single records: raw bytes, decoded value, route, row, or why one would be rejected.
 
-    Runs the same code as the workers; writes nothing.
+    Of a publication, the next ones as they would be sent. Runs the same code as the workers; writes
+    and sends nothing.
 
     Example: penstock peek orders -n 3
 
     Parameters
     ----------
     topic
-        The topic; its newest records are shown.
+        The topic; its newest records are shown. Or the publication, by its name in the spec.
     count
         How many records; default: 5, or 1 with --at.
     """
     from penstock.app.inspect.peek import peek as peek_at
     from penstock.app.inspect.peek import spot
 
-    where = spot(at) if at else None
+    where, parts = spot(at) if at else None, parts_of(spec)
+    if where is None and parts.publishes:
+        loaded = load_publications(spec)
+        named = [rule.name for rule in loaded.publish if topic in (None, rule.name)]
+        if named or not parts.lands:
+            return _peek_publications(loaded, named or [topic or ""], count or 5, json=json)
     name = topic or (where.topic if where else "")
     if not name:
         raise InvalidError("peek needs a topic", code="P162", hint="penstock peek orders -n 5")
@@ -68,6 +76,39 @@ def peek(
         say(f"{partition} did not answer in time: its records are not shown")
     print_result(found, data=records_data, show=_show, json=json)
     return 0
+
+
+def _peek_publications(
+    loaded: Publications, names: Sequence[str], count: int, *, json: bool
+) -> int:
+    from penstock.app.inspect.publication_peek import peek_publication
+
+    found = [each for name in names for each in peek_publication(loaded, name, count)]
+    print_result(found, data=records_data, show=_show_messages, json=json)
+    if not json and not found:
+        say("nothing waits:  penstock status")
+    return 0
+
+
+def _show_messages(found: Iterable[PeekedMessage]) -> None:
+    console = result_console(soft_wrap=True)
+    for each in found:
+        console.print(Text(f"{each.publication}  {one_line(each.place)}", "bold"))
+        if each.row is not None:
+            console.print(Text(f"  row      {shortened(json_text(each.row))}"))
+        for line in key_and_headers(each):
+            console.print(Text(line))
+        if each.outcome == "published":
+            size = "tombstone" if each.value is None else f"{len(each.value):,} bytes"
+            console.print(Text(f"  value    {size}  {shown_bytes(each.value)}"))
+            at = "" if each.partition is None else f", partition {each.partition}"
+            time = "" if each.timestamp_ms is None else f"  {_date(each.timestamp_ms)}"
+            console.print(Text(f"  → {each.topic}{at}{time}", "green"))
+        elif each.outcome == "filtered":
+            console.print(Text(f"  → not published: {each.detail}", "yellow"))
+        else:
+            into = f"rejected into {each.topic}" if each.topic else "would stop the publication"
+            console.print(Text(f"  → {into}: {each.code} {one_line(each.detail)}", "red"))
 
 
 def _show(found: Iterable[Peeked]) -> None:

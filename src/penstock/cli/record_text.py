@@ -10,17 +10,20 @@ from penstock.observe.formatting import one_line
 
 if TYPE_CHECKING:
     from penstock.app.inspect.peek import Peeked
+    from penstock.app.inspect.publication_peek import PeekedMessage
     from penstock.app.repair.quarantine import RejectedRecord
 
 SHOWN_CHARACTERS_MAX = 2000
 
 
-def records_data(records: Iterable[Peeked | RejectedRecord]) -> list[dict[str, Any]]:
+def records_data(
+    records: Iterable[Peeked | PeekedMessage | RejectedRecord],
+) -> list[dict[str, Any]]:
     """Return records for JSON, with `text` where the value is UTF-8."""
     return [{**fields_of(each), "text": _text(each.value)} for each in records]
 
 
-def key_and_headers(record: Peeked | RejectedRecord) -> Iterator[str]:
+def key_and_headers(record: Peeked | PeekedMessage | RejectedRecord) -> Iterator[str]:
     """Return the lines that show a record's key and headers."""
     if record.key is not None:
         yield f"  key      {shown_bytes(record.key)}"

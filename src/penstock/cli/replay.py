@@ -7,7 +7,7 @@ from functools import partial
 
 from penstock.cli.confirming import Done, confirm_and_apply
 from penstock.cli.parameters import SPEC, Json, Spec, Table, Yes
-from penstock.cli.specs import load_spec
+from penstock.cli.specs import load_publications, load_spec, parts_of
 from penstock.observe.formatting import number_of
 
 
@@ -25,6 +25,9 @@ def replay(
     Refused while a run is alive, and where a file also holds other rows: the error names the file
     and the range that covers it. With neither --yes nor a terminal it only shows the change.
 
+    A publication is not replayed: what was sent stays in its topic. It may be sent once more, from
+    a place on (penstock seek).
+
     Example: penstock replay lake.bronze.orders shop.orders:0:100-200 --yes shop
 
     Parameters
@@ -34,6 +37,10 @@ def replay(
     new_rows
         Also land records that have no row now: filtered out by an earlier rule, or deleted since.
     """
+    if "." not in table and parts_of(spec).publishes:  # publications have no dot
+        from penstock.app.repair.publication_seek import no_replay
+
+        raise no_replay(load_publications(spec), table)
     from penstock.app.assembly.process import SystemClock
     from penstock.app.repair import replay_and_seek as repair
     from penstock.observe.log import console_log, json_log, written_to

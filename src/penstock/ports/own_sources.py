@@ -25,6 +25,12 @@ Replay = Literal["range", "resume"]
 
 resume: reading goes on at any position; what it gives may be other rows each time.
 """
+Boundary = Literal["commit", "abort"]
+"""commit: a transaction ends behind the batch.
+
+abort: what came since the last boundary, with this batch, is taken back: it is not published, and
+the position moves over it. Where nothing came, nothing is done.
+"""
 Place = Mapping[str, Scalar]
 """A part of a source, or a position in it, as plain data."""
 
@@ -38,21 +44,25 @@ class Batch:
     """Rows in their order, and the position behind them: from there the next batch is read.
 
     A batch is published in one transaction. `bad` is what could not be read as a row; it goes into
-    the topic for rejects.
+    the topic for rejects. `boundary` is what a source with boundaries says of transactions.
     """
 
     rows: pa.RecordBatch | pa.Table | Sequence[Mapping[str, Any]]
     next: Place
     bad: Sequence[BadRow] = ()
+    boundary: Boundary | None = None
 
 
 class OwnSource:
     """A source of one's own: `read` is what it has to have; the rest has defaults.
 
     Its constructor gets the options of the spec as arguments, in the driver and in each worker.
+    With `boundaries` its batches say where transactions end: `transaction: { boundary: connector }`
+    needs it.
     """
 
     replay: Replay = "resume"
+    boundaries: bool = False
 
     def read(self, part: Place, at: Place | None, until: Place | None) -> Iterable[Batch]:
         """Yield what is behind a position, in order, until there is no more for now.
@@ -89,9 +99,15 @@ class FunctionSource(OwnSource):
     """A function of a position as a source with one part."""
 
     def __init__(
-        self, function: Callable[..., Iterable[Batch]], replay: Replay, columns: pa.Schema | None
+        self,
+        function: Callable[..., Iterable[Batch]],
+        replay: Replay,
+        columns: pa.Schema | None,
+        *,
+        boundaries: bool = False,
     ) -> None:
         self._function, self.replay, self._columns = function, replay, columns
+        self.boundaries = boundaries
 
     def read(self, part: Place, at: Place | None, until: Place | None) -> Iterable[Batch]:
         """Call the function."""
@@ -104,11 +120,12 @@ class FunctionSource(OwnSource):
 
 
 def source(
-    *, replay: Replay = "resume", columns: pa.Schema | None = None
+    *, replay: Replay = "resume", columns: pa.Schema | None = None, boundaries: bool = False
 ) -> Callable[[Callable[..., Iterable[Batch]]], Callable[..., OwnSource]]:
     """Make a source of a function: it gets the position, and with `replay="range"` its end.
 
-    Options of the spec are its further arguments. The decorated function opens the source.
+    Options of the spec are its further arguments. The decorated function opens the source. With
+    `boundaries` its batches say where transactions end.
     """
 
     def decorated(function: Callable[..., Iterable[Batch]]) -> Callable[..., OwnSource]:
@@ -117,7 +134,8 @@ def source(
         @functools.wraps(function)
         def opened(**options: Any) -> OwnSource:
             inspect.signature(function).bind(*places, **options)
-            return FunctionSource(functools.partial(function, **options), replay, columns)
+            bound = functools.partial(function, **options)
+            return FunctionSource(bound, replay, columns, boundaries=boundaries)
 
         return opened
 

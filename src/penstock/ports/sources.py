@@ -134,17 +134,19 @@ class Rows:
     """Rows of one source partition in their order, and the position behind them.
 
     `rows` has the table's columns, in Arrow's types; one without rows may have none. `bad` are rows
-    as well, which are rejects whatever the rules say.
+    as well, which are rejects whatever the rules say. `aborted` counts rows that the source took
+    back: they are left out.
     """
 
     rows: pa.RecordBatch
     reached: Position
     bad: Sequence[BadRow] = ()
+    aborted: int = 0
 
     @property
     def count(self) -> int:
-        """Return how many rows there are, bad ones included."""
-        return int(self.rows.num_rows) + len(self.bad)
+        """Return how many rows there are, bad ones and those that were taken back included."""
+        return int(self.rows.num_rows) + len(self.bad) + self.aborted
 
 
 NO_ROWS = pa.RecordBatch.from_arrays([], names=[])

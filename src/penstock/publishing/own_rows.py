@@ -4,7 +4,9 @@ Invariants:
 - a position is plain data, moves with rows, and comes back to none of the last ones;
 - what was opened is kept at the position that it reached: the next stretch goes on with it, and one
   from any other position opens the source again;
-- a stretch has at least one batch, and beyond that no more than the limit; a batch is never cut.
+- a stretch has at least one batch, and beyond that no more than the limit; a batch is never cut;
+- where the source says where transactions end, a stretch is what it gave up to the next boundary,
+  whole, and of what has no boundary yet nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +22,7 @@ import pyarrow as pa
 
 from penstock.core.plain_data import reading
 from penstock.core.positions import Position, SourcePartition, position_of, values_of
-from penstock.ports.own_sources import Batch, OwnSource, PositionGoneError
+from penstock.ports.own_sources import Batch, Boundary, OwnSource, PositionGoneError
 from penstock.ports.runtime import Clock
 from penstock.ports.sources import NO_LIMIT, NO_ROWS, EpochLimit, Rows, Stretch
 from penstock.publishing.own_stops import (
@@ -27,6 +30,8 @@ from penstock.publishing.own_stops import (
     place_of,
     position_gone,
     position_returns,
+    takes_back,
+    unit_too_large,
     wrong_shape,
 )
 
@@ -59,46 +64,59 @@ class OwnWork:
             return OwnWork(EpochLimit(*data["limit"]), data["first"])
 
 
+Unit = tuple[Rows, ...]
+"""What is published together: a batch, or all up to where the source says that it ends."""
+
+
 @dataclass(slots=True)
 class _Reading:
-    """What is open: the position that it reached, and the rows behind it that were looked at."""
+    """What is open: the position that it reached, and the unit behind it that was looked at."""
 
     at: Position
     until: Position
-    batches: Generator[Rows]
-    held: Rows | None = None
+    units: Generator[Unit]
+    held: Unit = ()
 
-    def peek(self) -> Rows | None:
-        if self.held is None:
-            self.held = next(self.batches, None)
+    def peek(self) -> Unit:
+        if not self.held:
+            self.held = next(self.units, ())
         return self.held
 
-    def take(self) -> Rows:
-        taken, self.held = self.held, None
-        assert taken is not None, "it was looked at"
-        self.at = taken.reached
+    def take(self) -> Unit:
+        taken, self.held = self.held, ()
+        assert taken, "it was looked at"
+        self.at = taken[-1].reached
         return taken
 
 
 @dataclass(slots=True)
 class OwnReadings:
-    """Implements `ports.sources.RowReader` over a source, and looks at what waits in it."""
+    """Implements `ports.sources.RowReader` over a source, and looks at what waits in it.
+
+    With `unit_max` the source says where transactions end, and none is larger than that.
+    """
 
     source: OwnSource
     name: str
     clock: Clock
+    unit_max: EpochLimit | None = None
     seen: pa.Schema | None = None
     _open: dict[SourcePartition, _Reading] = field(default_factory=dict)
     _left: EpochLimit = NO_LIMIT
 
-    def waiting(self, of: SourcePartition, at: Position, until: Position) -> Rows | None:
-        """Return the next rows behind a position, None where there are none now.
+    @property
+    def ends_where_told(self) -> bool:
+        """Return whether the source says where transactions end."""
+        return self.unit_max is not None
 
-        Raises InvalidError (P290, P851, P852, P853), DecisionNeededError (P855), and what the
-        source raises.
+    def waiting(self, of: SourcePartition, at: Position, until: Position) -> Unit:
+        """Return what is published next behind a position; () where there is nothing now.
+
+        Raises InvalidError (P290, P293, P294, P851, P852, P853), DecisionNeededError (P855), and
+        what the source raises.
         """
         found = self._reading(of, at, until).peek()
-        if found is None:
+        if not found:
             self._drop(of)
         return found
 
@@ -110,15 +128,14 @@ class OwnReadings:
         elif min(self._left.rows_max, self._left.bytes_max) <= 0:
             return
         opened, is_first = self._reading(stretch.of, stretch.start, stretch.stop), work.first
-        while (found := opened.peek()) is not None:
-            left = EpochLimit(
-                self._left.rows_max - found.count, self._left.bytes_max - found.rows.nbytes
-            )
+        while found := opened.peek():
+            rows, size = _size_of(found)
+            left = EpochLimit(self._left.rows_max - rows, self._left.bytes_max - size)
             if not is_first and min(left.rows_max, left.bytes_max) < 0:
                 return
             self._left, is_first = left, False
-            yield opened.take()
-            if self.clock.monotonic() >= deadline:
+            yield from opened.take()
+            if self.ends_where_told or self.clock.monotonic() >= deadline:
                 return
         self._drop(stretch.of)
 
@@ -131,7 +148,7 @@ class OwnReadings:
     def _reading(self, of: SourcePartition, at: Position, until: Position) -> _Reading:
         kept = self._open.pop(of, None)
         if kept is None or (kept.at, kept.until) != (at, until):
-            kept = _Reading(at, until, self._rows(of, at, until))
+            kept = _Reading(at, until, self._units(of, at, until))
         self._open[of] = kept
         while len(self._open) > KEPT_MAX:
             self._drop(next(iter(self._open)))
@@ -140,10 +157,34 @@ class OwnReadings:
     def _drop(self, of: SourcePartition) -> None:
         dropped = self._open.pop(of, None)
         if dropped is not None:
-            dropped.batches.close()
+            dropped.units.close()
 
-    def _rows(self, of: SourcePartition, at: Position, until: Position) -> Generator[Rows]:
-        """Yield what the source gives, checked. Raises what `waiting` raises."""
+    def _units(self, of: SourcePartition, at: Position, until: Position) -> Generator[Unit]:
+        """Yield what is published together. Raises what `waiting` raises."""
+        found: list[Rows] = []
+        with closing(self._rows(of, at, until)) as batches:
+            for rows, boundary in batches:
+                place = place_of(self.name, of, rows.reached)
+                if self.unit_max is None:
+                    if boundary == "abort":
+                        raise takes_back(place)
+                    yield (rows,)
+                    continue
+                found.append(rows)
+                count, size = _size_of(found)
+                if count > self.unit_max.rows_max or size > self.unit_max.bytes_max:
+                    raise unit_too_large(place, count, size)
+                if boundary is None:
+                    continue
+                taken_back = Rows(NO_ROWS, rows.reached, aborted=count)
+                if count or rows.reached != at:  # at the boundary of nothing nothing ends
+                    yield (taken_back,) if boundary == "abort" else tuple(found)
+                found, at = [], rows.reached
+
+    def _rows(
+        self, of: SourcePartition, at: Position, until: Position
+    ) -> Generator[tuple[Rows, Boundary | None]]:
+        """Yield what the source gives, checked, with the boundaries. Raises as `waiting` does."""
         former, place = deque([at], POSITIONS_COMPARED), place_of(self.name, of, at)
         try:
             for batch in self.source.read(
@@ -152,9 +193,9 @@ class OwnReadings:
                 None if until == OPEN else values_of(until),
             ):
                 found = self._checked(batch, place, former)
-                if found.count or found.reached != former[-1]:
+                if found.count or found.reached != former[-1] or batch.boundary:
                     former.append(found.reached)
-                    yield found
+                    yield found, batch.boundary
                 place = place_of(self.name, of, found.reached)
         except PositionGoneError as error:
             raise position_gone(place, str(error)) from error
@@ -162,6 +203,8 @@ class OwnReadings:
     def _checked(self, batch: Any, place: str, former: Sequence[Position]) -> Rows:
         if not isinstance(batch, Batch):
             raise wrong_shape(self.name, f"it gave a {type(batch).__name__}, and no penstock.Batch")
+        if batch.boundary not in {None, "commit", "abort"}:
+            raise wrong_shape(self.name, f"the boundary of a batch is {batch.boundary!r}")
         values: Any = batch.next
         if not isinstance(values, Mapping):
             fact = f"the position of a batch is a {type(values).__name__}, and no object"
@@ -177,6 +220,11 @@ class OwnReadings:
         if found.rows.num_columns:
             self.seen = found.rows.schema
         return found
+
+
+def _size_of(unit: Sequence[Rows]) -> tuple[int, int]:
+    """Return how many rows and bytes are published together."""
+    return sum(each.count for each in unit), sum(each.rows.nbytes for each in unit)
 
 
 def record_batch(rows: Any, columns: Callable[[], pa.Schema | None], place: str) -> pa.RecordBatch:

@@ -3,7 +3,8 @@
 Invariants:
 - where a part ends is what the source says, or not known: then it is read until it gives no more;
 - a part without a position is read from its beginning;
-- what waits is found by looking at the next batch, which is kept for whoever reads it here.
+- what waits is found by looking at the next batch, which is kept for whoever reads it here;
+- where the source says where transactions end, one has rows of one part, and parts take turns.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class PlannedSource:
         self._ends: tuple[float, Stands] | None = None
         self._nothing: dict[SourcePartition, tuple[Position, Position, float]] = {}
         self._gone: dict[SourcePartition, Position] = {}
+        self._turn: SourcePartition | None = None
 
     def starts(self, word: str) -> Stands:
         """Return nothing for `earliest`, where parts begin without a position; else the ends."""
@@ -81,14 +83,17 @@ class PlannedSource:
         There is none of a former range where the source does not give it again.
         """
         found: list[Stretch] = []
-        for of, end in ends.items():
+        parts_max = 1 if self._readings.ends_where_told else PARTS_MAX
+        for of, end in self._in_turn(ends):
             at = stands.get(of, BEGINNING)
             if end != OPEN and not self._gives_ranges:
                 continue
             known = found and end not in (OPEN, at)  # it is opened where it is read
-            if len(found) < PARTS_MAX and (rows := known or self._waiting(of, at, end)):
+            if len(found) < parts_max and (rows := known or self._waiting(of, at, end)):
                 work = OwnWork(limit, first=not found)
                 found.append(Stretch(of, at, end, rows, work.to_json()))
+        if self._readings.ends_where_told and found:
+            self._turn = found[0].of
         return found
 
     def columns(self) -> pa.Schema | None:
@@ -106,11 +111,17 @@ class PlannedSource:
         if former and former[:2] == (at, end) and now - former[2] < self._fresh_seconds:
             return 0
         found = self._readings.waiting(of, at, end)
-        if found is None:
+        if not found:
             self._nothing[of] = at, end, now
             return 0
         self._nothing.pop(of, None)
-        return max(found.count, 1)
+        return max(sum(each.count for each in found), 1)
+
+    def _in_turn(self, ends: Stands) -> list[tuple[SourcePartition, Position]]:
+        """Return parts in their order, beginning behind the one whose turn it was."""
+        parts = [*ends.items()]
+        behind = next((n for n, (of, _) in enumerate(parts, 1) if of == self._turn), 0)
+        return parts[behind:] + parts[:behind]
 
     @property
     def _gives_ranges(self) -> bool:

@@ -33,6 +33,34 @@ def position_returns(place: str, to: str) -> InvalidError:
     )
 
 
+def says_no_end(name: str) -> InvalidError:
+    """Return the error for a source that does not say where transactions end, and has to."""
+    return InvalidError(
+        f"the source {name} does not say where a transaction ends",
+        code="P292",
+        hint="give its batches a  boundary  and say  boundaries=True;  or  boundary: interval",
+    )
+
+
+def takes_back(place: str) -> InvalidError:
+    """Return the error for rows that are taken back where transactions end without the source."""
+    return InvalidError(
+        f"{place}: it takes back what it gave, and this publication does not wait for its word",
+        code="P293",
+        hint="transaction: { boundary: connector }",
+    )
+
+
+def unit_too_large(place: str, rows: int, size: int) -> InvalidError:
+    """Return the error for a transaction of a source that is larger than one may be."""
+    return InvalidError(
+        f"{place}: it has given {rows:,} rows of {size:,} bytes since a transaction ended, and that"
+        " is more than one may hold",
+        code="P294",
+        hint="end transactions sooner;  or raise  transaction: { or_records: …, or_bytes: … }",
+    )
+
+
 def no_rows(place: str, fact: str) -> InvalidError:
     """Return the error for what is neither Arrow nor dicts."""
     return InvalidError(

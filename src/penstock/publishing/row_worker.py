@@ -34,6 +34,9 @@ from penstock.publishing.rejects import (
 from penstock.publishing.worker import SendTools
 from penstock.rows.encode.encoder import WHERE, Misfit, encode
 
+ABORTED = "aborted"
+"""Why rows are not published that their source took back."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Place:
@@ -96,6 +99,8 @@ class RowWorker:
     ) -> None:
         """Encode and pack some rows, and count those that are no messages."""
         now_ms, misfits = self.tools.clock.now_ms(), misfits_of(rows)
+        if rows.aborted:
+            filtered[ABORTED] += rows.aborted
         if rows.rows.num_rows:
             found = encode(rows.rows, self.encoding.rules, now_ms=now_ms)
             if found.filtered:

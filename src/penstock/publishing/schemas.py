@@ -72,6 +72,20 @@ def standing_schemas(
     return tuple(found)
 
 
+def standing_rules(publication: Publication, ports: PublicationPorts) -> MessageRules | None:
+    """Return the rules of the next messages; a schema that is not registered yet has no number.
+
+    Raises what `with_schemas` raises.
+    """
+    rules = _made(publication, ports)
+    if rules is None:
+        return publication.messages
+    known = {each.part: each.id for each in standing_schemas(publication, ports)}
+    return rules.with_schemas(
+        {part: replace(own, id=known[part] or 0) for part, own in rules.schemas.items()}
+    )
+
+
 def _made(publication: Publication, ports: PublicationPorts) -> MessageRules | None:
     """Return the rules with the texts of schemas; None where there are none, or no columns yet."""
     rules = publication.messages

@@ -114,6 +114,7 @@ def check_publications(
             for index, rule in enumerate(found.publish)
             for each in (
                 *_check_messages(index, rule),
+                *_check_boundary(index, rule),
                 *_check_files(index, rule),
                 *_check_schemas(index, rule, found),
                 *_check_tasks(index, rule, found),
@@ -177,6 +178,14 @@ def _check_messages(index: int, rule: PublicationRule) -> Iterator[Problem]:
         fact = "a value of bytes is that of one column, and any other value has all of them"
         hint = "such as  value: { format: bytes, column: payload }"
         yield Problem((*place, "value"), "P842", fact, hint)
+
+
+def _check_boundary(index: int, rule: PublicationRule) -> Iterator[Problem]:
+    """Find a source that cannot say where a transaction ends."""
+    if rule.ends_where_told and not isinstance(rule.from_, OwnToPublish):
+        place = ("publish", index, "transaction", "boundary")
+        fact = "only a source of your own says where a transaction ends"
+        yield Problem(place, "P292", fact, "boundary: interval,  or  poll")
 
 
 def _check_files(index: int, rule: PublicationRule) -> Iterator[Problem]:

@@ -2,12 +2,13 @@
 
 Its tests, in order: 1 preflight validation, 2 poll boundary, 3 interval boundary, 4 connector
 boundary, 5 fenced leader, 6 reconfiguration, 7 no fencing possible, 8 separate offsets topic,
-9 producing to the offsets topic. 4 is a boundary that publications do not have; 7 needs
-permissions, and is in `integration/kafka/test_security.py`.
+9 producing to the offsets topic. 7 needs permissions, and is in
+`integration/kafka/test_security.py`.
 """
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,6 +97,45 @@ def test_3_transactions_end_by_an_interval(mirror):
     audit = mirror.call("audit", "--count", "--json")
     assert (0, []) == (audit.code, audit.json["publications"][0]["breaks"]), audit.out
     assert audit.json["publications"][0]["transactions"] >= 2
+
+
+FIBONACCI = """
+import penstock
+
+@penstock.source(boundaries=True)
+def numbers(at, *, count):
+    n = at["n"] if at else 0
+    while n < count:
+        n += 1
+        ends = {1: "commit", 2: "abort", 3: "commit", 5: "commit", 8: "abort", 13: "commit"}
+        ends |= {21: "commit", 34: "abort", 55: "commit"}
+        yield penstock.Batch([{"n": n}], {"n": n}, boundary=ends.get(n))
+"""
+"""As Kafka's own test: a transaction ends at each number of Fibonacci, and even ones abort."""
+
+
+def test_4_a_source_commits_and_aborts_its_transactions(mirror):
+    (mirror.directory / "fibonacci.py").write_text(FIBONACCI)
+    source = {"source": "fibonacci:numbers", "options": {"count": 60}}
+    rule = {"from": source, "transaction": {"boundary": "connector", "or_records": 30}}
+    mirror.spec["publish"][0] |= rule
+    killed = mirror.call("publish", "--until-caught-up", PENSTOCK_FAULTS="send.after:3")
+    assert KILLED == killed.code, killed.err
+    done = mirror.call("publish", "--until-caught-up", "--takeover", "--json")
+
+    assert 0 == done.code, done.err
+    found = sorted(
+        json.loads(value)["n"] for own in mirror.read(mirror.into).values() for _, value, *_ in own
+    )
+    committed = [1, 3, *range(4, 6), *range(9, 14), *range(14, 22), *range(35, 56)]
+    assert committed == found
+    (audit,) = mirror.call("audit", "--json").json["publications"]
+    assert ([], 9) == (audit["breaks"], audit["transactions"])
+
+    del mirror.spec["publish"][0]["transaction"]["or_records"]
+    mirror.spec["publish"][0]["from"] = {"topic": mirror.source}
+    refused = mirror.call("validate", "--offline")
+    assert (2, True) == (refused.code, "P292" in refused.err + refused.out)
 
 
 def test_5_a_run_whose_id_was_taken_goes_on_where_no_other_has_begun(mirror):

@@ -41,7 +41,7 @@ class Mirror:
     def call(self, command: str, *words: str, **environment: str) -> Finished:
         """Run a command on the spec."""
         path = self.save()
-        named = ["--spec", path] if command in ("publish", "audit", "seek") else [path]
+        named = ["--spec", path] if command in ("publish", "audit", "seek", "replay") else [path]
         return warm_penstock(
             command, *named, *words, environment=environment, directory=self.directory
         )
@@ -134,6 +134,8 @@ def test_a_seek_shows_what_it_would_do_and_the_audit_holds_after_it(mirror):
     shown = mirror.call("seek", name, place)
     assert 0 == shown.code, shown.err
     assert "20 rows are published again" in shown.err
+    refused = mirror.call("replay", name, place)
+    assert (2, True) == (refused.code, "P884" in refused.err), refused.err
     assert 0 == mirror.call("seek", name, place, "--yes", "shop").code
     again = mirror.call("publish", "--until-caught-up", "--json")
     assert 20 == again.json["publications"][0]["rows"]

@@ -68,12 +68,23 @@ def made(kind: str, cluster: Cluster, directory: Path) -> Fed:
     return Fed(cluster, directory, source)
 
 
+def made_rows(kind: str, count: int) -> list[dict[str, object]]:
+    """Return the first rows of a source, in the order of its columns."""
+    rows = [{"k": f"k{n % 7}", "n": n} for n in range(count)]
+    return [dict(reversed(each.items())) for each in rows] if kind == "sql" else rows
+
+
 @pytest.mark.parametrize("kind", ["own", "files", "sql"])
 def test_a_source_is_published_once_though_its_process_is_killed(cluster, tmp_path, kind):
     fed = made(kind, cluster, tmp_path)
     planned = fed.call("plan")
     assert planned.code == 0, planned.err
     assert "at least" in planned.out
+    peeked = fed.call("peek", "-n", "3", "--json")
+    assert peeked.code == 0, peeked.err
+    assert [(each["text"], each["outcome"]) for each in peeked.json] == [
+        (json.dumps(each, separators=(",", ":")), "published") for each in made_rows(kind, 3)
+    ]
 
     for point in ("send.after", "end.after"):
         run = fed.call("publish", "--until-caught-up", PENSTOCK_FAULTS=point)

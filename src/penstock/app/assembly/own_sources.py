@@ -16,12 +16,15 @@ import pyarrow as pa
 from penstock.app.assembly.process import SystemClock
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.ports.own_sources import Batch, OwnSource, Place, PositionGoneError
+from penstock.ports.sources import EpochLimit
 from penstock.publishing.own_rows import OwnReadings
 from penstock.publishing.own_stops import raised, wrong_shape
 from penstock.spec.secrets import ProcessSecrets
 
 T = TypeVar("T")
 GROUP = "penstock.sources"
+UNIT_MAX = "unit_max"
+"""What the settings of a source name that says where transactions end: how large one may be."""
 _MEMBERS = [name for name in vars(OwnSource) if not name.startswith("_")]
 
 
@@ -31,7 +34,9 @@ def kept_own_source(settings: str) -> OwnReadings:
     given = json.loads(settings)
     options = resolved(given["options"], ProcessSecrets())
     source = GuardedSource(open_own_source(given["own"], options), given["name"])
-    return OwnReadings(source, given["name"], SystemClock())
+    ends = given.get(UNIT_MAX)
+    unit_max = None if ends is None else EpochLimit(*ends)
+    return OwnReadings(source, given["name"], SystemClock(), unit_max)
 
 
 class GuardedSource(OwnSource):
@@ -42,7 +47,7 @@ class GuardedSource(OwnSource):
 
     def __init__(self, source: OwnSource, name: str) -> None:
         self._source, self._name = source, name
-        self.replay = source.replay
+        self.replay, self.boundaries = source.replay, source.boundaries
 
     def read(self, part: Place, at: Place | None, until: Place | None) -> Iterator[Batch]:
         """Read it. Raises UnavailableError (P854)."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.app.assembly.assembly import LOG, open_store
 from penstock.app.assembly.connectors import connector_of, registry_connector, table_connector
-from penstock.app.assembly.own_sources import kept_own_source
+from penstock.app.assembly.own_sources import UNIT_MAX, kept_own_source
 from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
 from penstock.app.assembly.producers import (
     client_settings,
@@ -32,7 +32,7 @@ from penstock.ports.runtime import Engine, Observer
 from penstock.ports.sources import EpochLimit, Source
 from penstock.publishing.batch_source import BatchSource
 from penstock.publishing.own_source import PlannedSource
-from penstock.publishing.own_stops import wrong_shape
+from penstock.publishing.own_stops import says_no_end, wrong_shape
 from penstock.publishing.pace import Rate
 from penstock.publishing.settings import (
     UNLIMITED,
@@ -68,7 +68,6 @@ from penstock.spec.settings.sources import (
     FramesToPublish,
     OwnToPublish,
     QueryToPublish,
-    SourceToPublish,
     TopicToPublish,
 )
 
@@ -96,7 +95,7 @@ def publication_of(
         offsets_topic=spec.offsets_topic(rule),
         rules_hash=_rules_hash(rule),
         start=rule.from_.start,
-        **_source(spec, rule.from_),
+        **_source(spec, rule),
         target={**_log_settings(spec, *rule.written), "compression": rule.compression, **client},
         tasks=tasks,
         messages=_messages(rule),
@@ -111,7 +110,7 @@ def publication_of(
             if (registry := registry_of(rule, part, spec)) is not None
         },
         new_topic=_new_topic(rule),
-        polls=transaction.boundary == "poll",
+        polls=transaction.boundary != "interval",
         interval_seconds=transaction.interval_seconds,
         rate=UNLIMITED if rule.rate is None else Rate(rule.rate.rows, rule.rate.bytes),
         limit=EpochLimit(transaction.or_records, transaction.or_bytes),
@@ -156,12 +155,15 @@ def open_publishing(
     )
 
 
-def _source(spec: Publications, given: SourceToPublish) -> dict[str, Any]:
+def _source(spec: Publications, rule: PublicationRule) -> dict[str, Any]:
     """Return what a publication says of its source."""
+    given = rule.from_
     if isinstance(given, TopicToPublish):
         return {"source": _log_settings(spec, given.topic)}
     if isinstance(given, OwnToPublish | FilesToPublish | QueryToPublish):
-        return {"source": _own_settings(given)}
+        transaction = rule.transaction
+        largest = {UNIT_MAX: [transaction.or_records, transaction.or_bytes]}
+        return {"source": {**_own_settings(given), **(largest if rule.ends_where_told else {})}}
     if isinstance(given, FramesToPublish):
         return {"source": {"dataframe": given.dataframe}}
     name, _, _ = given.table.partition(".")
@@ -210,8 +212,13 @@ def _own_settings(given: OwnToPublish | FilesToPublish | QueryToPublish) -> dict
 
 
 def _open_own(publication: Publication) -> Source:
-    """Open a source of one's own. Raises InvalidError (P850, P851), UnavailableError (P854)."""
+    """Open a source of one's own.
+
+    Raises InvalidError (P292, P850, P851), UnavailableError (P854).
+    """
     readings = kept_own_source(json.dumps(publication.source, sort_keys=True))
+    if readings.ends_where_told and not readings.source.boundaries:
+        raise says_no_end(readings.name)
     found = PlannedSource(readings, SystemClock().monotonic, publication.interval_seconds)
     rules = publication.messages
     made = rules is not None and any(each.is_made for each in rules.schemas.values())

@@ -22,7 +22,7 @@ from penstock.engines.inline import InlineEngine
 from penstock.engines.work import Work
 from penstock.files.reopening import Reopening
 from penstock.ports.connectors import LogConnector
-from penstock.ports.producers import Sender
+from penstock.ports.producers import Packer, Sender
 from penstock.ports.sources import RowReader
 from penstock.publishing.epoch import Share
 from penstock.publishing.messages import Encoding, SendJob, job_from_json, result_to_json
@@ -74,11 +74,15 @@ def row_reader(source: Mapping[str, Any]) -> RowReader:
 
 def tools_of(job: SendJob) -> SendTools:
     """Return what packs and sends for a job."""
-    connector = connector_of(LogConnector, job.target["connector"])
-    assert connector.open_packer is not None, "the connector for Kafka has it"
-    packer = connector.open_packer({**job.target, "batch_bytes_max": job.batch_bytes_max})
     sender = _sender(json.dumps(job.target, sort_keys=True))()
-    return SendTools(packer, sender, SystemClock())
+    return SendTools(packer_of(job.target, job.batch_bytes_max), sender, SystemClock())
+
+
+def packer_of(target: Mapping[str, Any], batch_bytes_max: int | None = None) -> Packer:
+    """Return what packs messages for a target."""
+    connector = connector_of(LogConnector, target["connector"])
+    assert connector.open_packer is not None, "the connector for Kafka has it"
+    return connector.open_packer({**target, "batch_bytes_max": batch_bytes_max})
 
 
 @cache

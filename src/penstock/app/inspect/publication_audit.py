@@ -84,7 +84,7 @@ def audit_publications(
         publication = publishing.publication_of(spec, rule)
         with ExitStack() as stack:
             ports = publishing.open_ports(publication, stack)
-            readers = _readers(publication, stack) if rows else None
+            readers = readers_of(publication, stack) if rows else None
             found.append(audit_publication(publication, ports, readers))
     return found
 
@@ -384,7 +384,8 @@ def _read(reader: RangeReader, at: TopicPartition, head: BatchHead) -> Iterator[
         yield each.batch.select(MESSAGES.names)
 
 
-def _readers(publication: Publication, stack: ExitStack) -> Readers:
+def readers_of(publication: Publication, stack: ExitStack) -> Readers:
+    """Open what reads a source and a target; `stack` closes it again."""
     target = _open_reader(publication.target, stack)
     if publication.reads_frames:
         return BatchSource(publication.source["dataframe"]), target

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from penstock.app.assembly import publishing
 from penstock.app.publish import rules_named
@@ -83,6 +84,14 @@ class PublicationView:
     problem: PenstockError | None = None
 
 
+class Beginning(NamedTuple):
+    """From where a run goes on, whether it `begins` a publication, and which topics it creates."""
+
+    stands: Stands
+    begins: bool
+    creates: Mapping[str, NewTopic]
+
+
 def view_publications(
     spec: Publications, names: Collection[str] = (), *, accept: Collection[str] = ()
 ) -> list[PublicationView]:
@@ -125,16 +134,24 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
                 owner=record.ledger.owner,
                 stands=in_words(publication, record.stands),
             )
-        creates, begins = topics_to_create(publication, ports), record.ledger is None
-        if creates and (begins or publication.into not in creates):
-            view = replace(view, begins=begins, creates=creates)
-            starts = ports.source.starts(publication.start) if begins else record.stands
-            return _planned(publication, ports, starts, view)
-        decision = decision_on(publication, ports, record)
-        stands = begun_from(publication, ports.source, record, decision)
-        return _planned(publication, ports, stands, replace(view, begins=decision is Resume.BEGIN))
+        found = beginning_of(publication, ports, record)
+        view = replace(view, begins=found.begins, creates=found.creates)
+        return _planned(publication, ports, found.stands, view)
     except PenstockError as error:
         return replace(view, problem=error)
+
+
+def beginning_of(
+    publication: Publication, ports: PublicationPorts, record: PublicationRecord
+) -> Beginning:
+    """Return how a run that begins now would begin. Raises what a start raises."""
+    creates, begins = topics_to_create(publication, ports), record.ledger is None
+    if creates and (begins or publication.into not in creates):
+        starts = ports.source.starts(publication.start) if begins else record.stands
+        return Beginning(starts, begins, creates)
+    decision = decision_on(publication, ports, record)
+    stands = begun_from(publication, ports.source, record, decision)
+    return Beginning(stands, decision is Resume.BEGIN, {})
 
 
 def decision_on(

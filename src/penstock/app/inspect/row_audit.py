@@ -65,7 +65,8 @@ class RowComparison:
             return
         self.rows += sum(each.count for each in read)
         bad = sum(len(each.bad) for each in read) + sum(len(each.misfits) for each in made)
-        filtered = sum(each.filtered for each in made), receipt.totals.filtered
+        aborted = sum(each.aborted for each in read)
+        filtered = sum(each.filtered for each in made) + aborted, receipt.totals.filtered
         rejected = bad, receipt.totals.rejected
         for what, (found, said) in (("filtered", filtered), ("no messages", rejected)):
             if found != said:

@@ -67,6 +67,18 @@ def seek(spec: Publications, name: str, words: Sequence[str]) -> tuple[Publicati
     return moves
 
 
+def no_replay(spec: Publications, name: str) -> InvalidError:
+    """Return the error for a replay of a publication. Raises InvalidError (P825)."""
+    (rule,) = rules_named(spec, [name])
+    return InvalidError(
+        f"the publication {name} is not replayed: nothing takes what it sent out of the topic"
+        f" {rule.into} again",
+        code="P884",
+        hint=f"send all from a place on once more, next to what is there:  penstock seek {name}"
+        " PLACE",
+    )
+
+
 def moves_of(
     publication: Publication, source: Source, record: PublicationRecord, words: Sequence[str]
 ) -> tuple[PublicationMove, ...]:

@@ -53,10 +53,11 @@ OffsetsTopic = Annotated[str, reading(notation.topic_name)]
 class TransactionSettings(Setting):
     """How much one transaction holds; the first limit that is reached counts."""
 
-    boundary: Literal["poll", "interval"] = Field(
+    boundary: Literal["poll", "interval", "connector"] = Field(
         "interval",
         description="poll: a transaction begins as soon as there is something to publish. interval:"
-        " when the interval is over, or enough is there.",
+        " when the interval is over, or enough is there. connector: a transaction is what a source"
+        " of your own gives up to where it says that it ends, and no larger than the limits.",
     )
     interval_seconds: Seconds = Field(
         5.0, alias="interval", description="Longest time between two transactions."
@@ -159,6 +160,11 @@ class PublicationRule(Setting):
     def written(self) -> tuple[str, ...]:
         """Return the topics that are written, besides its positions."""
         return (self.into,) if self.rejects is None else (self.into, self.rejects.into)
+
+    @property
+    def ends_where_told(self) -> bool:
+        """Return whether its source says where transactions end."""
+        return self.transaction.boundary == "connector"
 
     @property
     def is_of_frames(self) -> bool:

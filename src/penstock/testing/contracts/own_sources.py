@@ -9,6 +9,7 @@
 
 Subclass it in a test module, open the source over what does not change during a test and has some
 batches, and run pytest. `add` lets more come; without it that one test is skipped. Nothing sleeps.
+Of a source with boundaries, all are transactions that it has ended.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import itertools
 import random  # noqa: TID251  from the seed that a test names
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from penstock.core.errors import PenstockError
@@ -67,27 +69,32 @@ class OwnSourceContract(OwnSourceBench):
     def opened(self) -> PlannedSource:
         """Open the source as a publication does."""
         clock = _Ticks()
-        self.readings = OwnReadings(self.open_source(), "the source under test", clock)
+        self.readings = self.readings_of(self.open_source(), clock)
         return PlannedSource(self.readings, clock.monotonic, 0.0)
+
+    def readings_of(self, source: OwnSource, clock: _Ticks | None = None) -> OwnReadings:
+        """Return what reads the source; where it says where transactions end, up to there."""
+        unit_max = NO_LIMIT if source.boundaries else None
+        return OwnReadings(source, "the source under test", clock or _Ticks(), unit_max)
 
     def batches(
         self, of: SourcePartition, at: Position = BEGINNING, until: Position = OPEN
     ) -> list[Rows]:
         """Read a part from a position on, in a process of its own."""
-        readings = OwnReadings(self.open_source(), "the source under test", _Ticks())
+        readings = self.readings_of(self.open_source())
         found: list[Rows] = []
-        while (rows := readings.waiting(of, at, until)) is not None and len(found) < ROUNDS_MAX:
-            found.append(rows)
-            stretch = Stretch(of, at, until, rows.count, _ONE_BATCH)
-            (read,) = readings.read(stretch, deadline=FOREVER)
-            at = read.reached
+        while (unit := readings.waiting(of, at, until)) and len(found) < ROUNDS_MAX:
+            stretch = Stretch(of, at, until, len(unit), _ONE_BATCH)
+            found += in_units([*readings.read(stretch, deadline=FOREVER)], readings)
+            at = found[-1].reached
         readings.close()
         return found
 
     def all_parts(self) -> dict[SourcePartition, list[Rows]]:
         """Read everything that is there."""
         found = {of: self.batches(of) for of in self.opened().ends()}
-        assert any(rows.count for each in found.values() for rows in each), "it gave no rows"
+        behind = "up to a boundary" if self.open_source().boundaries else ""
+        assert any(rows.count for each in found.values() for rows in each), f"no rows {behind}"
         return found
 
     def gives_ranges(self) -> bool:
@@ -176,7 +183,7 @@ class OwnSourceContract(OwnSourceBench):
         stretches = source.plan({}, source.ends(), NO_LIMIT)
         for each in stretches:
             read += sum(rows.count for rows in self.readings.read(each, deadline=FOREVER))
-        if self.gives_ranges():
+        if self.gives_ranges() and not self.readings.ends_where_told:
             expected = self.all_parts().values()
             assert sum(rows.count for each in expected for rows in each) == read
 
@@ -189,10 +196,19 @@ class OwnSourceContract(OwnSourceBench):
         try:
             for stretch in source.plan(stands, source.ends(), limit):
                 if rows := [*self.readings.read(stretch, deadline=deadline)]:
-                    found[stretch.of] = rows
+                    found[stretch.of] = in_units(rows, self.readings)
         except PenstockError as error:
             pytest.fail(f"{error.message} ({error.code})")
         return found, chance.random() < ODDS
+
+
+def in_units(read: list[Rows], readings: OwnReadings) -> list[Rows]:
+    """Return what was read of a part as what is published together, where the source says that."""
+    if not readings.ends_where_told or len(read) == 1:
+        return read
+    rows = pa.Table.from_batches([each.rows for each in read if each.rows.num_columns])
+    bad = [one for each in read for one in each.bad]
+    return [Rows(rows.combine_chunks().to_batches()[0], read[-1].reached, bad)]
 
 
 def said(rows: list[Rows]) -> list[Any]:
@@ -203,5 +219,6 @@ def said(rows: list[Rows]) -> list[Any]:
         for each in (
             *batch.rows.to_pylist(),
             *(("bad", one.place, one.reason) for one in batch.bad),
+            *(("aborted", number) for number in range(batch.aborted)),
         )
     ]

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from penstock.cli.output import print_json, print_line, say, show_error
 from penstock.cli.parameters import SPEC, Json, Spec
+from penstock.cli.specs import parts_of
 from penstock.cli.waiting import ERASE, waits_shown
 from penstock.core.errors import InvalidError
 from penstock.observe.formatting import number_of
@@ -38,8 +39,9 @@ def init(
     With --from, a sample of each topic's records shows formats, envelopes and types, and each rule
     is tested on it. Topics that begin with _ and those of Kafka Connect are left out.
 
-    With --from-config, it reads the Iceberg sink of Kafka Connect, a kafka-delta-ingest command
-    line, and Flink SQL, and accounts for each option. An option that would move a start offset or
+    With --from-config, it reads the Iceberg sink of Kafka Connect, its sources of files, JDBC and
+    MirrorMaker 2, a kafka-delta-ingest command line, and Flink SQL, and accounts for each option.
+    An option that would move a start offset or
     change what lands needs your decision: until you decide, the spec is incomplete (P175) and init
     exits with 2. It copies no secrets and overwrites no file.
 
@@ -99,11 +101,11 @@ def _require_one(
 
 
 def _report(spec: Path, data: dict[str, Any], lines: list[str], *, as_json: bool) -> int:
-    from penstock.spec.load import load
+    from penstock.spec.load import load, load_publications
 
     problem = None
     try:
-        load(spec)
+        (load if parts_of(spec).lands else load_publications)(spec)
     except InvalidError as error:
         problem = error
     code = 0 if problem is None else problem.exit_code

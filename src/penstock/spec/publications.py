@@ -14,13 +14,14 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, model_validator
 
+from penstock.spec.checks.agreement import check_undecided
 from penstock.spec.checks.connections import check_registry
 from penstock.spec.checks.formats import is_of_iceberg
 from penstock.spec.language.notation import MAIN, PLACEHOLDER
 from penstock.spec.model import UNCHECKED
 from penstock.spec.problems import Problem, SpecError, listed, nearest, shown
 from penstock.spec.settings.catalogs import Catalog
-from penstock.spec.settings.fields import AtLeastOne, CatalogName, PipelineName, Setting
+from penstock.spec.settings.fields import AtLeastOne, CatalogName, PipelineName, Setting, Several
 from penstock.spec.settings.messages import (
     OF_SCHEMAS,
     REGISTERED,
@@ -31,7 +32,7 @@ from penstock.spec.settings.messages import (
 )
 from penstock.spec.settings.publication import OF_ROWS, PublicationRule, PublishingSettings
 from penstock.spec.settings.records import RegistrySettings
-from penstock.spec.settings.sections import Cluster, PendingSettings, SparkSettings
+from penstock.spec.settings.sections import Cluster, PendingSettings, SparkSettings, Undecided
 from penstock.spec.settings.sources import (
     FilesToPublish,
     FramesToPublish,
@@ -50,6 +51,12 @@ class Publications(Setting):
     """The publishing part of a spec. Raises SpecError when its blocks contradict each other."""
 
     name: PipelineName = Field(description="Name of the pipeline.", examples=["shop"])
+    undecided: Several[Undecided] = Field(
+        (),
+        description="What you must decide before anything runs, written by `penstock init"
+        " --from-config`: while there is an entry, the spec is refused (P175).",
+        examples=["[{ option: table.types, decide: 'name tables in publish[].from.query' }]"],
+    )
     kafka: Cluster = Field(
         description="The cluster that is read and written.",
         examples=["{ brokers: localhost:9092 }"],
@@ -105,6 +112,7 @@ def check_publications(
     placeholders that records fill.
     """
     return [
+        *check_undecided(found.undecided),
         *_check_names(found.publish),
         *_check_topics(found.publish, found.publishing),
         *_check_catalogs(found),

@@ -9,9 +9,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.integration.cli.test_publish import Mirror
 from tests.processes.broker import Cluster
 from tests.processes.process import KILLED
+from tests.servers.warm import warm_penstock
+
+from penstock.testing.sent import Sent
 
 NUMBERS = itertools.count()
 MODULE = """
@@ -66,6 +70,36 @@ def made(kind: str, cluster: Cluster, directory: Path) -> Fed:
     columns = {"k": "string", "n": "long"}
     source = {"files": "./drop/*.jsonl", "format": "json", "columns": columns, "order": "name"}
     return Fed(cluster, directory, source)
+
+
+def test_a_file_of_a_connector_of_connect_is_gone_on_with(cluster: Cluster, tmp_path: Path) -> None:
+    """The connector stopped behind three lines, which are in the topic: no line is there twice."""
+    fed = Fed(cluster, tmp_path, {})
+    lines = [f"line {number}" for number in range(8)]
+    (tmp_path / "test.txt").write_text("".join(f"{each}\n" for each in lines[:3]))
+    cluster.send(fed.into, 0, [Sent(each.encode()) for each in lines[:3]])
+    (tmp_path / "file.properties").write_text(
+        f"name=local-file-source\nconnector.class=FileStreamSource\ntasks.max=1\nfile=test.txt\n"
+        f"topic={fed.into}\nbootstrap.servers={cluster.bootstrap}\n"
+        "value.converter=org.apache.kafka.connect.storage.StringConverter\n"
+    )
+    spec = tmp_path / "penstock.yaml"
+    config = ("--from-config", tmp_path / "file.properties")
+    drafted = warm_penstock("init", spec, *config, environment={}, directory=tmp_path)
+    assert (2, True) == (drafted.code, "P175" in drafted.err), drafted.err
+    fed.spec = yaml.safe_load(spec.read_text())
+    (question,) = fed.spec.pop("undecided")
+    assert "publish[].from.start" in question["decide"]
+    fed.spec |= {"spark": {"master": "inline"}}
+    assert 0 == fed.call("seek", "local-file-source", "latest", "--yes", "local-file-source").code
+
+    with (tmp_path / "test.txt").open("a") as file:
+        file.writelines(f"{each}\n" for each in lines[3:])
+    run = fed.call("publish", "--until-caught-up")
+    assert 0 == run.code, run.err
+    found = [value.decode() for own in fed.read(fed.into).values() for _, value, *_ in own]
+    assert sorted(found) == lines
+    assert 0 == fed.call("audit", "--count").code
 
 
 def made_rows(kind: str, count: int) -> list[dict[str, object]]:

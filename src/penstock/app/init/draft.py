@@ -101,6 +101,14 @@ def translated(text: str, *, base: Path | None = None) -> tuple[str, Migrated]:
     (`app.taking_over`, which says what is raised); SpecError where the spec is not whole yet.
     """
     found = migrated(text)
+    if base is not None and "publish" in found.spec:
+        raise InvalidError(
+            "positions of a source connector are not taken over by themselves: its source"
+            " partitions are others",
+            code="P296",
+            hint="stop it, ask Connect where it stands:  GET /connectors/NAME/offsets;  write the"
+            " spec without --offsets, and then:  penstock seek NAME PLACE",
+        )
     if base is not None:
         pipeline = loads(yaml.safe_dump(found.spec), base=base)
         start, remaining = where_it_ended(pipeline, found)

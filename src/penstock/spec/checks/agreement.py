@@ -71,7 +71,7 @@ class Draft:
 def check(draft: Draft) -> list[Problem]:
     """Find everything that does not agree, warnings included."""
     return [
-        *_check_undecided(draft),
+        *check_undecided(draft.undecided),
         *(check_security(draft.kafka.security) if draft.kafka else ()),
         *(_check_start(draft.kafka) if draft.kafka else ()),
         *_check_catalogs(draft),
@@ -90,9 +90,9 @@ def _names(kafka: Kafka | None) -> Sequence[str]:
     return () if kafka is None else kafka.names
 
 
-def _check_undecided(draft: Draft) -> Iterator[Problem]:
+def check_undecided(undecided: Sequence[Undecided]) -> Iterator[Problem]:
     """Refuse what another system did and this spec does not: a person has to decide that."""
-    for index, each in enumerate(draft.undecided):
+    for index, each in enumerate(undecided):
         given = f" = {shown(each.value)}" if each.value else ""
         fact = f"{shown(each.option)}{given} is not decided: {each.decide}"
         hint = "write your decision into the spec, then remove this entry"

@@ -68,7 +68,7 @@ def test_a_function_and_a_class_are_opened_with_their_options(names, monkeypatch
         ("{}:numbers", {}, "P851", "token"),
         ("{}:numbers", {"token": "t", "port": 1}, "P851", "port"),
         ("{}:Device", {"station": 1}, "P851", "station"),
-        ("{}:Nothing", {}, "P851", "it lacks replay, read"),
+        ("{}:Nothing", {}, "P851", "it lacks replay, boundaries, read"),
         ("{}:Other", {}, "P851", "'sometimes'"),
         ("{}:Device", {"port": -1}, "P854", "OSError: no such port"),
     ],

@@ -198,5 +198,6 @@ def unknown(why: str) -> InvalidError:
     return InvalidError(
         f"the configuration is not supported: {why}",
         code="P165",
-        hint="known are the Iceberg sink of Kafka Connect, kafka-delta-ingest and Flink SQL",
+        hint="known are Kafka Connect (the Iceberg sink; sources: files, JDBC, MirrorMaker 2),"
+        " kafka-delta-ingest and Flink SQL",
     )

@@ -26,7 +26,6 @@ from penstock.app.init.migrate.account import (
 from penstock.app.init.migrate.catalog_options import catalog_of
 from penstock.app.init.migrate.client_options import CLIENT, RESET
 from penstock.app.init.migrate.connect_changes import CDC, ID_COLUMNS, UPSERT, changes, identifying
-from penstock.app.init.migrate.connect_config import options_of
 from penstock.app.init.migrate.connect_records import records, transforms
 from penstock.spec.language.expressions import place, quoted
 from penstock.spec.secrets import is_secret_name
@@ -39,9 +38,8 @@ _CONSUMER = "consumer.override."
 _RESETS = (f"{_CONSUMER}{RESET}", f"consumer.{RESET}", RESET)
 
 
-def connect_sink(text: str) -> Migrated:
+def connect_sink(options: Options) -> Migrated:
     """Translate what `connect_config` reads. Raises InvalidError (P165)."""
-    options = options_of(text)
     if not any(key.startswith("iceberg.") for key in options):
         raise unknown("no option of it begins with iceberg., and it is no other that is known")
     found = Migrated("the Iceberg sink of Kafka Connect")

@@ -1,7 +1,8 @@
 """`penstock init --from-config`: another system's configuration becomes a spec, with an account.
 
-Known are the Iceberg sink of Kafka Connect (properties, JSON, or Strimzi's KafkaConnector), a
-command line of kafka-delta-ingest, and Flink SQL from Kafka into Iceberg or Delta.
+Known are the Iceberg sink and some sources of Kafka Connect (properties, JSON, or Strimzi's
+KafkaConnector), a command line of kafka-delta-ingest, and Flink SQL from Kafka into Iceberg or
+Delta.
 
 Invariants:
 - every option that was read is accounted for (account.py);
@@ -17,7 +18,9 @@ from functools import partial
 from typing import Any
 
 from penstock.app.init.migrate.account import Migrated, Question
+from penstock.app.init.migrate.connect_config import options_of
 from penstock.app.init.migrate.connect_sink import connect_sink
+from penstock.app.init.migrate.connect_source import connect_source, is_source
 from penstock.app.init.migrate.delta_ingest import delta_ingest
 from penstock.app.init.migrate.flink import flink
 from penstock.spec.paths import with_leaves
@@ -36,15 +39,17 @@ def migrated(text: str) -> Migrated:
     elif _INGEST.search(text.replace("\\\n", " ")):
         found = delta_ingest(text)
     else:
-        found = connect_sink(text)
+        options = options_of(text)
+        found = connect_source(options) if is_source(options) else connect_sink(options)
     spec = found.spec
     name = str(spec.get("name", "migrated")).lower()
     spec["name"] = re.sub(r"[^a-z0-9_-]", "-", name).strip("-")[:64]
     spec.setdefault("kafka", {}).setdefault("brokers", "${env:BROKERS:-localhost:9092}")
-    catalog = next(iter(spec["catalogs"]))
-    spec.setdefault("quarantine", {"into": f"{catalog}.ops.quarantine"})
-    order = ("name", "kafka", "records", "catalogs", "tables", "commit", "quarantine", "spark")
-    found.spec = {key: spec[key] for key in order if key in spec}
+    if "tables" in spec:
+        catalog = next(iter(spec["catalogs"]))
+        spec.setdefault("quarantine", {"into": f"{catalog}.ops.quarantine"})
+    order = ("name", "kafka", "records", "catalogs", "tables", "commit", "quarantine", "publish")
+    found.spec = {key: spec[key] for key in (*order, "publishing", "spark") if key in spec}
     _take_passwords_out(found)
     return found
 

@@ -15,13 +15,16 @@ pg_prepared_xacts.
 from __future__ import annotations
 
 import datetime as dt
+import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from sqlalchemy import Connection, Engine, create_engine, make_url, text
+from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError
 
 from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.core.positions import Scalar
@@ -76,7 +79,8 @@ class QuerySource(OwnSource):
         self._cursor, self._settle = tuple(cursor), dt.timedelta(seconds=settle_seconds)
         self._append_only = append_only
         self._columns = Struct(tuple(Field(name, parse_type(t)) for name, t in columns.items()))
-        self._names = ", ".join(_quoted(each) for each in cursor)
+        # behind q., for SQLite takes a bare "name" of no column as a text
+        self._names = ", ".join(f"q.{_quoted(each)}" for each in cursor)
         self._query = query.strip().rstrip(";").replace(":", r"\:")
         self._engine = _opened(database, password)
         self._seen: list[Seen] = []
@@ -85,8 +89,9 @@ class QuerySource(OwnSource):
     def end(self, part: Place) -> Place | None:
         """Return the highest cursor that is safe; None where there are no rows.
 
-        Raises InvalidError (P858): the database does not say which transactions are open; OSError
-        where one has been open since the first look.
+        Raises InvalidError (P858): the database does not say which transactions are open;
+        DecisionNeededError (P857): it refuses the query; OSError where a transaction has been open
+        since the first look.
         """
         del part
         patience = time.monotonic() + PATIENCE_SECONDS
@@ -125,10 +130,15 @@ class QuerySource(OwnSource):
 
     def _look(self) -> bool:
         """Note the highest cursor, and which of those seen before is safe; say if there are any."""
-        order = ", ".join(f"{_quoted(each)} DESC" for each in self._cursor)
+        order = ", ".join(f"q.{_quoted(each)} DESC" for each in self._cursor)
         highest = f"SELECT {self._names} FROM ({self._query}) q WHERE {self._known()}"  # noqa: S608
-        with self._engine.connect() as connection:
-            row = connection.execute(text(f"{highest} ORDER BY {order} LIMIT 1")).first()
+        try:
+            with self._engine.connect() as connection:
+                row = connection.execute(text(f"{highest} ORDER BY {order} LIMIT 1")).first()
+        except (OperationalError, ProgrammingError) as error:
+            if _is_refusal(error):
+                raise self._unreadable(str(error.orig).splitlines()[0]) from error
+            raise
         if row is None:
             return self._safe is not None
         if self._engine.dialect.name != _POSTGRESQL:  # of SQLite's writers one is open at a time
@@ -194,7 +204,7 @@ class QuerySource(OwnSource):
             return [{name: _plain(value) for name, value in row.items()} for row in found]
 
     def _require_cursors(self) -> None:
-        nulls = " OR ".join(f"{_quoted(each)} IS NULL" for each in self._cursor)
+        nulls = " OR ".join(f"q.{_quoted(each)} IS NULL" for each in self._cursor)
         asked = f"SELECT 1 FROM ({self._query}) q WHERE {nulls} LIMIT 1"  # noqa: S608
         with self._engine.connect() as connection:
             if connection.execute(text(asked)).first() is not None:
@@ -210,7 +220,7 @@ class QuerySource(OwnSource):
         return tuple(_value(kind, at[name]) for name, kind in kinds)
 
     def _known(self) -> str:
-        return " AND ".join(f"{_quoted(each)} IS NOT NULL" for each in self._cursor)
+        return " AND ".join(f"q.{_quoted(each)} IS NOT NULL" for each in self._cursor)
 
     def _cursor_of(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(row[each] for each in self._cursor)
@@ -233,11 +243,24 @@ def _opened(database: str, password: str | None) -> Engine:
             hint="write  database: postgresql://user@host/database  or  sqlite:///./file.db",
         )
     url = make_url(database).set(drivername=_DRIVERS[scheme])
+    if scheme == "sqlite" and not Path(url.database or "").is_file():  # SQLite would create it
+        raise InvalidError(
+            f"there is no database {url.database}",
+            code="P858",
+            hint="correct  database  in the spec",
+        )
     if password is not None:
         url = url.set(password=password)
     options = {"options": "-c timezone=UTC -c default_transaction_read_only=on"}
     given = {**options, "connect_timeout": 10} if scheme == _POSTGRESQL else {}
     return create_engine(url, connect_args=given, pool_pre_ping=True, hide_parameters=True)
+
+
+def _is_refusal(error: DBAPIError) -> bool:
+    """Say whether a database refuses a statement for what it says, and always will."""
+    if isinstance(error.orig, sqlite3.Error):
+        return getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+    return isinstance(error, ProgrammingError)
 
 
 def _quoted(name: str) -> str:

@@ -211,7 +211,7 @@ def test_a_topic_that_is_mistyped_comes_with_the_one_that_was_meant(
     with pytest.raises(InvalidError, match="does not exist") as caught:
         connector.open_log(asked, Plain()).partitions()
 
-    assert f"create it, or correct kafka.topics; did you mean {topic}?" == caught.value.hint
+    assert f"create it, or correct its name in the spec; did you mean {topic}?" == caught.value.hint
 
 
 def test_a_start_after_the_end_is_reported_as_truncation(

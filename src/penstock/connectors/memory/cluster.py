@@ -122,7 +122,7 @@ class MemoryCluster:
                 raise InvalidError(
                     f"topic {name} does not exist",
                     code="P205",
-                    hint="create it, or correct kafka.topics",
+                    hint="create it, or correct its name in the spec",
                 )
             return self._topics[name]
 

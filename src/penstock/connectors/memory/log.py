@@ -107,7 +107,7 @@ class MemoryReader:
                     raise InvalidError(
                         f"topic {at.topic} does not exist under the id {at.topic_id}",
                         code="P205",
-                        hint="create it, or correct kafka.topics",
+                        hint="create it, or correct its name in the spec",
                     )
                 if not partition.led:
                     return

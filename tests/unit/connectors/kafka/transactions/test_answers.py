@@ -16,7 +16,7 @@ SETTINGS = KafkaSettings("k1:9092", (), (), "topic_id", {"sasl.username": "shop"
         (53, "transactional id penstock-a-0", "P281", "--transactional-id 'penstock-a-0'"),
         (31, "the cluster", "P281", "--operation Alter --cluster"),
         (29, "topic shop.orders", "P204", "--topic 'shop.orders'"),
-        (3, "topic shop.orders", "P205", "kafka.topics"),
+        (3, "topic shop.orders", "P205", "correct its name"),
         (50, "transactional id a", "P283", "transaction.max.timeout.ms"),
     ],
 )

@@ -20,6 +20,7 @@ from benchmarks import (
     keyed,
     keyed_peers,
     keyed_reads,
+    maintain,
     memory,
     peers,
     produce,
@@ -606,6 +607,20 @@ FIGURES = (
             Metric("rest_percent", "no code of Penstock on the stack", "%"),
             Metric("driver_percent", "the driver: plans, commits, the store", "%"),
             Metric("samples", "samples"),
+        ],
+    ),
+    Figure(
+        "maintain",
+        "Small files of a Delta table are written again as one, rows compared, next to deltalake's "
+        "`optimize.compact`, in one process (benchmarks/maintain.py says what is timed).",
+        maintain.measure,
+        full=[maintain.Options()],
+        quick=[maintain.Options(rows=250_000, rounds=3)],
+        metrics=[
+            Metric("cpu_peer_ratio", "CPU, of deltalake's", "times", "≤ 0.6", "less"),
+            Metric("cpu_seconds_per_gb", "CPU for a GB of files", "s", "≤ 30", "less"),
+            Metric("peer_cpu_seconds_per_gb", "deltalake's", "s"),
+            Metric("read_gb", "files that were read", "GB"),
         ],
     ),
     Figure(

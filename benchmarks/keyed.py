@@ -277,12 +277,12 @@ def merged(folder: Path, options: Options, drawn: Keys) -> list[Spent]:
     from deltalake import DeltaTable, write_deltalake
 
     path = str(folder / "table")
-    write_deltalake(path, _arrow(records.values(0, options.table_rows)))
+    write_deltalake(path, arrow(records.values(0, options.table_rows)))
     took = []
     for number in range(options.peer_epochs):
         start = number * options.changes
         part = drawn[start : start + options.changes]
-        rows = _arrow(values(part, options.table_rows + start))
+        rows = arrow(values(part, options.table_rows + start))
         _, lasts = np.unique(part[::-1], return_index=True)
         source = rows.take(pa.array(np.sort(len(part) - 1 - lasts)))
         merge = DeltaTable(path).merge(
@@ -298,7 +298,8 @@ def merged(folder: Path, options: Options, drawn: Keys) -> list[Spent]:
     return took
 
 
-def _arrow(made: Iterator[bytes]) -> pa.Table:
+def arrow(made: Iterator[bytes]) -> pa.Table:
+    """Return the values of records as the columns of a table."""
     options = arrow_json.ParseOptions(explicit_schema=records.ARROW)
     return arrow_json.read_json(BytesIO(b"\n".join(made)), parse_options=options)
 

@@ -23,6 +23,8 @@ Hashes = npt.NDArray[np.uint64]
 _WORDS_MAX = 64
 """Longer texts, in words of eight bytes, are hashed one by one."""
 _WORD_BYTES = 8
+_NULL = np.uint64(0xD1B54A32D192ED03)
+_STRUCT = np.uint64(0x8CB92BA72F3D8DD7)
 _BITS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
@@ -55,18 +57,23 @@ def _with(hashes: Hashes, column: pa.Array) -> Hashes:
         return _with(hashes, column.storage)
     if pa.types.is_dictionary(kind):
         return _with(hashes, column.dictionary_decode())
+    if not len(column):
+        return hashes
+    if not column.null_count:
+        return _with_values(hashes, column, np.ones(len(column), np.bool_))
+    # Twice, since one word more would be the hash of the value with the same bits.
+    of_nulls = mixed(mixed(hashes, _NULL), _NULL)
     valid = validity_of(column)
-    found = mixed(hashes, valid.view(np.uint8).astype(np.uint64))
     if not valid.any():
-        return found
-    of_values = _with_values(found, column, valid)
-    return of_values if valid.all() else np.where(valid, of_values, found)
+        return of_nulls
+    return np.where(valid, _with_values(hashes, column, valid), of_nulls)
 
 
 def _with_values(hashes: Hashes, column: pa.Array, valid: npt.NDArray[np.bool_]) -> Hashes:
     """Mix values in; what is found where there is none means nothing."""
     kind = column.type
     if pa.types.is_struct(kind):
+        hashes = mixed(hashes, _STRUCT)  # else one whose only member is null would be null
         for member in column.flatten():
             hashes = _with(hashes, member)
         return hashes
@@ -110,25 +117,35 @@ def _with_numbers(hashes: Hashes, column: pa.Array) -> Hashes:
 
 
 def _with_texts(hashes: Hashes, column: pa.Array) -> Hashes:
-    """Mix in lengths, and bytes in words of eight from the beginning on."""
+    """Mix in lengths, and bytes in words of eight; the last word ends where its text does, and
+    overlaps with the one before.
+    """
     starts, ends, data = bytes_of(column)
     lengths = ends - starts
-    hashes = mixed(hashes, lengths.view(np.uint64))
-    padded = np.concatenate([data, np.zeros(_WORD_BYTES, np.uint8)])
-    words = np.ndarray((len(data) + 1,), "<u8", padded, strides=(1,))  # by where they begin
+    padded = np.concatenate([np.zeros(_WORD_BYTES, np.uint8), data])
+    words = np.ndarray((len(data) + 1,), "<u8", padded, strides=(1,))  # by where they end
+    last = words[ends]
+    short = np.flatnonzero(lengths < _WORD_BYTES)
+    last[short] = (last[short] >> ((7 - lengths[short]) * 8).astype(np.uint64)) >> np.uint64(8)
+    hashes = mixed(mixed(hashes, lengths.view(np.uint64)), last)
     is_long = lengths > _WORDS_MAX * _WORD_BYTES
     for at in np.flatnonzero(is_long):
         digest = hashlib.blake2b(
             data[starts[at] : ends[at]].tobytes(), digest_size=_WORD_BYTES
         ).digest()
         hashes[at] = mixed(hashes[at : at + 1], np.frombuffer(digest, np.uint64))[0]
-    rows, done = np.flatnonzero((lengths > 0) & ~is_long), 0
-    while len(rows):
-        here, left = words[starts[rows] + done], lengths[rows] - done
-        unused = ((_WORD_BYTES - np.minimum(left, _WORD_BYTES)) * _WORD_BYTES).astype(np.uint64)
-        hashes[rows] = mixed(hashes[rows], (here << unused) >> unused)
-        done += _WORD_BYTES
-        rows = rows[left > _WORD_BYTES]
+    rows = np.flatnonzero((lengths > _WORD_BYTES) & ~is_long)
+    before = ((lengths[rows] - 1) // _WORD_BYTES).astype(np.uint8)  # words before the last
+    # The longest first: those that have another word are a slice, and no choice.
+    order = np.argsort(before, kind="stable")[::-1]
+    rows = rows[order]
+    found, here = hashes[rows], starts[rows]
+    left = len(rows) - np.cumsum(np.bincount(before))
+    for count in [len(rows), *left[1:-1]] if len(rows) else ():
+        here = here[:count]
+        here += _WORD_BYTES
+        found[:count] = mixed(found[:count], words[here])
+    hashes[rows] = found
     return hashes
 
 

@@ -95,6 +95,26 @@ def test_a_null_is_the_same_of_whatever_type_and_no_value_is_one():
         assert (nothing == row_hashes(pa.record_batch([each], ["x"]))).all()
     for value in (0, 0.0, "", b"", [], False):
         assert nothing[0] != row_hashes(pa.record_batch([pa.array([value])], ["x"]))[0]
+    for kind in (pa.struct([("a", pa.int64())]), pa.list_(pa.int64())):
+        holds_null = pa.array([{"a": None}] if pa.types.is_struct(kind) else [[None]], kind)
+        assert nothing[0] != row_hashes(pa.record_batch([holds_null], ["x"]))[0]
+
+
+def test_each_bit_of_a_text_counts_and_so_does_its_length():
+    texts = [bytes([1]) * length for length in range(530)]
+    hashes = {*row_hashes(pa.record_batch([pa.array(texts)], ["x"])).tolist()}
+
+    changed = [
+        text[:at] + bytes([text[at] ^ bit]) + text[at + 1 :]
+        for text in texts[:40] + texts[505:520]
+        for at in range(len(text))
+        for bit in (1, 128)
+    ]
+    others = {*row_hashes(pa.record_batch([pa.array(changed)], ["x"])).tolist()}
+
+    assert len(texts) == len(hashes)
+    assert len(changed) == len(others)
+    assert hashes.isdisjoint(others)
 
 
 def test_what_lies_under_a_null_does_not_count():

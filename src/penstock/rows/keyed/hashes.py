@@ -41,7 +41,7 @@ def key_hashes(columns: Sequence[pa.Array]) -> Hashes:
     return hashes
 
 
-def mixed(hashes: Hashes, words: Hashes) -> Hashes:
+def mixed(hashes: Hashes, words: Hashes | np.uint64) -> Hashes:
     """Mix words in, one to one: the highest bits depend on all of a word's, as filters need, and
     the lowest on the highest, else words that come next would cancel them.
     """

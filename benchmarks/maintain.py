@@ -1,0 +1,117 @@
+"""What writing small files again costs, next to deltalake's `optimize.compact` of the same table.
+
+Both start from a copy of a Delta table of `rows` in `files` files, in this process, and take turns
+at being first. Ours compares the rows that it wrote with those that it read, the peer does not.
+Each must leave one file with all rows.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from benchmarks import keyed, records
+from benchmarks.children import FailedError
+from benchmarks.results import Measured
+from benchmarks.scratch import Scratch
+
+TABLE = "bench.events"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """So many rows in so many files; both write them again `rounds` times."""
+
+    rows: int = 1_000_000
+    files: int = 48
+    rounds: int = 5
+
+
+def measure(options: Options, place: Scratch) -> Measured:
+    """Let both write the files again; give the medians of their CPU, and of the ratios."""
+    origin = place.subfolder("origin")
+    _make(origin, options)
+    size_gb = sum(each.stat().st_size for each in origin.rglob("*.parquet")) / 1e9
+    acts: dict[str, Callable[[Path], None]] = {"ours": _ours, "peer": _peer}
+    raw: dict[str, list[float]] = {name: [] for name in acts}
+    for number in range(options.rounds + 1):
+        for name in sorted(acts, reverse=number % 2 == 1):
+            root = place.subfolder("copy")
+            shutil.copytree(origin, root, dirs_exist_ok=True)
+            spent = _cpu(acts[name], root)
+            _check(root, options)
+            if number:  # the first one warms up
+                raw[name].append(round(spent, 3))
+    ratios = [ours / peer for ours, peer in zip(raw["ours"], raw["peer"], strict=True)]
+    values = {
+        "cpu_peer_ratio": median(ratios),
+        "cpu_seconds_per_gb": median(raw["ours"]) / size_gb,
+        "peer_cpu_seconds_per_gb": median(raw["peer"]) / size_gb,
+        "read_gb": size_gb,
+    }
+    return Measured(values, raw)
+
+
+def _make(root: Path, options: Options) -> None:
+    from deltalake import write_deltalake
+
+    step = -(-options.rows // options.files)
+    for start in range(0, options.rows, step):
+        rows = keyed.arrow(records.values(start, min(start + step, options.rows)))
+        write_deltalake(str(_folder(root)), rows, mode="append")
+
+
+def _ours(root: Path) -> None:
+    """Carry out the plan, as `penstock maintain` does once a pipeline is there."""
+    from penstock.commit.attempt import CommitContext
+    from penstock.commit.rearranging import Rearranging
+    from penstock.connectors.delta import connector
+    from penstock.core.commits import Chain
+    from penstock.spec.secrets import ProcessSecrets
+    from penstock.testing.contracts.table_fixture import Quiet, StillClock
+    from penstock.testing.prepared import claim
+
+    secrets = ProcessSecrets({})
+    settings = {"name": "delta", "type": "delta", "root": str(root)}
+    table = connector.open_catalog(settings, secrets, Quiet()).load(TABLE)
+    if table is None:
+        raise FailedError("the table is not there")
+    Rearranging(
+        Chain("bench", f"delta.{TABLE}"),
+        table,
+        partial(connector.open_writer, secrets=secrets),
+        CommitContext(claim(), Quiet(), StillClock(), lambda: 0.5, 25),
+        "m1",
+        list,
+    ).run()
+
+
+def _peer(root: Path) -> None:
+    from deltalake import DeltaTable
+
+    DeltaTable(str(_folder(root))).optimize.compact()
+
+
+def _cpu(act: Callable[[Path], None], root: Path) -> float:
+    """Return the CPU seconds of this process and all of its threads."""
+    used = time.process_time()
+    act(root)
+    return time.process_time() - used
+
+
+def _check(root: Path, options: Options) -> None:
+    from deltalake import DeltaTable
+
+    table = DeltaTable(str(_folder(root)))
+    files, rows = len(table.file_uris()), table.to_pyarrow_dataset().count_rows()
+    if (files, rows) != (1, options.rows):
+        raise FailedError(f"{rows:,} rows are in {files} files")
+
+
+def _folder(root: Path) -> Path:
+    return root.joinpath(*TABLE.split("."))

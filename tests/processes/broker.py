@@ -85,22 +85,27 @@ class Cluster:
         self.admin.delete_topics([topic])[topic].result()
         wait_until(lambda: self.partition_count(topic) == 0, f"{topic} is gone")
 
+    def open_transactions(self, topic: str, partitions: Iterable[int]) -> int:
+        """Return how many transactions are open on partitions."""
+        with self._other_admin() as admin:
+            return len(_open(admin, topic, partitions))
+
     def end_open_transactions(self, topic: str, partitions: Iterable[int]) -> int:
         """Abort what is open on partitions, as kafka-transactions.sh does; return how many."""
-        places = [kafka.TopicPartition(topic, number) for number in partitions]
-        admin = kafka.KafkaAdminClient(bootstrap_servers=self.bootstrap)
-        try:
-            found = [
-                AbortTransactionSpec(at, each.producer_id, each.producer_epoch)
-                for at, state in admin.describe_producers(places).items()
-                for each in state.active_producers
-                if each.current_transaction_start_offset >= 0
-            ]
+        with self._other_admin() as admin:
+            found = _open(admin, topic, partitions)
             for each in found:
                 admin.abort_transaction(each)
+        return len(found)
+
+    @contextmanager
+    def _other_admin(self) -> Iterator[kafka.KafkaAdminClient]:
+        """Give a client that knows what librdkafka's does not."""
+        admin = kafka.KafkaAdminClient(bootstrap_servers=self.bootstrap)
+        try:
+            yield admin
         finally:
             admin.close()
-        return len(found)
 
     def delete_before(self, topic: str, partition: int, offset: int) -> None:
         """Delete the records before an offset, as retention would."""
@@ -167,6 +172,18 @@ class Transaction:
         act(WAIT_SECONDS_MAX)
         wait_until(lambda: self.end() > before, "the transaction's marker is written")
         self.idle.append(self.producer)
+
+
+def _open(
+    admin: kafka.KafkaAdminClient, topic: str, partitions: Iterable[int]
+) -> list[AbortTransactionSpec]:
+    places = [kafka.TopicPartition(topic, number) for number in partitions]
+    return [
+        AbortTransactionSpec(at, each.producer_id, each.producer_epoch)
+        for at, state in admin.describe_producers(places).items()
+        for each in state.active_producers
+        if each.current_transaction_start_offset >= 0
+    ]
 
 
 def _produce(producer: Producer, topic: str, partition: int, records: Sequence[Sent]) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 from tests.story.publishing import FROM, INTO, OFFSETS, PARTITIONS, PublishingWorld, by_library
 
 from penstock.app.inspect.publication_audit import audit_publication
+from penstock.app.inspect.publications import view_of
 from penstock.core.positions import partition_of
 from penstock.core.resuming import Accepted
 from penstock.publishing.publisher import Publisher
@@ -44,6 +46,15 @@ def test_each_task_has_an_id_a_ledger_and_transactions_of_its_own(world):
     assert len(set(own)) == len(producers)
     assert {f"penstock-orders-{n}" for n in range(3)} == {*world.coordinator._ids}
     assert 3 == sum(b'"ledger"' in key for key in world.offsets())
+
+
+def test_a_plan_says_how_many_tasks_have_no_partition(world):
+    """They hold their ids, and send nothing."""
+    publication = replace(world.publisher().publication, source={"topics": [FROM]})
+    view = view_of(publication, world.ports(publication))
+
+    idle = 3 - len({*tasks_of(world, 3)})
+    assert f"3 tasks ({idle} without a partition)" in view.client
 
 
 @pytest.mark.parametrize("counts", [(5, 3, 1, 4), (1, 3, 2), (3, 1, 3, 1)])

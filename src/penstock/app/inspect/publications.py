@@ -20,7 +20,7 @@ from penstock.publishing.deciding import Noticed, decided
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.own_rows import BEGINNING
 from penstock.publishing.pace import Pace, Rate
-from penstock.publishing.record import PublicationRecord, standing_record
+from penstock.publishing.record import PublicationRecord, standing_record, task_of
 from penstock.publishing.schemas import SchemaStanding, standing_schemas
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.start import begun_from, require_messages, summed
@@ -135,7 +135,8 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
                 stands=in_words(publication, record.stands),
             )
         found = beginning_of(publication, ports, record)
-        view = replace(view, begins=found.begins, creates=found.creates)
+        client = client_words(publication, ports.producers.terms.protocol, found.stands)
+        view = replace(view, client=client, begins=found.begins, creates=found.creates)
         return _planned(publication, ports, found.stands, view)
     except PenstockError as error:
         return replace(view, problem=error)
@@ -198,14 +199,17 @@ def rate_words(rate: Rate) -> str:
     return f"{rows or size} a second" if rows or size else ""
 
 
-def client_words(publication: Publication, protocol: int) -> str:
-    """Say which client writes a publication, and what that is worth."""
+def client_words(
+    publication: Publication, protocol: int, parts: Collection[SourcePartition] = ()
+) -> str:
+    """Say which client writes a publication, what it is worth, and how many tasks have no part."""
     if protocol == NO_TRANSACTIONS:
         return "at least once: librdkafka, without transactions"
     if protocol == PROTOCOL_2:
         return "exactly once: the own sender, transaction protocol 2"
-    tasks = number_of(publication.tasks, "task")
-    return f"exactly once: librdkafka, {tasks}, transaction protocol 1"
+    tasks, busy = publication.tasks, {task_of(each, publication.tasks) for each in parts}
+    idle = f" ({tasks - len(busy)} without a partition)" if 0 < len(busy) < tasks else ""
+    return f"exactly once: librdkafka, {number_of(tasks, 'task')}{idle}, transaction protocol 1"
 
 
 def in_words(publication: Publication, stands: Stands) -> str:

@@ -144,6 +144,18 @@ def test_references_in_a_circle_end(registered: Registered, url: str) -> None:
     assert RegisteredSchema("avro", "2", (("A", "2"), ("B", "1"))) == found
 
 
+def test_a_registry_that_is_silent_is_asked_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        with pytest.raises(UnavailableError) as caught:
+            opened(f"http://127.0.0.1:{server.getsockname()[1]}", timeout=0.2).find(by_id(1))
+        server.setblocking(False)
+        server.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+    assert "P671" == caught.value.code
+
+
 def test_an_error_whose_text_is_cut_off_is_unavailable() -> None:
     """The second half of an answer may be lost as well as the first."""
 

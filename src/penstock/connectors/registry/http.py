@@ -199,13 +199,18 @@ class HttpRegistry:
     def ask(self, path: str, said: Mapping[str, Any] | None = None) -> Any:
         """Ask for a path, or post what is said; return the answer, None of what is no JSON.
 
+        A refusal that may pass is tried again; who was silent until the timeout is not: others wait.
+
         Raises UnavailableError (P671), InvalidError (P672, P673, P877), NotFoundError,
         NotCompatibleError.
         """
+        until = time.monotonic() + self._timeout_seconds
         for pause in PAUSES_SECONDS:
             try:
                 return self._asked_once(path, said)
             except UnavailableError:
+                if time.monotonic() >= until:
+                    raise
                 time.sleep(pause)
         return self._asked_once(path, said)
 

@@ -199,7 +199,7 @@ class HttpRegistry:
     def ask(self, path: str, said: Mapping[str, Any] | None = None) -> Any:
         """Ask for a path, or post what is said; return the answer, None of what is no JSON.
 
-        A refusal that may pass is tried again; who was silent until the timeout is not: others wait.
+        What may pass is tried again; who was silent for the timeout is not: others wait.
 
         Raises UnavailableError (P671), InvalidError (P672, P673, P877), NotFoundError,
         NotCompatibleError.

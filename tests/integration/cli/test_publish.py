@@ -80,6 +80,7 @@ class Mirror:
             {
                 "bootstrap.servers": self.cluster.bootstrap,
                 "group.id": topic,
+                "enable.auto.commit": False,
                 "isolation.level": "read_committed",
                 "check.crcs": True,
                 "enable.partition.eof": True,

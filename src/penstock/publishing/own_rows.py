@@ -161,7 +161,7 @@ class OwnReadings:
 
     def _units(self, of: SourcePartition, at: Position, until: Position) -> Generator[Unit]:
         """Yield what is published together. Raises what `waiting` raises."""
-        found: list[Rows] = []
+        found, count, size = list[Rows](), 0, 0
         with closing(self._rows(of, at, until)) as batches:
             for rows, boundary in batches:
                 place = place_of(self.name, of, rows.reached)
@@ -171,7 +171,7 @@ class OwnReadings:
                     yield (rows,)
                     continue
                 found.append(rows)
-                count, size = _size_of(found)
+                count, size = count + rows.count, size + rows.rows.nbytes
                 if count > self.unit_max.rows_max or size > self.unit_max.bytes_max:
                     raise unit_too_large(place, count, size)
                 if boundary is None:
@@ -179,7 +179,7 @@ class OwnReadings:
                 taken_back = Rows(NO_ROWS, rows.reached, aborted=count)
                 if count or rows.reached != at:  # at the boundary of nothing nothing ends
                     yield (taken_back,) if boundary == "abort" else tuple(found)
-                found, at = [], rows.reached
+                found, count, size, at = [], 0, 0, rows.reached
 
     def _rows(
         self, of: SourcePartition, at: Position, until: Position

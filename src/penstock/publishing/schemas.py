@@ -61,8 +61,15 @@ def standing_schemas(
 
     Raises what `with_schemas` raises.
     """
-    rules, found = _made(publication, ports), list[SchemaStanding]()
-    for part, own in rules.schemas.items() if rules else ():
+    rules = _made(publication, ports)
+    return () if rules is None else _standing(rules, publication, ports)
+
+
+def _standing(
+    rules: MessageRules, publication: Publication, ports: PublicationPorts
+) -> tuple[SchemaStanding, ...]:
+    found: list[SchemaStanding] = []
+    for part, own in rules.schemas.items():
         rule, registry = publication.subjects[part], ports.registries[part]
         schema = RegisteredSchema(own.format, own.text)
         number = _found(rule, registry, schema)
@@ -80,7 +87,7 @@ def standing_rules(publication: Publication, ports: PublicationPorts) -> Message
     rules = _made(publication, ports)
     if rules is None:
         return publication.messages
-    known = {each.part: each.id for each in standing_schemas(publication, ports)}
+    known = {each.part: each.id for each in _standing(rules, publication, ports)}
     return rules.with_schemas(
         {part: replace(own, id=known[part] or 0) for part, own in rules.schemas.items()}
     )

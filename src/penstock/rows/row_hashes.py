@@ -16,13 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.rows.arrow_arrays import validity_of
-from penstock.rows.keyed.hashes import bytes_of, mixed
+from penstock.rows.keyed.hashes import WORD_BYTES, bytes_of, mixed, with_ends, words_by_end
 
 Hashes = npt.NDArray[np.uint64]
 
 _WORDS_MAX = 64
 """Longer texts, in words of eight bytes, are hashed one by one."""
-_WORD_BYTES = 8
 _NULL = np.uint64(0xD1B54A32D192ED03)
 _STRUCT = np.uint64(0x8CB92BA72F3D8DD7)
 _BITS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
@@ -121,21 +120,16 @@ def _with_texts(hashes: Hashes, column: pa.Array) -> Hashes:
     overlaps with the one before.
     """
     starts, ends, data = bytes_of(column)
-    lengths = ends - starts
-    padded = np.concatenate([np.zeros(_WORD_BYTES, np.uint8), data])
-    words = np.ndarray((len(data) + 1,), "<u8", padded, strides=(1,))  # by where they end
-    last = words[ends]
-    short = np.flatnonzero(lengths < _WORD_BYTES)
-    last[short] = (last[short] >> ((7 - lengths[short]) * 8).astype(np.uint64)) >> np.uint64(8)
-    hashes = mixed(mixed(hashes, lengths.view(np.uint64)), last)
-    is_long = lengths > _WORDS_MAX * _WORD_BYTES
+    lengths, words = ends - starts, words_by_end(data)
+    hashes = with_ends(hashes, lengths, words[ends])
+    is_long = lengths > _WORDS_MAX * WORD_BYTES
     for at in np.flatnonzero(is_long):
         digest = hashlib.blake2b(
-            data[starts[at] : ends[at]].tobytes(), digest_size=_WORD_BYTES
+            data[starts[at] : ends[at]].tobytes(), digest_size=WORD_BYTES
         ).digest()
         hashes[at] = mixed(hashes[at : at + 1], np.frombuffer(digest, np.uint64))[0]
-    rows = np.flatnonzero((lengths > _WORD_BYTES) & ~is_long)
-    before = ((lengths[rows] - 1) // _WORD_BYTES).astype(np.uint8)  # words before the last
+    rows = np.flatnonzero((lengths > WORD_BYTES) & ~is_long)
+    before = ((lengths[rows] - 1) // WORD_BYTES).astype(np.uint8)  # words before the last
     # The longest first: those that have another word are a slice, and no choice.
     order = np.argsort(before, kind="stable")[::-1]
     rows = rows[order]
@@ -143,7 +137,7 @@ def _with_texts(hashes: Hashes, column: pa.Array) -> Hashes:
     left = len(rows) - np.cumsum(np.bincount(before))
     for count in [len(rows), *left[1:-1]] if len(rows) else ():
         here = here[:count]
-        here += _WORD_BYTES
+        here += WORD_BYTES
         found[:count] = mixed(found[:count], words[here])
     hashes[rows] = found
     return hashes

@@ -24,7 +24,8 @@ TEXT_BYTES_MAX = 256
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
-_WORD_BYTES = 8
+WORD_BYTES = 8
+"""How much of a text is hashed at a time."""
 
 
 def key_hashes(columns: Sequence[pa.Array]) -> Hashes:
@@ -56,20 +57,28 @@ def _mix_texts(hashes: Hashes, column: pa.Array) -> Hashes:
     first word of a text begins where it does, and overlaps with the next.
     """
     starts, ends, data = bytes_of(column)
-    lengths = ends - starts
-    padded = np.concatenate([np.zeros(_WORD_BYTES, np.uint8), data])
-    words = np.ndarray((len(data) + 1,), "<u8", padded, strides=(1,))  # by where they end
-    last = words[ends]
-    short = np.flatnonzero(lengths < _WORD_BYTES)
-    last[short] = (last[short] >> ((7 - lengths[short]) * 8).astype(np.uint64)) >> np.uint64(8)
-    hashes = mixed(mixed(hashes, lengths.view(np.uint64)), last)
-    rows, at = np.flatnonzero(lengths > _WORD_BYTES), _WORD_BYTES
+    lengths, words = ends - starts, words_by_end(data)
+    hashes = with_ends(hashes, lengths, words[ends])
+    rows, at = np.flatnonzero(lengths > WORD_BYTES), WORD_BYTES
     while len(rows) and at < TEXT_BYTES_MAX:
-        here = words[np.maximum(ends[rows] - at, starts[rows] + _WORD_BYTES)]
+        here = words[np.maximum(ends[rows] - at, starts[rows] + WORD_BYTES)]
         hashes[rows] = mixed(hashes[rows], here)
-        at += _WORD_BYTES
+        at += WORD_BYTES
         rows = rows[lengths[rows] > at]
     return hashes
+
+
+def words_by_end(data: npt.NDArray[np.uint8]) -> Hashes:
+    """Return the words of eight bytes of some bytes, by where they end; zeros are before them."""
+    padded = np.concatenate([np.zeros(WORD_BYTES, np.uint8), data])
+    return np.ndarray((len(data) + 1,), "<u8", padded, strides=(1,))
+
+
+def with_ends(hashes: Hashes, lengths: npt.NDArray[np.int64], last: Hashes) -> Hashes:
+    """Mix in the lengths of texts and their last words, which change: of shorter ones all bytes."""
+    short = np.flatnonzero(lengths < WORD_BYTES)
+    last[short] = (last[short] >> ((7 - lengths[short]) * 8).astype(np.uint64)) >> np.uint64(8)
+    return mixed(mixed(hashes, lengths.view(np.uint64)), last)
 
 
 def bytes_of(

@@ -20,9 +20,9 @@ from penstock.spec.settings.fields import (
 from penstock.spec.settings.records import RegistryAt
 
 REGISTERED = frozenset({"avro", "json-schema", "protobuf"})
+"""Formats whose schema is in a registry."""
 WITH_FILES = frozenset({"avro", "protobuf"})
 """Formats whose schema a person may write."""
-"""Formats whose schema is in a registry."""
 OF_SCHEMAS = frozenset({"registry", "register_schema", "subject", "schema_file"})
 """Settings of keys and values that are about their schema in a registry."""
 

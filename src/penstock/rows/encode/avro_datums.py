@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from penstock.rows.arrow_arrays import list_array, validity_of
 from penstock.rows.encode.avro_scalars import scalars, varints
 from penstock.rows.encode.avro_schema import Tree, column_of, optional
-from penstock.rows.encode.datums import Datums, Numbers, nulled
+from penstock.rows.encode.datums import Datums, Numbers, nulled, of_members
 from penstock.rows.encode.json_texts import Column, is_list, is_text
 from penstock.rows.encode.nesting import Misfits, as_lists, lengths_of_lists, of_lists
 from penstock.rows.encode.rules import MessageSchema
@@ -96,14 +96,8 @@ class AvroWriter:
                 return found
 
     def _structs(self, values: pa.StructArray, kind: pa.DataType, tree: Tree, path: str) -> Datums:
-        members = [
-            Column(each.name, member, each.type)
-            for each, member in zip(kind, values.flatten(), strict=True)
-        ]
-        made, there = self.record(members, tree, path), validity_of(values)
-        data = made.data if members else pa.array([b""] * len(values), pa.binary())
-        misfits = [each._replace(rows=each.rows & there) for each in made.misfits]
-        return Datums(nulled(data, values), [each for each in misfits if each.rows.any()])
+        found = of_members(values, kind, lambda members: self.record(members, tree, path))
+        return Datums(nulled(found.data, values), found.misfits)
 
     def _lists(self, values: pa.Array, kind: Any, items: Tree, path: str) -> Datums:
         found = self._branch(values.flatten(), kind.value_type, items, f"{path}[]")

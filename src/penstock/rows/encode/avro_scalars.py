@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.rows.arrow_arrays import lengths_of, validity_of
+from penstock.rows.decode.logical_types import PER_SECOND
 from penstock.rows.encode.avro_schema import UUID_BYTES, bytes_for
 from penstock.rows.encode.datums import (
     Datums,
@@ -25,12 +26,12 @@ from penstock.rows.encode.datums import (
     nulled,
     rows_of_bytes,
     unsigned_varints,
+    zigzag,
 )
 from penstock.rows.encode.json_texts import is_binary, is_text, utf8_texts, uuid_text
 from penstock.rows.encode.nesting import Misfits
 
 _INT = 31
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _UNITS = {"millis": 10**3, "micros": 10**6, "nanos": 10**9}
 _DECIMAL_BYTES = 16
 
@@ -156,7 +157,7 @@ def _counts(values: pa.Array, unit: str, data: Mapping[str, Any], path: str) -> 
     """Write counts of one unit as those of another, exactly."""
     width = pa.int32() if values.type.bit_width == 32 else pa.int64()  # noqa: PLR2004
     counts = values.view(width).cast(pa.int64()).fill_null(0).to_numpy()
-    given, wanted = _PER_SECOND[unit], _UNITS[data["logicalType"].rpartition("-")[2]]
+    given, wanted = PER_SECOND[unit], _UNITS[data["logicalType"].rpartition("-")[2]]
     if given > wanted:
         rest = counts % (given // wanted)
         misfits = found_in(path, rest != 0, "it is more exact than the schema's type")
@@ -192,7 +193,7 @@ def _decimals(values: pa.Array, kind: Any, data: Mapping[str, Any], path: str) -
 
 def varints(numbers: Numbers, like: pa.Array | None = None) -> pa.BinaryArray:
     """Write numbers zigzag, seven bits in a byte; null where `like` is."""
-    return unsigned_varints(((numbers << 1) ^ (numbers >> 63)).view(np.uint64), like)
+    return unsigned_varints(zigzag(numbers), like)
 
 
 _Writer = Callable[[Any, Any, Mapping[str, Any], str], Datums | None]

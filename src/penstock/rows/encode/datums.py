@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.rows.arrow_arrays import lengths_of, validity_bits
+from penstock.rows.arrow_arrays import lengths_of, validity_bits, validity_of
+from penstock.rows.encode.json_texts import Column
 from penstock.rows.encode.nesting import Misfits
 
 Numbers = npt.NDArray[np.int64]
@@ -26,6 +28,25 @@ class Datums:
 def found_in(path: str, rows: npt.NDArray[np.bool_], reason: str) -> list[Misfits]:
     """Return the misfits of a column, if there are any."""
     return [Misfits(path, rows, reason)] if rows.any() else []
+
+
+def of_members(
+    values: pa.StructArray, kind: pa.StructType, write: Callable[[list[Column]], Datums]
+) -> Datums:
+    """Write structs by their members; where a struct is null it is no misfit, and not null yet."""
+    members = [
+        Column(each.name, member, each.type)
+        for each, member in zip(kind, values.flatten(), strict=True)
+    ]
+    made, there = write(members), validity_of(values)
+    data = made.data if members else pa.array([b""] * len(values), pa.binary())
+    misfits = [each._replace(rows=each.rows & there) for each in made.misfits]
+    return Datums(data, [each for each in misfits if each.rows.any()])
+
+
+def zigzag(numbers: Numbers) -> npt.NDArray[np.uint64]:
+    """Return numbers with a sign as such without: small ones stay small."""
+    return ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
 
 
 def unsigned_varints(

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from penstock.core.errors import InvalidError
 from penstock.rows.arrow_arrays import list_array, mask_of, validity_of
 from penstock.rows.cast import iso8601
+from penstock.rows.decode.logical_types import PER_SECOND
 from penstock.rows.encode.nesting import Misfits, as_lists, lengths_of_lists, of_lists
 
 NULL = "null"
@@ -196,7 +197,7 @@ def _timestamps(values: pa.Array, kind: Any, path: str, form: JsonForm) -> _Bare
     zone, unit = "Z" if kind.tz else "", kind.unit
     if form.times == IN_MILLIS:
         return _Bare(millis_of(values).cast(pa.string()), "", [])
-    per_day = iso8601.DAY_US // _PER_SECOND["us"] * _PER_SECOND[unit]
+    per_day = iso8601.DAY_US // PER_SECOND["us"] * PER_SECOND[unit]
     low = max(iso8601.DAY_MIN * per_day, -(1 << 63))
     high = min((iso8601.DAY_MAX + 1) * per_day, 1 << 63) - 1
     values, misfits = _within(values, pa.int64(), low, high, path)
@@ -207,16 +208,13 @@ def _timestamps(values: pa.Array, kind: Any, path: str, form: JsonForm) -> _Bare
     return _Bare(texts, '"', misfits)
 
 
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-
-
 def millis_of(values: pa.Array) -> pa.Int64Array:
     """Return timestamps as milliseconds since 1970, rounded down."""
     counts = values.view(pa.int64())
-    scale = _PER_SECOND[values.type.unit]
-    if scale <= _PER_SECOND["ms"]:
-        return pc.multiply(counts, _PER_SECOND["ms"] // scale)
-    present = counts.fill_null(0).to_numpy() // (scale // _PER_SECOND["ms"])
+    scale = PER_SECOND[values.type.unit]
+    if scale <= PER_SECOND["ms"]:
+        return pc.multiply(counts, PER_SECOND["ms"] // scale)
+    present = counts.fill_null(0).to_numpy() // (scale // PER_SECOND["ms"])
     return pa.array(present, mask=~validity_of(counts))
 
 

@@ -23,7 +23,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.rows.arrow_arrays import list_array, validity_of
-from penstock.rows.encode.datums import Datums, found_in, nulled, sized, unsigned_varints
+from penstock.rows.encode.datums import (
+    Datums,
+    found_in,
+    nulled,
+    of_members,
+    sized,
+    unsigned_varints,
+)
 from penstock.rows.encode.json_texts import Column, is_list
 from penstock.rows.encode.nesting import Misfits, as_lists, lengths_of_lists, of_lists
 from penstock.rows.encode.protobuf_scalars import PACKED, WIRE_TYPES, scalars
@@ -94,14 +101,8 @@ class ProtobufWriter:
         return Datums(sized(pc.binary_join_element_wise(inner, found.data, b"")), found.misfits)
 
     def _structs(self, values: pa.StructArray, kind: pa.DataType, tree: Tree, path: str) -> Datums:
-        members = [
-            Column(each.name, member, each.type)
-            for each, member in zip(kind, values.flatten(), strict=True)
-        ]
-        made, there = self.message(members, tree, path), validity_of(values)
-        data = made.data if members else pa.array([b""] * len(values), pa.binary())
-        misfits = [each._replace(rows=each.rows & there) for each in made.misfits]
-        return Datums(nulled(sized(data), values), [each for each in misfits if each.rows.any()])
+        found = of_members(values, kind, lambda members: self.message(members, tree, path))
+        return Datums(nulled(sized(found.data), values), found.misfits)
 
     def _list(self, values: pa.Array, kind: Any, field: Tree, path: str) -> Datums:
         made = self._items(values.flatten(), kind.value_type, field, f"{path}[]")

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from penstock.rows.arrow_arrays import validity_of
 from penstock.rows.cast import iso8601
+from penstock.rows.decode.logical_types import PER_SECOND
 from penstock.rows.encode.avro_scalars import scalars as avro_scalars
 from penstock.rows.encode.avro_schema import bytes_for
 from penstock.rows.encode.datums import (
@@ -28,6 +29,7 @@ from penstock.rows.encode.datums import (
     rows_of_bytes,
     sized,
     unsigned_varints,
+    zigzag,
 )
 from penstock.rows.encode.json_texts import JsonForm, bare_texts, is_binary, is_text, utf8_texts
 from penstock.rows.encode.nesting import Misfits
@@ -43,7 +45,6 @@ WIRE_TYPES: Mapping[str, int] = {
 """By the kinds of fields but messages."""
 PACKED = frozenset(kind for kind, wire_type in WIRE_TYPES.items() if wire_type != _SIZED)
 """What a list has in one piece."""
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY = 86_400
 
 
@@ -76,10 +77,9 @@ def _written(numbers: Any, name: str, bits: int, like: pa.Array) -> pa.BinaryArr
     if "fixed" in name:
         sign = "i" if name.startswith("s") else "u"
         return _raw(numbers.astype(f"<{sign}{bits // 8}"), like)
-    wide = numbers.astype(np.uint64 if numbers.dtype.kind == "u" else np.int64)
     if name.startswith("sint"):
-        signed = wide.astype(np.int64)
-        wide = (signed << 1) ^ (signed >> 63)
+        return unsigned_varints(zigzag(numbers.astype(np.int64)), like)
+    wide = numbers.astype(np.uint64 if numbers.dtype.kind == "u" else np.int64)
     return unsigned_varints(wide.view(np.uint64), like)
 
 
@@ -133,7 +133,7 @@ def _timestamps(values: pa.Array, kind: Any, field: Mapping[str, Any], path: str
     if not pa.types.is_timestamp(kind) or kind.tz is None:
         return None
     counts = values.view(pa.int64()).fill_null(0).to_numpy()
-    per_second = _PER_SECOND[kind.unit]
+    per_second = PER_SECOND[kind.unit]
     seconds, rest = np.divmod(counts, per_second)
     wide = (seconds < iso8601.DAY_MIN * _DAY) | (seconds >= (iso8601.DAY_MAX + 1) * _DAY)
     misfits: list[Misfits] = found_in(path, wide, "it is outside of the years 1 to 9999")

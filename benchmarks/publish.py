@@ -128,10 +128,10 @@ def leg(child: Child, event: str) -> Leg:
 
 def check(target: str, place: Scratch, options: Options) -> None:
     """Raise FailedError unless the target holds the source's records, each once."""
-    found = committed(place, target, options.partitions)
+    found = _committed(place, target, options.partitions)
     count = options.records
     if options.what == "topic":
-        if found != committed(place, SOURCE, options.partitions):
+        if found != _committed(place, SOURCE, options.partitions):
             raise FailedError(f"{target} is no copy: it has {len(found)} records of {count}")
         return
     parsed = arrow_json.ParseOptions(explicit_schema=records.ARROW)
@@ -140,6 +140,6 @@ def check(target: str, place: Scratch, options: Options) -> None:
     keyed.check(rows.sort_by("id"), keyed.Options(table_rows=count), unchanged, target)
 
 
-def committed(place: Scratch, topic: str, partitions: int) -> list[tuple[int, Any, Any]]:
+def _committed(place: Scratch, topic: str, partitions: int) -> list[tuple[int, Any, Any]]:
     """Return the committed records by partition, each in its order."""
     return sorted(topics.committed(place.brokers, topic, partitions), key=itemgetter(0))

@@ -74,8 +74,9 @@ def measure(options: Options, place: Scratch) -> Measured:
     }
     for name in legs:
         publish.check(name, place, ours)
+    sent = _values(place, SOURCE, options)
     for name, path in programs.items():
-        legs[name] = _peer(path, options, place)
+        legs[name] = _peer(path, options, place, sent)
     values = {f"{name}_{what}": each for name in legs for what, each in asdict(legs[name]).items()}
     for name in legs.keys() - {"own"}:
         values |= {
@@ -85,7 +86,7 @@ def measure(options: Options, place: Scratch) -> Measured:
     return Measured(values, {"load": os.getloadavg()})
 
 
-def _peer(path: Path, options: Options, place: Scratch) -> Leg:
+def _peer(path: Path, options: Options, place: Scratch, sent: list[bytes]) -> Leg:
     into = f"{path.name}.{SOURCE}"  # as MirrorMaker names copies
     place.topic(into, options.partitions)
     environment = {
@@ -101,11 +102,15 @@ def _peer(path: Path, options: Options, place: Scratch) -> Leg:
     with watched(child.root) as samples:
         readings = list(_copied(child, place, into, options))
     child.end()
-    found = [value for *_, value in publish.committed(place, into, options.partitions)]
-    sent = [value for *_, value in publish.committed(place, SOURCE, options.partitions)]
-    if sorted(found) != sorted(sent):
+    found = _values(place, into, options)
+    if found != sent:
         raise FailedError(f"{into} is no copy: it has {len(found)} records of {len(sent)}")
     return peers.leg(keyed_peers.scaled(readings, options.records), samples.peak_mib)
+
+
+def _values(place: Scratch, topic: str, options: Options) -> list[bytes]:
+    """Return the values of a topic's committed records, sorted."""
+    return sorted(value for *_, value in topics.committed(place.brokers, topic, options.partitions))
 
 
 def _copied(child: Child, place: Scratch, into: str, options: Options) -> Iterator[Reading]:

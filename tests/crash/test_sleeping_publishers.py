@@ -38,24 +38,20 @@ def asleep(mirror: Mirror) -> Iterator[Driver]:
         yield driver
 
 
-def is_exact(mirror: Mirror) -> bool:
-    return mirror.read(mirror.source) == mirror.read(mirror.into)
-
-
 def test_pb6_a_publisher_that_wakes_after_another_took_over_ends_and_nothing_of_it_is_seen(
     mirror: Mirror,
 ) -> None:
     mirror.send(20)
     with asleep(mirror) as zombie:
         taken = mirror.call("publish", "--until-caught-up", "--takeover")
-        assert (0, True) == (taken.code, is_exact(mirror)), taken.err
+        assert (0, True) == (taken.code, mirror.is_exact()), taken.err
         zombie.send(signal.SIGCONT)
         assert FENCED == zombie.end().code
 
     mirror.send(20)
     again = mirror.call("publish", "--until-caught-up", "--json")
     assert (0, 20 * PARTITIONS) == (again.code, again.json["publications"][0]["rows"]), again.err
-    assert is_exact(mirror)
+    assert mirror.is_exact()
 
 
 def test_pb5_a_publisher_that_sleeps_longer_than_its_transaction_may_last_publishes_it_again(
@@ -68,7 +64,7 @@ def test_pb5_a_publisher_that_sleeps_longer_than_its_transaction_may_last_publis
         with asleep(mirror) as driver:
             wait_until(lambda: not opened(mirror), "the brokers aborted its transaction")
             driver.send(signal.SIGCONT)
-            driver.wait_until(lambda: is_exact(mirror), "all rows")
+            driver.wait_until(mirror.is_exact, "all rows")
             driver.send(signal.SIGTERM)
             assert 0 == driver.end().code
 

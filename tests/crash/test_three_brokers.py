@@ -134,7 +134,7 @@ def test_records_are_there_once_whichever_broker_dies_in_mid_transaction(
             three.kill(node)
             moved.append((node, leads))
             os.kill(driver.pid, signal.SIGCONT)
-            driver.wait_until(lambda: is_exact(mirror), f"published without broker {node}")
+            driver.wait_until(mirror.is_exact, f"published without broker {node}")
             driver.send(signal.SIGTERM)
             assert 0 == driver.end().code
         three.start(node)
@@ -143,10 +143,6 @@ def test_records_are_there_once_whichever_broker_dies_in_mid_transaction(
     (found,) = audit.json["publications"]
     assert (0, [], 50 * TURNS * PARTITIONS) == (audit.code, found["breaks"], found["rows"])
     assert any(node in leads for node, leads in moved), moved
-
-
-def is_exact(mirror: Mirror) -> bool:
-    return mirror.read(mirror.source) == mirror.read(mirror.into)
 
 
 def test_records_land_once_though_brokers_die_in_turn(three: Three, tmp_path: Path) -> None:

@@ -41,9 +41,9 @@ def init(
 
     With --from-config, it reads the Iceberg sink of Kafka Connect, its sources of files, JDBC and
     MirrorMaker 2, a kafka-delta-ingest command line, and Flink SQL, and accounts for each option.
-    An option that would move a start offset or
-    change what lands needs your decision: until you decide, the spec is incomplete (P175) and init
-    exits with 2. It copies no secrets and overwrites no file.
+    An option that would move a start offset or change what lands needs your decision: until you
+    decide, the spec is incomplete (P175) and init exits with 2. It copies no secrets and overwrites
+    no file.
 
     Example: penstock init --from kafka://localhost:9092 --topics orders,payments
 

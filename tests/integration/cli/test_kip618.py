@@ -50,10 +50,6 @@ def stranger(mirror: Mirror, task: int) -> Producer:
     return found
 
 
-def is_exact(mirror: Mirror) -> bool:
-    return mirror.read(mirror.source) == mirror.read(mirror.into)
-
-
 def test_1_what_cannot_be_exactly_once_is_refused_before_anything_runs(mirror):
     for publishing, code in (
         ({"producer": "own", "tasks": 2}, "P879"),
@@ -77,7 +73,7 @@ def test_2_a_transaction_is_what_there_is_at_a_poll(mirror):
     with mirror.driver() as driver:
         for turn in range(1, 3):
             mirror.send(10)
-            driver.wait_until(lambda: is_exact(mirror), f"poll {turn} is published")
+            driver.wait_until(mirror.is_exact, f"poll {turn} is published")
         driver.send(signal.SIGTERM)
         assert 0 == driver.end().code
 
@@ -93,7 +89,7 @@ def test_3_transactions_end_by_an_interval(mirror):
         driver.send(signal.SIGTERM)
         assert 0 == driver.end().code
 
-    assert is_exact(mirror)
+    assert mirror.is_exact()
     audit = mirror.call("audit", "--count", "--json")
     assert (0, []) == (audit.code, audit.json["publications"][0]["breaks"]), audit.out
     assert audit.json["publications"][0]["transactions"] >= 2
@@ -145,7 +141,7 @@ def test_5_a_run_whose_id_was_taken_goes_on_where_no_other_has_begun(mirror):
         driver.wait_for("RowsPublished")
         taker = stranger(mirror, 0)
         mirror.send(10)
-        driver.wait_until(lambda: is_exact(mirror), "all are published")
+        driver.wait_until(mirror.is_exact, "all are published")
         driver.send(signal.SIGTERM)
         assert 0 == driver.end().code
 
@@ -174,7 +170,7 @@ def test_6_ids_of_tasks_that_are_no_more_are_fenced(by_library):
 
     mirror.spec["publishing"] = {}
     assert 0 == mirror.call("publish", "--until-caught-up").code  # the own sender, one task
-    assert is_exact(mirror)
+    assert mirror.is_exact()
     assert 0 == mirror.call("audit", "--count").code
 
 
@@ -184,7 +180,7 @@ def test_8_an_offsets_topic_of_its_own_is_created_compacted(mirror):
     done = mirror.call("publish", "--until-caught-up")
 
     assert 0 == done.code, done.err
-    assert is_exact(mirror)
+    assert mirror.is_exact()
     assert any(b'"ledger"' in key for key in mirror.offsets(f"{mirror.into}.positions"))
     examined = mirror.call("doctor", "--json")
     (found,) = [
@@ -212,7 +208,7 @@ def test_tasks_that_are_killed_anywhere_publish_each_record_once(by_library):
     audit = mirror.call("audit", "--count", "--json")
 
     assert 0 == done.code, done.err
-    assert is_exact(mirror)
+    assert mirror.is_exact()
     (found,) = audit.json["publications"]
     assert (0, [], 40 * PARTITIONS * len(POINTS[1::2])) == (
         audit.code,

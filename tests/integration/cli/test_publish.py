@@ -67,6 +67,10 @@ class Mirror:
             kinds = itertools.cycle(KINDS)
             self.cluster.send(self.source, partition, [next(kinds) for _ in range(count)])
 
+    def is_exact(self) -> bool:
+        """Return whether the target has what the source has, in the same order."""
+        return self.read(self.source) == self.read(self.into)
+
     def offsets(self, topic: str) -> dict[bytes, bytes]:
         """Read the last value of each key of an offsets topic."""
         read = self.read(topic, partitions=1)[0]

@@ -150,6 +150,16 @@ def to(setting: str, form: Callable[[str], Any] = str) -> Rule:
     return rule
 
 
+def names_in(text: str) -> list[str]:
+    """Return the names of a list with commas."""
+    return [name for each in text.split(",") if (name := each.strip())]
+
+
+def milliseconds(text: str) -> str:
+    """Write a number of milliseconds as a spec has it. Raises ValueError."""
+    return f"{int(text)}ms"
+
+
 def with_setting(setting: str) -> Rule:
     """Return the rule of an option that a setting has taken in already."""
     return lambda found, option, _: found.mapped.append((option, setting))

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from penstock.app.init.migrate.account import Migrated, Options, Rules, asked, unknown
+from penstock.app.init.migrate.account import Migrated, Options, Rules, asked, milliseconds, unknown
 from penstock.app.init.migrate.publications import in_publications
 
 LINE = {"format": "bytes", "column": "line"}
@@ -75,8 +75,8 @@ def _columns(found: Migrated, schema: str) -> dict[str, str]:
 SPOOL_DIR: Rules = {
     "key.schema": asked("which columns are the key: publish[].key"),
     "finished.path error.path cleanup.policy*": "a file stays where it is, and is published once",
-    "file.minimum.age.ms": in_publications("from.settle", lambda text: f"{int(text)}ms"),
-    "empty.poll.wait.ms": in_publications("transaction.interval", lambda text: f"{int(text)}ms"),
+    "file.minimum.age.ms": in_publications("from.settle", milliseconds),
+    "empty.poll.wait.ms": in_publications("transaction.interval", milliseconds),
     "batch.size file.buffer.size.bytes processing.file.extension input.path.walk.recursively=false"
     " halt.on.error=true csv.first.row.as.header=true": "as here",
     "schema.generation.*": "columns are named in the spec",

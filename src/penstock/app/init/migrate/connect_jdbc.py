@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from penstock.app.init.migrate.account import Migrated, Options, Rules, asked, unknown
+from penstock.app.init.migrate.account import (
+    Migrated,
+    Options,
+    Rules,
+    asked,
+    milliseconds,
+    names_in,
+    unknown,
+)
 from penstock.app.init.migrate.publications import in_publications
 
 _MODES = ("incrementing", "timestamp", "timestamp+incrementing")
@@ -16,7 +24,8 @@ def jdbc(found: Migrated, options: Options) -> list[dict[str, Any]]:
     mode = options.get("mode", "")
     if mode not in _MODES:
         raise unknown(f"its mode is {mode or 'not set'}, and rows are read on from a cursor")
-    database = _database(found, options)
+    address = urlsplit(options.get("connection.url", "").removeprefix("jdbc:"))
+    database = _database(found, options, address)
     cursor = [
         options.get(f"{kind}.column.name", "").strip()
         for kind in ("timestamp", "incrementing")
@@ -33,21 +42,15 @@ def jdbc(found: Migrated, options: Options) -> list[dict[str, Any]]:
     prefix = options.get("topic.prefix", "")
     found.mapped.append(("topic.prefix", "publish[].into"))
     shared: dict[str, Any] = {"database": database, "cursor": cursor}
-    in_url = "password" in parse_qs(
-        urlsplit(options.get("connection.url", "").removeprefix("jdbc:")).query
-    )
+    in_url = "password" in parse_qs(address.query)
     if in_url or "connection.password" in options:
         option = "connection.url" if in_url else "connection.password"
         shared["password"] = found.secret(option, "database_password")
     if options.get("query"):
         found.mapped.append(("query", "publish[].from.query"))
         return [{"from": {"query": options["query"], **shared}, "into": prefix}]
-    tables = [
-        each.strip()
-        for name in ("table.whitelist", "table.include.list")
-        for each in options.get(name, "").split(",")
-        if each.strip()
-    ]
+    lists = (options.get(name, "") for name in ("table.whitelist", "table.include.list"))
+    tables = names_in(",".join(lists))
     if not tables:
         raise unknown("it reads all tables: name those to publish in  table.whitelist")
     found.mapped.append(("table.whitelist", "publish[].from.query"))
@@ -60,13 +63,12 @@ def jdbc(found: Migrated, options: Options) -> list[dict[str, Any]]:
     ]
 
 
-def _database(found: Migrated, options: Options) -> str:
+def _database(found: Migrated, options: Options, parts: SplitResult) -> str:
     """Write an address of Java's as one of ours, without a password."""
     url = options.get("connection.url", "")
     found.mapped.append(("connection.url", "publish[].from.database"))
     if url.startswith("jdbc:sqlite:"):
         return f"sqlite:///{url.removeprefix('jdbc:sqlite:')}"
-    parts = urlsplit(url.removeprefix("jdbc:"))
     if parts.scheme != "postgresql" or not parts.hostname:
         raise unknown("it reads another database than PostgreSQL or SQLite")
     asked_for = parse_qs(parts.query)
@@ -80,8 +82,8 @@ def _database(found: Migrated, options: Options) -> str:
 
 
 JDBC: Rules = {
-    "poll.interval.ms": in_publications("transaction.interval", lambda text: f"{int(text)}ms"),
-    "timestamp.delay.interval.ms": in_publications("from.settle", lambda text: f"{int(text)}ms"),
+    "poll.interval.ms": in_publications("transaction.interval", milliseconds),
+    "timestamp.delay.interval.ms": in_publications("from.settle", milliseconds),
     "batch.max.rows": "a transaction holds what  transaction.or_records  says",
     "connection.attempts connection.backoff.ms": "what may pass is tried again by itself",
     "table.poll.interval.ms table.types=table dialect.name": "tables are named in the spec",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from penstock.app.init.migrate.account import Migrated, Options, Rules, asked, unknown
+from penstock.app.init.migrate.account import Migrated, Options, Rules, asked, names_in, unknown
 
 _SOURCE, _TARGET = "source.cluster.bootstrap.servers", "target.cluster.bootstrap.servers"
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -21,7 +21,7 @@ def mirror(found: Migrated, options: Options) -> list[dict[str, Any]]:
         )
     found.put(_TARGET, "kafka.brokers", target)
     found.mapped.append((_SOURCE, "kafka.brokers"))
-    topics = [each.strip() for each in options.get("topics", "").split(",") if each.strip()]
+    topics = names_in(options.get("topics", ""))
     if not topics or not all(map(_NAME.fullmatch, topics)):
         raise unknown("it mirrors topics by a pattern: name them in  topics")
     if "IdentityReplicationPolicy" in options.get("replication.policy.class", ""):

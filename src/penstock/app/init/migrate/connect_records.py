@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from urllib.parse import unquote
 
-from penstock.app.init.migrate.account import Migrated, Options
+from penstock.app.init.migrate.account import Migrated, Options, names_in
 from penstock.spec.secrets import is_secret_name
 
 _FORMATS = {
@@ -62,7 +62,7 @@ def records(found: Migrated, options: Options) -> None:
 
 def transforms(found: Migrated, options: Options) -> None:
     """Account for `transforms`, `predicates` and the options below them."""
-    names = [name.strip() for name in options.get("transforms", "").split(",") if name.strip()]
+    names = names_in(options.get("transforms", ""))
     if "transforms" in options:
         found.leave("transforms", "each one is listed by itself" if names else "there is none")
     for name in names:

@@ -18,6 +18,8 @@ from penstock.app.init.migrate.account import (
     Rules,
     asked,
     elsewhere,
+    milliseconds,
+    names_in,
     partition_field,
     to,
     unknown,
@@ -53,8 +55,7 @@ def connect_sink(options: Options) -> Migrated:
     if "topics.regex" in options:
         found.put("topics.regex", "kafka.topics", [{"pattern": options["topics.regex"]}])
     else:
-        topics = [name.strip() for name in options.get("topics", "").split(",") if name.strip()]
-        found.put("topics", "kafka.topics", topics)
+        found.put("topics", "kafka.topics", names_in(options.get("topics", "")))
     _tables(found, options)
     records(found, options)
     _begin(found, options)
@@ -81,7 +82,7 @@ def _begin(found: Migrated, options: Options) -> None:
 
 def _tables(found: Migrated, options: Options) -> None:
     create = options.get("iceberg.tables.auto-create-enabled", "false") == "true"
-    tables = [each.strip() for each in options.get("iceberg.tables", "").split(",") if each.strip()]
+    tables = names_in(options.get("iceberg.tables", ""))
     topics = found.spec["kafka"]["topics"]
     default = options.get("iceberg.tables.default-partition-by", "")
     rules = []
@@ -188,8 +189,8 @@ _RULES: Rules = {
     "value.converter.schemas.enable": with_setting("records.format"),
     "name": to("name"),
     "bootstrap.servers": to("kafka.brokers"),
-    "iceberg.control.commit.interval-ms": to("commit.every", lambda text: f"{int(text)}ms"),
-    "iceberg.control.commit.timeout-ms": to("commit.timeout", lambda text: f"{int(text)}ms"),
+    "iceberg.control.commit.interval-ms": to("commit.every", milliseconds),
+    "iceberg.control.commit.timeout-ms": to("commit.timeout", milliseconds),
     "tasks.max": to("spark.master", lambda text: f"local[{int(text)}]"),
     f"{_CONSUMER}*": lambda found, key, value: found.follow(
         CLIENT, key, value, key.removeprefix(_CONSUMER)

@@ -21,6 +21,7 @@ from penstock.app.init.migrate.account import (
     Rule,
     Rules,
     asked,
+    milliseconds,
     to,
     with_setting,
 )
@@ -114,7 +115,7 @@ _OF_PRODUCER: Rules = {
     " buffer.memory max.block.ms delivery.timeout.ms partitioner.*": (
         "a transaction waits for all replicas, and is sent in whole batches"
     ),
-    "transaction.timeout.ms": in_publications("transaction.timeout", lambda text: f"{int(text)}ms"),
+    "transaction.timeout.ms": in_publications("transaction.timeout", milliseconds),
     "transactional.id": asked("it is <group>-<name>-0 here: publishing.group"),
     **CLIENT,
 }
@@ -130,9 +131,7 @@ _COMMON: Rules = {
         "transaction.boundary", lambda text: text.strip().lower()
     ),
     "transaction.boundary": asked("only a source of your own ends transactions by its word"),
-    "transaction.boundary.interval.ms": in_publications(
-        "transaction.interval", lambda text: f"{int(text)}ms"
-    ),
+    "transaction.boundary.interval.ms": in_publications("transaction.interval", milliseconds),
     "offsets.storage.topic": (
         "positions are in <group>-<name>-offsets: their source partitions are others than Connect's"
     ),

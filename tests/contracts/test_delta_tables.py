@@ -17,6 +17,7 @@ from penstock.testing.contracts.table import TableContract
 from penstock.testing.contracts.table_fixture import Quiet, TableBench, foreign_row
 from penstock.testing.contracts.table_maintenance import MaintenanceTests
 from penstock.testing.contracts.table_purges import PurgeTests
+from penstock.testing.contracts.table_upkeep import UpkeepTests
 from penstock.testing.prepared import ORDERS
 
 
@@ -68,5 +69,7 @@ class DeltaFixture(TableBench):
         shutil.rmtree(self.location(name))
 
 
-class TestDeltaTables(DeltaFixture, TableContract, MaintenanceTests, PurgeTests):
+class TestDeltaTables(DeltaFixture, TableContract, UpkeepTests, MaintenanceTests, PurgeTests):
     """All of it, in a directory."""
+
+    expires = False

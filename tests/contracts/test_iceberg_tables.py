@@ -36,6 +36,7 @@ from penstock.testing.contracts.table_landing import LandingTests
 from penstock.testing.contracts.table_maintenance import MaintenanceTests
 from penstock.testing.contracts.table_purges import PurgeTests
 from penstock.testing.contracts.table_row_deltas import RowDeltaTests
+from penstock.testing.contracts.table_upkeep import UpkeepTests
 from penstock.testing.contracts.table_writers import WriterTests
 from penstock.testing.prepared import ORDERS, TOPIC, origin, positions
 
@@ -97,6 +98,10 @@ class TestIcebergTables(IcebergFixture, TableContract):
         TableDefinition(ORDERS, partition_by=("truncate(10, id)",)),
         TableDefinition(ORDERS, identifier_fields=("id",)),
     )
+
+
+class TestIcebergUpkeep(IcebergFixture, UpkeepTests):
+    """Snapshots expire, and files that nothing names go."""
 
 
 class TestIcebergRowDeletes(IcebergFixture, MaintenanceTests, PurgeTests):
@@ -259,6 +264,10 @@ class TestIcebergRowDeletesOnBranches(BranchFixture, TestIcebergRowDeletes):
     """Rows are deleted on a branch, and main has none of it."""
 
     branch = "audited"
+
+
+class TestIcebergUpkeepOfABranch(BranchFixture, TestIcebergUpkeep):
+    """The same where the pipeline lands on a branch."""
 
 
 class TestIcebergBranches(BranchFixture, TestIcebergTables):

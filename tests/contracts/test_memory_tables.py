@@ -12,9 +12,10 @@ from penstock.testing.contracts.table_fixture import foreign_row
 from penstock.testing.contracts.table_maintenance import MaintenanceTests
 from penstock.testing.contracts.table_purges import PurgeTests
 from penstock.testing.contracts.table_rewrites import MANY
+from penstock.testing.contracts.table_upkeep import UpkeepTests
 
 
-class TestMemoryTables(TableContract, MaintenanceTests, PurgeTests):
+class TestMemoryTables(TableContract, UpkeepTests, MaintenanceTests, PurgeTests):
     kinds = Struct(tuple(each for each in MANY.fields if each.name != "named"))
 
     def setup_method(self):

@@ -7,9 +7,11 @@ from tests.simulation.histories import reported
 from tests.simulation.keyed_histories import broken
 from tests.simulation.maintained_histories import (
     KeyedMaintainedPlay,
+    KeyedUpkeptPlay,
     MaintainedPlay,
     PurgedMaintainedPlay,
     RewritingMaintainedPlay,
+    UpkeptPlay,
 )
 from tests.simulation.test_keyed_audits import AuditedPlay, played
 from tests.story.backend import MemoryGround, catalog_name
@@ -19,6 +21,8 @@ from tests.story.world import ORDERS
 
 from penstock.commit import rearranging
 from penstock.connectors.memory import row_deletes
+from penstock.connectors.memory.upkeep import MemoryUpkeep
+from penstock.core.sweeps import name_of
 
 WAYS = ("alone", "beside a life", "within a life", "with faults", "crash", "twice")
 
@@ -34,6 +38,26 @@ def test_every_record_ends_in_one_place_while_tables_are_maintained():
     assert not texts, "\n\n".join(texts)
     assert all(hit[f"maintain {way}: groups"] > 0 for way in WAYS), hit
     assert hit["maintain twice: given up"] > 0
+
+
+@pytest.mark.parametrize("play", [UpkeptPlay, KeyedUpkeptPlay])
+def test_no_file_goes_that_is_named_while_snapshots_expire_and_files_are_swept(play):
+    hit = Counter()
+    texts = [text for seed in range(25) if (text := reported(seed, hit, play))]
+
+    assert not texts, "\n\n".join(texts)
+    for what in ("expired", "noted", "deleted"):
+        assert sum(hit[f"upkeep {way}: {what}"] for way in WAYS) > 10, hit
+
+
+def of_the_head(upkeep: MemoryUpkeep):
+    """Name the files of the head alone."""
+    return {name_of(file.path) for file in upkeep._contents.files}
+
+
+def test_a_sweep_that_asks_the_head_alone_is_found_out(monkeypatch):
+    monkeypatch.setattr(MemoryUpkeep, "named", of_the_head)
+    assert any(reported(seed, Counter(), UpkeptPlay) for seed in range(150))
 
 
 @pytest.mark.parametrize(

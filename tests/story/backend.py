@@ -20,7 +20,7 @@ from tests.story.foreign_acts import PlayedCluster, PlayedStore, PlayedWarehouse
 from penstock.connectors.memory.cluster import Message
 from penstock.connectors.memory.log import MemoryLog, MemoryReader
 from penstock.connectors.memory.tables import MemoryTables
-from penstock.core.crash_points import OF_PUBLISHING, CrashPoint
+from penstock.core.crash_points import OF_PUBLISHING, OF_UPKEEP, CrashPoint
 from penstock.core.schema import Field, Kind, Schema, Struct
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.runtime import Clock, Observer
@@ -36,6 +36,7 @@ NOWHERE_REACHED = frozenset(
         *(CrashPoint.RESOLVE_BEFORE, CrashPoint.RESOLVE_AFTER),
         *(CrashPoint.FILES_REWRITTEN, CrashPoint.ROW_DELETES_WRITTEN),
         *OF_PUBLISHING,
+        *OF_UPKEEP,
     }
 )
 """Points of acts that no coordinator of these stories does; those of keyed tables are struck in

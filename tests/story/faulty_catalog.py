@@ -39,6 +39,7 @@ from penstock.core.errors import (
     PenstockError,
     UnavailableError,
 )
+from penstock.core.expiry import Expiry
 from penstock.core.maintenance import Layout
 from penstock.core.schema import Schema
 from penstock.core.statistics import Mismatch
@@ -54,6 +55,7 @@ from penstock.ports.tables import (
     TableFormat,
     TableState,
 )
+from penstock.ports.upkeep import TableStorage, Upkeep
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -214,14 +216,11 @@ class FaultyTable:
         row_deletes: Sequence[RowDeletes] = (),
     ) -> str:
         """Commit as the plan says."""
-        self._plan.play_acts(self.name)
-        _check_there(self.name, self._plan)
-        fault = self._plan.next(self.name)
-
-        def apply() -> str:
-            return self._table.commit(state, commit, retain=retain, row_deletes=row_deletes)
-
-        return apply() if fault is None else self._play(fault, apply)
+        return by_plan(
+            self.name,
+            self._plan,
+            lambda: self._table.commit(state, commit, retain=retain, row_deletes=row_deletes),
+        )
 
     def require_row_deletes(
         self, state: TableState, mode: RowDeleteMode = RowDeleteMode.AUTO
@@ -250,14 +249,12 @@ class FaultyTable:
 
     def rearrange(self, state: TableState, rearrangements: Sequence[Rearrangement]) -> str:
         """Rearrange as the plan says, like a commit."""
-        self._plan.play_acts(self.name)
+        return by_plan(self.name, self._plan, lambda: self._table.rearrange(state, rearrangements))
+
+    def upkeep(self, state: TableState) -> Upkeep:
+        """Expire and raise eras as the plan says, like a commit."""
         _check_there(self.name, self._plan)
-        fault = self._plan.next(self.name)
-
-        def apply() -> str:
-            return self._table.rearrange(state, rearrangements)
-
-        return apply() if fault is None else self._play(fault, apply)
+        return FaultyUpkeep(self.name, self._table.upkeep(state), self._plan)
 
     def read_live(
         self,
@@ -279,18 +276,12 @@ class FaultyTable:
 
     def evolve(self, state: TableState, schema: Schema) -> None:
         """Evolve as the plan says, like a commit."""
-        self._plan.play_acts(self.name)
-        _check_there(self.name, self._plan)
-        fault = self._plan.next(self.name)
 
         def apply() -> str:
             self._table.evolve(state, schema)
             return "evolved"
 
-        if fault is None:
-            apply()
-        else:
-            self._play(fault, apply)
+        by_plan(self.name, self._plan, apply)
 
     def missing_files(self, files: Sequence[DataFile]) -> Sequence[str]:
         """Pass on."""
@@ -354,38 +345,87 @@ class FaultyTable:
         _check_there(self.name, self._plan)
         self._table.housekeep()
 
-    def _play(self, fault: Fault, apply: Callable[[], str]) -> str:
-        match fault:
-            case Fault.LOSE_ANSWER:
-                _outcome(apply)
-                raise OutcomeUnknownError(f"{self.name}: the answer was lost", code="P433")
-            case Fault.LOSE_REQUEST:
-                raise OutcomeUnknownError(f"{self.name}: the request was lost", code="P433")
-            case Fault.DELAY:
-                self._plan.delay(apply)
-                raise OutcomeUnknownError(f"{self.name}: no answer yet", code="P433")
-            case Fault.REFUSE:
-                raise UnavailableError(f"{self.name}: the catalog is gone", code="P430")
-            case Fault.FORBID:
-                raise InvalidError(f"{self.name}: the catalog refused us", code="P431")
-            case Fault.CONFLICT:
-                raise ConflictError(f"{self.name}: the table moved", code="P401")
-            case Fault.OK_UNAPPLIED:
-                return "never-made"
-            case Fault.TWICE:
-                snapshot = apply()
-                _outcome(apply)
-                return snapshot
-            case Fault.CRASH_BEFORE:
-                raise Crash(f"crashed before the commit of {self.name}")
-            case Fault.CRASH_AFTER:
-                apply()
-                raise Crash(f"crashed after the commit of {self.name}")
-            case Fault.CRASH_DELAYED:
-                self._plan.delay(apply)
-                raise Crash(f"crashed with the commit of {self.name} on its way")
-            case _:
-                assert_never(fault)
+
+class FaultyUpkeep:
+    """Wrap the upkeep of a table so that its requests go by a fault plan."""
+
+    def __init__(self, name: str, upkeep: Upkeep, plan: FaultPlan) -> None:
+        self._name, self._upkeep, self._plan = name, upkeep, plan
+
+    def expiry(self, now_ms: int) -> Expiry:
+        """Pass on."""
+        return self._upkeep.expiry(now_ms)
+
+    def expire(self, expiry: Expiry) -> None:
+        """Expire as the plan says, like a commit."""
+
+        def apply() -> str:
+            self._upkeep.expire(expiry)
+            return "expired"
+
+        by_plan(self._name, self._plan, apply)
+
+    def era(self) -> int:
+        """Pass on."""
+        return self._upkeep.era()
+
+    def raise_era(self) -> str:
+        """Raise as the plan says, like a commit."""
+        return by_plan(self._name, self._plan, self._upkeep.raise_era)
+
+    def named(self) -> Collection[str]:
+        """Pass on."""
+        return self._upkeep.named()
+
+    def newest(self) -> Mapping[str, str]:
+        """Pass on."""
+        return self._upkeep.newest()
+
+    def storage(self) -> TableStorage:
+        """Pass on."""
+        return self._upkeep.storage()
+
+
+def by_plan(name: str, plan: FaultPlan, apply: Callable[[], str]) -> str:
+    """Make a request of a table as the plan says."""
+    plan.play_acts(name)
+    _check_there(name, plan)
+    fault = plan.next(name)
+    return apply() if fault is None else _played(name, plan, fault, apply)
+
+
+def _played(name: str, plan: FaultPlan, fault: Fault, apply: Callable[[], str]) -> str:
+    match fault:
+        case Fault.LOSE_ANSWER:
+            _outcome(apply)
+            raise OutcomeUnknownError(f"{name}: the answer was lost", code="P433")
+        case Fault.LOSE_REQUEST:
+            raise OutcomeUnknownError(f"{name}: the request was lost", code="P433")
+        case Fault.DELAY:
+            plan.delay(apply)
+            raise OutcomeUnknownError(f"{name}: no answer yet", code="P433")
+        case Fault.REFUSE:
+            raise UnavailableError(f"{name}: the catalog is gone", code="P430")
+        case Fault.FORBID:
+            raise InvalidError(f"{name}: the catalog refused us", code="P431")
+        case Fault.CONFLICT:
+            raise ConflictError(f"{name}: the table moved", code="P401")
+        case Fault.OK_UNAPPLIED:
+            return "never-made"
+        case Fault.TWICE:
+            snapshot = apply()
+            _outcome(apply)
+            return snapshot
+        case Fault.CRASH_BEFORE:
+            raise Crash(f"crashed before the commit of {name}")
+        case Fault.CRASH_AFTER:
+            apply()
+            raise Crash(f"crashed after the commit of {name}")
+        case Fault.CRASH_DELAYED:
+            plan.delay(apply)
+            raise Crash(f"crashed with the commit of {name} on its way")
+        case _:
+            assert_never(fault)
 
 
 def _check_there(name: str, plan: FaultPlan) -> None:

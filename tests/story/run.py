@@ -258,7 +258,7 @@ class _Numbers:
         return (self._life * 7919 + self._draw() * 104_729) % 1000 / 1000
 
     def token(self) -> str:
-        return f"{self._life:x}x{self._draw():x}"
+        return f"{self._life:04x}{self._draw():04x}"
 
 
 class WatchedLog:

@@ -1,28 +1,32 @@
-"""`penstock maintain`: files of tables are written again as fewer, beside a run or without one.
+"""`penstock maintain`: files of tables are written again as fewer, old snapshots expire, and files
+that nothing names are deleted, beside a run or without one.
 
 Invariants:
 - nothing is written before consent, and what is done was planned again then;
-- Kafka is not asked, and the pipeline is not claimed: a rearrangement yields to every commit
-  (docs/design/0291);
-- a table that cannot be maintained does not hold up the others.
+- Kafka is not asked, and the pipeline is not claimed: each act yields to every commit
+  (docs/design/0291, 0308);
+- a table that cannot be maintained does not hold up the others, nor an act the next one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.app.assembly import assembly, worker
 from penstock.app.assembly.crash_points import from_environment, observer_for
-from penstock.app.assembly.process import SystemClock, jitter, token
-from penstock.app.inspect.maintenance import MaintenancePlan
+from penstock.app.inspect.maintenance import (
+    MaintenancePlan,
+    TableMaintenance,
+    maintenance_of,
+)
 from penstock.app.repair.confirmed_change import Change, Step
-from penstock.commit.attempt import CommitContext
-from penstock.commit.chain_position import last_claim_of
+from penstock.commit.expiring import expire
 from penstock.commit.rearranging import RearrangedFiles, Rearranging
-from penstock.core.commits import Chain
+from penstock.commit.sweeping import Sweeping
 from penstock.core.errors import PenstockError, gravest
+from penstock.core.maintenance import MaintenanceAct
 from penstock.observe.fanout import Observers
 from penstock.observe.formatting import number_of, size_text
 from penstock.ports.runtime import Observer
@@ -31,12 +35,23 @@ from penstock.spec.model import Pipeline
 
 
 @dataclass(frozen=True, slots=True)
+class SweptFiles:
+    """What a sweep did: files deleted, and those that nothing names and that wait now."""
+
+    deleted: int = 0
+    deleted_bytes: int = 0
+    noted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class MaintainedTable:
-    """What was done to one table, and the error that ended it, if there was one."""
+    """What was done to one table, and the errors that ended acts, if there were any."""
 
     table: str
-    done: RearrangedFiles
-    error: PenstockError | None = None
+    done: RearrangedFiles = field(default_factory=RearrangedFiles)
+    expired: int = 0
+    swept: SweptFiles = field(default_factory=SweptFiles)
+    errors: tuple[PenstockError, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,57 +64,95 @@ class Maintained:
     @property
     def exit_code(self) -> int:
         """Return 0, or the exit code of the gravest error."""
-        return gravest(each.error.exit_code for each in self.tables if each.error is not None)
+        return gravest(error.exit_code for each in self.tables for error in each.errors)
 
 
 def change_of(plan: MaintenancePlan) -> Change:
-    """Return a plan as the steps that have to be confirmed; none is destructive."""
-    steps = []
-    for each in plan.tables:
-        if not each.waits:
-            continue
-        files = sum(len(group.files) for group in each.groups)
-        after = sum(group.files_after for group in each.groups)
-        size = size_text(sum(group.size_bytes for group in each.groups))
-        text = f"{each.table}: {number_of(files, 'file')}, {size}, are written again as {after:,}"
-        steps.append(Step(text))
-    return Change(plan.pipeline, tuple(steps))
+    """Return a plan as the steps that have to be confirmed."""
+    return Change(plan.pipeline, tuple(step for each in plan.tables for step in _steps(each)))
 
 
-def maintain(pipeline: Pipeline, tables: Collection[str], observer: Observer) -> Maintained:
-    """Carry out the plans of tables, one after the other; return what was done.
+def _steps(found: TableMaintenance) -> Iterator[Step]:
+    if MaintenanceAct.REARRANGE in found.acts:
+        files = sum(len(group.files) for group in found.groups)
+        after = sum(group.files_after for group in found.groups)
+        size = size_text(sum(group.size_bytes for group in found.groups))
+        files_text = number_of(files, "file")
+        yield Step(f"{found.table}: {files_text}, {size}, are written again as {after:,}")
+    if MaintenanceAct.EXPIRE in found.acts and found.expiry is not None:
+        snapshots = number_of(len(found.expiry.expired), "snapshot")
+        yield Step(f"{found.table}: {snapshots} can no longer be read", destructive=True)
+    if MaintenanceAct.SWEEP in found.acts and found.sweep is not None:
+        if due := found.sweep.due:
+            size = size_text(sum(each.size_bytes for each in due))
+            text = f"{found.table}: {number_of(len(due), 'file')}, {size}, deleted"
+            yield Step(text, destructive=True)
+        if new := found.sweep.new:
+            text = f"{found.table}: {number_of(len(new), 'file')} noted, to be deleted later"
+            yield Step(text)
+
+
+def maintain(
+    pipeline: Pipeline,
+    tables: Collection[str],
+    observer: Observer,
+    acts: Collection[MaintenanceAct] = frozenset(MaintenanceAct),
+) -> Maintained:
+    """Do acts on tables, one table after the other; return what was done.
 
     Raises UnavailableError where the pending store does not answer.
     """
     observer = Observers(observer, observer_for(from_environment()))
     with ExitStack() as stack:
         store = stack.enter_context(closing(assembly.open_store(pipeline)))
-        found = tuple(_maintained(pipeline, each, store, observer) for each in tables)
+        found = tuple(_maintained(pipeline, each, store, observer, acts) for each in tables)
     return Maintained(pipeline.name, found)
 
 
 def _maintained(
-    pipeline: Pipeline, name: str, store: PendingStore, observer: Observer
+    pipeline: Pipeline,
+    name: str,
+    store: PendingStore,
+    observer: Observer,
+    acts: Collection[MaintenanceAct],
 ) -> MaintainedTable:
-    rearranging: Rearranging | None = None
     try:
         place = assembly.place_of(pipeline, name)
         opened = assembly.open_catalog(pipeline, place.catalog, observer)
         with closing(opened) as catalog:
             table = catalog.load(place.name)
             if table is None:
-                return MaintainedTable(name, RearrangedFiles())
+                return MaintainedTable(name)
+            work = maintenance_of(pipeline, name, table, store, observer)
+            writer = worker.writer(place.connector)
             rearranging = Rearranging(
-                Chain(pipeline.name, name),
-                table,
-                worker.writer(place.connector),
-                CommitContext(
-                    last_claim_of(None), observer, SystemClock(), jitter, pipeline.commit.retain
-                ),
-                token(),
-                lambda: store.pauses(pipeline.name),
+                work.chain, table, writer, work.context, work.attempt, work.pauses
             )
-            return MaintainedTable(name, rearranging.run())
+            return _done(rearranging, Sweeping(work, store), acts)
     except PenstockError as error:
-        done = RearrangedFiles() if rearranging is None else rearranging.done
-        return MaintainedTable(name, done, error)
+        return MaintainedTable(name, errors=(error,))
+
+
+def _done(
+    rearranging: Rearranging, sweeping: Sweeping, acts: Collection[MaintenanceAct]
+) -> MaintainedTable:
+    """Do the acts in their order; an error of one keeps none of the others from being done."""
+    errors: list[PenstockError] = []
+    expired, noted = 0, 0
+    for act in (each for each in MaintenanceAct if each in acts):
+        try:
+            match act:
+                case MaintenanceAct.REARRANGE:
+                    rearranging.run()
+                case MaintenanceAct.EXPIRE:
+                    expired = len(expire(sweeping.work))
+                case MaintenanceAct.SWEEP:
+                    noted = len(sweeping.run().new)
+        except PenstockError as error:
+            errors.append(error)
+    swept = SweptFiles(
+        len(sweeping.deleted), sum(each.size_bytes for each in sweeping.deleted), noted
+    )
+    return MaintainedTable(
+        sweeping.work.chain.table, rearranging.done, expired, swept, tuple(errors)
+    )

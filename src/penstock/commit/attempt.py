@@ -90,20 +90,43 @@ def attempt_once(
     before, after = _POINTS[commit.kind]
     if commit.kind is CommitKind.APPEND and commit.chain.is_quarantine:
         before, after = CrashPoint.QUARANTINE_BEFORE, CrashPoint.QUARANTINE_AFTER
+
+    def act() -> str:
+        return table.commit(state, commit, retain=context.retain, row_deletes=row_deletes)
+
+    snapshot = tried(act, names_of(commit), context, turn, points=(before, after))
+    if snapshot not in {"", IN_DOUBT}:
+        context.observer.passed(CrashPoint.READ_BACK)
+    return snapshot
+
+
+def tried(
+    act: Callable[[], str],
+    names: tuple[str, str, str],
+    context: CommitContext,
+    turn: Attempt,
+    *,
+    points: tuple[CrashPoint, CrashPoint] = (CrashPoint.COMMIT_BEFORE, CrashPoint.COMMIT_AFTER),
+) -> str:
+    """Make one request; return its snapshot, "" when it certainly lost, or `IN_DOUBT`.
+
+    `names` are the table, the chain and what names the request in events. Raises UnavailableError
+    (P445) while the table is paused.
+    """
+    before, after = points
     context.observer.passed(before)
     try:
-        with context.pauses.passing(commit.chain.table, context.clock.now_ms()):
-            snapshot = table.commit(state, commit, retain=context.retain, row_deletes=row_deletes)
+        with context.pauses.passing(names[0], context.clock.now_ms()):
+            snapshot = act()
     except ConflictError as error:
-        context.observer(CommitConflicted(*names_of(commit), turn.number, error.message))
+        context.observer(CommitConflicted(*names, turn.number, error.message))
         back_off(context, turn)
         return ""
     except OutcomeUnknownError as error:
-        context.observer(CommitLeftInDoubt(*names_of(commit), turn.number, error.message))
+        context.observer(CommitLeftInDoubt(*names, turn.number, error.message))
         back_off(context, turn)
         return IN_DOUBT
     context.observer.passed(after)
-    context.observer.passed(CrashPoint.READ_BACK)
     return snapshot
 
 

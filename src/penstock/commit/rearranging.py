@@ -11,6 +11,7 @@ Invariants:
 - whoever lands meanwhile wins: a rearrangement is tried a few times, and then given up;
 - it claims nothing, so that anybody may make it, and a lost answer is found out by the files: they
   are live, or the rearrangement has not landed;
+- a sweep that may delete what was written raises the table's era before: then it does not land;
 - nothing is ever deleted.
 """
 
@@ -19,12 +20,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.commit.attempt import IN_DOUBT, Attempt, CommitContext, attempts, back_off
+from penstock.commit.attempt import Attempt, CommitContext, attempts, tried
 from penstock.commit.errors import rolled_back
 from penstock.core.commits import Chain
 from penstock.core.crash_points import CrashPoint
-from penstock.core.errors import BugError, ConflictError, OutcomeUnknownError, UnavailableError
-from penstock.core.events import CommitConflicted, CommitLeftInDoubt, WaitBegan
+from penstock.core.errors import BugError, UnavailableError
+from penstock.core.events import WaitBegan
 from penstock.core.maintenance import INPUTS_MAX, FileGroup, Layout, groups_of
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile
@@ -105,6 +106,7 @@ class Rearranging:
     def _carry_out(self, bundle: Sequence[FileGroup]) -> None:
         """Write the groups of a bundle, and land those that are as they were."""
         state = self._examined()
+        era = self.table.upkeep(state).era()
         live = {each.path: each for each in self.table.live_files(state)}
         written = []
         for group in bundle:
@@ -112,7 +114,7 @@ class Rearranging:
             if len(files) == len(group.files):
                 written.append(self._written(state, files))
         self.context.observer.passed(CrashPoint.FILES_REWRITTEN)
-        landed = self._land(written, state.schema_id) if written else ()
+        landed = self._land(written, state.schema_id, era) if written else ()
         self._count(landed, live, len(bundle) - len(landed))
 
     def _written(self, state: TableState, files: Sequence[LiveFile]) -> Rearrangement:
@@ -144,15 +146,21 @@ class Rearranging:
         replaced = {each.path: each.delete_state for each in files}
         return Rearrangement(replaced, new, sum(each.deleted for each in files))
 
-    def _land(self, written: Sequence[Rearrangement], schema_id: int) -> Sequence[Rearrangement]:
-        """Land those that are still as they were read; return them."""
+    def _land(
+        self, written: Sequence[Rearrangement], schema_id: int, era: int
+    ) -> Sequence[Rearrangement]:
+        """Land those that are still as they were read; return them.
+
+        None lands in another era than that in which its files were begun: they may be deleted.
+        """
         sent: Sequence[Rearrangement] = ()
         for turn in attempts(replace(self.context, turns_max=TURNS_MAX)):
             state, found = self._looked_at(written)
             if sent and all(_has_landed(each, found) for each in sent):
                 return sent
             fits = [each for each in written if _applies(each, found)]
-            if not fits or state.schema_id != schema_id:
+            is_former = self.table.upkeep(state).era() != era
+            if not fits or is_former or state.schema_id != schema_id:
                 return ()
             self.context.pauses.know(self.pauses())
             if self._attempted(state, fits, turn):
@@ -167,21 +175,8 @@ class Rearranging:
 
     def _attempted(self, state: TableState, fits: Sequence[Rearrangement], turn: Attempt) -> str:
         """Try once on the examined state; return the snapshot, or "" when it certainly lost."""
-        context, names = self.context, (self.chain.table, self.chain.name, self.attempt)
-        context.observer.passed(CrashPoint.COMMIT_BEFORE)
-        try:
-            with context.pauses.passing(self.chain.table, context.clock.now_ms()):
-                snapshot = self.table.rearrange(state, fits)
-        except ConflictError as error:
-            context.observer(CommitConflicted(*names, turn.number, error.message))
-            back_off(context, turn)
-            return ""
-        except OutcomeUnknownError as error:
-            context.observer(CommitLeftInDoubt(*names, turn.number, error.message))
-            back_off(context, turn)
-            return IN_DOUBT
-        context.observer.passed(CrashPoint.COMMIT_AFTER)
-        return snapshot
+        names = (self.chain.table, self.chain.name, self.attempt)
+        return tried(lambda: self.table.rearrange(state, fits), names, self.context, turn)
 
     def _count(
         self, landed: Sequence[Rearrangement], read: Mapping[str, LiveFile], given_up: int

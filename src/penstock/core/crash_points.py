@@ -47,6 +47,10 @@ class CrashPoint(StrEnum):
     LEDGER_AFTER = "ledger.after"
     END_BEFORE = "end.before"
     END_AFTER = "end.after"
+    NOTE_BEFORE = "note.before"
+    NOTE_AFTER = "note.after"
+    DELETE_BEFORE = "delete.before"
+    DELETE_AFTER = "delete.after"
     STOPPING = "stopping"
     RELEASE_BEFORE = "release.before"
     RELEASE_AFTER = "release.after"
@@ -63,6 +67,16 @@ OF_PUBLISHING = frozenset(
     }
 )
 """Points of transactions in Kafka, which landing has none of."""
+
+OF_UPKEEP = frozenset(
+    {
+        CrashPoint.NOTE_BEFORE,
+        CrashPoint.NOTE_AFTER,
+        CrashPoint.DELETE_BEFORE,
+        CrashPoint.DELETE_AFTER,
+    }
+)
+"""Points of sweeps, which landing has none of."""
 
 
 class InjectedError(Exception):

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 INPUTS_MAX = 2_000
 """How many files a group has at most: one worker opens each of them."""
@@ -28,6 +29,14 @@ _LEAST = 256
 _ALIKE = 1.5
 """How much more than all smaller ones a file of a group may weigh: sizes of a stream vary."""
 """A file weighs this part of the target at least: what opening it costs."""
+
+
+class MaintenanceAct(StrEnum):
+    """What maintenance does, in this order."""
+
+    REARRANGE = "rearrange"
+    EXPIRE = "expire"
+    SWEEP = "sweep"
 
 
 @dataclass(frozen=True, slots=True)

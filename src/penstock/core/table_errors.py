@@ -147,6 +147,25 @@ def not_vouched(table: str, chain: str, evidence: str) -> DecisionNeededError:
     )
 
 
+def shared_location(table: str, path: str) -> InvalidError:
+    """Build the error for a table in whose directories another one lies."""
+    return InvalidError(
+        f"the files of {table} are not swept: another table's files are there as well: {path}",
+        code="P891",
+        hint="give each table a directory of its own; the other acts need none:  "
+        "penstock maintain --only rearrange --only expire",
+    )
+
+
+def unswept(table: str, why: str) -> InvalidError:
+    """Build the error for a table whose storage cannot be swept."""
+    return InvalidError(
+        f"the files of {table} cannot be swept: {why}",
+        code="P892",
+        hint="leave sweeps to another tool:  penstock maintain --only rearrange --only expire",
+    )
+
+
 def no_column(table: str, column: str) -> InvalidError:
     """Build the error for a source column that a table does not have."""
     return InvalidError(

@@ -23,6 +23,7 @@ from penstock.core.statistics import FileStatistics, Mismatch
 from penstock.ports.leases import Lease
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, Sought
+from penstock.ports.upkeep import Upkeep
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -243,6 +244,9 @@ class Table(Protocol):
         `require_rearrangeable`; BugError (P848) when a file is not live with exactly the row
         deletes that were applied; InvalidError (`FILES_REJECTED`).
         """
+
+    def upkeep(self, state: TableState) -> Upkeep:
+        """Return what lets snapshots expire, and finds files that nothing names, in a state."""
 
     def read_live(
         self,

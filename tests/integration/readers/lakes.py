@@ -134,7 +134,7 @@ class Lakes:
         self, table: str, state: TableState, rows: Rows | pa.RecordBatch
     ) -> Sequence[DataFile]:
         writer = CONNECTORS[table.partition(".")[0]].open_writer(
-            state.target, prefix="shop-1-0", observer=Quiet(), secrets=SECRETS
+            state.target, prefix="shop-1-0-0c0ffee0", observer=Quiet(), secrets=SECRETS
         )
         writer.write(rows if isinstance(rows, pa.RecordBatch) else batch_of(state.schema, rows))
         return writer.close()

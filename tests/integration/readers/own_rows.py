@@ -110,7 +110,7 @@ class OwnRows:
     ) -> tuple[list[DataFile], list[tuple[DataFile, list[int]]]]:
         """Write rows in batches; give the files, and where the rows of some ids are in them."""
         writer = CONNECTORS[self.name.partition(".")[0]].open_writer(
-            state.target, prefix="shop-1-0", observer=Quiet(), secrets=SECRETS, places=True
+            state.target, prefix="shop-1-0-0c0ffee0", observer=Quiet(), secrets=SECRETS, places=True
         )
         for start in range(0, len(rows), 50):
             writer.write(batch_of(state.schema, rows[start : start + 50]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import closing
 from pathlib import Path
 
@@ -15,16 +16,20 @@ from tests.unit.app.inspect.test_maintenance import (
     LAKE,
     delta_orders,
     fill,
+    fill_more,
     pipeline,
     spec,
 )
 
-from penstock.app.assembly import assembly
+from penstock.app.assembly import assembly, worker
+from penstock.app.assembly.process import SystemClock
 from penstock.app.inspect.maintenance import plan_maintenance
 from penstock.cli.maintain import maintain
 from penstock.cli.output import guarded
+from penstock.core.commits import Chain
 from penstock.ports.store import Pause
 from penstock.spec.model import Pipeline
+from penstock.testing.contracts.table_fixture import Quiet, batch_of
 
 __all__ = ["pipeline", "spec"]  # fixtures
 ROWS = ("DE", "AT", "DE", None, "AT", "DE")
@@ -92,7 +97,7 @@ def test_the_json_has_the_plan_and_what_was_done(
     data = json.loads(capsys.readouterr().out)
     [planned], [table] = data["tables"], data["done"]
     assert (0, 0, 2) == (code, data["exit_code"], len(planned["groups"]))
-    assert (DELTA, None) == (table["table"], table["error"])
+    assert (DELTA, []) == (table["table"], table["errors"])
     assert {"groups": 2, "files_before": 5, "files_after": 2, "commits": 1, "given_up": 0} == {
         key: table["done"][key]
         for key in ("groups", "files_before", "files_after", "commits", "given_up")
@@ -160,3 +165,84 @@ def test_files_of_a_former_layout_are_written_in_the_present_one(
     assert [None, "AT", "DE"] == sorted(
         (each["partition"]["name"] for each in partitions), key=lambda each: each or ""
     )
+
+
+DAY_MS = 86_400_000
+
+
+def aged(pipeline: Pipeline, days: int) -> None:
+    """Let files on storage, and notes of them, be older by some days."""
+    root = Path(pipeline.catalogs["lake"].warehouse.removeprefix("file://"))  # type: ignore[union-attr]
+    for each in root.rglob("*.*"):
+        if each.is_file():
+            os.utime(each, (each.stat().st_atime, each.stat().st_mtime - days * 86_400))
+    for notes in root.rglob("unnamed-shop.json"):
+        data = json.loads(notes.read_text())
+        data["notes"] = [[at - days * DAY_MS, *rest] for at, *rest in data["notes"]]
+        notes.write_text(json.dumps(data))
+
+
+def orphaned(pipeline: Pipeline) -> str:
+    """Write a file that no commit names."""
+    place = assembly.place_of(pipeline, LAKE)
+    with closing(assembly.open_catalog(pipeline, place.catalog, Quiet())) as catalog:
+        table = catalog.load(place.name)
+        assert table is not None
+        state = table.state(Chain("shop", LAKE))
+        prefix = "shop-9-0-0c0ffee9"
+        writer = worker.writer(place.connector)(state.target, prefix=prefix, observer=Quiet())
+        writer.write(batch_of(state.schema, [{"id": 99, "name": "lost"}]))
+        [file] = writer.close()
+    return file.path.removeprefix("file://")
+
+
+def test_snapshots_expire_and_what_nothing_names_goes_with_a_later_call(
+    pipeline: Pipeline,
+    spec: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fill(pipeline, LAKE, *ROWS)
+    orphan = Path(orphaned(pipeline))
+    before, later = rows(pipeline, LAKE), SystemClock().now_ms() + 9 * DAY_MS
+    monkeypatch.setattr(SystemClock, "now_ms", lambda _: later)
+    aged(pipeline, 9)
+
+    said = []
+    for days in (0, 6, 0):
+        assert 0 == guarded(lambda: maintain(LAKE, spec=spec, yes="shop"), [])
+        said.append(capsys.readouterr())
+        assert orphan.exists()
+        aged(pipeline, days)
+    assert f"{LAKE}: 5 snapshots can no longer be read" in said[0].err
+    assert f"{LAKE}  5 snapshots expired" in said[0].out
+    assert "waiting for the next commit" in said[1].out
+
+    fill_more(pipeline, LAKE, len(ROWS))
+    assert 0 == guarded(lambda: maintain(LAKE, spec=spec, yes="shop"), [])
+    assert " deleted, " in capsys.readouterr().out
+    assert not orphan.exists()
+    assert [*before, (len(ROWS), "more")] == rows(pipeline, LAKE)
+
+
+def test_acts_are_chosen_and_the_dry_run_writes_nothing(
+    pipeline: Pipeline, spec: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(pipeline, LAKE, *ROWS)
+    orphaned(pipeline)
+    aged(pipeline, 9)
+    root = Path(pipeline.catalogs["lake"].warehouse.removeprefix("file://"))  # type: ignore[union-attr]
+    before = {each: each.stat().st_mtime for each in root.rglob("*")}
+
+    assert 0 == guarded(lambda: maintain(LAKE, spec=spec, dry_run=True, json=True), [])
+    [table] = json.loads(capsys.readouterr().out)["tables"]
+    assert ({"due": [], "waiting": 0, "unfenced": 0, "new": 1}, 6) == (
+        table["sweep"],
+        len(table["expiry"]["kept"]),
+    )
+    code = guarded(lambda: maintain(LAKE, spec=spec, only=("expire",), dry_run=True), [])
+    out = capsys.readouterr().out
+    assert 0 == code
+    assert "0 of 6 snapshots expire; kept: " in out
+    assert "nothing names" not in out
+    assert before == {each: each.stat().st_mtime for each in root.rglob("*")}

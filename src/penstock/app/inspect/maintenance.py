@@ -1,47 +1,67 @@
-"""The plan of `penstock maintain`: how the files of tables lie, and which would be written again.
+"""The plan of `penstock maintain`: files that would be written again, snapshots that would expire,
+files that nothing names.
 
 Invariants: nothing is written, and no data file is opened; a table whose witnesses do not agree is
-left alone, for its files are somebody's evidence.
+left alone, for its files are somebody's evidence; what one act may not do keeps no other from
+being planned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from penstock.app.assembly import assembly
+from penstock.app.assembly.process import SystemClock, jitter, token
 from penstock.app.assembly.table_names import tables_named
+from penstock.commit.attempt import CommitContext
+from penstock.commit.chain_position import last_claim_of
+from penstock.commit.expiring import planned_expiry
+from penstock.commit.maintaining import Maintenance
 from penstock.commit.rearranging import require_maintainable
+from penstock.commit.sweeping import Sweeping
 from penstock.core.commits import Chain
 from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError, gravest
 from penstock.core.events import WaitBegan
-from penstock.core.maintenance import FileGroup, TableHealth, groups_of, health_of
-from penstock.landing.settings import TableLocation
+from penstock.core.expiry import Expiry
+from penstock.core.maintenance import FileGroup, MaintenanceAct, TableHealth, groups_of, health_of
+from penstock.core.sweeps import Sweep
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.runtime import Observer
-from penstock.ports.tables import TableFormat
+from penstock.ports.store import PendingStore
+from penstock.ports.tables import Table
 from penstock.spec.model import Pipeline
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
 class TableMaintenance:
-    """What maintenance would do to one table: the worst group first.
+    """What maintenance would do to one table: of its groups the worst first.
 
-    Without `health` it is not there yet, or could not be read (`error`). `left_alone` is why
-    nothing would be done, whatever its groups.
+    Without `health` it is not there yet, or could not be read (`error`). What was not asked for is
+    None. `left_alone` is why acts are not done.
     """
 
     table: str
     health: TableHealth | None = None
     groups: tuple[FileGroup, ...] = ()
-    left_alone: PenstockError | None = None
+    expiry: Expiry | None = None
+    sweep: Sweep | None = None
+    left_alone: Mapping[MaintenanceAct, PenstockError] = field(default_factory=dict)
     error: PenstockError | None = None
 
     @property
-    def waits(self) -> bool:
-        """Return whether there is something to do."""
-        return bool(self.groups) and self.left_alone is None
+    def acts(self) -> tuple[MaintenanceAct, ...]:
+        """Return the acts that would do something, and may."""
+        found = {
+            MaintenanceAct.REARRANGE: bool(self.groups),
+            MaintenanceAct.EXPIRE: self.expiry is not None and bool(self.expiry.expired),
+            MaintenanceAct.SWEEP: self.sweep is not None and bool(self.sweep.due or self.sweep.new),
+        }
+        return tuple(act for act, does in found.items() if does and act not in self.left_alone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,37 +78,71 @@ class MaintenancePlan:
 
 
 def plan_maintenance(
-    pipeline: Pipeline, names: Sequence[str] = (), observer: Observer = UNHEARD
+    pipeline: Pipeline,
+    names: Sequence[str] = (),
+    observer: Observer = UNHEARD,
+    acts: Collection[MaintenanceAct] = frozenset(MaintenanceAct),
 ) -> MaintenancePlan:
-    """Plan the maintenance of some tables, or of all. Writes nothing.
+    """Plan acts on some tables, or on all. Writes nothing.
 
     One that cannot be read does not hide the others. Raises InvalidError (P185 no such table),
-    UnavailableError where rules compute names and Kafka does not answer.
+    UnavailableError where rules compute names and Kafka does not answer, or the pending store.
     """
     tables = tables_named(pipeline, names)
     with ExitStack() as stack:
         catalogs = assembly.open_catalogs(pipeline, stack, read_only=True)
+        store = stack.enter_context(closing(assembly.open_store(pipeline)))
         observer(WaitBegan("the files of tables to be listed"))
         found = []
         for place in (assembly.place_of(pipeline, each) for each in tables):
             try:
-                found.append(_looked_at(pipeline, catalogs[place.catalog], place))
+                table = catalogs[place.catalog].load(place.name)
+                if table is None:
+                    found.append(TableMaintenance(place.table))
+                    continue
+                work = maintenance_of(pipeline, place.table, table, store, observer)
+                found.append(_looked_at(work, store, acts))
             except PenstockError as error:
                 found.append(TableMaintenance(place.table, error=error))
     return MaintenancePlan(pipeline.name, tuple(found))
 
 
-def _looked_at(pipeline: Pipeline, catalog: TableFormat, place: TableLocation) -> TableMaintenance:
-    table = catalog.load(place.name)
-    if table is None:
-        return TableMaintenance(place.table)
-    chain = Chain(pipeline.name, place.table)
-    state = table.state(chain)
-    layout = table.layout(state)
+def maintenance_of(
+    pipeline: Pipeline, name: str, table: Table, store: PendingStore, observer: Observer
+) -> Maintenance:
+    """Return what maintains a table, under no claim."""
+    return Maintenance(
+        Chain(pipeline.name, name),
+        table,
+        CommitContext(last_claim_of(None), observer, SystemClock(), jitter, pipeline.commit.retain),
+        token(),
+        lambda: store.pauses(pipeline.name),
+    )
+
+
+def _looked_at(
+    work: Maintenance, store: PendingStore, acts: Collection[MaintenanceAct]
+) -> TableMaintenance:
+    state = work.table.state(work.chain)
+    layout = work.table.layout(state)
     groups = groups_of(layout)
-    alone = None
-    try:
-        require_maintainable(chain, table, state)
-    except (DecisionNeededError, InvalidError) as error:
-        alone = error
-    return TableMaintenance(place.table, health_of(layout, groups), groups, alone)
+    alone: dict[MaintenanceAct, PenstockError] = {}
+
+    def unless_alone(act: MaintenanceAct, look: Callable[[], Found]) -> Found | None:
+        try:
+            return look() if act in acts else None
+        except (DecisionNeededError, InvalidError) as error:
+            alone[act] = error
+            return None
+
+    unless_alone(
+        MaintenanceAct.REARRANGE, lambda: require_maintainable(work.chain, work.table, state)
+    )
+    return TableMaintenance(
+        work.chain.table,
+        health_of(layout, groups),
+        groups if MaintenanceAct.REARRANGE in acts else (),
+        unless_alone(MaintenanceAct.EXPIRE, lambda: planned_expiry(work)),
+        unless_alone(MaintenanceAct.SWEEP, Sweeping(work, store).plan),
+        alone,
+    )

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -49,6 +50,7 @@ from penstock.connectors.delta.row_deletes import (
 from penstock.connectors.delta.schema.features import require_row_deletes
 from penstock.connectors.delta.schema.reserved_names import reserved
 from penstock.connectors.delta.schema.schema_change import schema_entry
+from penstock.connectors.delta.upkeep import DeltaUpkeep
 from penstock.connectors.delta.vectors.deleted_rows import DeletedRows
 from penstock.core import table_errors
 from penstock.core.commits import DELETES_ROWS, Chain, Committable, DataFile, Landed
@@ -163,6 +165,12 @@ class DeltaTable:
     def live_files(self, state: ports.TableState) -> Sequence[LiveFile]:
         """List the live data files of a state, with the bounds in the log."""
         return [each.file for each in self._live.files(state.handle.view).values()]
+
+    def upkeep(self, state: ports.TableState) -> DeltaUpkeep:
+        """Return what finds files that the log does not name."""
+        found: ExaminedState = state.handle
+        put = partial(self._put, found)
+        return DeltaUpkeep(self.name, self.root, self._following, found.view, put)
 
     def require_rearrangeable(self, state: ports.TableState) -> None:
         """Refuse a table with a chain that the log does not prove."""

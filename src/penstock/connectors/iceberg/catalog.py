@@ -33,6 +33,7 @@ from penstock.connectors.iceberg.catalogs.opening import (
     read_only_settings,
     require_room,
 )
+from penstock.connectors.iceberg.context import Access, Context
 from penstock.connectors.iceberg.errors import CATALOG_ERRORS, on_reading, reading
 from penstock.connectors.iceberg.increments import IcebergIncrements
 from penstock.connectors.iceberg.io.credentials import credentials_of
@@ -48,7 +49,7 @@ from penstock.connectors.iceberg.schema.layout import (
 )
 from penstock.connectors.iceberg.schema.partition_values import least_values
 from penstock.connectors.iceberg.schema.types import to_core, to_iceberg
-from penstock.connectors.iceberg.table import Access, Context, IcebergTable
+from penstock.connectors.iceberg.table import IcebergTable
 from penstock.core.commits import Landed
 from penstock.core.errors import ConflictError, InvalidError, OutcomeUnknownError
 from penstock.core.key_columns import require_key_columns

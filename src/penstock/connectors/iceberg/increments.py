@@ -22,6 +22,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation, Snapshot
 
+from penstock.connectors.iceberg.context import Context
 from penstock.connectors.iceberg.errors import reading
 from penstock.connectors.iceberg.files.entry_counts import count_entries
 from penstock.connectors.iceberg.files.kept_entries import KeptEntries
@@ -32,7 +33,6 @@ from penstock.connectors.iceberg.read.file_rows import columns_of
 from penstock.connectors.iceberg.read.table_rows import detail_of, work_of
 from penstock.connectors.iceberg.row_deletes.delete_files import DeleteFileReader
 from penstock.connectors.iceberg.row_deletes.live_rows import LiveRows, live_rows
-from penstock.connectors.iceberg.table import Context
 from penstock.core import table_errors
 from penstock.core.errors import InvalidError
 from penstock.files.positions import NONE

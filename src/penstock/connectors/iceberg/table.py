@@ -9,14 +9,11 @@ Invariants:
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table as PyIcebergTable
 from pyiceberg.table import update
 
@@ -24,10 +21,11 @@ from penstock.connectors.iceberg.commit import append
 from penstock.connectors.iceberg.commit.metadata_cleanup import MetadataCleanup
 from penstock.connectors.iceberg.commit.rearrange import Rearranger, require_rearrangeable
 from penstock.connectors.iceberg.commit.snapshots import CommitBase, CommitRequest
-from penstock.connectors.iceberg.errors import reading, sending
+from penstock.connectors.iceberg.context import Access, Context
+from penstock.connectors.iceberg.errors import reading
 from penstock.connectors.iceberg.facts import facts_of, layout_of
 from penstock.connectors.iceberg.files.file_metadata import data_file
-from penstock.connectors.iceberg.io.credentials import Credential, expiry
+from penstock.connectors.iceberg.io.credentials import expiry
 from penstock.connectors.iceberg.ledger.properties import ledgers_in, parent_of
 from penstock.connectors.iceberg.ledger.witnesses import Finding, check_chain
 from penstock.connectors.iceberg.read.file_rows import FileToRead, rows_in
@@ -46,6 +44,7 @@ from penstock.connectors.iceberg.row_deletes.reading import live_files_of, rows_
 from penstock.connectors.iceberg.schema.features import require_honourable
 from penstock.connectors.iceberg.schema.partition_values import least_values
 from penstock.connectors.iceberg.schema.types import to_core, widened
+from penstock.connectors.iceberg.upkeep import IcebergUpkeep
 from penstock.connectors.iceberg.write.target import lends, relent, target_from_json, target_of
 from penstock.core import table_errors
 from penstock.core.commits import Chain, CommitKind, Committable, DataFile, Landed
@@ -55,12 +54,10 @@ from penstock.core.schema import Schema
 from penstock.core.serialization import ledger_from_json
 from penstock.core.statistics import Mismatch
 from penstock.files import ParquetOptions
-from penstock.files.reopening import Reopening
 from penstock.files.storage import missing_paths
 from penstock.ports.leases import Lease
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, Sought
-from penstock.ports.runtime import Observer
 from penstock.ports.tables import (
     FileSource,
     History,
@@ -72,39 +69,6 @@ from penstock.ports.tables import (
 
 _HOUSEKEEPING_SECONDS = 600.0
 _LAST_ADDED = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """A catalog that is open, and the credentials of the spec that it was opened with.
-
-    They distinguish the settings that a table has from the spec from those that its catalog lends.
-    """
-
-    catalog: Catalog
-    credentials: Mapping[str, Credential] = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """The state that all tables of one catalog share. `kept` opens it again when secrets change.
-
-    `lease_seconds` is how long credentials that a catalog lends without saying when they end are
-    used before they are asked for again.
-    """
-
-    kept: Reopening[Access]
-    observer: Observer
-    options: ParquetOptions
-    metadata_horizon_seconds: float
-    lease_seconds: int = 300
-    monotonic: Callable[[], float] = time.monotonic
-    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
-
-    @property
-    def catalog(self) -> Catalog:
-        """The catalog, with the secrets of now. Raises UnavailableError, InvalidError."""
-        return self.kept().catalog
 
 
 class IcebergTable:
@@ -180,9 +144,12 @@ class IcebergTable:
             empty = append.initial_snapshot(self._base(table, self._context.options))
         if empty is None:
             return False
-        with sending(self.name, self._context.catalog):
-            self._context.catalog.commit_table(table, empty.requirements, empty.updates)
+        self._context.send(self.name, table, empty.requirements, empty.updates)
         return True
+
+    def upkeep(self, state: TableState) -> IcebergUpkeep:
+        """Return what lets snapshots expire, and finds files that nothing names."""
+        return IcebergUpkeep(self.name, self._branch, state.handle, self._context, self._rows)
 
     def require_rearrangeable(self, state: TableState) -> None:
         """Refuse format version 3, and chains that no digest or summary vouches for."""
@@ -268,8 +235,7 @@ class IcebergTable:
                 update.AddSchemaUpdate(schema_=widened(metadata, schema)),
                 update.SetCurrentSchemaUpdate(schema_id=_LAST_ADDED),
             )
-        with sending(self.name, self._context.catalog):
-            self._context.catalog.commit_table(table, requirements, updates)
+        self._context.send(self.name, table, requirements, updates)
 
     def missing_files(self, files: Sequence[DataFile]) -> Sequence[str]:
         """List the paths not on storage with the size described. Raises UnavailableError."""
@@ -363,8 +329,7 @@ class IcebergTable:
     def _sent(self, table: PyIcebergTable, prepared: CommitRequest) -> str:
         """Send a request once; return its snapshot."""
         self._context.observer.passed(CrashPoint.MANIFEST_WRITTEN)
-        with sending(self.name, self._context.catalog):
-            self._context.catalog.commit_table(table, prepared.requirements, prepared.updates)
+        self._context.send(self.name, table, prepared.requirements, prepared.updates)
         return str(prepared.snapshot_id)
 
     def _base(self, table: PyIcebergTable, options: ParquetOptions) -> CommitBase:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.connectors.memory.warehouse import Contents, Snapshot
+from penstock.core import table_errors
 from penstock.core.commits import Chain, CommitKind, Committable, Landed, first_ledger, landed_after
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.serialization import ledger_from_json, ledger_to_json, progress_to_json
@@ -55,6 +56,14 @@ def verdict_of(contents: Contents, chain: Chain, landed: Landed | None) -> tuple
     if not contents.broken:
         return Verdict.ROLLED_BACK, f"the ledger's {newest} is not on the ancestry of the head"
     return _third_witness(contents, chain)
+
+
+def require_vouched(table: str, contents: Contents) -> None:
+    """Refuse a table with a chain that was rolled back, or of which nobody can tell (P846)."""
+    for name, text in contents.ledgers.items():
+        verdict, evidence = verdict_of(contents, Chain(name, table), ledger_from_json(text))
+        if not verdict.is_sound:
+            raise table_errors.not_vouched(table, name, evidence)
 
 
 def _third_witness(contents: Contents, chain: Chain) -> tuple[Verdict, str]:

@@ -14,13 +14,21 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.connectors.memory.ledger import began, record_of, trimmed, verdict_of, with_ledger
+from penstock.connectors.memory.ledger import (
+    began,
+    record_of,
+    require_vouched,
+    trimmed,
+    verdict_of,
+    with_ledger,
+)
 from penstock.connectors.memory.row_deletes import (
     delete_state,
     delete_states,
     deleted_of,
     rearranged,
 )
+from penstock.connectors.memory.upkeep import MemoryUpkeep
 from penstock.connectors.memory.warehouse import (
     NAME,
     START_MS,
@@ -30,6 +38,7 @@ from penstock.connectors.memory.warehouse import (
     Warehouse,
     bounds_and_nulls,
     coordinates_of,
+    directory_of,
 )
 from penstock.connectors.memory.writer import MemoryWriter
 from penstock.core import table_errors
@@ -111,7 +120,7 @@ class MemoryTables:
         """Open a writer of rows kept in memory, which knows their places by itself."""
         del places
         name = json.loads(target)["table"]
-        path = f"memory:///{name}/{prefix}{self._warehouse.number()}"
+        path = f"{directory_of(name)}/{prefix}-{self._warehouse.number():016x}.parquet"
         return MemoryWriter(self._warehouse, path, observer)
 
 
@@ -205,14 +214,13 @@ class MemoryTable:
         ]
         return Layout(stored, TARGET_BYTES, 0)
 
+    def upkeep(self, state: ports.TableState) -> MemoryUpkeep:
+        """Return what keeps the table small."""
+        return MemoryUpkeep(self._warehouse, self.name, state.handle)
+
     def require_rearrangeable(self, state: ports.TableState) -> None:
         """Refuse a table with a chain that was rolled back, or of which nobody can tell (P846)."""
-        contents: Contents = state.handle
-        for name, text in contents.ledgers.items():
-            chain = Chain(name, self.name)
-            verdict, evidence = verdict_of(contents, chain, ledger_from_json(text))
-            if not verdict.is_sound:
-                raise table_errors.not_vouched(self.name, name, evidence)
+        require_vouched(self.name, state.handle)
 
     def delete_states(self, state: ports.TableState, paths: Collection[str]) -> Mapping[str, str]:
         """Return which rows of live files are deleted."""

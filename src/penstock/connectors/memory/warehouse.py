@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from penstock.core import table_errors
 from penstock.core.commits import Committable, DataFile
 from penstock.core.schema import Schema
+from penstock.core.sweeps import StoredObject
 from penstock.files.sources import COORDINATES
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}(\.[A-Za-z_][A-Za-z0-9_]{0,127}){1,7}")
@@ -61,6 +62,7 @@ class Contents:
     ledgers: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     log: tuple[str, ...] = ()
+    era: int = 0
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -119,6 +121,9 @@ class Warehouse:
         self._tables: dict[str, Stored] = {}
         self._numbers = itertools.count(1)
         self._files: dict[str, tuple[tuple[Row, ...], int]] = {}
+        self._kept_ms: dict[str, int] = {}
+        self.waited_ms = 0
+        self.notes: dict[tuple[str, str], str] = {}
 
     def number(self) -> int:
         """Return a number never given before: for ids, and for times that move by a millisecond."""
@@ -150,6 +155,25 @@ class Warehouse:
         """Put a file on storage."""
         with self._guard:
             self._files[path] = (tuple(rows), size_bytes)
+            self._kept_ms[path] = self.now_ms()
+
+    def now_ms(self) -> int:
+        """Return the time by the storage's clock: a millisecond a number, and long waits."""
+        return START_MS + self.waited_ms + self.number()
+
+    def stored(self, name: str) -> list[StoredObject]:
+        """List the files on storage that were written for a table."""
+        with self._guard:
+            return [
+                StoredObject(path, size_bytes, self._kept_ms[path])
+                for path, (_, size_bytes) in self._files.items()
+                if path.startswith(f"{directory_of(name)}/")
+            ]
+
+    def delete_file(self, path: str) -> bool:
+        """Remove a file from storage; return whether it was there."""
+        with self._guard:
+            return self._files.pop(path, None) is not None
 
     def file_size(self, path: str) -> int | None:
         """Return the size of a file on storage, or None."""
@@ -189,6 +213,11 @@ class Warehouse:
         """Drop a table; its files stay on storage."""
         with self._guard:
             self._tables.pop(name)
+
+
+def directory_of(name: str) -> str:
+    """Return where the files of a table are."""
+    return f"memory:///{name}"
 
 
 def coordinates_of(rows: Sequence[Row], columns: Mapping[str, str]) -> pa.Table:

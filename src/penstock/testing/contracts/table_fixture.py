@@ -156,7 +156,7 @@ class TableBench:
 
     def write(self, state: TableState, rows: Sequence[Mapping[str, Any]]) -> tuple[DataFile, ...]:
         """Write rows through the connector's own writer."""
-        writer = self.open_writer()(state.target, prefix="shop-1-0-", observer=Quiet())
+        writer = self.open_writer()(state.target, prefix="shop-1-0-0c0ffee0", observer=Quiet())
         writer.write(batch_of(state.schema, rows))
         return tuple(writer.close())
 

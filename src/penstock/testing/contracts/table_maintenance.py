@@ -164,6 +164,13 @@ class MaintenanceTests(RewriteTests):
             assert "P848" == raised.value.code
         assert state.head == orders.state(self.chain).head
 
+    def test_what_was_written_in_a_former_era_does_not_land(self, table: Table) -> None:
+        self.land(table, {0: (0, 2)}, {0: (2, 4)})
+        done = self.maintain(table, lambda: table.upkeep(table.state(self.chain)).raise_era())
+
+        assert (1, 1, 1) == (done.given_up, done.groups, done.commits)
+        assert sum(self.offsets(table)) == len(self.ids(table))
+
     def test_it_vouches_for_the_chains_of_all_pipelines(self, catalog: TableFormat) -> None:
         ledgers = [origin(self.chain, {0: 0}), origin(OTHERS, {0: 0})]
         table = self.create(catalog, *ledgers)

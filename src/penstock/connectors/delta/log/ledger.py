@@ -52,6 +52,8 @@ from penstock.ports.tables import CommitRecord
 MARK_VERSION = 1
 OURS = "penstock/"
 """With this the app ids of all chains begin."""
+ERA = "penstock-maintenance-era"
+"""The app id of the transaction that counts the eras of a table; it is of no chain."""
 GENERATION = "generation"
 SEQUENCE = "sequence"
 FILE = "file"

@@ -27,7 +27,7 @@ from deltalake import DeltaTable as Handle
 from penstock.connectors.delta.errors import reading
 from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.log.commit_file import log_of
-from penstock.connectors.delta.log.ledger import OURS
+from penstock.connectors.delta.log.ledger import ERA, OURS
 from penstock.connectors.delta.log.reader import Entry, Log, parsed
 from penstock.connectors.delta.log.summary import LogSummary, joined, past_of
 from penstock.connectors.delta.log.table_metadata import TableMetadata, form_of
@@ -198,4 +198,8 @@ def _moved_on(
 
 
 def _ours(transactions: Mapping[str, int]) -> dict[str, int]:
-    return {app_id: version for app_id, version in transactions.items() if app_id.startswith(OURS)}
+    return {
+        app_id: version
+        for app_id, version in transactions.items()
+        if app_id.startswith(OURS) or app_id == ERA
+    }

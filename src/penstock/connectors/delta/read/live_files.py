@@ -22,6 +22,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -38,6 +39,7 @@ Live = Mapping[tuple[str, str], Add]
 _IN_COLUMNS = (PARSED, PARTITION_PARSED)
 _MAPS = ("partitionValues", "tags")
 _SIDECARS = "_sidecars"
+_ACTS = ("add", "remove")
 
 
 def live_adds(log: Log, head: int) -> list[Add]:
@@ -70,6 +72,40 @@ def carried_on(log: Log, live: Live, version: int, head: int) -> Live:
             if (add := action.get("add")) is not None:
                 found[add["path"], id_of(add)] = add
     return found
+
+
+def named_at(log: Log, head: int) -> Iterator[str]:
+    """Yield the paths of data files that a version names: live ones, and tombstones.
+
+    Raises OSError, ValueError as `live_adds`.
+    """
+    base, parts = log.checkpoint(head)
+    for part in parts:
+        yield from _named_in(log, part)
+    for version in range(base + 1, head + 1):
+        raw = log.raw(version)
+        if raw is None:
+            raise OSError(f"version {version} of the log is missing")
+        yield from _paths_of(json.loads(line) for line in raw.splitlines() if line)
+
+
+def _named_in(log: Log, name: str) -> Iterator[str]:
+    """Yield the paths that a checkpoint names."""
+    with log.opened(name) as file:
+        if name.endswith(".json"):
+            rows = [json.loads(line) for line in file.read().splitlines() if line]
+        else:
+            wanted = [*(f"{kind}.path" for kind in _ACTS), "sidecar.path"]
+            rows = pq.read_table(file, columns=wanted).to_pylist()
+    yield from _paths_of(rows)
+    for row in rows:
+        if sidecar := row.get("sidecar"):
+            yield from _named_in(log, f"{_SIDECARS}/{sidecar['path'].rpartition('/')[2]}")
+
+
+def _paths_of(actions: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for action in actions:
+        yield from (unquote(action[kind]["path"]) for kind in _ACTS if action.get(kind))
 
 
 def _of_checkpoint(log: Log, name: str) -> Iterator[Add]:

@@ -90,7 +90,7 @@ class MetadataCleanup:
         is_due = self._listed_at is None or now - self._listed_at >= _LISTING_SECONDS
         if drawn == 0 and is_due:
             for path in place.listed(time.time() - self._horizon_seconds):
-                if place.uuid_in(path) == str(table.metadata.table_uuid):
+                if uuid_in(place.files, path) == str(table.metadata.table_uuid):
                     removed += place.remove(path)
             self._listed_at = self._monotonic()
         return removed
@@ -114,21 +114,22 @@ class _Place:
             if self.is_old(info.path) and info.mtime_ns and info.mtime_ns / 1e9 <= written_until:
                 yield info.path
 
-    def uuid_in(self, path: str) -> str:
-        """Return the uuid of the table in a metadata file; "" where its beginning has none."""
-        compression = "gzip" if ".gz" in path.rpartition("/")[2] else None
-        with suppress(FileNotFoundError):
-            with self.files.open_input_stream(path, compression=compression) as stream:
-                found = _UUID.search(stream.read(_BEGINNING_BYTES))
-            return "" if found is None else found[1].decode()
-        return ""
-
     def remove(self, path: str) -> int:
         """Remove a file, which others may have done meanwhile; return how many were removed."""
         with suppress(FileNotFoundError):
             self.files.delete_file(path)
             return 1
         return 0
+
+
+def uuid_in(files: fs.FileSystem, path: str) -> str:
+    """Return the uuid of the table in a metadata file; "" where its beginning has none."""
+    compression = "gzip" if ".gz" in path.rpartition("/")[2] else None
+    with suppress(FileNotFoundError):
+        with files.open_input_stream(path, compression=compression) as stream:
+            found = _UUID.search(stream.read(_BEGINNING_BYTES))
+        return "" if found is None else found[1].decode()
+    return ""
 
 
 def _place_of(table: Table) -> _Place | None:

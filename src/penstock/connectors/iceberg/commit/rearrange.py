@@ -12,7 +12,7 @@ Invariants (docs/design/0289, 0291):
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pyiceberg.manifest import ManifestEntry
@@ -63,6 +63,12 @@ def require_rearrangeable(table: Table, name: str, branch: str) -> None:
         raise table_errors.has_row_ids(name, f"format-version {metadata.format_version}")
     if branch != MAIN_BRANCH and records.head_of(metadata, branch) is None:
         raise table_errors.not_vouched(name, f"branch {branch}", "it is not there yet")
+    require_vouched(table, name, branch)
+
+
+def require_vouched(table: Table, name: str, branch: str) -> None:
+    """Raise DecisionNeededError (P846) where the metadata does not prove a chain of a branch."""
+    metadata = table.metadata
     if vouching(metadata, records.ancestry_of(metadata, branch)) is not None:
         return
     for key in records.ledgers_in(metadata.properties, branch):
@@ -84,22 +90,16 @@ class Rearranger:
         Raises what `require_rearrangeable` raises; BugError (P848); InvalidError (P439).
         """
         require_rearrangeable(base.table, base.name, base.branch)
-        live, metadata, branch = base.rows.of(base.table), base.metadata, base.branch
+        live = base.rows.of(base.table)
         files = [
-            data_file(file, metadata, base.name) for each in rearrangements for file in each.files
+            data_file(file, base.metadata, base.name)
+            for each in rearrangements
+            for file in each.files
         ]
         changes = RowChanges(tuple(files), tuple(_removed(base.name, live, rearrangements)))
-        staged = self._staged = self._staged_for(changes, metadata)
-        stack = ManifestStack(base.table, staged.snapshot_id, base.rows.entries, staged)
-        head = records.parent_of(metadata, branch)
-        listed = stack.replaced(changes.files, changes.removed, head)
-        ledgers = records.ledgers_in(metadata.properties, branch)
-        keys = records.summary_of_rearrangement(branch, ledgers)
-        summary = summary_of(base, changes, keys, live.totals(), moves=True)
-        snapshot = snapshot_of(base, staged.snapshot_id, listed, summary)
+        staged = self._staged = self._staged_for(changes, base.metadata)
         carried = _carried(base, live, changes, staged.snapshot_id) if files else {}
-        updates = [update.SetPropertiesUpdate(updates=carried)] if carried else []
-        return request_of(base, snapshot, *updates)
+        return _moved(base, live.totals(), changes, staged, carried)
 
     def _staged_for(self, changes: RowChanges, metadata: TableMetadata) -> StagedManifests:
         """Return what was written for the same changes; a new snapshot where that one landed."""
@@ -111,6 +111,39 @@ class Rearranger:
         if former is not None and former.of == names and has_landed is None:
             return former
         return StagedManifests(names, metadata.new_snapshot_id())
+
+
+def era_request(base: CommitBase) -> CommitRequest:
+    """Write an empty snapshot and return the request that raises the era.
+
+    Raises DecisionNeededError (P846).
+    """
+    require_vouched(base.table, base.name, base.branch)
+    staged = StagedManifests(frozenset(), base.metadata.new_snapshot_id())
+    head = records.parent_of(base.metadata, base.branch)
+    former = None if head is None else base.metadata.snapshot_by_id(head)
+    totals = None if former is None else former.summary
+    raised = records.next_era(base.metadata.properties)
+    return _moved(base, totals, RowChanges(()), staged, raised)
+
+
+def _moved(
+    base: CommitBase,
+    totals: Mapping[str, str] | None,
+    changes: RowChanges,
+    staged: StagedManifests,
+    properties: dict[str, str],
+) -> CommitRequest:
+    """Write what a snapshot needs in which no row comes or goes; return its request."""
+    metadata, branch = base.metadata, base.branch
+    stack = ManifestStack(base.table, staged.snapshot_id, base.rows.entries, staged)
+    listed = stack.replaced(changes.files, changes.removed, records.parent_of(metadata, branch))
+    ledgers = records.ledgers_in(metadata.properties, branch)
+    keys = records.summary_of_rearrangement(branch, ledgers)
+    summary = summary_of(base, changes, keys, totals, moves=True)
+    snapshot = snapshot_of(base, staged.snapshot_id, listed, summary)
+    updates = [update.SetPropertiesUpdate(updates=properties)] if properties else []
+    return request_of(base, snapshot, *updates)
 
 
 def _removed(

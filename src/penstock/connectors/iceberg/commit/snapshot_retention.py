@@ -23,8 +23,13 @@ from penstock.connectors.iceberg.ledger.properties import ancestry_of, writer_of
 YOUNG_MS = 3_600_000
 YOUNG_MAX = 150
 
-_KEEP_KEY = "history.expire.min-snapshots-to-keep"
-_AGE_KEY = "history.expire.max-snapshot-age-ms"
+KEEP_KEY = "history.expire.min-snapshots-to-keep"
+AGE_KEY = "history.expire.max-snapshot-age-ms"
+
+
+def gc_enabled(metadata: TableMetadata) -> bool:
+    """Return whether the table lets anything of it be taken away."""
+    return metadata.properties.get("gc.enabled", "true").lower() != "false"
 
 
 def trimmed(
@@ -35,7 +40,7 @@ def trimmed(
     `line` is the pipeline and the branch it lands on: only its own snapshots are examined;
     `released` names the tag that the commit moves away, so what it points to is free.
     """
-    if metadata.properties.get("gc.enabled", "true").lower() == "false":
+    if not gc_enabled(metadata):
         return []
     own = [
         each
@@ -47,7 +52,7 @@ def trimmed(
     if not spare:
         return []
     kept = {i for name, ref in metadata.refs.items() for i in _kept(metadata, name, ref, released)}
-    text = metadata.properties.get(_AGE_KEY, "")
+    text = metadata.properties.get(AGE_KEY, "")
     # Only where someone set it: Iceberg's default of five days is for expiry by hand and would
     # keep every commit of a pipeline.
     is_set = text.isdecimal()
@@ -69,7 +74,7 @@ def _kept(
         if name != released:
             yield reference.snapshot_id
         return
-    text = metadata.properties.get(_KEEP_KEY, "1")
+    text = metadata.properties.get(KEEP_KEY, "1")
     least = reference.min_snapshots_to_keep or (int(text) if text.isdecimal() else 1)
     age = reference.max_snapshot_age_ms
     walked = ancestry_of(metadata, name).snapshots

@@ -66,6 +66,7 @@ from penstock.connectors.iceberg.files.manifest_lists import (
     manifests_of,
     next_row_id_of,
 )
+from penstock.core.sweeps import METADATA_MARK
 from penstock.core.table_errors import unsupported
 
 MERGE_AT = 10
@@ -121,7 +122,7 @@ class ManifestStack:
         self._snapshot_id = snapshot_id
         self._staged = staged or StagedManifests(frozenset(), snapshot_id)
         self._kept = kept or KeptEntries()
-        self._id = uuid.UUID(bytes=os.urandom(16), version=4)
+        self._id = f"{METADATA_MARK}{uuid.UUID(bytes=os.urandom(16), version=4)}"
         self._numbers = itertools.count()
         self._places = table.location_provider()
         self._compression: Any = self._metadata.properties.get(

@@ -39,6 +39,8 @@ _MAINTENANCE = "penstock.maintenance"
 _BRANCH = "penstock.branch"
 _LEDGERS = "penstock.ledgers"
 
+_ERA = "penstock.maintenance-era"
+
 LEDGER = "penstock.ledger."
 """The prefix of the property of each chain's ledger, on any branch."""
 _NEWEST = "penstock.newest."
@@ -70,6 +72,22 @@ def ledgers_in(properties: Mapping[str, str], branch: str) -> dict[str, str]:
         for key, text in properties.items()
         if key.startswith(LEDGER) and key.endswith(f".{branch}")
     }
+
+
+def branches_in(properties: Mapping[str, str]) -> set[str]:
+    """Return the branches on which chains have ledgers."""
+    return {key.rpartition(".")[2] for key in properties if key.startswith(LEDGER)}
+
+
+def era_in(properties: Mapping[str, str]) -> int:
+    """Return how many times the era of a table was raised (docs/design/0289)."""
+    text = properties.get(_ERA, "")
+    return int(text) if text.isdecimal() else 0
+
+
+def next_era(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the property of the next era."""
+    return {_ERA: str(era_in(properties) + 1)}
 
 
 def digest_of_ledgers(ledgers: Mapping[str, str]) -> str:

@@ -1,0 +1,78 @@
+"""The upkeep of one Delta table: its era, and the files that its log names.
+
+Versions expire by the table's own properties: whoever writes a checkpoint cleans up the log, as
+`DeltaTable.housekeep` does. What is left is to delete what the log names no longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from penstock.connectors.delta.errors import reading
+from penstock.connectors.delta.locations import StorageRoot, storage_path
+from penstock.connectors.delta.log import ledger
+from penstock.connectors.delta.log.tail import LogTail, LogView
+from penstock.connectors.delta.read.live_files import named_at
+from penstock.connectors.delta.rearrange import new_era, rearrangeable
+from penstock.core.expiry import Expiry
+from penstock.core.sweeps import name_of
+from penstock.files.table_storage import DirectoryStorage
+
+_LOG = "/_delta_log/"
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaUpkeep:
+    """Implements `ports.upkeep.Upkeep`; `put` puts an entry as the version after the view."""
+
+    name: str
+    root: StorageRoot
+    following: LogTail = field(repr=False)
+    view: LogView = field(repr=False)
+    put: Callable[[bytes], None] = field(repr=False)
+
+    def expiry(self, now_ms: int) -> Expiry:
+        """Return that nothing expires here."""
+        del now_ms
+        return Expiry(unwanted="versions of Delta expire by delta.logRetentionDuration")
+
+    def expire(self, expiry: Expiry) -> None:
+        """Do nothing, for nothing was planned."""
+        assert not expiry.expired, "no version of Delta expires by request"
+
+    def era(self) -> int:
+        """Return the era of the table."""
+        view = self.view
+        return view.transactions.get(ledger.ERA, 0)
+
+    def raise_era(self) -> str:
+        """Raise the era with an entry that changes nothing. Raises DecisionNeededError (P846)."""
+        view = rearrangeable(self.following, self.view)
+        self.put(new_era(view))
+        return str(view.version + 1)
+
+    def named(self) -> Collection[str]:
+        """Return the names of live files, and of those whose tombstone the log still has."""
+        view = self.view
+        with reading(self.name):
+            return {*map(name_of, named_at(self.following.log, view.version))}
+
+    def newest(self) -> Mapping[str, str]:
+        """Return the sequences of all chains."""
+        known: Mapping[str, int] = self.view.transactions
+        return {
+            f"{chain}.main": str(known.get(ledger.app_id(chain, ledger.SEQUENCE), ""))
+            for chain in ledger.chains_in(known)
+        }
+
+    def storage(self) -> DirectoryStorage:
+        """Open the table's directory."""
+        place = storage_path(self.root.location(self.name))
+        own = f"{place}{_LOG}"
+
+        def of_others(path: str) -> bool:
+            return _LOG in path and not path.startswith(own)
+
+        with reading(self.name):
+            return DirectoryStorage(self.name, self.root.filesystem(), place, (place,), of_others)

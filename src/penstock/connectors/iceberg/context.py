@@ -1,0 +1,63 @@
+"""What all tables of one Iceberg catalog share: the catalog, kept open, and how requests are sent.
+
+Invariant: a request is sent once, and on whatever error nothing that was written is deleted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table, update
+
+from penstock.connectors.iceberg.errors import sending
+from penstock.connectors.iceberg.io.credentials import Credential
+from penstock.files import ParquetOptions
+from penstock.files.reopening import Reopening
+from penstock.ports.runtime import Observer
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A catalog that is open, and the credentials of the spec that it was opened with.
+
+    They distinguish the settings that a table has from the spec from those that its catalog lends.
+    """
+
+    catalog: Catalog
+    credentials: Mapping[str, Credential] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The state that all tables of one catalog share. `kept` opens it again when secrets change.
+
+    `lease_seconds` is how long credentials that a catalog lends without saying when they end are
+    used before they are asked for again.
+    """
+
+    kept: Reopening[Access]
+    observer: Observer
+    options: ParquetOptions
+    metadata_horizon_seconds: float
+    lease_seconds: int = 300
+    monotonic: Callable[[], float] = time.monotonic
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog, with the secrets of now. Raises UnavailableError, InvalidError."""
+        return self.kept().catalog
+
+    def send(
+        self,
+        name: str,
+        table: Table,
+        requirements: tuple[update.TableRequirement, ...],
+        updates: tuple[update.TableUpdate, ...],
+    ) -> None:
+        """Send one request, once. Raises as `Table.commit`."""
+        with sending(name, self.catalog):
+            self.catalog.commit_table(table, requirements, updates)

@@ -1,0 +1,148 @@
+"""What expires in an Iceberg table and what is swept, who may read what then, what is refused."""
+
+import shutil
+
+import pytest
+from tests.integration.iceberg.conftest import CHAIN
+from tests.integration.maintaining import upkept
+
+from penstock.core.commits import Chain
+from penstock.core.errors import ConflictError, DecisionNeededError, InvalidError
+from penstock.ports.tables import Verdict
+from penstock.testing.contracts.table_upkeep import LateClock
+from penstock.testing.prepared import origin
+
+LATE_MS = LateClock().now_ms()
+
+
+def expiry(table, now_ms=LATE_MS):
+    return table.upkeep(table.state(CHAIN)).expiry(now_ms)
+
+
+def filled(lake, **given):
+    """Return a table of four commits, and their snapshots."""
+    table = lake.create(**given)
+    return table, [lake.land(table, {0: (at, at + 2)}) for at in (0, 2, 4, 6)]
+
+
+def test_tags_branches_and_the_newest_stay_each_with_its_reason(lake):
+    table, (first, second, third, fourth) = filled(lake)
+    foreign = lake.foreign()
+    foreign.manage_snapshots().create_tag(int(first), "audit").commit()
+    foreign.manage_snapshots().create_branch(int(second), "side", min_snapshots_to_keep=1).commit()
+    found = expiry(table)
+
+    assert [third] == [each.id for each in found.expired]
+    assert {fourth: "the head of main", second: "the head of side", first: "tag audit"} == {
+        each.id: each.reason for each in found.kept
+    }
+
+
+def test_what_the_table_says_of_its_history_is_kept(lake):
+    table, snapshots = filled(lake, properties={"history.expire.min-snapshots-to-keep": "3"})
+
+    assert snapshots[:1] == [each.id for each in expiry(table).expired]
+    lake.foreign().transaction().set_properties(
+        {"history.expire.max-snapshot-age-ms": str(2 * LATE_MS)}
+    ).commit_transaction()
+    assert () == expiry(table).expired
+    assert {"on main, and too young"} <= {each.reason for each in expiry(table).kept}
+
+
+def test_all_from_the_head_to_the_snapshot_that_vouches_stays(lake):
+    table, snapshots = filled(lake)
+    for _ in range(2):
+        lake.foreign_append()
+    found = expiry(table)
+    reasons = [each.reason for each in found.kept]
+    upkept(CHAIN, table)
+
+    assert snapshots[:-1] == [each.id for each in found.expired]
+    assert ["the head of main", *["the ledgers of main are judged by it"] * 2] == reasons
+    state = table.state(CHAIN)
+    assert (Verdict.AGREED, True) == (state.verdict, snapshots[-1] in state.evidence)
+
+
+def test_a_tag_that_moves_meanwhile_keeps_its_snapshot(lake):
+    table, (first, second, *_) = filled(lake)
+    lake.foreign().manage_snapshots().create_tag(int(first), "audit").commit()
+    state = table.state(CHAIN)
+    found = table.upkeep(state).expiry(LATE_MS)
+    lake.foreign().manage_snapshots().remove_tag("audit").commit()
+    lake.foreign().manage_snapshots().create_tag(int(second), "audit").commit()
+
+    assert second in {each.id for each in found.expired}
+    with pytest.raises(ConflictError):
+        table.upkeep(state).expire(found)
+    assert int(second) in {each.snapshot_id for each in lake.foreign().snapshots()}
+
+
+def test_a_chain_of_another_pipeline_that_was_rolled_back_keeps_everything(lake):
+    other = Chain("other", CHAIN.table)
+    table = lake.create(ledgers=[origin(CHAIN, {0: 0}), origin(other, {0: 0})])
+    mine = lake.land(table, {0: (0, 2)})
+    state = table.state(other)
+    table.commit(state, lake.append(state, {0: (0, 2)}, chain=other), retain=25)
+    lake.roll_back(mine)
+
+    with pytest.raises(DecisionNeededError) as raised:
+        expiry(table)
+    assert "P846" == raised.value.code
+
+
+def test_where_garbage_is_to_stay_nothing_expires_and_nothing_is_swept(lake):
+    table, _ = filled(lake, properties={"gc.enabled": "false"})
+
+    assert ((), "gc.enabled is false") == (expiry(table).expired, expiry(table).unwanted)
+    with pytest.raises(InvalidError) as raised:
+        upkept(CHAIN, table)
+    assert "P892" == raised.value.code
+
+
+def test_a_table_of_the_first_format_is_not_swept(lake):
+    table, _ = filled(lake, properties={"format-version": "1"})
+
+    assert "format version 1" in expiry(table).unwanted
+    with pytest.raises(InvalidError) as raised:
+        upkept(CHAIN, table)
+    assert "P892" == raised.value.code
+
+
+@pytest.mark.parametrize("below", ["metadata", "data/other/metadata"])
+def test_a_directory_with_another_tables_files_is_not_swept(lake, below):
+    table, _ = filled(lake)
+    other = lake.create(name="bronze.items")
+    lake.land(other, {0: (0, 2)})
+    place = lake.place / "warehouse/bronze/orders" / below
+    place.mkdir(parents=True, exist_ok=True)
+    for each in (lake.place / "warehouse/bronze/items/metadata").glob("*.json"):
+        shutil.copy(each, place)
+
+    with pytest.raises(InvalidError) as raised:
+        upkept(CHAIN, table)
+    assert "P891" == raised.value.code
+
+
+def test_every_kept_snapshot_is_read_to_its_end(lake):
+    table, (_, second, *_) = filled(lake)
+    lake.foreign().manage_snapshots().create_tag(int(second), "audit").commit()
+    staged = lake.land(table, {1: (0, 2)})
+    lake.foreign().manage_snapshots().create_branch(int(staged), "staged").commit()
+
+    def read():
+        return {
+            each.snapshot_id: sorted(
+                lake.foreign().scan(snapshot_id=each.snapshot_id).to_arrow()["id"].to_pylist()
+            )
+            for each in lake.foreign().snapshots()
+        }
+
+    before = read()
+    expired, _ = upkept(CHAIN, table)
+    lake.land(table, {1: (2, 4)})
+    _, deleted = upkept(CHAIN, table)
+    after = read()
+
+    assert (True, True) == (expired > 0, len(deleted) > 0)
+    assert {int(second), int(staged)} < after.keys()
+    assert after.items() >= {each: before[each] for each in after.keys() & before.keys()}.items()

@@ -60,6 +60,7 @@ def run(
         Stop when everything that was in the topics at the start has landed.
     """
     from penstock.app.assembly.crash_points import from_environment, observer_for
+    from penstock.app.maintenance_process import maintained_beside
     from penstock.app.run import exit_code
     from penstock.app.run import run as run_pipeline
     from penstock.observe.fanout import Observers
@@ -70,15 +71,16 @@ def run(
     stop, voice = threading.Event(), Voice()
     with signals(stop, voice), _observers(pipeline, metrics, voice, as_json=json) as listeners:
         observer = Observers(*listeners, observer_for(faults))
-        ended = run_pipeline(
-            pipeline,
-            observer=observer,
-            stop=stop,
-            until=until,
-            takeover=takeover,
-            accept=frozenset(accept),
-            faults=faults,
-        )
+        with maintained_beside(pipeline, spec, observer):
+            ended = run_pipeline(
+                pipeline,
+                observer=observer,
+                stop=stop,
+                until=until,
+                takeover=takeover,
+                accept=frozenset(accept),
+                faults=faults,
+            )
     code = exit_code(ended, until, asked_to_stop=stop.is_set())
     _print_outcome(ended, code, as_json=json)
     return code

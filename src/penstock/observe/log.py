@@ -20,7 +20,7 @@ from logging import DEBUG, ERROR, INFO, WARNING, getLevelName
 from math import inf
 from typing import Any, Literal, TextIO
 
-from penstock.core import events, publication_events
+from penstock.core import events, maintenance_events, publication_events
 from penstock.core.crash_points import CrashPoint
 from penstock.core.events import Event
 from penstock.observe.formatting import (
@@ -317,6 +317,14 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
     events.RecordsQuarantined: (WARNING, "epoch {epoch} quarantined records: {codes}"),
     events.ReplayProgressed: (INFO, "{offsets_read} of {offsets} offsets read again"),
     events.HousekeepingFailed: (WARNING, "housekeeping failed, which does no harm: {reason}"),
+    maintenance_events.TableMaintained: (
+        INFO,
+        "files {files_before} → {files_after}, {expired} snapshots gone, {deleted} files swept",
+    ),
+    maintenance_events.MaintenanceFailed: (
+        WARNING,
+        "not maintained, and landing goes on: {reason}",
+    ),
     events.ClassArchiveBegun: (
         INFO,
         "caches its classes in the background, once: later starts take half the time",

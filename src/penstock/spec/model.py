@@ -30,6 +30,7 @@ from penstock.spec.settings.sections import (
     CommitSettings,
     Kafka,
     LimitSettings,
+    MaintainSettings,
     PendingSettings,
     QuarantineSettings,
     SparkSettings,
@@ -79,6 +80,11 @@ class Pipeline(Setting):
     )
     pending: PendingSettings = Field(
         default_factory=PendingSettings, description="Where prepared commits are kept."
+    )
+    maintain: MaintainSettings = Field(
+        default_factory=MaintainSettings,
+        description="How tables are kept healthy beside a run.",
+        examples=["{ every: 6h }"],
     )
     spark: SparkSettings = Field(
         default_factory=SparkSettings, description="The engine that runs the workers."

@@ -8,7 +8,7 @@ from typing import get_type_hints
 import pytest
 from tests.story.clock import START_MS, ManualClock
 
-from penstock.core import events, publication_events
+from penstock.core import events, maintenance_events, publication_events
 from penstock.core.events import (
     CommitAborted,
     CommitConflicted,
@@ -120,6 +120,14 @@ LINES = [
     (
         HousekeepingFailed("lake.orders", "the disk is full"),
         "warning: housekeeping failed, which does no harm: the disk is full",
+    ),
+    (
+        maintenance_events.TableMaintained(T, 40, 2, 3, 7, 0),
+        "files 40 → 2, 3 snapshots gone, 7 files swept",
+    ),
+    (
+        maintenance_events.MaintenanceFailed(T, "P436  no"),
+        "warning: not maintained, and landing goes on: P436  no",
     ),
     (
         PoisonFound(3, "flights-0", 17),

@@ -42,6 +42,9 @@ def rule(text: str) -> tuple[str, str]:
 SCHEMA_BOUNDS = {
     "CommitSettings.or_records": (block("commit", f"or_records: {COUNT_OVER}"), "P108", "or less"),
     "CommitSettings.retain": (block("commit", "retain: 201"), "P108", "expected 200 or less"),
+    "MaintainSettings.only": (
+        block("maintain", f"only: [{', '.join(['sweep'] * 1001)}]"), "P108", "at most 1000",
+    ),
     "PendingSettings.max_epochs": (block("pending", "max_epochs: 65"), "P108", "64 or less"),
     "LimitSettings.columns": (block("limits", f"columns: {COUNT_OVER}"), "P108", "or less"),
     "LimitSettings.new_columns_per_hour": (

@@ -39,6 +39,7 @@ from penstock.spec.settings.fields import (
     OwnKeyPassword,
     Seconds,
     Setting,
+    Several,
     Text,
     TrustedCertificates,
     later,
@@ -291,6 +292,21 @@ class PendingSettings(Setting):
     max_epochs: Annotated[Count, Field(le=64)] = Field(
         4,
         description="Prepared epochs that may wait for a table before reading stops.",
+    )
+
+
+class MaintainSettings(Setting):
+    """How a run maintains the tables of its pipeline, in a process of its own."""
+
+    every_seconds: Seconds | None = Field(
+        None,
+        alias="every",
+        description="How often `penstock run` does what `penstock maintain` does, at the lowest "
+        "priority and in one thread; without it never.",
+        examples=["6h"],
+    )
+    only: Several[Literal["rearrange", "expire", "sweep"]] = Field(
+        (), description="The acts to do; all of them where none are named."
     )
 
 

@@ -73,3 +73,4 @@ class TestDeltaTables(DeltaFixture, TableContract, UpkeepTests, MaintenanceTests
     """All of it, in a directory."""
 
     expires = False
+    going_back_is_a_rollback = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from penstock.commit.attempt import CommitContext
 from penstock.commit.expiring import expire
 from penstock.commit.maintaining import Maintenance
@@ -9,6 +11,7 @@ from penstock.commit.rearranging import RearrangedFiles, Rearranging
 from penstock.commit.sweeping import Sweeping
 from penstock.connectors.memory.store import MemoryStore
 from penstock.core.commits import Chain
+from penstock.ports.store import Pause
 from penstock.ports.tables import Table
 from penstock.ports.writers import WriterFactory
 from penstock.testing.contracts.table_fixture import Quiet, StillClock
@@ -16,20 +19,37 @@ from penstock.testing.contracts.table_upkeep import LateClock
 from penstock.testing.prepared import claim
 
 
-def maintained(chain: Chain, table: Table, writer: WriterFactory) -> RearrangedFiles:
-    """Maintain a table, once."""
+def maintained(
+    chain: Chain,
+    table: Table,
+    writer: WriterFactory,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> RearrangedFiles:
+    """Maintain a table, once; something may happen before its first request goes out."""
+    acts = [meanwhile]
+
+    def pauses() -> list[Pause]:
+        while acts:
+            acts.pop()()
+        return []
+
     context = CommitContext(claim(), Quiet(), StillClock(), lambda: 0.5, 25)
-    return Rearranging(chain, table, writer, context, "0c0ffee1", list).run()
+    return Rearranging(chain, table, writer, context, "0c0ffee1", pauses).run()
+
+
+def maintenance(chain: Chain, table: Table) -> Maintenance:
+    """Return what maintains a table, as it is long afterwards."""
+    context = CommitContext(claim(), Quiet(), LateClock(), lambda: 0.5, 25)
+    return Maintenance(chain, table, context, "0c0ffee1", list)
+
+
+def swept(chain: Chain, table: Table, grace_ms: int = 0) -> list[str]:
+    """Sweep a table of which nothing is too young; return the names of what was deleted."""
+    sweeping = Sweeping(maintenance(chain, table), MemoryStore(), 0, grace_ms)
+    sweeping.run()
+    return [each.name for each in sweeping.deleted]
 
 
 def upkept(chain: Chain, table: Table) -> tuple[int, list[str]]:
-    """Let all old snapshots expire, as it is long afterwards, and sweep; nothing is too young.
-
-    Return how many expired, and the names of the files that were deleted.
-    """
-    context = CommitContext(claim(), Quiet(), LateClock(), lambda: 0.5, 25)
-    work = Maintenance(chain, table, context, "0c0ffee1", list)
-    sweeping = Sweeping(work, MemoryStore(), horizon_ms=0, grace_ms=0)
-    expired = len(expire(work))
-    sweeping.run()
-    return expired, [each.name for each in sweeping.deleted]
+    """Let all old snapshots expire, and sweep; return how many expired, and what was deleted."""
+    return len(expire(maintenance(chain, table))), swept(chain, table)

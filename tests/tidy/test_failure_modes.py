@@ -43,6 +43,13 @@ def test_every_failure_of_publications_has_a_row_and_each_test_that_is_named_is_
     assert set() == {*re.findall(r"`(test_\w+)`", text)} - named_tests()
 
 
+def test_every_failure_of_maintenance_has_a_row_with_a_test():
+    rows = re.findall(r"^\| MT(\d+) \|.*\| (.+) \|$", PAGE.read_text(), re.MULTILINE)
+
+    assert [*range(1, 22)] == [int(number) for number, _ in rows]
+    assert all("`test_" in tests for _, tests in rows)
+
+
 def test_every_line_of_kip_618_names_tests_that_are_there():
     rows = re.findall(r"^\| (.+) \| .+ \| (.+) \|$", KIP_618.read_text(), re.MULTILINE)[1:]
     untested = [line for line, tests in rows if "`test" not in tests]

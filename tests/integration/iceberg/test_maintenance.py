@@ -193,3 +193,22 @@ def test_what_was_rolled_back_is_a_new_snapshot_when_it_is_made_again(lake):
 
     assert first != second
     assert [*range(6)] == lake.ids()
+
+
+def test_manifests_that_a_landing_merges_meanwhile_are_written_again(lake):
+    table = filled(lake)
+    before = {
+        each.manifest_path
+        for each in lake.foreign().current_snapshot().manifests(lake.foreign().io)
+    }
+
+    def landings():
+        for at in range(6, 46, 2):
+            lake.land(table, {0: (at, at + 2)})
+        manifests = lake.foreign().current_snapshot().manifests(lake.foreign().io)
+        assert before.isdisjoint(each.manifest_path for each in manifests), "they were merged"
+
+    done = maintained(lake.chain, table, WRITER, landings)
+
+    assert (1, 0) == (done.groups, done.given_up)
+    assert [*range(46)] == lake.ids()

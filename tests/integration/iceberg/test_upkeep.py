@@ -1,17 +1,25 @@
 """What expires in an Iceberg table and what is swept, who may read what then, what is refused."""
 
 import shutil
+from functools import partial
 
+import pyarrow as pa
 import pytest
 from tests.integration.iceberg.conftest import CHAIN
-from tests.integration.maintaining import upkept
+from tests.integration.maintaining import maintained, maintenance, swept, upkept
 
+from penstock.commit.expiring import expire
+from penstock.connectors.iceberg import connector
 from penstock.core.commits import Chain
 from penstock.core.errors import ConflictError, DecisionNeededError, InvalidError
+from penstock.core.sweeps import name_of
 from penstock.ports.tables import Verdict
+from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.contracts.table_fixture import batch_of, foreign_row
 from penstock.testing.contracts.table_upkeep import LateClock
-from penstock.testing.prepared import origin
+from penstock.testing.prepared import orders, origin
 
+WRITER = partial(connector.open_writer, secrets=ProcessSecrets({}))
 LATE_MS = LateClock().now_ms()
 
 
@@ -146,3 +154,49 @@ def test_every_kept_snapshot_is_read_to_its_end(lake):
     assert (True, True) == (expired > 0, len(deleted) > 0)
     assert {int(second), int(staged)} < after.keys()
     assert after.items() >= {each: before[each] for each in after.keys() & before.keys()}.items()
+
+
+def test_files_of_a_snapshot_that_no_branch_has_stay_for_who_publishes_it(lake):
+    """Write, audit, publish: a snapshot is in the metadata, and no reference has it."""
+    table, snapshots = filled(lake)
+    foreign = lake.foreign()
+    foreign.manage_snapshots().create_branch(int(snapshots[-1]), "staged").commit()
+    rows = pa.Table.from_pylist([foreign_row()], schema=foreign.schema().as_arrow())
+    lake.foreign().append(rows, branch="staged")
+    staged = lake.foreign().metadata.snapshot_by_name("staged").snapshot_id
+    lake.foreign().manage_snapshots().remove_branch("staged").commit()
+    for at in (0, 2, 4):
+        lake.land(table, {1: (at, at + 2)})
+        swept(CHAIN, table)
+
+    found = lake.foreign().scan(snapshot_id=staged).to_arrow()["id"].to_pylist()
+    assert [-1, *range(8)] == sorted(found)
+
+
+def test_a_file_that_was_noted_and_is_named_again_stays(lake):
+    table, _ = filled(lake)
+    state = table.state(CHAIN)
+    [orphan] = lake.write(state, batch_of(state.schema, orders({0: (90, 92)})))
+    upkept(CHAIN, table)
+    lake.foreign().add_files([orphan.path])
+    lake.land(table, {0: (8, 10)})
+    _, deleted = upkept(CHAIN, table)
+
+    assert name_of(orphan.path) not in deleted
+    assert [*range(10), 90, 91] == lake.ids()
+
+
+def test_a_query_that_began_before_its_snapshot_expired_reads_to_its_end(lake):
+    table, (first, *_) = filled(lake)
+    query = lake.foreign().scan(snapshot_id=int(first))
+    assert 1 == maintained(CHAIN, table, WRITER).groups
+    assert expire(maintenance(CHAIN, table))
+    for at in (0, 2, 4):
+        lake.land(table, {1: (at, at + 2)})
+        swept(CHAIN, table, grace_ms=3_600_000)
+
+    assert [0, 1] == query.to_arrow()["id"].to_pylist()
+    lake.land(table, {1: (6, 8)})
+    assert swept(CHAIN, table)
+    with pytest.raises(FileNotFoundError):
+        query.to_arrow()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 
@@ -26,6 +27,9 @@ OTHERS = Chain("other", RewriteTests.chain.table)
 
 class MaintenanceTests(RewriteTests):
     """Files of one table are rearranged while others commit."""
+
+    going_back_is_a_rollback: ClassVar[bool] = False
+    """Whether it is taken for a rollback when others take their own commit back."""
 
     # Acts.
 
@@ -146,6 +150,18 @@ class MaintenanceTests(RewriteTests):
         assert 1 == done.given_up
         assert {*names, 12} - {2} == self.names(orders).keys()
         assert {""} == {*self.files_of(orders).values()}
+
+    def test_rows_that_others_give_back_meanwhile_stay(self, orders: Table) -> None:
+        self.change(orders, 10, upserts=[12])
+        names, head = self.names(orders), orders.state(self.chain).head
+        self.foreign_delete(orders, 2)
+        if self.going_back_is_a_rollback:
+            with pytest.raises(DecisionNeededError):
+                self.maintain(orders, lambda: self.roll_back(orders, head))
+        else:
+            done = self.maintain(orders, lambda: self.roll_back(orders, head))
+            assert 1 == done.given_up
+        assert names == self.names(orders)
 
     def test_files_that_others_rewrite_meanwhile_are_theirs(self, orders: Table) -> None:
         self.change(orders, 10, upserts=[12])

@@ -27,9 +27,9 @@ class Engine(Protocol):
     def run(self, jobs: Sequence[str]) -> Sequence[str]:
         """Run all jobs and return one result for each, in order, whatever was retried underneath.
 
-        Called from one thread. Raises UnavailableError when the engine has ended for good in this
-        process (exit 75 and restart), InvalidError when it refuses the jobs, or the PenstockError
-        that a job ended with.
+        Several threads may call it. Raises UnavailableError when the engine has ended for good in
+        this process (exit 75 and restart), InvalidError when it refuses the jobs, or the
+        PenstockError that a job ended with.
         """
 
     def run_once(self, jobs: Sequence[str]) -> Sequence[JobResult]:
@@ -47,7 +47,7 @@ class Engine(Protocol):
         """Return the number of jobs that run at once."""
 
     def cancel(self) -> None:
-        """Request running jobs to end, from another thread; files they wrote are leftovers."""
+        """Request all running jobs to end, from another thread; files they wrote are leftovers."""
 
     def close(self) -> None:
         """Stop what this engine started."""

@@ -1,10 +1,9 @@
-"""The loop of publications: each starts, then publishes epoch after epoch, until asked to stop.
+"""The loop of a publication: it starts, then publishes epoch after epoch, until asked to stop.
 
 Invariants:
 - truth is in the offsets topic: everything here can be lost at any moment, and is found by `start`;
 - one epoch of a publication at a time: the next is planned on what the last one left;
-- after anything odd the term is renewed before anything else is asked for;
-- the trouble of one publication is its own: the others go on.
+- after anything odd the term is renewed before anything else is asked for.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ from penstock.core.publication_events import (
 from penstock.core.receipts import Receipt
 from penstock.ownership.claim import PipelineClaim
 from penstock.ports.producers import PROTOCOL_2
-from penstock.ports.runtime import Clock
 from penstock.ports.sources import EpochLimit, Stands, Stretch
 from penstock.publishing.epoch import InDoubt, Published, Share, publish_epoch
 from penstock.publishing.pace import Pace
@@ -55,7 +53,7 @@ AGAIN_SECONDS = 10.0
 
 @dataclass(slots=True)
 class Publisher:
-    """Publishes one publication: `step` after `step`, from one thread.
+    """Publishes one publication, from one thread.
 
     `reason` says why it ended, `error` what it waits for or ended with.
     """
@@ -81,6 +79,16 @@ class Publisher:
     def __post_init__(self) -> None:
         self._pace = Pace(self.publication.rate, self.publication.interval_seconds)
 
+    def run(self, stop: threading.Event) -> None:
+        """Publish until it has ended, or between two epochs once it is asked to stop."""
+        try:
+            while not self.reason and not stop.is_set():
+                if not self.step():
+                    self.environment.clock.wait(TICK_SECONDS)
+            self.end(ASKED)
+        finally:
+            self.close()
+
     def step(self) -> bool:
         """Start, or publish one epoch if it is due; return whether anything was done.
 
@@ -96,9 +104,8 @@ class Publisher:
                 self._abort()
             self.close()
             self.error = error
-            passes = isinstance(error, UnavailableError) and self.until == "stopped"
             self._again_at = clock.monotonic() + AGAIN_SECONDS
-            if not passes:
+            if not passes(error, self.until):
                 self.reason = error.message
             self.environment.observer(
                 PublicationStopped(
@@ -264,6 +271,11 @@ class Publisher:
         )
 
 
+def passes(error: PenstockError, until: Until) -> bool:
+    """Return whether what an error tells of is waited for."""
+    return isinstance(error, UnavailableError) and until == "stopped"
+
+
 def share_of(run: Run) -> Share:
     """Return the only task of a publication whose workers share a term."""
     environment, ports = run.environment, run.environment.ports
@@ -274,25 +286,3 @@ def share_of(run: Run) -> Share:
 
 def _sent(receipt: Receipt) -> int:
     return sum(batches.records for batches in receipt.targets.values())
-
-
-@dataclass(slots=True)
-class Publishers:
-    """Publishes several publications in turn, in one thread."""
-
-    publishers: Sequence[Publisher]
-    clock: Clock
-    stop: threading.Event = field(default_factory=threading.Event)
-
-    def run(self) -> None:
-        """Publish until all have ended, or it is asked to stop."""
-        try:
-            while not self.stop.is_set() and any(not each.reason for each in self.publishers):
-                acted = [each.step() for each in self.publishers]
-                if not any(acted):
-                    self.clock.wait(TICK_SECONDS)
-            for each in self.publishers:
-                each.end(ASKED)
-        finally:
-            for each in self.publishers:
-                each.close()

@@ -6,13 +6,13 @@ import importlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from penstock.app.assembly.kept_readers import kept_in_thread
 from penstock.app.assembly.process import SystemClock
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.ports.own_sources import Batch, OwnSource, Place, PositionGoneError
@@ -28,7 +28,7 @@ UNIT_MAX = "unit_max"
 _MEMBERS = [name for name in vars(OwnSource) if not name.startswith("_")]
 
 
-@cache
+@kept_in_thread
 def kept_own_source(settings: str) -> OwnReadings:
     """Return what reads a source in this process, by its name and options as JSON."""
     given = json.loads(settings)

@@ -125,12 +125,11 @@ def open_ports(
     publication: Publication, stack: ExitStack, source: Source | None = None
 ) -> PublicationPorts:
     """Open what a publication reads, unless it is given, and writes; `stack` closes it again."""
-    return PublicationPorts(
-        stack.enter_context(closing(source or open_source(publication))),
-        stack.enter_context(closing(open_targets(publication))),
-        stack.enter_context(closing(open_producers(publication))),
-        {part: _open_subjects(each) for part, each in publication.registries.items()},
-    )
+    targets = stack.enter_context(closing(open_targets(publication)))
+    producers = stack.enter_context(closing(open_producers(publication)))
+    subjects = {part: _open_subjects(each) for part, each in publication.registries.items()}
+    opened = stack.enter_context(closing(source or open_source(publication)))
+    return PublicationPorts(opened, targets, producers, subjects)
 
 
 def open_publishing(
@@ -143,9 +142,10 @@ def open_publishing(
     source: Source | None = None,
 ) -> PublishingEnvironment:
     """Open everything that one publication needs; `stack` closes it again."""
+    store = stack.enter_context(closing(open_store(spec)))
     return PublishingEnvironment(
         ports=open_ports(publication, stack, source),
-        store=stack.enter_context(closing(open_store(spec))),
+        store=store,
         engine=engine,
         observer=observer,
         clock=SystemClock(),

@@ -9,12 +9,15 @@ from typing import Protocol
 from penstock.core.crash_points import CrashPoint
 from penstock.core.events import Event
 
+DIED = "P606"
+"""The code of a run whose worker died, however often it was tried."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
     """What `Engine.run_once` returns for a job: its result, and whether it ran exactly once.
 
-    `text` is None where only a later attempt has answered, which does no work.
+    `text` is None where only a later attempt has answered, which does no work: the first died.
     """
 
     text: str | None

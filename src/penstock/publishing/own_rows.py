@@ -135,7 +135,8 @@ class OwnReadings:
                 return
             self._left, is_first = left, False
             yield from opened.take()
-            if self.ends_where_told or self.clock.monotonic() >= deadline:
+            is_full = min(left.rows_max, left.bytes_max) <= 0
+            if is_full or self.ends_where_told or self.clock.monotonic() >= deadline:
                 return
         self._drop(stretch.of)
 

@@ -31,9 +31,11 @@ from penstock.core.publication_events import (
 from penstock.core.receipts import Receipt
 from penstock.ownership.claim import PipelineClaim
 from penstock.ports.producers import PROTOCOL_2
+from penstock.ports.runtime import DIED
 from penstock.ports.sources import EpochLimit, Stands, Stretch
 from penstock.publishing.epoch import InDoubt, Published, Share, publish_epoch
 from penstock.publishing.pace import Pace
+from penstock.publishing.poison_search import PoisonSearch
 from penstock.publishing.schemas import with_schemas
 from penstock.publishing.settings import Publication, PublishingEnvironment
 from penstock.publishing.shares import publish_shares
@@ -74,6 +76,7 @@ class Publisher:
     _began: float = 0.0
     _again_at: float = 0.0
     _doubts: int = 0
+    _search: PoisonSearch = field(default_factory=PoisonSearch)
     _pace: Pace = field(init=False)
 
     def __post_init__(self) -> None:
@@ -142,19 +145,38 @@ class Publisher:
         waiting, since = source.count(self._state.stands, ends), clock.monotonic() - self._began
         if not waiting and self._fixed is None and since < MOVED_SECONDS:
             return False
-        due = self.publication.polls or since >= self.publication.interval_seconds
+        due = (
+            self._search.within
+            or self.publication.polls
+            or since >= self.publication.interval_seconds
+        )
         if waiting and not (due or self._fixed or waiting >= self.publication.limit.rows_max):
             return False
         if waiting and clock.monotonic() < self._pace.free_at:
             return False
-        stretches = source.plan(self._state.stands, ends, self._limit())
+        limit = self._limit()
+        stretches = source.plan(self._state.stands, self._search.within or ends, limit)
+        if self._search.within:
+            stretches = self._searched(stretches, limit)
+            if not stretches:
+                return True
         if not waiting and not stretches:
             if self._fixed is not None:
                 self.end(CAUGHT_UP)
             return self._fixed is not None
         self._began = clock.monotonic()
         run = replace(run, publication=with_schemas(self.publication, run.environment.ports))
-        return self._epoch(run, self._state, stretches, ends)
+        return self._epoch(run, self._state, stretches, ends, limit)
+
+    def _searched(self, planned: Sequence[Stretch], limit: EpochLimit) -> Sequence[Stretch]:
+        """Return what is tried next where a row is sought that kills; none where none is left."""
+        if not planned:
+            self._search.end()
+            return []
+        tried = self._search.tried(planned, limit)
+        if not self._search.is_found:
+            return tried
+        return [self._search.refused(self.publication, each) for each in tried]
 
     def _begin(self) -> None:
         publication, environment = self.publication, self.environment
@@ -179,7 +201,12 @@ class Publisher:
         )
 
     def _epoch(
-        self, run: Run, state: PublicationState, stretches: Sequence[Stretch], ends: Stands
+        self,
+        run: Run,
+        state: PublicationState,
+        stretches: Sequence[Stretch],
+        ends: Stands,
+        limit: EpochLimit,
     ) -> bool:
         begun = self.environment.clock.monotonic()
         environment = self.environment
@@ -189,7 +216,7 @@ class Publisher:
             else:
                 found = publish_epoch(share_of(run), state, stretches)
         except UnavailableError as error:
-            found = InDoubt(error.message)
+            found = InDoubt(error.message, died=error.code == DIED)
         except (DecisionNeededError, InvalidError) as error:
             source = self.environment.ports.source
             require_source(self.publication, source, state.stands, instead_of=error)
@@ -197,13 +224,19 @@ class Publisher:
         if found is None:
             return False
         if isinstance(found, InDoubt):
-            self._state = self._renewed(run, state, found)
+            is_narrower = found.died and not self._search.is_found
+            if is_narrower:
+                rows = sum(each.rows for each in stretches)
+                self._search.died(stretches, limit.rows_max if self.publication.reads_own else rows)
+            self._state = self._renewed(run, state, found, counts=not is_narrower)
             return True
+        if self._search.within:
+            self._search.lived(stretches, sum(map(_read, found.receipts)))
         self._doubts = 0 if found.doubt is None else self._doubts
         self._pace.spend(begun, sum(map(_sent, found.receipts)), found.sent_bytes)
         self._note(found, environment.clock.monotonic() - begun, ends)
         if found.doubt is not None:
-            self._state = self._renewed(run, found.state, found.doubt)
+            self._state = self._renewed(run, found.state, found.doubt, counts=True)
             return True
         if self.until == "once":
             self.end(ONCE)
@@ -230,14 +263,16 @@ class Publisher:
                 )
             )
 
-    def _renewed(self, run: Run, state: PublicationState, doubt: InDoubt) -> PublicationState:
-        """Find out what came of an epoch, under a new term.
+    def _renewed(
+        self, run: Run, state: PublicationState, doubt: InDoubt, *, counts: bool
+    ) -> PublicationState:
+        """Find out what came of an epoch, under a new term; too many that count end the run.
 
         One whose batches were too large is tried again with smaller ones, however often that is.
         """
         known, limit = state.batch_bytes_max, doubt.batch_bytes_max
         is_smaller = limit is not None and (known is None or limit < known)
-        self._doubts += not is_smaller
+        self._doubts += counts and not is_smaller
         epoch = state.epoch + 1
         self.environment.observer(TransactionGivenUp(self.publication.name, epoch, doubt.reason))
         if self._doubts > DOUBTS_MAX:
@@ -266,6 +301,8 @@ class Publisher:
     def _limit(self) -> EpochLimit:
         """Return what the next epoch may hold: half as much after each that came to nothing."""
         limit = self._pace.limit(self.publication.limit)
+        if self._search.within:
+            limit = self._search.limit(limit)
         return EpochLimit(
             max(limit.rows_max >> self._doubts, 1), max(limit.bytes_max >> self._doubts, 1)
         )
@@ -286,3 +323,7 @@ def share_of(run: Run) -> Share:
 
 def _sent(receipt: Receipt) -> int:
     return sum(batches.records for batches in receipt.targets.values())
+
+
+def _read(receipt: Receipt) -> int:
+    return receipt.published + receipt.totals.rejected + receipt.totals.filtered

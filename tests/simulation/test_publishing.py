@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random  # noqa: TID251  from the seed that a test names
+import threading
 from typing import Never
 
 import pyarrow as pa
@@ -31,7 +32,7 @@ from penstock.ports.log import Fetched
 from penstock.ports.producers import Term
 from penstock.ports.sources import MESSAGES, Stretch
 from penstock.publishing import deciding, publisher
-from penstock.publishing.publisher import Publisher, Publishers
+from penstock.publishing.publisher import Publisher
 from penstock.publishing.record import read_record
 from penstock.publishing.topic_source import TopicReader
 
@@ -298,7 +299,7 @@ def test_a_ledger_that_went_back_before_the_fence_is_not_gone_on_from(world, mon
         return take(terms, transactional_id)
 
     monkeypatch.setattr(MemoryTerms, "take", late)
-    Publishers([successor], world.clock).run()
+    successor.run(threading.Event())
 
     assert successor.error is not None
     assert [b"a", b"b", b"c"] == world.published(0)
@@ -492,18 +493,11 @@ def test_a_header_whose_name_is_no_text():
     assert "P816" == refused.value.code
 
 
-def test_the_trouble_of_one_publication_is_its_own(world):
+def test_a_target_that_went_away_is_named(world):
     world.send(0, "a")
-    world.cluster.create("other")
-    first = world.publisher(group="other", name="first", into="other")
-    second = world.publisher()
-    world.cluster.topic("other").partitions.clear()
-    Publishers([first, second], world.clock).run()
+    world.cluster.topic(INTO).partitions.clear()
 
-    assert first.error is not None
-    assert "P813" == first.error.code
-    assert second.error is None
-    assert [b"a"] == world.published(0)
+    assert "P813" == code_of(world)
 
 
 def test_a_tail_that_is_too_long_to_look_through(world, monkeypatch):

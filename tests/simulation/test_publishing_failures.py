@@ -8,13 +8,19 @@ from dataclasses import dataclass, replace
 
 import pytest
 from tests.story.clock import START_MS, ManualClock
-from tests.story.publishing import live
-from tests.story.publishing_rows import RowsWorld
+from tests.story.publishing import Act, PublishingWorld, by_library, live
+from tests.story.publishing_rows import RowsWorld, at
 
-from penstock.core.errors import UnavailableError
+from penstock.connectors.memory.log import MemoryReader
+from penstock.core.errors import DecisionNeededError, UnavailableError
 from penstock.core.offsets import TopicPartition
+from penstock.core.publication_events import TransactionGivenUp
 from penstock.ports.producers import PackedBatch, Refused, Term
+from penstock.ports.sources import Stretch
 from penstock.publishing.messages import Encoding, SendJob, job_from_json
+from penstock.publishing.poison_search import FOUND_MAX
+from penstock.publishing.share_messages import is_share, share_from_json
+from penstock.publishing.topic_source import TopicReader
 from penstock.publishing.worker import SendTools
 
 DISK_FULL = Refused(56, "the log directory is offline: KAFKA_STORAGE_ERROR")
@@ -77,32 +83,148 @@ def test_pb22_a_disk_that_is_full_ends_with_nothing_visible_and_is_gone_on_from(
     assert world.expected(2) == world.found()
 
 
+def died() -> UnavailableError:
+    return UnavailableError("a Python worker died", code="P606", hint="")
+
+
+def stretches_of(text: str) -> Sequence[Stretch]:
+    """Return what a task reads."""
+    if is_share(text):
+        return share_from_json(text).stretches
+    work = job_from_json(text).work
+    return work.stretches if isinstance(work, Encoding) else [each.stretch for each in work]
+
+
 @dataclass(slots=True)
 class KillingWorld(RowsWorld):
-    """Its worker dies of a row."""
+    """Its worker dies of a row, and of more rows than its memory takes."""
 
-    def _work(self, text: str) -> str:
-        job = job_from_json(text)
-        assert isinstance(job.work, Encoding)
-        for stretch in job.work.stretches:
-            for read in self.table.read(stretch, deadline=0.0):
-                if "kills" in read.rows.column("v").to_pylist():
-                    raise UnavailableError("a Python worker died", code="P606", hint="")
-        return RowsWorld._work(self, text)
+    rows_taken: int = 1000
+
+    def _done(self, act: Act, text: str) -> str:
+        read = [each for each in stretches_of(text) if not each.is_poison]
+        if sum(each.rows for each in read) > self.rows_taken:
+            raise died()
+        for stretch in read:
+            for rows in self.table.read(stretch, deadline=0.0):
+                if "kills" in rows.rows.column("v").to_pylist():
+                    raise died()
+        return RowsWorld._done(self, act, text)
+
+    def deaths(self) -> int:
+        """Count the transactions that were given up."""
+        return sum(isinstance(each, TransactionGivenUp) for each in self.events)
 
 
-def test_pb16_a_row_that_kills_its_worker_ends_with_nothing_doubled() -> None:
-    """It is found and rejected by nobody: what is before it is published, and the run ends."""
-    world = KillingWorld(rows_max=8)
-    world.table.rows = [("a", str(number)) for number in range(5)] + [("a", "kills"), ("a", "6")]
+def killing(rows: int, *killers: int) -> KillingWorld:
+    """Return a world with rows of which some kill."""
+    world = KillingWorld(rows_max=1000)
+    world.table.rows = [("a", str(number)) for number in range(rows)]
+    for number in killers:
+        world.table.rows[number] = ("a", "kills")
+    return world
+
+
+def test_pb16_a_row_that_kills_its_worker_is_found_and_rejected() -> None:
+    world = killing(512, 300)
+    world.reject()
+
+    assert world.run().error is None
+    (reject,) = world.rejected()
+    assert ("P343", {"row": 301}) == (reject["code"], reject["before"])
+    world.table.rows[300] = ("a", "left out")
+    assert world.expected(512) == world.found()
+    assert 11 >= world.deaths()
+
+
+def test_pb16_without_a_topic_for_rejects_the_row_is_named() -> None:
+    world = killing(7, 5)
     error = world.run().error
 
-    assert isinstance(error, UnavailableError)
-    assert ("P814", 75) == (error.code, error.exit_code)
-    assert "a Python worker died" in error.message
+    assert isinstance(error, DecisionNeededError)
+    assert "P885" == error.code
+    assert str(at(5)) in error.message
     assert world.reached() == 5
     assert world.expected(5) == world.found()
 
     world.table.rows[5] = ("a", "left out")
     assert world.run().error is None
     assert world.expected(7) == world.found()
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_any_rows_that_kill_are_rejected_and_no_others(seed):
+    chance = random.Random(seed)
+    count = chance.randrange(1, 120)
+    killers = chance.sample(range(count), min(count, chance.randrange(6)))
+    world = killing(count, *killers)
+    world.rows_max, world.rows_taken = chance.randrange(1, 200), chance.randrange(1, 200)
+    world.chosen = lambda: chance.choice([{}, by_library()])
+    world.reject()
+    live(world, chance)
+    assert world.run().error is None
+
+    assert sorted(killers) == sorted({each["before"]["row"] - 1 for each in world.rejected()})
+    assert len(killers) == len(world.rejected())
+    for number in killers:
+        world.table.rows[number] = ("a", "left out")
+    assert world.expected(count) == world.found()
+
+
+def test_where_nothing_dies_alone_nothing_is_rejected() -> None:
+    world = killing(100)
+    world.rows_taken = 10
+    world.reject()
+
+    assert world.run().error is None
+    assert ([], 100) == (world.rejected(), world.reached())
+    assert world.expected(100) == world.found()
+
+
+def test_where_every_worker_dies_nothing_is_rejected() -> None:
+    world = killing(10)
+    world.reject()
+    world.rows_taken = -1
+    error = world.run().error
+
+    assert isinstance(error, UnavailableError)
+    assert "P814" == error.code
+    assert ([], {}) == (world.rejected(), world.found())
+
+
+def test_where_more_rows_kill_than_is_likely_a_person_decides() -> None:
+    world = killing(30, *range(30))
+    world.reject()
+    error = world.run().error
+
+    assert isinstance(error, DecisionNeededError)
+    assert ("P886", FOUND_MAX) == (error.code, len(world.rejected()))
+
+
+@dataclass(slots=True)
+class KillingMirror(PublishingWorld):
+    """Its worker dies of a record, and is seen not to have answered."""
+
+    def _done(self, act: Act, text: str) -> str:
+        reader = TopicReader(MemoryReader(self.cluster, self.clock, batch_records=3))
+        for stretch in stretches_of(text):
+            for each in reader.read(stretch, deadline=float("inf")):
+                if b"kills" in each.messages.column("value").to_pylist():
+                    raise died()
+        return PublishingWorld._done(self, act, text)
+
+
+@pytest.mark.parametrize("chosen", [{}, by_library(), by_library(2)])
+def test_a_record_of_a_topic_that_kills_is_named(chosen):
+    world = KillingMirror()
+    world.chosen = lambda: chosen
+    world.send(0, *map(str, range(40)))
+    world.send(1, *map(str, range(20)), "kills", *map(str, range(20)))
+    error = world.run().error
+
+    assert isinstance(error, DecisionNeededError)
+    assert "P885" == error.code
+    assert '"offset":20' in error.message
+    assert '"partition":1' in error.message
+    assert world.sent(1)[:20] == world.published(1)
+    assert world.sent(0)[: len(world.published(0))] == world.published(0)

@@ -19,6 +19,7 @@ from penstock.core.positions import partition_of, position_of
 from penstock.ports.own_sources import Batch, OwnSource, Place, PositionGoneError
 from penstock.publishing.own_rows import BEGINNING
 from penstock.publishing.record import standing_record
+from penstock.sources.text_files import unreadable
 
 A, B = (partition_of({"feed": name}, "feeds") for name in "ab")
 WORDS = ["x", "y", "left out", "bad"]
@@ -211,6 +212,15 @@ def test_what_a_source_does_wrong_is_told_with_its_place(given, code, kind, word
     assert code == error.code
     assert words in error.message
     assert world.read_back() == {}
+
+
+def test_a_hint_names_the_publication():
+    world = OwnWorld()
+    world.feeds = Wrong(PositionGoneError("a week ago"))
+
+    assert "penstock seek orders latest" in world.run().error.hint
+    world.feeds = Wrong(unreadable("a.jsonl", "it ends early"))
+    assert "penstock seek orders '{" in world.run().error.hint
 
 
 def test_a_source_that_fails_for_a_while_is_tried_again():

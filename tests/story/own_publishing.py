@@ -76,7 +76,8 @@ class OwnWorld(RowsWorld):
 
     def source(self) -> Source:
         """Open the feeds, as a process does."""
-        self.readings = OwnReadings(GuardedSource(self.feeds, "feeds"), "feeds", self.clock)
+        guarded = GuardedSource(self.feeds, "feeds", "orders")
+        self.readings = OwnReadings(guarded, "feeds", self.clock, publication="orders")
         return PlannedSource(self.readings, self.clock.monotonic, fresh_seconds=1.0)
 
     def publisher(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random  # noqa: TID251  seeded
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -39,7 +40,7 @@ from penstock.ports.sources import EpochLimit, Source
 from penstock.ports.store import Owner
 from penstock.publishing.epoch import Share
 from penstock.publishing.messages import SendJob, job_from_json, result_to_json
-from penstock.publishing.publisher import Publisher, Publishers, Until
+from penstock.publishing.publisher import Publisher, Until
 from penstock.publishing.settings import Publication, PublicationPorts, PublishingEnvironment
 from penstock.publishing.share_messages import (
     is_share,
@@ -134,7 +135,7 @@ class PublishingWorld:
     ) -> Publisher:
         """Run the publication."""
         publisher = self.publisher(until, act=act, **changes)
-        Publishers([publisher], self.clock).run()
+        publisher.run(threading.Event())
         return publisher
 
     def publisher(

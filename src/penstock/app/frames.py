@@ -11,6 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from penstock.observe.fanout import UNHEARD
 from penstock.ports.runtime import Observer
 from penstock.publishing.batch_source import BatchSource, FrameBatch, Kind, batch_of, run_of
 from penstock.publishing.messages import Encoding, job_from_json, result_to_json
-from penstock.publishing.publisher import Publisher, Publishers
+from penstock.publishing.publisher import Publisher
 from penstock.publishing.record import standing_record
 from penstock.publishing.row_worker import RowWorker
 from penstock.publishing.settings import Publication
@@ -135,7 +136,7 @@ def _published(given: _Given, batch: FrameBatch, observer: Observer) -> PublishR
             return result_of(found)
         _require_next(own, source.fault(stands))
         _require_one_transaction(own, batch.rows)
-        Publishers([found], found.environment.clock).run()
+        found.run(threading.Event())
     if found.error is not None:
         raise found.error
     return result_of(found)

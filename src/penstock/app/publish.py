@@ -1,17 +1,26 @@
-"""`penstock publish`: publish until asked to stop, and say with which exit code it ended."""
+"""`penstock publish`: publish until asked to stop, and say with which exit code it ended.
+
+Invariants:
+- each publication has a thread of its own, in which everything of it is opened and used: what one
+  waits for, and what it ends with, is its own, and the others go on;
+- what is no error of ours asks all to stop.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from penstock.app.assembly import engines, publishing
-from penstock.app.assembly.process import SystemClock
 from penstock.core.errors import InvalidError, PenstockError, gravest
-from penstock.ports.runtime import Observer
-from penstock.publishing.publisher import Publisher, Publishers, Until
+from penstock.core.publication_events import PublicationStopped
+from penstock.ports.runtime import Engine, Observer
+from penstock.publishing.publisher import AGAIN_SECONDS, ASKED, Publisher, Until, passes
+from penstock.publishing.settings import Publication
 from penstock.spec.problems import listed, nearest
 from penstock.spec.publications import Publications
 from penstock.spec.settings.publication import PublicationRule
@@ -51,16 +60,69 @@ def publish(
     with ExitStack() as stack:
         engine = engines.open_engine(spec, work=publishing.PUBLISHING_WORK)
         stack.callback(engine.close)
-        publishers = []
-        for rule in rules:
-            own = publishing.publication_of(spec, rule, accept=accept)
-            environment = publishing.open_publishing(
-                spec, own, stack, engine=engine, observer=observer
-            )
-            publishers.append(Publisher(own, environment, until, takeover))
-        engine.capacity()  # nothing is claimed by a run whose workers do not start
-        Publishers(publishers, SystemClock(), stop).run()
-    return [result_of(each) for each in publishers]
+        given = [publishing.publication_of(spec, rule, accept=accept) for rule in rules]
+        run = _Run(spec, engine, observer, stop, until, takeover)
+        return side_by_side([partial(run.published, own) for own in given], stop)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What the publications of one run share."""
+
+    spec: Publications
+    engine: Engine
+    observer: Observer
+    stop: threading.Event
+    until: Until
+    takeover: bool
+
+    def published(self, own: Publication) -> PublishResult:
+        """Open a publication, and publish it until it ends. Raises what the engine's start raised.
+
+        Where it cannot be opened, that is its end, or tried again, as in a run of it.
+        """
+        with ExitStack() as stack:
+            while True:
+                try:
+                    with ExitStack() as opened:
+                        environment = publishing.open_publishing(
+                            self.spec, own, opened, engine=self.engine, observer=self.observer
+                        )
+                        stack.push(opened.pop_all())
+                    break
+                except PenstockError as error:
+                    stopped = PublicationStopped(
+                        own.name, error.message, clean=False, code=error.code
+                    )
+                    self.observer(stopped)
+                    if not passes(error, self.until):
+                        return PublishResult(own.name, error.message, 0, 0, 0, error)
+                    if self.stop.wait(AGAIN_SECONDS):
+                        return PublishResult(own.name, ASKED, 0, 0, 0, error)
+            self.engine.capacity()  # nothing is claimed by a run whose workers do not start
+            publisher = Publisher(own, environment, self.until, self.takeover)
+            publisher.run(self.stop)
+        return result_of(publisher)
+
+
+def side_by_side(
+    acts: Sequence[Callable[[], PublishResult]], stop: threading.Event
+) -> list[PublishResult]:
+    """Do each in a thread of its own, and return what they return once all have ended.
+
+    Where one raises, the others are asked to stop, and it is raised here. The thread that calls
+    only waits, so that its signals are heard whatever the others do.
+    """
+    with ThreadPoolExecutor(len(acts), "publication") as threads:
+        futures = [threads.submit(act) for act in acts]
+        try:
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+        except BaseException:
+            stop.set()
+            raise
+        if any(each.exception() is not None for each in done):
+            stop.set()
+    return [each.result() for each in futures]
 
 
 def result_of(publisher: Publisher) -> PublishResult:

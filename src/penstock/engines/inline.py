@@ -2,7 +2,7 @@
 
 Invariants:
 - one result for each job, in order;
-- jobs begin in order; with a capacity above one they overlap, in threads;
+- the jobs of a run begin in order; with a capacity above one they overlap, in threads;
 - nothing is retried: the first error in job order is raised after running jobs have ended.
 """
 
@@ -23,21 +23,25 @@ class InlineEngine:
         assert capacity >= 1
         self._work = find_work(work) if isinstance(work, str) else work
         self._capacity = capacity
-        self._cancelled = threading.Event()
+        self._under_way: set[threading.Event] = set()
 
     def run(self, jobs: Sequence[str]) -> Sequence[str]:
         """Run all jobs; raises what a job raised, or UnavailableError (P605) when cancelled."""
-        ended = self._cancelled = threading.Event()
+        ended = threading.Event()
 
         def run_one(job: str) -> str:
             if ended.is_set():
                 raise cancelled()
             return self._work(job)
 
-        if self._capacity == 1:
-            return [run_one(job) for job in jobs]
-        with ThreadPoolExecutor(self._capacity) as threads:
-            return list(threads.map(run_one, jobs))
+        self._under_way.add(ended)
+        try:
+            if self._capacity == 1:
+                return [run_one(job) for job in jobs]
+            with ThreadPoolExecutor(self._capacity) as threads:
+                return list(threads.map(run_one, jobs))
+        finally:
+            self._under_way.discard(ended)
 
     def run_once(self, jobs: Sequence[str]) -> Sequence[JobResult]:
         """Run all jobs: each runs once, for nothing is retried; raises what `run` raises."""
@@ -53,8 +57,9 @@ class InlineEngine:
         return self._capacity
 
     def cancel(self) -> None:
-        """Let no further job of the present run begin; a running job ends by itself."""
-        self._cancelled.set()
+        """Let no further job of present runs begin; a running job ends by itself."""
+        for ended in [*self._under_way]:
+            ended.set()
 
     def close(self) -> None:
         """Do nothing: nothing was started."""

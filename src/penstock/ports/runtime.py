@@ -9,12 +9,15 @@ from typing import Protocol
 from penstock.core.crash_points import CrashPoint
 from penstock.core.events import Event
 
+DIED = "P606"
+"""The code of a run whose worker died, however often it was tried."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
     """What `Engine.run_once` returns for a job: its result, and whether it ran exactly once.
 
-    `text` is None where only a later attempt has answered, which does no work.
+    `text` is None where only a later attempt has answered, which does no work: the first died.
     """
 
     text: str | None
@@ -27,9 +30,9 @@ class Engine(Protocol):
     def run(self, jobs: Sequence[str]) -> Sequence[str]:
         """Run all jobs and return one result for each, in order, whatever was retried underneath.
 
-        Called from one thread. Raises UnavailableError when the engine has ended for good in this
-        process (exit 75 and restart), InvalidError when it refuses the jobs, or the PenstockError
-        that a job ended with.
+        Several threads may call it. Raises UnavailableError when the engine has ended for good in
+        this process (exit 75 and restart), InvalidError when it refuses the jobs, or the
+        PenstockError that a job ended with.
         """
 
     def run_once(self, jobs: Sequence[str]) -> Sequence[JobResult]:
@@ -47,7 +50,7 @@ class Engine(Protocol):
         """Return the number of jobs that run at once."""
 
     def cancel(self) -> None:
-        """Request running jobs to end, from another thread; files they wrote are leftovers."""
+        """Request all running jobs to end, from another thread; files they wrote are leftovers."""
 
     def close(self) -> None:
         """Stop what this engine started."""

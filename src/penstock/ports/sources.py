@@ -34,7 +34,8 @@ Stands = Mapping[SourcePartition, Position]
 class Stretch:
     """Rows of one source partition, from a position up to another; `rows` is an upper bound.
 
-    `work` is what the source tells its reader besides; it holds no secret of the spec.
+    `work` is what the source tells its reader besides; it holds no secret of the spec. A row that
+    `is_poison` kills who reads it, and is refused unread.
     """
 
     of: SourcePartition
@@ -42,6 +43,7 @@ class Stretch:
     stop: Position
     rows: int
     work: str = field(default="", repr=False)
+    is_poison: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,12 +48,14 @@ from penstock.publishing.start import PublicationState
 class InDoubt:
     """What kept an epoch from ending, or from being known to; `sent` if its end was asked for.
 
-    `batch_bytes_max` is there where a batch was larger than the target takes.
+    `batch_bytes_max` is there where a batch was larger than the target takes; `died` says that the
+    process did which read the rows.
     """
 
     reason: str
     sent: Mapping[TopicPartition, Batches] = field(default_factory=dict)
     batch_bytes_max: int | None = None
+    died: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +191,9 @@ def add_up(
     planned, found = {each.of: each for each in stretches}, _Sent()
     for result in results:
         if not result.ran_once or result.text is None:
-            return InDoubt("a task was not seen to run once")
+            died = result.text is None
+            reason = "a worker died" if died else "a task was not seen to run once"
+            return InDoubt(reason, died=died)
         read = result_from_json(result.text)
         if read.refused is not None:
             reason = f"{read.refused.reason} (Kafka's error {read.refused.error})"

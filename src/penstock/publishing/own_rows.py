@@ -94,12 +94,14 @@ class OwnReadings:
     """Implements `ports.sources.RowReader` over a source, and looks at what waits in it.
 
     With `unit_max` the source says where transactions end, and none is larger than that.
+    `publication` is who publishes it, for hints.
     """
 
     source: OwnSource
     name: str
     clock: Clock
     unit_max: EpochLimit | None = None
+    publication: str = "NAME"
     seen: pa.Schema | None = None
     _open: dict[SourcePartition, _Reading] = field(default_factory=dict)
     _left: EpochLimit = NO_LIMIT
@@ -135,7 +137,8 @@ class OwnReadings:
                 return
             self._left, is_first = left, False
             yield from opened.take()
-            if self.ends_where_told or self.clock.monotonic() >= deadline:
+            is_full = min(left.rows_max, left.bytes_max) <= 0
+            if is_full or self.ends_where_told or self.clock.monotonic() >= deadline:
                 return
         self._drop(stretch.of)
 
@@ -198,7 +201,7 @@ class OwnReadings:
                     yield found, batch.boundary
                 place = place_of(self.name, of, found.reached)
         except PositionGoneError as error:
-            raise position_gone(place, str(error)) from error
+            raise position_gone(self.publication, place, str(error)) from error
 
     def _checked(self, batch: Any, place: str, former: Sequence[Position]) -> Rows:
         if not isinstance(batch, Batch):

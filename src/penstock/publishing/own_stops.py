@@ -81,10 +81,11 @@ def raised(place: str, error: Exception) -> UnavailableError:
     )
 
 
-def position_gone(place: str, fact: str) -> DecisionNeededError:
+def position_gone(publication: str, place: str, fact: str) -> DecisionNeededError:
     """Return the error for a source that says that it cannot go on."""
     return DecisionNeededError(
         f"{place}: it cannot go on from there: {fact[:500]}",
         code="P855",
-        hint="say where it goes on:  penstock seek NAME earliest,  latest,  or a position",
+        hint="say where it goes on, at  earliest,  latest,  or a position:"
+        f"  penstock seek {publication} latest",
     )

@@ -1,10 +1,9 @@
-"""The loop of publications: each starts, then publishes epoch after epoch, until asked to stop.
+"""The loop of a publication: it starts, then publishes epoch after epoch, until asked to stop.
 
 Invariants:
 - truth is in the offsets topic: everything here can be lost at any moment, and is found by `start`;
 - one epoch of a publication at a time: the next is planned on what the last one left;
-- after anything odd the term is renewed before anything else is asked for;
-- the trouble of one publication is its own: the others go on.
+- after anything odd the term is renewed before anything else is asked for.
 """
 
 from __future__ import annotations
@@ -32,10 +31,11 @@ from penstock.core.publication_events import (
 from penstock.core.receipts import Receipt
 from penstock.ownership.claim import PipelineClaim
 from penstock.ports.producers import PROTOCOL_2
-from penstock.ports.runtime import Clock
+from penstock.ports.runtime import DIED
 from penstock.ports.sources import EpochLimit, Stands, Stretch
 from penstock.publishing.epoch import InDoubt, Published, Share, publish_epoch
 from penstock.publishing.pace import Pace
+from penstock.publishing.poison_search import PoisonSearch
 from penstock.publishing.schemas import with_schemas
 from penstock.publishing.settings import Publication, PublishingEnvironment
 from penstock.publishing.shares import publish_shares
@@ -55,7 +55,7 @@ AGAIN_SECONDS = 10.0
 
 @dataclass(slots=True)
 class Publisher:
-    """Publishes one publication: `step` after `step`, from one thread.
+    """Publishes one publication, from one thread.
 
     `reason` says why it ended, `error` what it waits for or ended with.
     """
@@ -76,10 +76,21 @@ class Publisher:
     _began: float = 0.0
     _again_at: float = 0.0
     _doubts: int = 0
+    _search: PoisonSearch = field(default_factory=PoisonSearch)
     _pace: Pace = field(init=False)
 
     def __post_init__(self) -> None:
         self._pace = Pace(self.publication.rate, self.publication.interval_seconds)
+
+    def run(self, stop: threading.Event) -> None:
+        """Publish until it has ended, or between two epochs once it is asked to stop."""
+        try:
+            while not self.reason and not stop.is_set():
+                if not self.step():
+                    self.environment.clock.wait(TICK_SECONDS)
+            self.end(ASKED)
+        finally:
+            self.close()
 
     def step(self) -> bool:
         """Start, or publish one epoch if it is due; return whether anything was done.
@@ -96,9 +107,8 @@ class Publisher:
                 self._abort()
             self.close()
             self.error = error
-            passes = isinstance(error, UnavailableError) and self.until == "stopped"
             self._again_at = clock.monotonic() + AGAIN_SECONDS
-            if not passes:
+            if not passes(error, self.until):
                 self.reason = error.message
             self.environment.observer(
                 PublicationStopped(
@@ -135,19 +145,38 @@ class Publisher:
         waiting, since = source.count(self._state.stands, ends), clock.monotonic() - self._began
         if not waiting and self._fixed is None and since < MOVED_SECONDS:
             return False
-        due = self.publication.polls or since >= self.publication.interval_seconds
+        due = (
+            self._search.within
+            or self.publication.polls
+            or since >= self.publication.interval_seconds
+        )
         if waiting and not (due or self._fixed or waiting >= self.publication.limit.rows_max):
             return False
         if waiting and clock.monotonic() < self._pace.free_at:
             return False
-        stretches = source.plan(self._state.stands, ends, self._limit())
+        limit = self._limit()
+        stretches = source.plan(self._state.stands, self._search.within or ends, limit)
+        if self._search.within:
+            stretches = self._searched(stretches, limit)
+            if not stretches:
+                return True
         if not waiting and not stretches:
             if self._fixed is not None:
                 self.end(CAUGHT_UP)
             return self._fixed is not None
         self._began = clock.monotonic()
         run = replace(run, publication=with_schemas(self.publication, run.environment.ports))
-        return self._epoch(run, self._state, stretches, ends)
+        return self._epoch(run, self._state, stretches, ends, limit)
+
+    def _searched(self, planned: Sequence[Stretch], limit: EpochLimit) -> Sequence[Stretch]:
+        """Return what is tried next where a row is sought that kills; none where none is left."""
+        if not planned:
+            self._search.end()
+            return []
+        tried = self._search.tried(planned, limit)
+        if not self._search.is_found:
+            return tried
+        return [self._search.refused(self.publication, each) for each in tried]
 
     def _begin(self) -> None:
         publication, environment = self.publication, self.environment
@@ -172,7 +201,12 @@ class Publisher:
         )
 
     def _epoch(
-        self, run: Run, state: PublicationState, stretches: Sequence[Stretch], ends: Stands
+        self,
+        run: Run,
+        state: PublicationState,
+        stretches: Sequence[Stretch],
+        ends: Stands,
+        limit: EpochLimit,
     ) -> bool:
         begun = self.environment.clock.monotonic()
         environment = self.environment
@@ -182,7 +216,7 @@ class Publisher:
             else:
                 found = publish_epoch(share_of(run), state, stretches)
         except UnavailableError as error:
-            found = InDoubt(error.message)
+            found = InDoubt(error.message, died=error.code == DIED)
         except (DecisionNeededError, InvalidError) as error:
             source = self.environment.ports.source
             require_source(self.publication, source, state.stands, instead_of=error)
@@ -190,13 +224,19 @@ class Publisher:
         if found is None:
             return False
         if isinstance(found, InDoubt):
-            self._state = self._renewed(run, state, found)
+            is_narrower = found.died and not self._search.is_found
+            if is_narrower:
+                rows = sum(each.rows for each in stretches)
+                self._search.died(stretches, limit.rows_max if self.publication.reads_own else rows)
+            self._state = self._renewed(run, state, found, counts=not is_narrower)
             return True
+        if self._search.within:
+            self._search.lived(stretches, sum(map(_read, found.receipts)))
         self._doubts = 0 if found.doubt is None else self._doubts
         self._pace.spend(begun, sum(map(_sent, found.receipts)), found.sent_bytes)
         self._note(found, environment.clock.monotonic() - begun, ends)
         if found.doubt is not None:
-            self._state = self._renewed(run, found.state, found.doubt)
+            self._state = self._renewed(run, found.state, found.doubt, counts=True)
             return True
         if self.until == "once":
             self.end(ONCE)
@@ -223,14 +263,16 @@ class Publisher:
                 )
             )
 
-    def _renewed(self, run: Run, state: PublicationState, doubt: InDoubt) -> PublicationState:
-        """Find out what came of an epoch, under a new term.
+    def _renewed(
+        self, run: Run, state: PublicationState, doubt: InDoubt, *, counts: bool
+    ) -> PublicationState:
+        """Find out what came of an epoch, under a new term; too many that count end the run.
 
         One whose batches were too large is tried again with smaller ones, however often that is.
         """
         known, limit = state.batch_bytes_max, doubt.batch_bytes_max
         is_smaller = limit is not None and (known is None or limit < known)
-        self._doubts += not is_smaller
+        self._doubts += counts and not is_smaller
         epoch = state.epoch + 1
         self.environment.observer(TransactionGivenUp(self.publication.name, epoch, doubt.reason))
         if self._doubts > DOUBTS_MAX:
@@ -259,9 +301,16 @@ class Publisher:
     def _limit(self) -> EpochLimit:
         """Return what the next epoch may hold: half as much after each that came to nothing."""
         limit = self._pace.limit(self.publication.limit)
+        if self._search.within:
+            limit = self._search.limit(limit)
         return EpochLimit(
             max(limit.rows_max >> self._doubts, 1), max(limit.bytes_max >> self._doubts, 1)
         )
+
+
+def passes(error: PenstockError, until: Until) -> bool:
+    """Return whether what an error tells of is waited for."""
+    return isinstance(error, UnavailableError) and until == "stopped"
 
 
 def share_of(run: Run) -> Share:
@@ -276,23 +325,5 @@ def _sent(receipt: Receipt) -> int:
     return sum(batches.records for batches in receipt.targets.values())
 
 
-@dataclass(slots=True)
-class Publishers:
-    """Publishes several publications in turn, in one thread."""
-
-    publishers: Sequence[Publisher]
-    clock: Clock
-    stop: threading.Event = field(default_factory=threading.Event)
-
-    def run(self) -> None:
-        """Publish until all have ended, or it is asked to stop."""
-        try:
-            while not self.stop.is_set() and any(not each.reason for each in self.publishers):
-                acted = [each.step() for each in self.publishers]
-                if not any(acted):
-                    self.clock.wait(TICK_SECONDS)
-            for each in self.publishers:
-                each.end(ASKED)
-        finally:
-            for each in self.publishers:
-                each.close()
+def _read(receipt: Receipt) -> int:
+    return receipt.published + receipt.totals.rejected + receipt.totals.filtered

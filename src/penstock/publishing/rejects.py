@@ -21,6 +21,8 @@ from penstock.ports.sources import MESSAGES, Rows
 from penstock.rows.encode.encoder import Misfit
 
 NO_MESSAGE = "P840"
+POISON = "P343"
+"""Landing's code for the same: a record that kills the process that reads it."""
 REASONS_SHOWN = 3
 
 
@@ -46,13 +48,13 @@ def misfits_of(rows: Rows) -> list[Misfit]:
 
 
 def reject_messages(
-    read: RowsRead, misfits: Sequence[Misfit], *, transactional_id: str, now_ms: int
+    read: RowsRead, code: str, misfits: Sequence[Misfit], *, transactional_id: str, now_ms: int
 ) -> pa.RecordBatch:
     """Return a message (MESSAGES) for each row that is none: its coordinates, code and reason."""
     values = [
         json.dumps(
             {
-                "code": NO_MESSAGE,
+                "code": code,
                 "reason": each.reason,
                 "column": each.column,
                 "row": each.row + 1,
@@ -73,6 +75,11 @@ def reject_messages(
         pa.nulls(len(values), MESSAGES.field("headers").type),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=MESSAGES)
+
+
+def poison() -> Misfit:
+    """Return what is said of a row that is not read: it is the only one before its position."""
+    return Misfit(0, "", "it kills the process that reads it")
 
 
 def no_message(read: RowsRead, misfits: Sequence[Misfit]) -> DecisionNeededError:

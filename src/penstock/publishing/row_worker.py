@@ -25,9 +25,11 @@ from penstock.ports.sources import RowReader, Rows, Stretch
 from penstock.publishing.messages import Delivered, Encoding, SendJob, SendResult
 from penstock.publishing.rejects import (
     NO_MESSAGE,
+    POISON,
     RowsRead,
     misfits_of,
     no_message,
+    poison,
     reject_messages,
     require_few,
 )
@@ -88,6 +90,10 @@ class RowWorker:
     def _read(self, stretch: Stretch, deadline: float) -> Delivered:
         reached, rows = stretch.start, 0
         filtered, rejected = Counter[str](), Counter[str]()
+        if stretch.is_poison:
+            read = RowsRead(stretch.of, stretch.stop, 1)
+            self._reject(read, POISON, [poison()], self.tools.clock.now_ms())
+            return Delivered(stretch.of, stretch.stop, 1, rejected={POISON: 1})
         for each in self.reader.read(stretch, deadline=deadline):
             reached, rows = each.reached, rows + each.count
             if each.count:
@@ -112,12 +118,12 @@ class RowWorker:
             if not self.encoding.rejects:
                 raise no_message(read, misfits)
             rejected[NO_MESSAGE] += len(misfits)
-            self._reject(read, misfits, now_ms)
+            self._reject(read, NO_MESSAGE, misfits, now_ms)
 
-    def _reject(self, read: RowsRead, misfits: Sequence[Misfit], now_ms: int) -> None:
+    def _reject(self, read: RowsRead, code: str, misfits: Sequence[Misfit], now_ms: int) -> None:
         self._reasons.update(f"{each.column}: {each.reason}" for each in misfits)
         messages = reject_messages(
-            read, misfits, transactional_id=self.job.transactional_id, now_ms=now_ms
+            read, code, misfits, transactional_id=self.job.transactional_id, now_ms=now_ms
         )
         rows = np.array([each.row for each in misfits], np.int64)
         self._pack(read, messages, rows, self.encoding.rejects)

@@ -169,7 +169,12 @@ def test_6_ids_of_tasks_that_are_no_more_are_fenced(by_library):
             each.flush(WAIT_SECONDS_MAX)
 
     mirror.spec["publishing"] = {}
-    assert 0 == mirror.call("publish", "--until-caught-up").code  # the own sender, one task
+    assert 1 == mirror.cluster.open_transactions(mirror.into, range(PARTITIONS))
+    assert 0 == mirror.call("publish", "--once").code  # the own sender, one task; nothing waits
+    assert 0 == mirror.cluster.open_transactions(mirror.into, range(PARTITIONS))
+    for each in left:
+        with pytest.raises(KafkaException, match=r"fenced|epoch"):
+            each.commit_transaction(WAIT_SECONDS_MAX)
     assert mirror.is_exact()
     assert 0 == mirror.call("audit", "--count").code
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import itertools
 import json
+import signal
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 from tests.integration.cli.test_publish import Mirror
 from tests.processes.broker import Cluster
-from tests.processes.process import KILLED
-from tests.servers.warm import warm_penstock
+from tests.processes.process import KILLED, Driver
+from tests.servers.warm import WarmProcess, warm_penstock
 
 from penstock.testing.sent import Sent
 
@@ -132,3 +134,44 @@ def test_a_source_is_published_once_though_its_process_is_killed(cluster, tmp_pa
     assert "compared with the source: 150 records" in audit.out
     status = fed.call("status")
     assert "lag: 0 records" in status.out
+
+
+HANGING = """
+from pathlib import Path
+import time
+import penstock
+
+@penstock.source()
+def numbers(at):
+    if at is None:
+        Path("asked").touch()
+        while not Path("answers").exists():
+            time.sleep(0.05)
+        yield penstock.Batch([{"k": "k", "n": 1}], {"n": 1})
+"""
+
+
+def test_a_source_that_does_not_answer_holds_up_its_own_publication_alone(cluster, tmp_path):
+    """Both are asked to stop, one of them ends; a second signal ends the process."""
+    (tmp_path / "hanging_feed.py").write_text(HANGING)
+    fed = Fed(cluster, tmp_path, {"source": "hanging_feed:numbers"})
+    other = Mirror(cluster, tmp_path)
+    fed.spec["publish"] += other.spec["publish"]
+    with Driver(
+        fed.save(), start=partial(WarmProcess, directory=tmp_path), verb=("publish", "--spec")
+    ) as driver:
+        driver.wait_until((tmp_path / "asked").exists, "the source is asked")
+        for count in range(1, 3):
+            other.send(10)
+            driver.wait_for("RowsPublished", count)
+        driver.send(signal.SIGTERM)
+        driver.wait_for("PublicationStopped")
+        assert driver.running
+        driver.send(signal.SIGTERM)
+        assert 130 == driver.end().code
+
+    (tmp_path / "answers").touch()
+    run = fed.call("publish", "--until-caught-up", "--takeover")
+    assert 0 == run.code, run.err
+    assert [1] == fed.numbers()
+    assert other.is_exact()

@@ -4,6 +4,7 @@ import json
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,16 @@ def test_a_run_that_needed_one_attempt_for_each_job_was_seen_to_run_once(doing: 
 
     assert [JobResult(f"done {job}", ran_once=True) for job in jobs] == doing("echo").run_once(jobs)
     assert [] == doing("echo").run_once([])
+
+
+def test_runs_of_two_threads_are_told_apart(doing: Doing, tmp_path: Path) -> None:
+    """Each waits for the other's job, and was seen to run once."""
+    engine = doing("meet")
+    jobs = [json.dumps({"own": n, "other": 1 - n, "folder": str(tmp_path)}) for n in range(2)]
+    with ThreadPoolExecutor(2) as threads:
+        found = [*threads.map(lambda job: engine.run_once([job]), jobs)]
+
+    assert [[JobResult(f"met {1 - n}", ran_once=True)] for n in range(2)] == found
 
 
 def test_a_second_attempt_at_a_job_that_runs_once_does_no_work_and_says_so(

@@ -372,6 +372,7 @@ def test_a_source_of_ones_own_keeps_its_references_for_whoever_opens_it(written)
     assert own.source == {
         "own": "feeds:weather",
         "name": "feeds:weather",
+        "publication": "weather",
         "options": {"station": "ROM", "token": "${env:TOKEN}", "list": [1, True]},
     }
     assert own.reads_own

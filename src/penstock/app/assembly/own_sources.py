@@ -6,13 +6,13 @@ import importlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from penstock.app.assembly.kept_readers import kept_in_thread
 from penstock.app.assembly.process import SystemClock
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.ports.own_sources import Batch, OwnSource, Place, PositionGoneError
@@ -23,30 +23,33 @@ from penstock.spec.secrets import ProcessSecrets
 
 T = TypeVar("T")
 GROUP = "penstock.sources"
+NAME = "NAME"
 UNIT_MAX = "unit_max"
 """What the settings of a source name that says where transactions end: how large one may be."""
 _MEMBERS = [name for name in vars(OwnSource) if not name.startswith("_")]
 
 
-@cache
+@kept_in_thread
 def kept_own_source(settings: str) -> OwnReadings:
     """Return what reads a source in this process, by its name and options as JSON."""
     given = json.loads(settings)
     options = resolved(given["options"], ProcessSecrets())
-    source = GuardedSource(open_own_source(given["own"], options), given["name"])
+    opened, publication = open_own_source(given["own"], options), given["publication"]
+    source = GuardedSource(opened, given["name"], publication)
     ends = given.get(UNIT_MAX)
     unit_max = None if ends is None else EpochLimit(*ends)
-    return OwnReadings(source, given["name"], SystemClock(), unit_max)
+    return OwnReadings(source, given["name"], SystemClock(), unit_max, publication)
 
 
 class GuardedSource(OwnSource):
     """A source of which everything that it raises is one of our errors, with its place.
 
-    A PositionGoneError is as it is.
+    A source does not know who publishes it: NAME in a hint is the `publication`. A
+    PositionGoneError is as it is.
     """
 
-    def __init__(self, source: OwnSource, name: str) -> None:
-        self._source, self._name = source, name
+    def __init__(self, source: OwnSource, name: str, publication: str = NAME) -> None:
+        self._source, self._name, self._publication = source, name, publication
         self.replay, self.boundaries = source.replay, source.boundaries
 
     def read(self, part: Place, at: Place | None, until: Place | None) -> Iterator[Batch]:
@@ -56,7 +59,10 @@ class GuardedSource(OwnSource):
             for batch in self._source.read(part, at, until):
                 yield batch
                 reached = batch.next
-        except (PenstockError, PositionGoneError):
+        except PositionGoneError:
+            raise
+        except PenstockError as error:
+            self._name_publication(error)
             raise
         except Exception as error:
             where = f", {json.dumps(part)} behind {json.dumps(reached, default=str)}"
@@ -85,10 +91,14 @@ class GuardedSource(OwnSource):
     def _asked(self, question: Callable[[], T]) -> T:
         try:
             return question()
-        except PenstockError:
+        except PenstockError as error:
+            self._name_publication(error)
             raise
         except Exception as error:
             raise raised(f"the source {self._name}", error) from error
+
+    def _name_publication(self, error: PenstockError) -> None:
+        error.hint = error.hint.replace(f" {NAME} ", f" {self._publication} ")
 
 
 def open_own_source(name: str, options: Mapping[str, Any]) -> OwnSource:

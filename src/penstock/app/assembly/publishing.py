@@ -96,7 +96,7 @@ def publication_of(
         rules_hash=_rules_hash(rule),
         start=rule.from_.start,
         **_source(spec, rule),
-        target={**_log_settings(spec, *rule.written), "compression": rule.compression, **client},
+        target={**_target(spec, rule), "compression": rule.compression, **client},
         tasks=tasks,
         messages=_messages(rule),
         rejects=_rejects(rule),
@@ -125,12 +125,11 @@ def open_ports(
     publication: Publication, stack: ExitStack, source: Source | None = None
 ) -> PublicationPorts:
     """Open what a publication reads, unless it is given, and writes; `stack` closes it again."""
-    return PublicationPorts(
-        stack.enter_context(closing(source or open_source(publication))),
-        stack.enter_context(closing(open_targets(publication))),
-        stack.enter_context(closing(open_producers(publication))),
-        {part: _open_subjects(each) for part, each in publication.registries.items()},
-    )
+    targets = stack.enter_context(closing(open_targets(publication)))
+    producers = stack.enter_context(closing(open_producers(publication)))
+    subjects = {part: _open_subjects(each) for part, each in publication.registries.items()}
+    opened = stack.enter_context(closing(source or open_source(publication)))
+    return PublicationPorts(opened, targets, producers, subjects)
 
 
 def open_publishing(
@@ -143,9 +142,10 @@ def open_publishing(
     source: Source | None = None,
 ) -> PublishingEnvironment:
     """Open everything that one publication needs; `stack` closes it again."""
+    store = stack.enter_context(closing(open_store(spec)))
     return PublishingEnvironment(
         ports=open_ports(publication, stack, source),
-        store=stack.enter_context(closing(open_store(spec))),
+        store=store,
         engine=engine,
         observer=observer,
         clock=SystemClock(),
@@ -159,11 +159,12 @@ def _source(spec: Publications, rule: PublicationRule) -> dict[str, Any]:
     """Return what a publication says of its source."""
     given = rule.from_
     if isinstance(given, TopicToPublish):
-        return {"source": _log_settings(spec, given.topic)}
+        return {"source": _log_settings(spec, rule, {"from.topic": given.topic})}
     if isinstance(given, OwnToPublish | FilesToPublish | QueryToPublish):
         transaction = rule.transaction
         largest = {UNIT_MAX: [transaction.or_records, transaction.or_bytes]}
-        return {"source": {**_own_settings(given), **(largest if rule.ends_where_told else {})}}
+        ends = largest if rule.ends_where_told else {}
+        return {"source": {**_own_settings(rule, given), **ends}}
     if isinstance(given, FramesToPublish):
         return {"source": {"dataframe": given.dataframe}}
     name, _, _ = given.table.partition(".")
@@ -199,7 +200,9 @@ def open_source(publication: Publication) -> Source:
     return TableSource(increments, name, publication.changes, SystemClock().monotonic)
 
 
-def _own_settings(given: OwnToPublish | FilesToPublish | QueryToPublish) -> dict[str, Any]:
+def _own_settings(
+    rule: PublicationRule, given: OwnToPublish | FilesToPublish | QueryToPublish
+) -> dict[str, Any]:
     """Return what opens a source of one's own; options are unresolved, and hold no secret."""
     options = dict(given.options)
     for each in (options, options.get("storage_options", {})):
@@ -208,7 +211,8 @@ def _own_settings(given: OwnToPublish | FilesToPublish | QueryToPublish) -> dict
     if isinstance(given, QueryToPublish):
         secret = ["database"] if any(secret_parts(given.database)) else []
         references(f"the source {given.name}", {"database": given.database}, secret)
-    return {"own": given.source, "name": given.name, "options": options}
+    named = {"name": given.name, "publication": rule.name}
+    return {"own": given.source, **named, "options": options}
 
 
 def _open_own(publication: Publication) -> Source:
@@ -228,8 +232,19 @@ def _open_own(publication: Publication) -> Source:
     return found
 
 
-def _log_settings(spec: Publications, *topics: str) -> dict[str, Any]:
-    return {**spec.kafka.revealed(), "topics": [*topics], "connector": LOG}
+def _target(spec: Publications, rule: PublicationRule) -> dict[str, Any]:
+    """Return the settings of what is written: the topic of the messages first."""
+    rejects = {} if rule.rejects is None else {"rejects.into": rule.rejects.into}
+    return _log_settings(spec, rule, {"into": rule.into, **rejects})
+
+
+def _log_settings(
+    spec: Publications, rule: PublicationRule, topics: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the settings of a log of topics, by the setting that names each."""
+    named_by = {topic: f"{name} of the publication {rule.name}" for name, topic in topics.items()}
+    own = {"topics": [*topics.values()], "named_by": named_by, "connector": LOG}
+    return {**spec.kafka.revealed(), **own}
 
 
 def _open_log(settings: Any) -> Log:

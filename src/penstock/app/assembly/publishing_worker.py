@@ -1,6 +1,6 @@
 """What an executor calls for a publication: one job in, one result out, both JSON text.
 
-Readers and senders are opened once a process, and kept for the next tasks.
+Readers and senders are opened once, and kept for the next tasks of a thread.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from penstock.app.assembly.connectors import connector_of
 from penstock.app.assembly.crash_points import from_environment, observer_for
-from penstock.app.assembly.kept_readers import kept_reader
+from penstock.app.assembly.kept_readers import kept_in_thread, kept_reader
 from penstock.app.assembly.own_sources import kept_own_source
 from penstock.app.assembly.process import SystemClock
 from penstock.app.assembly.producers import open_producers, open_targets
@@ -85,7 +85,7 @@ def packer_of(target: Mapping[str, Any], batch_bytes_max: int | None = None) -> 
     return connector.open_packer({**target, "batch_bytes_max": batch_bytes_max})
 
 
-@cache
+@kept_in_thread
 def _sender(settings: str) -> Reopening[Sender]:
     data, secrets = json.loads(settings), ProcessSecrets()
     connector = connector_of(LogConnector, data["connector"])

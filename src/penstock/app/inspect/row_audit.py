@@ -20,6 +20,7 @@ from penstock.core.receipts import Move, Receipt
 from penstock.observe.formatting import number_of
 from penstock.ports.registry import Subjects
 from penstock.ports.sources import NO_LIMIT, RowReader, Rows, Source
+from penstock.publishing.rejects import POISON
 from penstock.rows.encode.encoder import encode
 from penstock.rows.encode.rules import MessagePart, MessageRules
 
@@ -54,6 +55,9 @@ class RowComparison:
         they `compacted` them. Raises what the reader raises, but where rows are gone.
         """
         where = f"transaction {receipt.epoch}"
+        if receipt.rejected.get(POISON):
+            self.not_compared.append(f"{where}: its row kills the process that reads it")
+            return
         try:
             read = [each for move in receipt.moves.items() for each in self.read_again(*move)]
             rules = with_schemas_of(there, self.rules, self.source.columns(), self.registries)

@@ -167,7 +167,7 @@ def no_topic(name: str, settings: KafkaSettings, *, like: str = "") -> InvalidEr
     return InvalidError(
         f"topic {name} does not exist on {settings.brokers}",
         code="P205",
-        hint=f"create it, or correct its name in the spec{meant}",
+        hint=f"create it, or correct {settings.named_by.get(name, 'its name in the spec')}{meant}",
     )
 
 

@@ -29,7 +29,10 @@ PEM_BEGIN = "-----BEGIN"
 
 @dataclass(frozen=True, slots=True)
 class KafkaSettings:
-    """Where the brokers are, which topics are meant, and how to log in."""
+    """Where the brokers are, which topics are meant, and how to log in.
+
+    `named_by` says which setting of a spec names a topic, where that is known.
+    """
 
     brokers: str
     topics: tuple[str, ...]
@@ -37,6 +40,7 @@ class KafkaSettings:
     identity: str
     client: Mapping[str, str] = field(repr=False)  # librdkafka's properties, secrets in the clear
     reader: str = COLUMNAR
+    named_by: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def user(self) -> str:
@@ -60,6 +64,7 @@ def read_settings(settings: Settings, secrets: Secrets) -> KafkaSettings:
         topics=tuple(secrets.resolve(each) for each in topics if isinstance(each, str)),
         patterns=tuple(_compiled(each["pattern"]) for each in topics if not isinstance(each, str)),
         identity=_known("kafka.identity", settings.get("identity", BY_ID), (BY_ID, BY_NAME)),
+        named_by={secrets.resolve(name): by for name, by in settings.get("named_by", {}).items()},
         reader=_known("kafka.reader", settings.get("reader", COLUMNAR), (COLUMNAR, LIBRDKAFKA)),
         client={
             "bootstrap.servers": brokers,

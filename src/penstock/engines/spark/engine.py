@@ -2,7 +2,7 @@
 
 Invariants:
 - exactly one result for each job, in order, whatever Spark retried or ran twice;
-- only the thread that calls `run` submits; only `cancel` may be called from another;
+- a run is submitted by the thread that calls it, under a tag of its own;
 - a session that was not started here is not stopped here;
 - every error of Spark, Py4J or Java is translated here.
 """
@@ -84,7 +84,8 @@ class SparkEngine:
         self._context = session.sparkContext
         self._work = work
         self._runs = itertools.count(1)
-        self._current: _Run | None = None
+        self._under_way: set[_Run] = set()
+        self._pickling = threading.Lock()
         self.is_local = is_local(str(self._context.master))
         self._versions = {} if self.is_local else versions_here()
         own_daemon = self._context.getConf().get(DAEMON_KEY, "") == DAEMON_MODULE
@@ -142,20 +143,20 @@ class SparkEngine:
             return max(1, int(self._context.defaultParallelism))
 
     def cancel(self) -> None:
-        """Cancel the present run and wait, at most 30 s, until it has ended; from any thread.
+        """Cancel all runs and wait, at most 30 s for each, until they have ended; from any thread.
 
         Its tasks may continue for about 3 s: files they write are leftovers. Called by the
         submitting thread itself (a signal handler), it does not wait: `run` raises P605 soon.
         """
-        current = self._current
-        if current is None:
-            return
-        current.cancelled.set()
-        if current.thread == threading.get_ident():
-            # Py4J has one connection for each thread, and this one's waits for the run's answer
-            threading.Thread(target=self._press, args=(current,), daemon=True).start()
-        else:
-            self._press(current)
+        under_way = [*self._under_way]
+        for current in under_way:
+            current.cancelled.set()
+        for current in under_way:
+            if current.thread == threading.get_ident():
+                # Py4J has one connection for each thread, and this one's waits for the answer
+                threading.Thread(target=self._press, args=(current,), daemon=True).start()
+            else:
+                self._press(current)
 
     def close(self, patience_seconds: float = STOP_SECONDS_MAX) -> None:
         """Stop the session if it was started here; Java is killed when that takes too long."""
@@ -173,11 +174,11 @@ class SparkEngine:
     @contextlib.contextmanager
     def _running(self) -> Iterator[_Run]:
         current = _Run(f"penstock-{os.getpid()}-{id(self)}-{next(self._runs)}")
-        self._current = current
+        self._under_way.add(current)
         try:
             yield current
         finally:
-            self._current = None
+            self._under_way.discard(current)
             current.ended.set()
 
     def _collect(
@@ -193,7 +194,7 @@ class SparkEngine:
             numbers = self._spark.range(0, len(jobs), 1, len(jobs))
             body = partial(task, self._versions, work, tuple(jobs))
             try:
-                with _pickled_whole(self._context._conf):  # noqa: SLF001 - the one that counts
+                with self._pickling, _pickled_whole(self._context._conf):  # noqa: SLF001 - the one that counts
                     outcomes = numbers.mapInArrow(body, OUTCOME_COLUMNS)
                 rows: Sequence[Any] = outcomes.collect()
             except (KeyboardInterrupt, Py4JError, OSError) as error:
@@ -282,7 +283,7 @@ def _pickled_whole(conf: Any) -> Iterator[None]:
     """Send jobs of any size in the task: a broadcast would leave its file until the session ends.
 
     PySpark reads the live SparkConf whenever it pickles. A given session without the setting is
-    changed meanwhile, also for other threads that pickle.
+    changed meanwhile, also for others that pickle.
     """
     if conf.contains(BROADCAST_KEY):
         yield

@@ -29,8 +29,8 @@ from penstock.landing.settings import Environment
 from penstock.landing.task.coordinates import Coordinate
 from penstock.landing.task.message_json import job_to_json, result_from_json
 from penstock.landing.task.messages import Job, PoisonKind, TaskResult
+from penstock.ports.runtime import DIED
 
-DIED = "P606"
 POISON_MAX = 20
 """How many records of one slice are sought; each costs about twice log2 of the slice in runs."""
 FOUND_MAX = 1000

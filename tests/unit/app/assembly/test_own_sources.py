@@ -47,7 +47,12 @@ def names(tmp_path, monkeypatch) -> str:
 
 def test_a_function_and_a_class_are_opened_with_their_options(names, monkeypatch):
     monkeypatch.setenv("TOKEN", "secret")
-    settings = {"own": f"{names}:numbers", "name": "n", "options": {"token": "${env:TOKEN}"}}
+    settings = {
+        "own": f"{names}:numbers",
+        "name": "n",
+        "publication": "m",
+        "options": {"token": "${env:TOKEN}"},
+    }
     found = kept_own_source(json.dumps(settings))
     (batch,) = found.source.read({}, None, None)
 

@@ -32,11 +32,15 @@ from penstock.publishing.messages import Delivered, Delivery, SendJob, SendResul
 
 @dataclass(frozen=True, slots=True)
 class SendTools:
-    """What a worker works with, opened once a process, beside a reader."""
+    """What a worker works with, opened once a process, beside a reader.
+
+    `threads` encode rows.
+    """
 
     packer: Packer
     sender: Sender
     clock: Clock
+    threads: int = 1
 
 
 def send(

@@ -86,9 +86,21 @@ def _land(folder: Path, place: Scratch, options: Options) -> None:
 def own(folder: Path, place: Scratch, options: Options) -> Child:
     """Start Penstock, publishing into `own`."""
     place.topic("own", options.partitions)
+    limits = {"interval": "30s", "or_records": options.transaction_records}
+    return started(spec(folder, place, options, limits), place, to_the_end=True)
+
+
+def started(path: Path, place: Scratch, *, to_the_end: bool) -> Child:
+    """Start Penstock by a spec."""
+    words = ("publish", str(path), "--json", *(["--until-caught-up"] if to_the_end else []))
+    return place.start("penstock", *words, says="stderr")
+
+
+def spec(folder: Path, place: Scratch, options: Options, transaction: dict[str, Any]) -> Path:
+    """Write a spec that publishes into `own`."""
     source: dict[str, Any] = {"topic": SOURCE}
     rule: dict[str, Any] = {}
-    spec: dict[str, Any] = {
+    written: dict[str, Any] = {
         "name": NAME,
         "kafka": {"brokers": place.brokers},
         "spark": {"master": options.master},
@@ -96,13 +108,11 @@ def own(folder: Path, place: Scratch, options: Options) -> Child:
     if options.what == "table":
         source, rule = {"table": specs.table_name(options.format)}, {"key": "id"}
         landed = json.loads((folder / "penstock.yaml").read_text())
-        spec["catalogs"] = landed["catalogs"]
-    transaction = {"interval": "30s", "or_records": options.transaction_records}
+        written["catalogs"] = landed["catalogs"]
     rule |= {"name": NAME, "from": source, "into": "own", "transaction": transaction}
     path = folder / "publish.yaml"
-    path.write_text(json.dumps(spec | {"publish": [rule]}))
-    words = ("publish", str(path), "--json", "--until-caught-up")
-    return place.start("penstock", *words, says="stderr")
+    path.write_text(json.dumps(written | {"publish": [rule]}))
+    return path
 
 
 def script(folder: Path, place: Scratch, options: Options) -> Child:

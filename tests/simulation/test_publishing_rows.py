@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random  # noqa: TID251  from the seed that a test names
-from dataclasses import replace
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.story.publishing import ID, INTO, OFFSETS, PARTITIONS, live
 from tests.story.publishing_rows import NO_MESSAGE, OF, REJECTS, RULES, RowsWorld, at
@@ -14,14 +17,17 @@ from penstock.app.inspect.publication_audit import PublicationAudit, audit_publi
 from penstock.app.inspect.publications import view_of
 from penstock.app.inspect.row_audit import RowComparison
 from penstock.connectors.memory.log import MemoryReader
+from penstock.connectors.memory.sending import MemoryPacker
 from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.core.publication_events import RowsPublished
 from penstock.core.receipts import Move, ledger_record_from_json
 from penstock.core.resuming import Accepted
-from penstock.ports.producers import NewTopic
+from penstock.ports.producers import NewTopic, PackedBatch
+from penstock.publishing.messages import SendJob
 from penstock.publishing.pace import Rate
 from penstock.publishing.publisher import Publisher
 from penstock.publishing.settings import Rejects
+from penstock.publishing.worker import SendTools
 
 KEYS = ["a", "b", "c", None]
 
@@ -85,6 +91,44 @@ def test_a_key_has_one_partition(world):
     ]
     assert not keys[0] & keys[1]
     assert all(keys)
+    require_exact(world)
+
+
+@dataclass(slots=True)
+class LateFirst(MemoryPacker):
+    """Packs what is read first only when what is read behind it was packed."""
+
+    behind: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        MemoryPacker.__init__(self)
+
+    def pack(
+        self, rows: pa.RecordBatch, partitions: pa.Int32Array
+    ) -> Mapping[int, Sequence[PackedBatch]]:
+        """Pack, late or not."""
+        if b"first" in rows["value"].to_pylist():
+            assert self.behind.wait(60), "another thread packs what is behind"
+        found = MemoryPacker.pack(self, rows, partitions)
+        self.behind.set()
+        return found
+
+
+@dataclass(slots=True)
+class LateWorld(RowsWorld):
+    """Its threads are done in another order than they began."""
+
+    def tools(self, job: SendJob) -> SendTools:
+        """Return what packs late."""
+        return replace(RowsWorld.tools(self, job), packer=LateFirst())
+
+
+def test_threads_encode_and_what_was_read_first_is_sent_first():
+    world = LateWorld()
+    world.table.rows = [("a", "first"), ("b", "1"), ("a", "2"), ("a", "3"), ("b", "4")]
+    world.run()
+
+    assert {b"a": [b"first", b"2", b"3"], b"b": [b"1", b"4"]} == world.found()
     require_exact(world)
 
 

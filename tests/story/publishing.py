@@ -218,7 +218,7 @@ class PublishingWorld:
     def tools(self, job: SendJob) -> SendTools:
         """Return what a worker works with."""
         packer = MemoryPacker(batch_bytes_max=job.batch_bytes_max or BATCH_BYTES_MAX)
-        return SendTools(packer, MemorySender(self.coordinator), self.clock)
+        return SendTools(packer, MemorySender(self.coordinator), self.clock, threads=3)
 
 
 class Watch:

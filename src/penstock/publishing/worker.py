@@ -8,7 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,14 +29,21 @@ from penstock.ports.runtime import Clock
 from penstock.ports.sources import SourceReader
 from penstock.publishing.messages import Delivered, Delivery, SendJob, SendResult
 
+ROWS_TOGETHER = 10_000
+"""Stretches of no more rows are read before the first byte is sent, and share requests."""
+
 
 @dataclass(frozen=True, slots=True)
 class SendTools:
-    """What a worker works with, opened once a process, beside a reader."""
+    """What a worker works with, opened once a process, beside a reader.
+
+    `threads` encode rows.
+    """
 
     packer: Packer
     sender: Sender
     clock: Clock
+    threads: int = 1
 
 
 def send(
@@ -48,25 +55,42 @@ def send(
     target does not take, whoever sends it.
     """
     deadline = tools.clock.monotonic() + job.timeout_seconds
-    delivered = []
-    packed: dict[TopicPartition, int] = {}
+    stretches: list[_Stretch] = []
     sent: dict[TopicPartition, Batches] = {}
-    sent_bytes = 0
-    for delivery in deliveries:
-        stretch = _Stretch(delivery, deadline, reader, tools.packer)
-        batches = {delivery.into: stretch.batches()}
+    for together in _groups(deliveries):
+        own = [_Stretch(each, deadline, reader, tools.packer) for each in together]
+        batches: dict[TopicPartition, Iterable[PackedBatch]]
+        batches = {each.into: each.batches() for each in own}
+        if len(own) > 1:  # a reader reads one stretch at a time
+            batches = {at: [*each] for at, each in batches.items()}
         found = tools.sender.send(job.transactional_id, job.term, batches)
         if isinstance(found, RecordsRefused):
-            raise _not_taken(delivery, found)
+            raise _not_taken(next(each for each in together if each.into == found.at), found)
         if not isinstance(found, Mapping):
             limit = found.bytes_max if isinstance(found, BatchTooLarge) else None
             refused = Refused(found.error, found.reason)
             return SendResult(job.number, refused=refused, batch_bytes_max=limit)
-        delivered.append(Delivered(delivery.stretch.of, stretch.reached, stretch.rows))
-        packed[delivery.into] = stretch.rows
+        stretches += own
         sent |= found
-        sent_bytes += stretch.bytes
-    return SendResult(job.number, tuple(delivered), packed, sent, sent_bytes)
+    return SendResult(
+        job.number,
+        tuple(Delivered(each.of, each.reached, each.rows) for each in stretches),
+        {each.into: each.rows for each in stretches},
+        sent,
+        sum(each.bytes for each in stretches),
+    )
+
+
+def _groups(deliveries: Sequence[Delivery]) -> Iterator[list[Delivery]]:
+    """Yield what is sent in one call: stretches of few rows together, any other alone."""
+    together: list[Delivery] = []
+    for each in deliveries:
+        if sum(has.stretch.rows for has in (*together, each)) > ROWS_TOGETHER and together:
+            yield together
+            together = []
+        together.append(each)
+    if together:
+        yield together
 
 
 class _Stretch:
@@ -75,12 +99,13 @@ class _Stretch:
     def __init__(
         self, delivery: Delivery, deadline: float, reader: SourceReader, packer: Packer
     ) -> None:
-        self._delivery, self._deadline = delivery, deadline
+        self._stretch, self._deadline = delivery.stretch, deadline
         self._reader, self._packer = reader, packer
+        self.of, self.into = delivery.stretch.of, delivery.into
         self.reached, self.rows, self.bytes = delivery.stretch.start, 0, 0
 
     def batches(self) -> Iterator[PackedBatch]:
-        for read in self._reader.read(self._delivery.stretch, deadline=self._deadline):
+        for read in self._reader.read(self._stretch, deadline=self._deadline):
             self.reached, self.rows = read.reached, self.rows + read.messages.num_rows
             if read.messages.num_rows:
                 only = pa.array(np.zeros(read.messages.num_rows, np.int32))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random  # noqa: TID251  from a seed
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from penstock.connectors.kafka.transactions import sender as sending
 from penstock.connectors.kafka.transactions.sender import KafkaSender
 from penstock.connectors.kafka.transactions.terms import KafkaTerms
 from penstock.core import offsets
-from penstock.core.errors import BugError
+from penstock.core.errors import BugError, InvalidError
 from penstock.core.offsets import OffsetRange
 from penstock.dev.broker import Running
 from penstock.ports.producers import PackedBatch, RecordsRefused, Refused, Term
@@ -67,7 +67,7 @@ class Field:
         self.term = self.terms.take(self.name)
         self.sender = KafkaSender(self.settings, patience_seconds=5.0)
 
-    def send(self, batches: Mapping[int, Sequence[PackedBatch]]) -> Any:
+    def send(self, batches: Mapping[int, Iterable[PackedBatch]]) -> Any:
         """Send batches by the number of their partition."""
         given = {self.places[number]: own for number, own in batches.items()}
         return self.sender.send(self.name, self.term, given)
@@ -217,18 +217,18 @@ def test_a_batch_that_is_found_damaged_is_sent_once_more_and_then_our_bug(
     broker: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     field, produced = Field(broker), []
-    produce = sending.produce
+    ask = sending.ask
 
-    def watched(wire: Any, name: str, batches: Any, **options: Any) -> Any:
+    def watched(wire: Any, name: str, batches: Any, settings: Any) -> Any:
         produced.append([*batches.values()])
-        return produce(wire, name, batches, **options)
+        return ask(wire, name, batches, settings)
 
     def damaged(packed: PackedBatch, term: Term, sequence: int) -> tuple[bytes, int]:
         batch, checksum = finished(packed, term, sequence)
         return batch[:17] + bytes([batch[17] ^ 1]) + batch[18:], checksum
 
     monkeypatch.setattr(sending, "finished", damaged)
-    monkeypatch.setattr(sending, "produce", watched)
+    monkeypatch.setattr(sending, "ask", watched)
     with pytest.raises(BugError, match="records 0 to 2 damaged") as bug:
         field.send(one(numbered(0, 3)))
 
@@ -308,3 +308,46 @@ def test_the_time_that_a_broker_wants_not_to_be_asked_is_waited(
             assert isinstance(found, Mapping)
     finally:
         limit(field, None)
+
+
+def test_the_next_batch_is_made_while_the_broker_writes_and_sent_behind_its_answer(
+    broker: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    field, seen = Field(broker), list[str]()
+    ask, answered = sending.ask, sending.answered
+
+    def batches() -> Iterator[PackedBatch]:
+        for number in range(3):
+            seen.append(f"made {number}")
+            yield one(numbered(number, 1))[0][0]
+
+    monkeypatch.setattr(sending, "ask", lambda *given: (seen.append("asked"), ask(*given))[1])
+    monkeypatch.setattr(
+        sending, "answered", lambda *a, **k: (seen.append("answered"), answered(*a, **k))[1]
+    )
+    field.send({0: batches()})
+    field.end()
+
+    turns = ["made 0", "asked", "made 1", "answered", "asked", "made 2", "answered", "asked"]
+    assert [*turns, "answered"] == seen
+    assert numbered(0, 3) == field.read(0)
+
+
+def test_a_source_that_fails_while_an_answer_is_due_leaves_a_sender_that_works(
+    broker: Running,
+) -> None:
+    field = Field(broker)
+
+    def failing() -> Iterator[PackedBatch]:
+        yield one(numbered(0, 1))[0][0]
+        raise InvalidError("gone", code="P816", hint="none")
+
+    with pytest.raises(InvalidError, match="gone"):
+        field.send({0: failing()})
+    renewed = field.terms.renew(field.name, field.term)
+    assert isinstance(renewed, Term)
+    field.term = renewed
+    assert isinstance(field.send(one(numbered(1, 2))), Mapping)
+    field.end()
+
+    assert numbered(1, 2) == field.read(0)

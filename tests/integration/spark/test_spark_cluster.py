@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from tests.integration.cli.test_publish_own_sources import made
+from tests.processes.broker import Cluster
+from tests.processes.process import penstock
 
+from penstock.dev.broker import Running
 from penstock.engines.spark.engine import SparkEngine
 from penstock.engines.spark.settings import SparkSettings
 
@@ -40,6 +44,27 @@ def master(worker_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     for part in reversed(parts):
         part.terminate()
         part.wait(20)
+
+
+@pytest.mark.broker
+def test_files_a_query_and_a_source_of_ones_own_are_published_by_executors(
+    master: str, broker: Running, tmp_path: Path
+) -> None:
+    """It comes before the session below, which keeps both hosts to itself."""
+    cluster = Cluster(broker.bootstrap)
+    feds = [made(kind, cluster, tmp_path) for kind in ("own", "files", "sql")]
+    spec = feds[0].spec
+    whole = {"transaction": {"or_records": 1000}}
+    spec["publish"] = [rule | whole for each in feds for rule in each.spec["publish"]]
+    conf = {"spark.submit.pyFiles": str(tmp_path / "own_feed.py"), "spark.driver.host": "127.0.0.1"}
+    conf |= {"spark.executor.memory": "512m", "spark.pyspark.python": sys.executable}
+    spec["spark"] = {"master": master, "conf": conf}
+
+    words = ("publish", "--spec", feds[0].save(), "--until-caught-up")
+    run = penstock(*words, directory=tmp_path)
+
+    assert 0 == run.code, run.err
+    assert [list(range(150))] * 3 == [each.numbers() for each in feds]
 
 
 @pytest.fixture(scope="module")

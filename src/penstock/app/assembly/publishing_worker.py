@@ -6,6 +6,7 @@ Readers and senders are opened once, and kept for the next tasks of a thread.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from functools import partial
@@ -36,6 +37,9 @@ from penstock.publishing.shares import end_share
 from penstock.publishing.topic_source import TopicReader
 from penstock.publishing.worker import SendTools, send
 from penstock.spec.secrets import ProcessSecrets
+
+THREADS_MAX = 4
+"""That encode rows: each holds the texts of a piece of them, some 100 MB."""
 
 
 def work(text: str) -> str:
@@ -75,7 +79,8 @@ def row_reader(source: Mapping[str, Any]) -> RowReader:
 def tools_of(job: SendJob) -> SendTools:
     """Return what packs and sends for a job."""
     sender = _sender(json.dumps(job.target, sort_keys=True))()
-    return SendTools(packer_of(job.target, job.batch_bytes_max), sender, SystemClock())
+    threads = min(os.cpu_count() or 1, THREADS_MAX)
+    return SendTools(packer_of(job.target, job.batch_bytes_max), sender, SystemClock(), threads)
 
 
 def packer_of(target: Mapping[str, Any], batch_bytes_max: int | None = None) -> Packer:

@@ -27,7 +27,7 @@ from penstock.ports.sources import EpochLimit, RowReader, Rows, SourceReader, St
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.record import standing_record
 from penstock.publishing.rejects import NO_MESSAGE, RowsRead, misfits_of
-from penstock.publishing.row_worker import ABORTED
+from penstock.publishing.row_packing import ABORTED
 from penstock.publishing.schemas import standing_rules
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.rows.encode.encoder import WHERE, Misfit, encode

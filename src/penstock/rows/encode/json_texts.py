@@ -29,8 +29,8 @@ from penstock.rows.encode.nesting import Misfits, as_lists, lengths_of_lists, of
 
 NULL = "null"
 IN_ISO, IN_MILLIS = "iso", "millis"
-_TO_ESCAPE = r'["\\\x00-\x1f]'
 _CONTROL = r"[\x00-\x1f]"
+_QUOTE, _BACKSLASH, _SPACE = b'"\\ '
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +132,12 @@ def _numbers(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> 
     finite = pc.is_finite(values).fill_null(True)
     misfits = [] if pc.all(finite).as_py() else [Misfits(path, ~mask_of(finite), "it is no number")]
     texts = values.cast(pa.string())
-    marked = pc.match_substring_regex(texts, "[.ein]")
-    if not pc.all(marked).as_py():
-        texts = pc.if_else(marked, texts, pc.binary_join_element_wise(texts, ".0", ""))
+    whole = pc.equal(values, pc.floor(values)).fill_null(False)
+    if pc.any(whole).as_py():  # looked at alone, for a search in all texts costs as much as they do
+        own = texts.filter(whole)
+        marked = pc.match_substring_regex(own, "[.ein]")
+        own = pc.if_else(marked, own, pc.binary_join_element_wise(own, ".0", ""))
+        texts = pc.replace_with_mask(texts, whole, own)
     return _Bare(texts, "", misfits)
 
 
@@ -151,7 +154,7 @@ def _decimals(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) ->
 def _strings(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:
     del kind, form
     texts, misfits = utf8_texts(values, path)
-    if pc.any(pc.match_substring_regex(texts, _TO_ESCAPE)).as_py():
+    if _may_need_escapes(texts):
         texts = pc.replace_substring(texts, "\\", "\\\\")
         texts = pc.replace_substring(texts, '"', '\\"')
         rare = pc.match_substring_regex(texts, _CONTROL)
@@ -159,6 +162,17 @@ def _strings(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> 
             given = pa.array([_escaped(each) for each in texts.filter(rare).to_pylist()])
             texts = pc.replace_with_mask(texts, rare.fill_null(False), given.cast(pa.string()))
     return _Bare(texts, '"', misfits)
+
+
+def _may_need_escapes(texts: pa.StringArray) -> bool:
+    """Look at the bytes of all texts at once: a search in each takes twenty times as long."""
+    _, bounds, held = texts.buffers()
+    if held is None or not len(texts):
+        return False
+    ends = np.frombuffer(bounds, np.int32, len(texts) + 1, 4 * texts.offset)
+    data = np.frombuffer(held, np.uint8)[ends[0] : ends[-1]]
+    is_escaped = data.size and data.min() < _SPACE
+    return bool(is_escaped or (data == _QUOTE).any() or (data == _BACKSLASH).any())
 
 
 def utf8_texts(values: pa.Array, path: str) -> tuple[pa.StringArray, list[Misfits]]:

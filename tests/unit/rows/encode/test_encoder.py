@@ -227,3 +227,11 @@ def test_a_slice_with_structs_of_nulls_beside_uuids_is_encoded():
 
     value = b'{"id":"00000000-0000-0000-0000-000000000000","deep":{"n":null}}'
     assert [value] * 2 == found.messages.column("value").to_pylist()
+
+
+@pytest.mark.parametrize("sign", [*map(chr, range(32)), '"', "\\"])
+def test_a_text_that_has_one_sign_to_escape_is_json(sign):
+    rows = pa.record_batch({"name": pa.array(["before", "plain", f"a{sign}b", "behind"])})
+    values = encode(rows.slice(1, 2), MessageRules(), now_ms=NOW).messages.column("value")
+
+    assert [{"name": "plain"}, {"name": f"a{sign}b"}] == [json.loads(e) for e in values.to_pylist()]

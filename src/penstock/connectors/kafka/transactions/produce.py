@@ -47,18 +47,18 @@ class Produced:
     throttle_seconds: float
 
 
-def produce(
-    wire: Wire,
-    transactional_id: str,
-    batches: Mapping[Place, bytes],
-    *,
-    until: float,
-    settings: KafkaSettings,
-) -> Produced:
-    """Send one batch to each place, and wait for all replicas in sync until a monotonic time.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that was sent: its places, and whether it names topics by id."""
 
-    Raises FallbackError, InvalidError (P282).
-    """
+    places: Sequence[Place]
+    by_id: bool
+
+
+def ask(
+    wire: Wire, transactional_id: str, batches: Mapping[Place, bytes], settings: KafkaSettings
+) -> Asked:
+    """Send one batch to each place. Raises FallbackError, InvalidError (P282)."""
     request = ProduceRequest(
         transactional_id=transactional_id,
         acks=ALL_REPLICAS,
@@ -67,6 +67,12 @@ def produce(
     )
     by_id = wire.version(request, BY_ID) == BY_ID and all(at.topic_id != NO_ID for at in batches)
     wire.send(request, BY_ID if by_id else require_version(wire, request, BY_NAME, settings))
+    return Asked(tuple(batches), by_id)
+
+
+def answered(wire: Wire, asked: Asked, *, until: float) -> Produced:
+    """Wait for all replicas in sync until a monotonic time. Raises FallbackError."""
+    by_id = asked.by_id
     answer = wire.answer(min(until, time.monotonic() + ACKNOWLEDGE_SECONDS))
     found = {
         (topic.topic_id if by_id else topic.name, part.index): part
@@ -74,7 +80,7 @@ def produce(
         for part in topic.partition_responses
     }
     try:
-        parts = [found[at.topic_id if by_id else at.topic, at.partition] for at in batches]
+        parts = [found[at.topic_id if by_id else at.topic, at.partition] for at in asked.places]
     except KeyError as error:
         raise FallbackError("an answer about something else") from error
     return Produced(parts, answer.throttle_time_ms / 1000)

@@ -4,7 +4,7 @@ Invariants:
 - what is sent again is the same bytes under the same sequence number, to the leader as it is listed
   then, for at most `patience_seconds`; then the sender gives up, and says why;
 - a partition has one batch in a request, and its next one after that was acknowledged by all
-  replicas in sync;
+  replicas in sync; it is read and made while the broker writes;
 - a topic that was created again is not written: leaders are looked up when sending begins, with the
   ids of their topics;
 - nothing is decided here: no transaction is ended, and after an odd answer nothing more is sent.
@@ -19,10 +19,10 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.connectors.kafka.native.brokers import Brokers, Leader
-from penstock.connectors.kafka.native.connection import FallbackError
+from penstock.connectors.kafka.native.connection import FallbackError, Wire
 from penstock.connectors.kafka.native.record_batch_writer import finished
 from penstock.connectors.kafka.settings import KafkaSettings
 from penstock.connectors.kafka.transactions.answers import (
@@ -33,7 +33,7 @@ from penstock.connectors.kafka.transactions.answers import (
 )
 from penstock.connectors.kafka.transactions.batch_limit import batch_bytes_max
 from penstock.connectors.kafka.transactions.leaders import PAUSE_SECONDS
-from penstock.connectors.kafka.transactions.produce import Place, Produced, produce
+from penstock.connectors.kafka.transactions.produce import Place, Produced, answered, ask
 from penstock.core.errors import BugError, UnavailableError
 from penstock.core.offsets import TopicPartition
 from penstock.core.receipts import Batches
@@ -60,25 +60,41 @@ OF_RECORDS = frozenset({DAMAGED, IMPOSSIBLE_TIME, INVALID_RECORD})
 TOO_LARGE = frozenset({10, 18})
 
 
+class _Finished(NamedTuple):
+    """A whole batch, its checksum and the number of its records."""
+
+    batch: bytes
+    checksum: int
+    records: int
+
+
 class _Lane:
     """What is sent to one partition: the batch whose turn it is, and the books of those before."""
 
     def __init__(self, at: TopicPartition, batches: Iterable[PackedBatch], term: Term) -> None:
         self.at = at
         self._batches, self._term = iter(batches), term
+        self._next: _Finished | None = None
+        self._made = 0
         self._first = self._last = -1
         self._sent = self._checksums = self._checksum = 0
         self.sequence = self.count = 0
         self.batch, self.until, self.is_damaged = b"", 0.0, False
 
+    def prepare(self) -> None:
+        """Make the batch behind the one whose turn it is."""
+        if self._next is None and (packed := next(self._batches, None)):
+            batch, checksum = finished(packed, self._term, self._made)
+            self._next = _Finished(batch, checksum, packed.count)
+            self._made += packed.count
+
     def load(self) -> bool:
         """Make the next batch the one whose turn it is; return whether there is one."""
-        packed = next(self._batches, None)
-        if packed is None:
+        self.prepare()
+        if self._next is None:
             return False
-        self.count = packed.count
-        self.batch, self._checksum = finished(packed, self._term, self.sequence)
-        self.until, self.is_damaged = 0.0, False
+        self.batch, self._checksum, self.count = self._next
+        self._next, self.until, self.is_damaged = None, 0.0, False
         return True
 
     def begin(self, patience_seconds: float) -> None:
@@ -152,18 +168,29 @@ class _Sending:
         try:
             leader = self._leader(first)
             asked += self._fellows(leader.node, len(first.batch))
-            produced = produce(
-                self.brokers.wire(leader.node),
-                self.transactional_id,
-                {self._place(each.at): each.batch for each in asked},
-                until=min(each.until for each in asked),
-                settings=self.settings,
-            )
+            wire = self.brokers.wire(leader.node)
+            batches = {self._place(each.at): each.batch for each in asked}
+            request = ask(wire, self.transactional_id, batches, self.settings)
+            self._prepare(asked, wire)
+            produced = answered(wire, request, until=min(each.until for each in asked))
         except FallbackError as failed:
             return self._again(asked, Refused(NO_ANSWER, str(failed)), failed)
         why = self._understood(asked, produced)
-        time.sleep(produced.throttle_seconds)
+        if produced.throttle_seconds:
+            time.sleep(produced.throttle_seconds)
         return why
+
+    def _prepare(self, asked: Sequence[_Lane], wire: Wire) -> None:
+        """Make the next batches while the broker writes these; it is not its time that it takes."""
+        begun = time.monotonic()
+        try:
+            for each in asked:
+                each.prepare()
+        except BaseException:  # an answer is still to come
+            wire.close()
+            raise
+        for each in asked:
+            each.until += time.monotonic() - begun
 
     def _fellows(self, node: int, size_bytes: int) -> list[_Lane]:
         """Take the lanes that have the same leader, as far as a request has room for them."""

@@ -22,6 +22,7 @@ from penstock.ports.producers import NewTopic
 from penstock.publishing.pace import Rate
 from penstock.publishing.publisher import Publisher
 from penstock.publishing.settings import Rejects
+from penstock.rows.encode.rules import MessageRules
 
 KEYS = ["a", "b", "c", None]
 
@@ -355,3 +356,30 @@ def test_an_audit_says_what_it_cannot_compare(world):
     with pytest.raises(DecisionNeededError) as refused:
         RowComparison(world.table, world.table, RULES).read_again(OF, Move(at(0), at(2)))
     assert "P843" == refused.value.code
+
+
+def test_an_audit_compares_the_columns_that_the_table_still_has(world):
+    world.rules = MessageRules(key=("k",))
+    world.table.rows = [("a", "1"), ("b", "2")]
+    run = world.run()
+    world.table.names = ("k", "w")
+    renamed = audit(world, run)
+    world.table.rows[1] = ("c", "2")
+
+    assert () == renamed.breaks
+    assert (
+        "columns that the table or the messages do not have, up to transaction 1: v, w",
+    ) == renamed.not_compared
+    assert "of 2 keys are others" in audit(world, run).breaks[0].message
+
+
+def test_an_audit_says_that_keys_have_other_names(world):
+    world.rules = MessageRules(key=("k",), key_is_object=True)
+    world.table.rows = [("a", "1")]
+    run = world.run()
+    world.table.names, world.rules = ("w", "v"), MessageRules(key=("w",), key_is_object=True)
+    renamed = audit(world, world.publisher())
+
+    assert run.error is None
+    assert () == renamed.breaks
+    assert "transaction 1: columns of its keys have other names now" in renamed.not_compared

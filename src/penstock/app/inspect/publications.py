@@ -18,6 +18,7 @@ from penstock.ports.producers import NO_TRANSACTIONS, PROTOCOL_2, NewTopic
 from penstock.ports.sources import NO_LIMIT, Stands, Stretch
 from penstock.publishing.deciding import Noticed, decided
 from penstock.publishing.epoch import plan_deliveries
+from penstock.publishing.new_topics import topics_to_create
 from penstock.publishing.own_rows import BEGINNING
 from penstock.publishing.pace import Pace, Rate
 from penstock.publishing.record import PublicationRecord, standing_record, task_of
@@ -165,12 +166,6 @@ def decision_on(
         for task in range(max(len(record.ledgers), 1))
     }
     return decided(publication, ports, NEWEST, record, noticed)
-
-
-def topics_to_create(publication: Publication, ports: PublicationPorts) -> dict[str, NewTopic]:
-    """Return the topics that a run creates."""
-    exists, created = ports.producers.topics.exists, publication.created_topics
-    return {topic: new for topic, new in created.items() if not exists(topic)}
 
 
 def _planned(

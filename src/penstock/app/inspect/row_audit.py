@@ -1,12 +1,14 @@
 """Compare rows of a source with the messages of a publication, transaction by transaction.
 
 Rows are read and encoded again. Messages are compared by key, those of a key in their order: which
-partition a key has depends on how many there were, and its order does not.
+partition a key has depends on how many there were, and its order does not. Of JSON that was made of
+other columns than the table has now, the columns that it still has are compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +22,7 @@ from penstock.core.receipts import Move, Receipt
 from penstock.observe.formatting import number_of
 from penstock.ports.registry import Subjects
 from penstock.ports.sources import NO_LIMIT, RowReader, Rows, Source
-from penstock.rows.encode.encoder import encode
+from penstock.rows.encode.encoder import Encoded, encode
 from penstock.rows.encode.rules import MessagePart, MessageRules
 
 FOREVER = float("inf")
@@ -39,6 +41,7 @@ class RowComparison:
     rows: int = 0
     breaks: list[Break] = field(default_factory=list)
     not_compared: list[str] = field(default_factory=list)
+    _odd_columns: dict[tuple[str, ...], int] = field(default_factory=dict)
 
     def compare(
         self,
@@ -63,7 +66,6 @@ class RowComparison:
                 raise
             self.not_compared.append(f"{where}: {error.message}")
             return
-        self.rows += sum(each.count for each in read)
         bad = sum(len(each.bad) for each in read) + sum(len(each.misfits) for each in made)
         aborted = sum(each.aborted for each in read)
         filtered = sum(each.filtered for each in made) + aborted, receipt.totals.filtered
@@ -74,9 +76,28 @@ class RowComparison:
                 self.breaks.append(Break("rows", where, fact))
         timed = bool(self.rules.timestamp) and not stamped
         sent = _by_key([each.messages for each in made], timed=timed)
-        there_by_key = _by_key(there, timed=timed)
-        for reason in _differences(sent, there_by_key, compacted=compacted):
+        published = _by_key(there, timed=timed)
+        odd = _odd_columns(made, there) if rules.is_json and sent != published else ()
+        if odd:
+            self._odd_columns[odd] = receipt.epoch
+            sent, published = _without(sent, odd), _without(published, odd)
+        if rules.key_is_object and not {*odd}.isdisjoint(rules.key):
+            self.not_compared.append(f"{where}: columns of its keys have other names now")
+            return
+        self.rows += sum(each.count for each in read)
+        for reason in _differences(sent, published, compacted=compacted):
             self.breaks.append(Break("rows", where, reason))
+
+    def all_not_compared(self) -> list[str]:
+        """Return what cannot be compared, with the columns that changed since it was published."""
+        return [
+            *self.not_compared,
+            *(
+                f"columns that the table or the messages do not have, up to transaction {epoch}:"
+                f" {', '.join(names)}"
+                for names, epoch in self._odd_columns.items()
+            ),
+        ]
 
     def read_again(self, of: SourcePartition, move: Move) -> list[Rows]:
         """Read what a transaction read. Raises DecisionNeededError (P843) where that is gone."""
@@ -102,6 +123,38 @@ def _by_key(batches: Sequence[pa.RecordBatch], *, timed: bool) -> ByKey:
     if None in found:  # they go anywhere
         found[None].sort(key=str)
     return found
+
+
+def _odd_columns(made: Sequence[Encoded], there: Sequence[pa.RecordBatch]) -> tuple[str, ...]:
+    """Return the columns that only the messages have, or only what rows make now."""
+    now, then = _members(each.messages for each in made), _members(there)
+    return () if now is None or then is None else tuple(sorted(now ^ then))
+
+
+def _members(batches: Iterable[pa.RecordBatch]) -> set[str] | None:
+    """Return the members of the first message that has a value."""
+    for batch in batches:
+        for value in batch.column("value").drop_null():
+            return {*json.loads(value.as_py())}
+    return None
+
+
+def _without(by_key: ByKey, columns: Collection[str]) -> ByKey:
+    """Return the messages without some of their members, those of no key sorted."""
+    found = {
+        key: [(_other_members(value, columns), time) for value, time in messages]
+        for key, messages in by_key.items()
+    }
+    if None in found:
+        found[None].sort(key=str)
+    return found
+
+
+def _other_members(value: bytes | None, columns: Collection[str]) -> list[str] | None:
+    if value is None:
+        return None
+    members = json.loads(value, parse_float=repr)  # with all digits that are there
+    return sorted(f"{name}: {each!r}" for name, each in members.items() if name not in columns)
 
 
 def agree(sent: Sequence[Any], found: Sequence[Any], *, compacted: bool) -> bool:

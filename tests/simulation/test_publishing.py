@@ -441,6 +441,21 @@ def test_a_target_that_is_created_has_a_partition_for_each_of_its_source(world):
     assert 3 == len(world.cluster.topic("new").partitions)
 
 
+def test_a_plan_says_that_a_target_was_deleted_as_a_run_does(world):
+    world.send(0, "a")
+    given = {"into": "new", "new_topic": NewTopic(), "source": {"topics": [FROM]}}
+    assert world.run(**given).error is None
+    del world.cluster._topics["new"]
+    asked = world.publisher(**given).publication
+    planned = view_of(asked, world.ports(asked)).problem
+    accepted = world.publisher(**given, accept=frozenset({Accepted.TARGET})).publication
+    found = view_of(accepted, world.ports(accepted))
+
+    assert planned is not None
+    assert "P808" == planned.code == code_of(world, **given)
+    assert (None, 0) == (found.problem, found.backlog)
+
+
 def test_a_target_that_is_missing_is_named_with_what_creates_it(world):
     error = world.run(into="new").error
 

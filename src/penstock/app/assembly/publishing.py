@@ -228,6 +228,16 @@ def _open_own(publication: Publication) -> Source:
     return found
 
 
+def watched_settings(spec: Publications) -> dict[str, Any]:
+    """Return settings of the cluster with all topics that a spec names, those that land, too."""
+    topics = [*spec.kafka.revealed().get("topics", ())]
+    for rule in spec.publish:
+        if isinstance(rule.from_, TopicToPublish):
+            topics.append(rule.from_.topic)
+        topics += [*rule.written, spec.offsets_topic(rule)]
+    return _log_settings(spec, *topics)
+
+
 def _log_settings(spec: Publications, *topics: str) -> dict[str, Any]:
     return {**spec.kafka.revealed(), "topics": [*topics], "connector": LOG}
 

@@ -307,12 +307,12 @@ def _compare(
         own = [(at, each) for at, each in target.of(receipt) if at.topic == publication.into]
         messages = [at for at in receipt.targets if at.topic == publication.into]
         if any(_is_gone(receipt, at, target.bounds) for at in messages):
-            rows.not_compared.append(f"transaction {receipt.epoch}: its records are gone")
+            rows.skip(receipt, "its records are gone")
             continue
         there = [batch for at, head in own for batch in _read(target_reader, at, head)]
         stamped = any(head.is_stamped for _, head in own)
         rows.compare(receipt, there, stamped=stamped, compacted=target.is_compacted)
-    return _Compared(rows.rows, rows.breaks, rows.all_not_compared())
+    return _Compared(rows.rows, rows.breaks, rows.not_compared())
 
 
 def _compare_messages(

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.app.inspect.message_schemas import COLUMNS_GONE, with_schemas_of
 from penstock.core.audit import Break
-from penstock.core.errors import DecisionNeededError, InvalidError
+from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
 from penstock.core.positions import SourcePartition
 from penstock.core.receipts import Move, Receipt
 from penstock.observe.formatting import number_of
@@ -40,7 +40,7 @@ class RowComparison:
     registries: Mapping[MessagePart, Subjects] = field(default_factory=dict)
     rows: int = 0
     breaks: list[Break] = field(default_factory=list)
-    not_compared: list[str] = field(default_factory=list)
+    _skipped: dict[str, list[int]] = field(default_factory=dict)
     _odd_columns: dict[tuple[str, ...], int] = field(default_factory=dict)
 
     def compare(
@@ -64,7 +64,13 @@ class RowComparison:
         except (DecisionNeededError, InvalidError) as error:
             if isinstance(error, InvalidError) and error.code != COLUMNS_GONE:
                 raise
-            self.not_compared.append(f"{where}: {error.message}")
+            self.skip(receipt, error.message)
+            return
+        except UnavailableError:
+            why = self._why_other(receipt)
+            if not why:
+                raise
+            self.skip(receipt, why)
             return
         bad = sum(len(each.bad) for each in read) + sum(len(each.misfits) for each in made)
         aborted = sum(each.aborted for each in read)
@@ -82,22 +88,38 @@ class RowComparison:
             self._odd_columns[odd] = receipt.epoch
             sent, published = _without(sent, odd), _without(published, odd)
         if rules.key_is_object and not {*odd}.isdisjoint(rules.key):
-            self.not_compared.append(f"{where}: columns of its keys have other names now")
+            self.skip(receipt, "columns of its keys have other names now")
             return
         self.rows += sum(each.count for each in read)
         for reason in _differences(sent, published, compacted=compacted):
             self.breaks.append(Break("rows", where, reason))
 
-    def all_not_compared(self) -> list[str]:
-        """Return what cannot be compared, with the columns that changed since it was published."""
+    def skip(self, receipt: Receipt, why: str) -> None:
+        """Note a transaction that cannot be compared, and why."""
+        self._skipped.setdefault(why, []).append(receipt.epoch)
+
+    def not_compared(self) -> list[str]:
+        """Say what cannot be compared: each reason once, with the transactions that it is about."""
         return [
-            *self.not_compared,
+            *(f"{_transactions(epochs)}: {why}" for why, epochs in self._skipped.items()),
             *(
                 f"columns that the table or the messages do not have, up to transaction {epoch}:"
                 f" {', '.join(names)}"
                 for names, epoch in self._odd_columns.items()
             ),
         ]
+
+    def _why_other(self, receipt: Receipt) -> str:
+        """Say why what a transaction read is another now, as who would go on from there is told.
+
+        It is "" where what could not be read may pass.
+        """
+        ends, stands = self.source.ends(), {of: move.stop for of, move in receipt.moves.items()}
+        try:
+            self.source.plan(stands, {of: ends[of] for of in stands if of in ends}, NO_LIMIT)
+        except DecisionNeededError as error:
+            return error.message
+        return ""
 
     def read_again(self, of: SourcePartition, move: Move) -> list[Rows]:
         """Read what a transaction read. Raises DecisionNeededError (P843) where that is gone."""
@@ -123,6 +145,13 @@ def _by_key(batches: Sequence[pa.RecordBatch], *, timed: bool) -> ByKey:
     if None in found:  # they go anywhere
         found[None].sort(key=str)
     return found
+
+
+def _transactions(epochs: Sequence[int]) -> str:
+    first, last = min(epochs), max(epochs)
+    if first == last:
+        return f"transaction {first}"
+    return f"{number_of(len(epochs), 'transaction')} from {first} to {last}"
 
 
 def _odd_columns(made: Sequence[Encoded], there: Sequence[pa.RecordBatch]) -> tuple[str, ...]:

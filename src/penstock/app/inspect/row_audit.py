@@ -127,7 +127,7 @@ class RowComparison:
         stretches = self.source.plan(start, {of: move.stop}, NO_LIMIT)
         if [each.stop for each in stretches] != [move.stop]:
             raise DecisionNeededError(
-                f"what {of} had then can no longer be told from what it has now",
+                "what the source had then can no longer be told from what it has now",
                 code="P843",
                 hint="audit while the snapshots that were published are there",
             )

@@ -65,6 +65,16 @@ class TestSqlite(SqlContract):
     def open_source(self) -> OwnSource:
         return QuerySource(**{**DEFAULTS, "database": f"sqlite:///{self.path}"})
 
+    def test_rows_that_lost_their_cursor_later_are_told_by_the_next_process(self):
+        first = self.open_source()
+        assert len([*first.read({}, None, first.end({}))]) > 1
+        self.execute("UPDATE orders SET at = NULL WHERE id = 2")
+
+        with pytest.raises(DecisionNeededError) as raised:
+            self.open_source().end({})
+        assert raised.value.code == "P857"
+        assert "WHERE at IS NOT NULL AND id IS NOT NULL" in raised.value.hint
+
 
 class TestPostgresql(SqlContract):
     """The contract, and what transactions ask for beyond it."""

@@ -19,6 +19,7 @@ from tests.story.publishing import (
     live,
 )
 
+from penstock.app.inspect.publications import view_of
 from penstock.app.repair.publication_seek import moves_of
 from penstock.connectors.memory.cluster import Message, Partition, Transaction
 from penstock.connectors.memory.transactions import MemoryTerms
@@ -29,7 +30,7 @@ from penstock.core.positions import partition_of, position_of
 from penstock.core.publication_events import RowsPublished, TransactionGivenUp
 from penstock.core.resuming import Accepted
 from penstock.ports.log import Fetched
-from penstock.ports.producers import Term
+from penstock.ports.producers import NewTopic, Term
 from penstock.ports.sources import MESSAGES, Stretch
 from penstock.publishing import deciding, publisher, worker
 from penstock.publishing.publisher import Publisher
@@ -424,6 +425,46 @@ def test_a_partition_that_the_target_does_not_have(world):
     world.send(2, "x")
 
     assert "P813" == code_of(world)
+
+
+def test_a_target_that_is_created_has_a_partition_for_each_of_its_source(world):
+    world.cluster.topic(FROM).partitions.append(Partition())
+    world.send(2, "x")
+    few = {"into": "new", "new_topic": NewTopic(2), "source": {"topics": [FROM]}}
+    asked = world.publisher(**few).publication
+    planned = view_of(asked, world.ports(asked)).problem
+    refused = world.run(**few).error
+
+    assert planned is not None
+    assert refused is not None
+    assert ("P813", "write  partitions: 3,  or leave it out") == (refused.code, refused.hint)
+    assert (refused.code, refused.message) == (planned.code, planned.message)
+    assert "new" not in world.cluster.names()
+    assert world.run(into="new", new_topic=NewTopic()).error is None
+    assert 3 == len(world.cluster.topic("new").partitions)
+
+
+def test_a_plan_says_that_a_target_was_deleted_as_a_run_does(world):
+    world.send(0, "a")
+    given = {"into": "new", "new_topic": NewTopic(), "source": {"topics": [FROM]}}
+    assert world.run(**given).error is None
+    del world.cluster._topics["new"]
+    asked = world.publisher(**given).publication
+    planned = view_of(asked, world.ports(asked)).problem
+    accepted = world.publisher(**given, accept=frozenset({Accepted.TARGET})).publication
+    found = view_of(accepted, world.ports(accepted))
+
+    assert planned is not None
+    assert "P808" == planned.code == code_of(world, **given)
+    assert (None, 0) == (found.problem, found.backlog)
+
+
+def test_a_target_that_is_missing_is_named_with_what_creates_it(world):
+    error = world.run(into="new").error
+
+    assert error is not None
+    assert "P205" == error.code
+    assert "topic: { create: true }" in error.hint
 
 
 def test_a_partition_that_is_added_begins_with_its_first_record(world):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random  # noqa: TID251  from the seed that a test names
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -124,3 +125,12 @@ def test_status_of_what_no_program_gives_now(world):
     )
     with pytest.raises(InvalidError, match="not a place of DataFrames"):
         world.table.places(["earliest"])
+
+
+@pytest.mark.parametrize("id_", ["", " ", None])
+def test_a_run_without_an_id_is_refused(id_):
+    with pytest.raises(InvalidError) as refused:
+        run_of(id_, lambda: pa.table({}))
+
+    assert "P277" == refused.value.code
+    assert "P277  → give each run" in "".join(traceback.format_exception(refused.value))

@@ -14,6 +14,9 @@ from tests.contracts.test_file_sources import DEFAULTS
 from tests.story.own_publishing import OwnWorld
 from tests.story.publishing import INTO, PARTITIONS, live
 
+from penstock.app.assembly.own_sources import GuardedSource
+from penstock.app.inspect.publication_audit import audit_publication
+from penstock.connectors.memory.log import MemoryReader
 from penstock.ports.sources import Source
 from penstock.publishing.own_rows import OwnReadings
 from penstock.publishing.own_source import PlannedSource
@@ -37,7 +40,7 @@ class FilesWorld(OwnWorld):
         """Open the folder, as a process does."""
         columns = {"k": "string", "v": "string"}
         settings = {**DEFAULTS, "format": "json", "columns": columns, "grows": self.grows}
-        source = FilesSource(**{**settings, "files": f"{self.folder}/*"})
+        source = GuardedSource(FilesSource(**{**settings, "files": f"{self.folder}/*"}), "files")
         self.readings = OwnReadings(source, "files", self.clock)
         return PlannedSource(self.readings, self.clock.monotonic, fresh_seconds=1.0)
 
@@ -123,3 +126,17 @@ def test_a_folder_of_many_files_is_opened_where_it_is_read(tmp_path):
     run = world.run()
 
     assert (run.transactions, len(world.values())) == (1, 100)
+
+
+def test_an_audit_says_that_a_file_was_changed(tmp_path):
+    world = FilesWorld(folder=tmp_path)
+    for name in "ab":
+        (tmp_path / f"{name}.jsonl").write_text(f'{{"k": "{name}", "v": "1"}}\n')
+    publication = world.run().publication
+    with (tmp_path / "a.jsonl").open("a") as file:
+        file.write('{"k": "a", "v": "2"}\n')
+    ports, target = world.ports(publication), MemoryReader(world.cluster, world.clock)
+    found = audit_publication(publication, ports, (world.readings, target))
+
+    assert (None, ()) == (found.problem, found.breaks)
+    assert "the file a.jsonl was changed after rows of it were published" in found.not_compared[0]

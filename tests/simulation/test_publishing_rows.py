@@ -28,6 +28,7 @@ from penstock.publishing.pace import Rate
 from penstock.publishing.publisher import Publisher
 from penstock.publishing.settings import Rejects
 from penstock.publishing.worker import SendTools
+from penstock.rows.encode.rules import MessageRules
 
 KEYS = ["a", "b", "c", None]
 
@@ -388,6 +389,7 @@ def test_an_audit_finds_a_ledger_that_is_gone(world):
 
 
 def test_an_audit_says_what_it_cannot_compare(world):
+    world.rows_max = 1
     world.table.rows = [("a", "1"), ("b", "2")]
     run = world.run()
     world.table.rows.clear()
@@ -395,7 +397,36 @@ def test_an_audit_says_what_it_cannot_compare(world):
     found = audit(world, run)
 
     assert ((), 0) == (found.breaks, found.rows)
-    assert "can no longer be told" in found.not_compared[0]
+    (said,) = found.not_compared
+    assert said.startswith("2 transactions from 1 to 2: what ")
+    assert "can no longer be told" in said
     with pytest.raises(DecisionNeededError) as refused:
         RowComparison(world.table, world.table, RULES).read_again(OF, Move(at(0), at(2)))
     assert "P843" == refused.value.code
+
+
+def test_an_audit_compares_the_columns_that_the_table_still_has(world):
+    world.rules = MessageRules(key=("k",))
+    world.table.rows = [("a", "1"), ("b", "2")]
+    run = world.run()
+    world.table.names = ("k", "w")
+    renamed = audit(world, run)
+    world.table.rows[1] = ("c", "2")
+
+    assert () == renamed.breaks
+    assert (
+        "columns that the table or the messages do not have, up to transaction 1: v, w",
+    ) == renamed.not_compared
+    assert "of 2 keys are others" in audit(world, run).breaks[0].message
+
+
+def test_an_audit_says_that_keys_have_other_names(world):
+    world.rules = MessageRules(key=("k",), key_is_object=True)
+    world.table.rows = [("a", "1")]
+    run = world.run()
+    world.table.names, world.rules = ("w", "v"), MessageRules(key=("w",), key_is_object=True)
+    renamed = audit(world, world.publisher())
+
+    assert run.error is None
+    assert () == renamed.breaks
+    assert "transaction 1: columns of its keys have other names now" in renamed.not_compared

@@ -48,6 +48,7 @@ class ListSource:
 
     rows: list[Row] = field(default_factory=list)
     batch_rows: int = 3
+    names: Sequence[str] = ("k", "v")
 
     def starts(self, word: str) -> Stands:
         """Return the first row, or the end."""
@@ -78,7 +79,7 @@ class ListSource:
 
     def columns(self) -> pa.Schema:
         """Return the columns of its rows."""
-        return pa.schema([("k", pa.string()), ("v", pa.string())])
+        return pa.schema([(name, pa.string()) for name in self.names])
 
     def close(self) -> None:
         """Close nothing."""
@@ -90,7 +91,7 @@ class ListSource:
         for begin in range(start, stop, self.batch_rows):
             own = self.rows[begin : min(begin + self.batch_rows, stop)]
             columns = [pa.array(each, pa.string()) for each in zip(*own, strict=True)]
-            batch = pa.RecordBatch.from_arrays(columns, ["k", "v"])
+            batch = pa.RecordBatch.from_arrays(columns, [*self.names])
             yield Rows(batch, at(begin + len(own)))
 
 

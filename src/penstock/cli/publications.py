@@ -56,9 +56,12 @@ NOTHING = Report()
 
 def planned(spec: Path, *, accept: Sequence[str] = (), exit_code: bool = False) -> Report:
     """Say what `penstock publish` would do."""
+    from penstock.publishing.settings import FRAMES
+
     views = _views(spec, accept)
     lines = [line for each in views for line in _plan_lines(each)]
-    works = [each for each in views if each.problem is None and (each.backlog or each.begins)]
+    own = [each for each in views if each.source != FRAMES]  # a program publishes the others
+    works = [each for each in own if each.problem is None and (each.backlog or each.begins)]
     if works:
         lines.append(pasteable("a run would do this:  penstock publish"))
     code = _code_of(views) or (CHANGES if exit_code and works else 0)

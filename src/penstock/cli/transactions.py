@@ -11,7 +11,7 @@ from rich.text import Text
 from penstock.cli.confirming import Done, confirm_and_apply
 from penstock.cli.output import print_json, print_line, result_console
 from penstock.cli.parameters import SPEC, Json, Spec, Yes
-from penstock.cli.specs import load_spec
+from penstock.cli.specs import load_publications, load_spec, parts_of
 from penstock.observe.formatting import age_text, one_line
 
 if TYPE_CHECKING:
@@ -51,10 +51,11 @@ def transactions(
     from penstock.app.repair import abort_transaction as repair
     from penstock.ports.transactions import Scope
 
-    pipeline, clock = load_spec(spec), SystemClock()
+    publishes, clock = parts_of(spec).publishes, SystemClock()
+    read = load_publications(spec) if publishes else load_spec(spec)
     scope = Scope.CLUSTER if cluster else Scope.SPEC
     if abort is None:
-        found = listed(pipeline, scope)
+        found = listed(read, scope)
         if json:
             print_json({"transactions": found})
         elif found:
@@ -65,11 +66,11 @@ def transactions(
     name = abort
 
     def apply() -> Done:
-        done = repair.abort(pipeline, scope, name)
+        done = repair.abort(read, scope, name)
         lines = [f"aborted {each.name}: {each.held} can be read on" for each in done]
         return {"aborted": done}, lines
 
-    plan = partial(repair.abort_plan, pipeline, scope, name, clock)
+    plan = partial(repair.abort_plan, read, scope, name, clock)
     return confirm_and_apply(lambda _: plan(), apply, yes, json=json)
 
 

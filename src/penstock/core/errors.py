@@ -37,6 +37,7 @@ class PenstockError(Exception):
         self.message = message
         self.code = code
         self.hint = hint
+        self.add_note(f"{code}  → {hint}" if hint else code)  # for programs, in their tracebacks
 
     def __reduce__(self) -> tuple[object, ...]:
         return (partial(type(self), code=self.code, hint=self.hint), (self.message,))

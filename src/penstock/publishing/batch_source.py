@@ -33,7 +33,16 @@ class FrameBatch:
 
 
 def run_of(run: str, rows: Callable[[], pa.Table]) -> FrameBatch:
-    """Return the rows of a run, which has an id for ever."""
+    """Return the rows of a run, which has an id for ever. Raises InvalidError (P277): it has none.
+
+    An empty one, as of a variable that is not set, would be every later run's, too.
+    """
+    if not isinstance(run, str) or not run.strip():
+        raise InvalidError(
+            f"a run has no id: {run!r}",
+            code="P277",
+            hint="give each run a text of its own, such as its date:  run='2026-11-23'",
+        )
     place = position_of({"published": True}, "a run")
     return FrameBatch(partition_of({"run": run}, "a run"), place, rows)
 

@@ -39,6 +39,7 @@ from penstock.publishing.messages import (
     job_to_json,
     result_from_json,
 )
+from penstock.publishing.new_topics import partitions_needed
 from penstock.publishing.record import FIRST, entries_of
 from penstock.publishing.settings import Publication, transactions_of
 from penstock.publishing.start import PublicationState
@@ -96,17 +97,18 @@ def plan_deliveries(
     Raises InvalidError (P813) where the target has no such partition.
     """
     by_number = {at.partition: at for at in targets}
+    needed = partitions_needed(each.of for each in stretches)
+    if stretches and needed > len(by_number):
+        raise InvalidError(
+            f"the topic {publication.into} has fewer partitions than its source, {len(by_number)}"
+            f" of {needed}: a record goes into the one of the same number",
+            code="P813",
+            hint=f"kafka-topics --alter --topic '{publication.into}' --partitions {needed}",
+        )
     deliveries = []
     for stretch in stretches:
         number = values_of(stretch.of)["partition"]
         assert isinstance(number, int), "a topic's partitions have numbers"
-        if number not in by_number:
-            raise InvalidError(
-                f"the topic {publication.into} has {len(by_number)} partitions, and the partition"
-                f" {number} of the source goes into the one of the same number",
-                code="P813",
-                hint=f"kafka-topics --alter --topic '{publication.into}' --partitions {number + 1}",
-            )
         deliveries.append(Delivery(stretch, by_number[number]))
     return deliveries
 

@@ -23,6 +23,16 @@ def wrong_shape(name: str, fact: str) -> InvalidError:
     )
 
 
+def options_refused(name: str, error: TypeError) -> InvalidError:
+    """Return the error for a source that does not take the options of the spec."""
+    return InvalidError(
+        f"{name} is no source that can be published: it does not take its options: {error}",
+        code="P851",
+        hint="correct  options  in the spec, which are its arguments by name; if it is a function,"
+        " it stands under  @penstock.source()",
+    )
+
+
 def position_returns(place: str, to: str) -> InvalidError:
     """Return the error for rows behind which the position is one that was there before."""
     return InvalidError(

@@ -33,13 +33,8 @@ from penstock.ownership.claim import PipelineClaim
 from penstock.ports.producers import PROTOCOL_2, Refused, Term
 from penstock.ports.sources import Source, Stands
 from penstock.publishing.deciding import Noticed, decided
-from penstock.publishing.record import (
-    FIRST,
-    PublicationRecord,
-    entries_of,
-    read_record,
-    share_of,
-)
+from penstock.publishing.new_topics import topics_to_create
+from penstock.publishing.record import FIRST, PublicationRecord, entries_of, read_record, share_of
 from penstock.publishing.settings import (
     Publication,
     PublicationPorts,
@@ -141,8 +136,9 @@ def claimed(
     producers = environment.ports.producers
     producers.terms.check()
     require_messages(publication, environment.ports.source)
+    missing = topics_to_create(publication, environment.ports)
     producers.ledger.prepare()
-    for topic, new in publication.created_topics.items():
+    for topic, new in missing.items():
         producers.topics.prepare(topic, new)
     claim = PipelineClaim(claim_context(publication, environment))
     seen = claims_in(read_record(publication.name, producers.ledger.look()))

@@ -85,8 +85,8 @@ def stopped(publication: Publication, found: Stopped) -> PenstockError:
             return DecisionNeededError(
                 f"the offsets topic of {name} has no ledger: {fact}",
                 code="P811",
-                hint="restore it, or begin without it:  penstock publish --accept ledger;  or name"
-                f" positions:  penstock seek {name}",
+                hint=f"restore it; or name positions:  penstock seek {name};  or begin without it,"
+                " which may publish again what is there:  penstock publish --accept ledger",
             )
         case StopReason.SOURCE:
             return DecisionNeededError(

@@ -85,13 +85,14 @@ class QuerySource(OwnSource):
         self._engine = _opened(database, password)
         self._seen: list[Seen] = []
         self._safe: tuple[Any, ...] | None = None
+        self._has_looked = False
 
     def end(self, part: Place) -> Place | None:
         """Return the highest cursor that is safe; None where there are no rows.
 
         Raises InvalidError (P858): the database does not say which transactions are open;
-        DecisionNeededError (P857): it refuses the query; OSError where a transaction has been open
-        since the first look.
+        DecisionNeededError (P857): it refuses the query; or rows have no cursor at the first look,
+        which no later one would find; OSError where a transaction has been open since then.
         """
         del part
         patience = time.monotonic() + PATIENCE_SECONDS
@@ -139,6 +140,9 @@ class QuerySource(OwnSource):
             if _is_refusal(error):
                 raise self._unreadable(str(error.orig).splitlines()[0]) from error
             raise
+        if not self._has_looked:  # once in each process: without an index it reads all rows
+            self._require_cursors()
+            self._has_looked = True
         if row is None:
             return self._safe is not None
         if self._engine.dialect.name != _POSTGRESQL:  # of SQLite's writers one is open at a time
@@ -208,7 +212,11 @@ class QuerySource(OwnSource):
         asked = f"SELECT 1 FROM ({self._query}) q WHERE {nulls} LIMIT 1"  # noqa: S608
         with self._engine.connect() as connection:
             if connection.execute(text(asked)).first() is not None:
-                raise self._unreadable("there are rows whose cursor is null")
+                raise self._unreadable(
+                    "there are rows whose cursor is null",
+                    hint="give them one, or leave them out in the query:  WHERE "
+                    + " AND ".join(f"{each} IS NOT NULL" for each in self._cursor),
+                )
 
     def _values(self, at: Place | None) -> tuple[Any, ...] | None:
         """Read a position. Raises DecisionNeededError (P857) for one of another cursor."""
@@ -225,11 +233,15 @@ class QuerySource(OwnSource):
     def _cursor_of(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(row[each] for each in self._cursor)
 
-    def _unreadable(self, fact: str) -> DecisionNeededError:
+    def _unreadable(
+        self,
+        fact: str,
+        hint: str = "correct the query or its cursor in the spec, then:  penstock publish",
+    ) -> DecisionNeededError:
         return DecisionNeededError(
             f"the rows of a query cannot be read by the cursor {', '.join(self._cursor)}: {fact}",
             code="P857",
-            hint="correct the query or its cursor in the spec, then:  penstock publish",
+            hint=hint,
         )
 
 

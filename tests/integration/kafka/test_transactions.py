@@ -65,7 +65,7 @@ def test_nothing_is_open_where_all_has_ended(lax: Running, topic: str) -> None:
     cluster.send(topic, 0, [Sent(b"1")])
     cluster.begin(topic, 1, [Sent(b"2")]).commit()
 
-    assert [] == [*opened(lax, topic).listed(Scope.SPEC)]
+    assert [] == [*opened(lax, topic, "never-created").listed(Scope.SPEC)]
 
 
 def test_an_open_transaction_is_named_with_what_it_holds_up(lax: Running, topic: str) -> None:

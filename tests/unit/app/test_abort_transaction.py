@@ -51,6 +51,7 @@ class At:
 def there(monkeypatch):
     def listed(*found):
         transactions = Listed(*found)
+        monkeypatch.setattr(assembly, "log_settings", lambda _: {})
         monkeypatch.setattr(assembly, "open_transactions", lambda _: transactions)
         return transactions
 

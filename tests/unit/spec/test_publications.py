@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.app.assembly.publishing import publication_of
+from penstock.app.assembly.publishing import publication_of, watched_settings
 from penstock.app.publish import rules_named
 from penstock.core.errors import InvalidError
 from penstock.spec.load import blocks_of, load, load_publications
@@ -58,6 +58,15 @@ def test_a_spec_may_land_and_publish(written):
     assert "orders" == load(path).tables[0].from_
     assert "raw.orders" == load_publications(path).publish[0].from_.topic
     assert {"tables", "publish"} <= blocks_of(path)
+
+
+@pytest.mark.parametrize("topic", ["'raw.*'", "{ pattern: 'raw.*' }"])
+def test_a_mirror_is_of_one_topic(written, topic):
+    with pytest.raises(SpecError) as refused:
+        load_publications(written(spec(f"{{ name: a, from: {{ topic: {topic} }}, into: b }}")))
+
+    (problem,) = refused.value.problems
+    assert "write the name of one topic" in problem.hint
 
 
 def test_names_are_given_once(written):
@@ -447,3 +456,14 @@ def test_what_would_break_a_transaction_is_refused_by_name(written, name):
 
     ((code, place),) = problems(written, spec(rule))
     assert (True, f"publish.0.{name}") == (code.startswith("P1"), place)
+
+
+def test_transactions_are_looked_for_in_all_topics_that_a_spec_names(written):
+    mirror = "{ name: orders, from: { topic: raw }, into: orders }"
+    rows = f"{sql('sqlite:///./shop.db')[:-1]}, rejects: {{ into: sql.rejects }} }}"
+    found = load_publications(written(spec(mirror, rows)))
+
+    assert watched_settings(found)["topics"] == [
+        *("raw", "orders", "penstock-orders-offsets"),
+        *("sql", "sql.rejects", "penstock-sql-offsets"),
+    ]

@@ -153,11 +153,11 @@ def open_reader(pipeline: Pipeline) -> RangeReader:
     return connector_of(LogConnector, LOG).open_reader(log_settings(pipeline), ProcessSecrets())
 
 
-def open_transactions(pipeline: Pipeline) -> Transactions:
+def open_transactions(settings: Mapping[str, Any]) -> Transactions:
     """Open the list of the cluster's open transactions."""
     opening = connector_of(LogConnector, LOG).open_transactions
     assert opening is not None, "the connector for Kafka has it"
-    return opening(log_settings(pipeline), ProcessSecrets())
+    return opening(settings, ProcessSecrets())
 
 
 def open_catalogs(pipeline: Pipeline, stack: ExitStack, *, read_only: bool = False) -> LazyCatalogs:

@@ -18,7 +18,7 @@ from penstock.core.errors import InvalidError, PenstockError
 from penstock.ports.own_sources import Batch, OwnSource, Place, PositionGoneError
 from penstock.ports.sources import EpochLimit
 from penstock.publishing.own_rows import OwnReadings
-from penstock.publishing.own_stops import raised, wrong_shape
+from penstock.publishing.own_stops import options_refused, raised, wrong_shape
 from penstock.spec.secrets import ProcessSecrets
 
 T = TypeVar("T")
@@ -115,7 +115,7 @@ def open_own_source(name: str, options: Mapping[str, Any]) -> OwnSource:
     except PenstockError:
         raise
     except TypeError as error:
-        raise wrong_shape(name, f"it does not take its options: {error}") from error
+        raise options_refused(name, error) from error
     except Exception as error:
         raise raised(f"the source {name}", error) from error
     missing = [each for each in _MEMBERS if not hasattr(found, each)]
@@ -147,7 +147,7 @@ def _imported(name: str) -> Any:
             return next(each for each in entry_points(group=GROUP) if each.name == name).load()
         if (here := str(Path.cwd())) not in sys.path:
             sys.path.append(here)
-        return getattr(importlib.import_module(module), attribute)
+        found = importlib.import_module(module)
     except Exception as error:  # a module may raise anything when it is imported
         said = "nothing installed has that name" if isinstance(error, StopIteration) else str(error)
         raise InvalidError(
@@ -156,3 +156,10 @@ def _imported(name: str) -> Any:
             hint="put its folder on PYTHONPATH; executors get a file by"
             "  spark: { conf: { spark.submit.pyFiles: feeds.py } }",
         ) from error
+    if not hasattr(found, attribute):
+        raise InvalidError(
+            f"the source {name} is not there: {found.__file__} has no {attribute}",
+            code="P850",
+            hint="correct  source  in the spec, as module:name",
+        )
+    return getattr(found, attribute)

@@ -247,6 +247,16 @@ def _log_settings(
     return {**spec.kafka.revealed(), **own}
 
 
+def watched_settings(spec: Publications) -> dict[str, Any]:
+    """Return settings of the cluster with all topics that a spec names, those that land, too."""
+    topics = [*spec.kafka.revealed().get("topics", ())]
+    for rule in spec.publish:
+        if isinstance(rule.from_, TopicToPublish):
+            topics.append(rule.from_.topic)
+        topics += [*rule.written, spec.offsets_topic(rule)]
+    return {**spec.kafka.revealed(), "topics": topics, "connector": LOG}
+
+
 def _open_log(settings: Any) -> Log:
     return connector_of(LogConnector, LOG).open_log(settings, ProcessSecrets())
 

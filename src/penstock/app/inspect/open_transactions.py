@@ -5,20 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 
-from penstock.app.assembly import assembly
+from penstock.app.assembly import assembly, publishing
 from penstock.core.errors import PenstockError
 from penstock.core.planning import Bounds
-from penstock.ports.transactions import OpenTransaction, Scope
+from penstock.ports.transactions import OpenTransaction, Scope, Transactions
 from penstock.spec.model import Pipeline
+from penstock.spec.publications import Publications
 
 
-def listed(pipeline: Pipeline, scope: Scope) -> Sequence[OpenTransaction]:
+def transactions_of(spec: Pipeline | Publications) -> Transactions:
+    """Open the list of transactions that are open in the topics of a spec."""
+    if isinstance(spec, Publications):
+        return assembly.open_transactions(publishing.watched_settings(spec))
+    return assembly.open_transactions(assembly.log_settings(spec))
+
+
+def listed(spec: Pipeline | Publications, scope: Scope) -> Sequence[OpenTransaction]:
     """List open transactions, the longest first.
 
     Raises InvalidError: a permission is missing (P204, P281), the brokers are too old (P282);
     UnavailableError when they do not answer (P201, P280).
     """
-    with closing(assembly.open_transactions(pipeline)) as transactions:
+    with closing(transactions_of(spec)) as transactions:
         return transactions.listed(scope)
 
 

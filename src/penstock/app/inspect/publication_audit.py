@@ -19,7 +19,7 @@ import pyarrow as pa
 from penstock.app.assembly import publishing
 from penstock.app.assembly.connectors import connector_of
 from penstock.app.assembly.publishing_worker import row_reader
-from penstock.app.inspect.publications import decision_on, in_words, topics_to_create
+from penstock.app.inspect.publications import decision_on, in_words
 from penstock.app.inspect.row_audit import FOREVER, RowComparison, agree
 from penstock.app.publish import rules_named
 from penstock.core.audit import Break
@@ -34,6 +34,7 @@ from penstock.ports.producers import BatchHead, Term
 from penstock.ports.sources import MESSAGES, RowReader, Source, SourceReader, Stretch
 from penstock.publishing.batch_source import BatchSource
 from penstock.publishing.epoch import plan_deliveries
+from penstock.publishing.new_topics import topics_to_create
 from penstock.publishing.record import receipts_of, standing_record
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.topic_source import TopicReader
@@ -294,7 +295,7 @@ def _compare(
     receipts: Sequence[Receipt],
     target: _Target,
     readers: Readers,
-) -> _Compared | RowComparison:
+) -> _Compared:
     """Read each stretch of the receipts again, and compare it with what stands in the target."""
     reader, target_reader = readers
     if publication.messages is None:
@@ -306,12 +307,12 @@ def _compare(
         own = [(at, each) for at, each in target.of(receipt) if at.topic == publication.into]
         messages = [at for at in receipt.targets if at.topic == publication.into]
         if any(_is_gone(receipt, at, target.bounds) for at in messages):
-            rows.not_compared.append(f"transaction {receipt.epoch}: its records are gone")
+            rows.skip(receipt, "its records are gone")
             continue
         there = [batch for at, head in own for batch in _read(target_reader, at, head)]
         stamped = any(head.is_stamped for _, head in own)
         rows.compare(receipt, there, stamped=stamped, compacted=target.is_compacted)
-    return rows
+    return _Compared(rows.rows, rows.breaks, rows.not_compared())
 
 
 def _compare_messages(

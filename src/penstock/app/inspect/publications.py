@@ -12,18 +12,20 @@ from penstock.app.publish import rules_named
 from penstock.core.claims import Generation
 from penstock.core.errors import PenstockError
 from penstock.core.positions import Position, SourcePartition
-from penstock.core.resuming import Resume
+from penstock.core.resuming import Accepted, Resume, Stopped, StopReason
 from penstock.observe.formatting import number_of, one_line, size_text
 from penstock.ports.producers import NO_TRANSACTIONS, PROTOCOL_2, NewTopic
 from penstock.ports.sources import NO_LIMIT, Stands, Stretch
 from penstock.publishing.deciding import Noticed, decided
 from penstock.publishing.epoch import plan_deliveries
+from penstock.publishing.new_topics import topics_to_create
 from penstock.publishing.own_rows import BEGINNING
 from penstock.publishing.pace import Pace, Rate
 from penstock.publishing.record import PublicationRecord, standing_record, task_of
 from penstock.publishing.schemas import SchemaStanding, standing_schemas
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.start import begun_from, require_messages, summed
+from penstock.publishing.stops import stopped
 from penstock.publishing.table_positions import table_position
 from penstock.rows.encode.rules import MessageRules
 from penstock.spec.publications import Publications
@@ -147,7 +149,10 @@ def beginning_of(
 ) -> Beginning:
     """Return how a run that begins now would begin. Raises what a start raises."""
     creates, begins = topics_to_create(publication, ports), record.ledger is None
-    if creates and (begins or publication.into not in creates):
+    accepted = Accepted.TARGET in publication.accept
+    if publication.into in creates and any(record.lasts) and not accepted:
+        raise stopped(publication, Stopped(StopReason.TARGET_LOST_RECORDS, "it is not there"))
+    if creates:
         starts = ports.source.starts(publication.start) if begins else record.stands
         return Beginning(starts, begins, creates)
     decision = decision_on(publication, ports, record)
@@ -165,12 +170,6 @@ def decision_on(
         for task in range(max(len(record.ledgers), 1))
     }
     return decided(publication, ports, NEWEST, record, noticed)
-
-
-def topics_to_create(publication: Publication, ports: PublicationPorts) -> dict[str, NewTopic]:
-    """Return the topics that a run creates."""
-    exists, created = ports.producers.topics.exists, publication.created_topics
-    return {topic: new for topic, new in created.items() if not exists(topic)}
 
 
 def _planned(

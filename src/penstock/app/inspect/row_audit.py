@@ -1,12 +1,14 @@
 """Compare rows of a source with the messages of a publication, transaction by transaction.
 
 Rows are read and encoded again. Messages are compared by key, those of a key in their order: which
-partition a key has depends on how many there were, and its order does not.
+partition a key has depends on how many there were, and its order does not. Of JSON that was made of
+other columns than the table has now, the columns that it still has are compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,14 +16,14 @@ import pyarrow as pa
 
 from penstock.app.inspect.message_schemas import COLUMNS_GONE, with_schemas_of
 from penstock.core.audit import Break
-from penstock.core.errors import DecisionNeededError, InvalidError
+from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
 from penstock.core.positions import SourcePartition
 from penstock.core.receipts import Move, Receipt
 from penstock.observe.formatting import number_of
 from penstock.ports.registry import Subjects
 from penstock.ports.sources import NO_LIMIT, RowReader, Rows, Source
 from penstock.publishing.rejects import POISON
-from penstock.rows.encode.encoder import encode
+from penstock.rows.encode.encoder import Encoded, encode
 from penstock.rows.encode.rules import MessagePart, MessageRules
 
 FOREVER = float("inf")
@@ -39,7 +41,8 @@ class RowComparison:
     registries: Mapping[MessagePart, Subjects] = field(default_factory=dict)
     rows: int = 0
     breaks: list[Break] = field(default_factory=list)
-    not_compared: list[str] = field(default_factory=list)
+    _skipped: dict[str, list[int]] = field(default_factory=dict)
+    _odd_columns: dict[tuple[str, ...], int] = field(default_factory=dict)
 
     def compare(
         self,
@@ -56,7 +59,7 @@ class RowComparison:
         """
         where = f"transaction {receipt.epoch}"
         if receipt.rejected.get(POISON):
-            self.not_compared.append(f"{where}: its row kills the process that reads it")
+            self.skip(receipt, "its row kills the process that reads it")
             return
         try:
             read = [each for move in receipt.moves.items() for each in self.read_again(*move)]
@@ -65,9 +68,14 @@ class RowComparison:
         except (DecisionNeededError, InvalidError) as error:
             if isinstance(error, InvalidError) and error.code != COLUMNS_GONE:
                 raise
-            self.not_compared.append(f"{where}: {error.message}")
+            self.skip(receipt, error.message)
             return
-        self.rows += sum(each.count for each in read)
+        except UnavailableError:
+            why = self._why_other(receipt)
+            if not why:
+                raise
+            self.skip(receipt, why)
+            return
         bad = sum(len(each.bad) for each in read) + sum(len(each.misfits) for each in made)
         aborted = sum(each.aborted for each in read)
         filtered = sum(each.filtered for each in made) + aborted, receipt.totals.filtered
@@ -78,9 +86,44 @@ class RowComparison:
                 self.breaks.append(Break("rows", where, fact))
         timed = bool(self.rules.timestamp) and not stamped
         sent = _by_key([each.messages for each in made], timed=timed)
-        there_by_key = _by_key(there, timed=timed)
-        for reason in _differences(sent, there_by_key, compacted=compacted):
+        published = _by_key(there, timed=timed)
+        odd = _odd_columns(made, there) if rules.is_json and sent != published else ()
+        if odd:
+            self._odd_columns[odd] = receipt.epoch
+            sent, published = _without(sent, odd), _without(published, odd)
+        if rules.key_is_object and not {*odd}.isdisjoint(rules.key):
+            self.skip(receipt, "columns of its keys have other names now")
+            return
+        self.rows += sum(each.count for each in read)
+        for reason in _differences(sent, published, compacted=compacted):
             self.breaks.append(Break("rows", where, reason))
+
+    def skip(self, receipt: Receipt, why: str) -> None:
+        """Note a transaction that cannot be compared, and why."""
+        self._skipped.setdefault(why, []).append(receipt.epoch)
+
+    def not_compared(self) -> list[str]:
+        """Say what cannot be compared: each reason once, with the transactions that it is about."""
+        return [
+            *(f"{_transactions(epochs)}: {why}" for why, epochs in self._skipped.items()),
+            *(
+                f"columns that the table or the messages do not have, up to transaction {epoch}:"
+                f" {', '.join(names)}"
+                for names, epoch in self._odd_columns.items()
+            ),
+        ]
+
+    def _why_other(self, receipt: Receipt) -> str:
+        """Say why what a transaction read is another now, as who would go on from there is told.
+
+        It is "" where what could not be read may pass.
+        """
+        ends, stands = self.source.ends(), {of: move.stop for of, move in receipt.moves.items()}
+        try:
+            self.source.plan(stands, {of: ends[of] for of in stands if of in ends}, NO_LIMIT)
+        except DecisionNeededError as error:
+            return error.message
+        return ""
 
     def read_again(self, of: SourcePartition, move: Move) -> list[Rows]:
         """Read what a transaction read. Raises DecisionNeededError (P843) where that is gone."""
@@ -88,7 +131,7 @@ class RowComparison:
         stretches = self.source.plan(start, {of: move.stop}, NO_LIMIT)
         if [each.stop for each in stretches] != [move.stop]:
             raise DecisionNeededError(
-                f"what {of} had then can no longer be told from what it has now",
+                "what the source had then can no longer be told from what it has now",
                 code="P843",
                 hint="audit while the snapshots that were published are there",
             )
@@ -106,6 +149,45 @@ def _by_key(batches: Sequence[pa.RecordBatch], *, timed: bool) -> ByKey:
     if None in found:  # they go anywhere
         found[None].sort(key=str)
     return found
+
+
+def _transactions(epochs: Sequence[int]) -> str:
+    first, last = min(epochs), max(epochs)
+    if first == last:
+        return f"transaction {first}"
+    return f"{number_of(len(epochs), 'transaction')} from {first} to {last}"
+
+
+def _odd_columns(made: Sequence[Encoded], there: Sequence[pa.RecordBatch]) -> tuple[str, ...]:
+    """Return the columns that only the messages have, or only what rows make now."""
+    now, then = _members(each.messages for each in made), _members(there)
+    return () if now is None or then is None else tuple(sorted(now ^ then))
+
+
+def _members(batches: Iterable[pa.RecordBatch]) -> set[str] | None:
+    """Return the members of the first message that has a value."""
+    for batch in batches:
+        for value in batch.column("value").drop_null():
+            return {*json.loads(value.as_py())}
+    return None
+
+
+def _without(by_key: ByKey, columns: Collection[str]) -> ByKey:
+    """Return the messages without some of their members, those of no key sorted."""
+    found = {
+        key: [(_other_members(value, columns), time) for value, time in messages]
+        for key, messages in by_key.items()
+    }
+    if None in found:
+        found[None].sort(key=str)
+    return found
+
+
+def _other_members(value: bytes | None, columns: Collection[str]) -> list[str] | None:
+    if value is None:
+        return None
+    members = json.loads(value, parse_float=repr)  # with all digits that are there
+    return sorted(f"{name}: {each!r}" for name, each in members.items() if name not in columns)
 
 
 def agree(sent: Sequence[Any], found: Sequence[Any], *, compacted: bool) -> bool:

@@ -8,32 +8,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 
-from penstock.app.assembly import assembly
-from penstock.app.inspect.open_transactions import listed
+from penstock.app.inspect.open_transactions import listed, transactions_of
 from penstock.app.repair.confirmed_change import Change, Step
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.observe.formatting import age_text
 from penstock.ports.runtime import Clock
 from penstock.ports.transactions import NAMED_MAX, OpenTransaction, Scope, TransactionState
 from penstock.spec.model import Pipeline
+from penstock.spec.publications import Publications
 
 ABORTABLE = frozenset({TransactionState.OPEN, TransactionState.HANGING})
 
 
-def abort_plan(pipeline: Pipeline, scope: Scope, name: str, clock: Clock) -> Change:
+def abort_plan(spec: Pipeline | Publications, scope: Scope, name: str, clock: Clock) -> Change:
     """Return what aborting a transaction would do. Raises as `abort`."""
     now_ms = clock.now_ms()
-    found = _chosen(listed(pipeline, scope), name)
-    return Change(pipeline.name, tuple(_step(each, now_ms) for each in found))
+    found = _chosen(listed(spec, scope), name)
+    return Change(spec.name, tuple(_step(each, now_ms) for each in found))
 
 
-def abort(pipeline: Pipeline, scope: Scope, name: str) -> Sequence[OpenTransaction]:
+def abort(spec: Pipeline | Publications, scope: Scope, name: str) -> Sequence[OpenTransaction]:
     """Abort a transaction, by its transactional id or producer id; return what was aborted.
 
     Raises InvalidError: none of that name is open (P801), a permission is missing (P281);
     UnavailableError: it is ending, or we may not see whether it hangs (P802), and as `listed`.
     """
-    with closing(assembly.open_transactions(pipeline)) as transactions:
+    with closing(transactions_of(spec)) as transactions:
         found = _chosen(transactions.listed(scope), name)
         for each in found:
             transactions.abort(each)

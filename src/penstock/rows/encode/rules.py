@@ -80,6 +80,11 @@ class MessageRules:
     value_schema: MessageSchema | None = None
 
     @property
+    def is_json(self) -> bool:
+        """Return whether a value is an object of JSON that says no schema."""
+        return self.value_schema is None and not self.bytes_of
+
+    @property
     def schemas(self) -> dict[MessagePart, MessageSchema]:
         """Return the schemas, by what they are of."""
         found: tuple[tuple[MessagePart, MessageSchema | None], ...]

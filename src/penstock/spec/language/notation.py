@@ -112,6 +112,12 @@ group_name = form(
 topic_name = form(
     _TOPIC, "P110", "… is not a topic's name", "a pattern is written { pattern: '…' }"
 )
+one_topic = form(
+    _TOPIC,
+    "P110",
+    "… is not a topic's name",
+    "write the name of one topic: letters, digits, . _ and -, at most 249",
+)
 column_path = form(_COLUMN, "P110", "… is not a column's name")
 branch_name = form(
     "[A-Za-z0-9_][A-Za-z0-9_-]{0,127}",

@@ -115,7 +115,7 @@ class TopicSettings(Setting):
 class RejectsSettings(Setting):
     """Where rows go that are no messages."""
 
-    into: Annotated[str, reading(notation.topic_name)] = Field(
+    into: Annotated[str, reading(notation.one_topic)] = Field(
         description="The topic for rejects. topic.create creates it as well, with the brokers'"
         " settings.",
         examples=["crm.segments.rejects"],

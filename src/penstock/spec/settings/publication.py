@@ -47,7 +47,7 @@ OF_ROWS = frozenset({"key", "value", "where", "delete_when", "timestamp", "rejec
 REQUIRED, OFF = "required", "off"
 ExactlyOnce = Literal["required", "requested", "off"]
 ProducerName = Literal["auto", "own", "librdkafka"]
-OffsetsTopic = Annotated[str, reading(notation.topic_name)]
+OffsetsTopic = Annotated[str, reading(notation.one_topic)]
 
 
 class TransactionSettings(Setting):
@@ -85,7 +85,7 @@ class PublicationRule(Setting):
         " DataFrames of a program.",
         examples=["{ topic: raw.orders }", "{ table: lake.gold.segments }"],
     )
-    into: Annotated[str, reading(notation.topic_name)] = Field(
+    into: Annotated[str, reading(notation.one_topic)] = Field(
         description="The topic to publish into, with at least as many partitions as the source;"
         " a record keeps its partition, key, headers and time.",
         examples=["orders"],

@@ -21,7 +21,7 @@ from penstock.spec.settings.fields import (
 class TopicToPublish(Setting):
     """A topic as the source of a publication."""
 
-    topic: Annotated[str, reading(notation.topic_name)] = Field(
+    topic: Annotated[str, reading(notation.one_topic)] = Field(
         description="Name of the topic to read.", examples=["raw.orders"]
     )
     start: Literal["earliest", "latest"] = Field(

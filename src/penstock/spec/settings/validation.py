@@ -99,7 +99,8 @@ def _wrong_kind(path: KeyPath, value: object, expected: str) -> Problem:
     if expected == "text" and isinstance(value, int | float):
         hint = "put quotes around it"
     if expected == "text" and isinstance(value, dict) and [*value] == ["pattern"]:
-        hint = f"write the regular expression itself:  {path[-1]}: '…'"
+        of_tables = f"write the regular expression itself:  {path[-1]}: '…'"
+        hint = "write the name of one topic" if path[0] == "publish" else of_tables
     if value is None and expected == "settings by name":
         hint = "remove it, or write its settings below"
     if expected == "a list" and isinstance(value, str):

@@ -65,7 +65,7 @@ def test_a_function_and_a_class_are_opened_with_their_options(names, monkeypatch
 @pytest.mark.parametrize(
     ("name", "options", "code", "words"),
     [
-        ("{}:nothing", {}, "P850", "AttributeError"),
+        ("{}:nothing", {}, "P850", "has no nothing"),
         ("{}_broken:Device", {}, "P850", "nothing_that_is_there"),
         ("{}_missing:Device", {}, "P850", "ModuleNotFoundError"),
         ("unheard", {}, "P850", "nothing installed has that name"),

@@ -32,6 +32,7 @@ from penstock.connectors.kafka.native.connection import FallbackError, Wire
 from penstock.connectors.kafka.settings import KafkaSettings
 from penstock.connectors.kafka.transactions.answers import (
     ID_REFUSED,
+    UNKNOWN_TOPIC,
     not_answered,
     refused,
     require_version,
@@ -153,6 +154,8 @@ class KafkaTransactions:
         found = []
         for topic in listed:
             if topics is None and (topic.error_code or topic.name.startswith(OWN_TOPICS)):
+                continue
+            if topic.error_code == UNKNOWN_TOPIC:  # in what is not there yet nothing is open
                 continue
             if topic.error_code:
                 raise refused(topic.error_code, f"topic {topic.name}", self._settings)

@@ -26,7 +26,7 @@ from penstock.connectors.kafka.transactions.answers import (
 from penstock.connectors.kafka.transactions.offsets_topic import policy_refused
 from penstock.connectors.kafka.transactions.terms import KafkaTerms
 from penstock.connectors.kafka.transactions.topics import COMPACT, POLICY
-from penstock.core.errors import PenstockError
+from penstock.core.errors import PenstockError, UnavailableError
 from penstock.ports.checks import CheckResult, failed, passed, unknown, warning
 from penstock.ports.producers import ProducerNeeds
 
@@ -37,9 +37,15 @@ SURVIVORS_MIN = 2
 
 
 def examine_writing(settings: KafkaSettings, needs: ProducerNeeds) -> Iterator[CheckResult]:
-    """Check protocol, permissions, settings of topics, and the time that transactions may take."""
+    """Check protocol, permissions, settings of topics, and the time that transactions may take.
+
+    Of brokers that do not answer nothing more is asked: each question would wait for them again.
+    """
+    protocol = _protocol(settings)
+    yield protocol
+    if protocol.exit_code == UnavailableError.exit_code:
+        return
     with closing(KafkaLog(settings)) as log:
-        yield _protocol(settings)
         yield from _ids(settings, needs)
         yield _timeout(log, settings, needs)
         for topic in (*settings.topics, needs.offsets_topic):
@@ -103,7 +109,7 @@ def _topic(
         if topic not in needs.created:
             yield failed("topics", subject, no_topic(topic, settings))
             return
-        hint = f"{_acl(settings, 'Create')} --topic '{topic}'"
+        hint = f"where it may not:  {_acl(settings, 'Create')} --topic '{topic}'"
         yield unknown("topics", subject, "is not there yet; the first run creates it", hint)
         return
     allowed = found.authorized_operations

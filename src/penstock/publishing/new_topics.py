@@ -1,0 +1,54 @@
+"""Which topics a start creates, and with how many partitions.
+
+Invariant: the target of a mirror is created with a partition for each of its source; asking
+creates nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from penstock.core.errors import InvalidError
+from penstock.core.positions import SourcePartition, values_of
+from penstock.ports.producers import NewTopic
+from penstock.publishing.settings import Publication, PublicationPorts
+
+
+def topics_to_create(publication: Publication, ports: PublicationPorts) -> dict[str, NewTopic]:
+    """Return the topics that are missing, and with what they are created.
+
+    Raises InvalidError: P813 where the spec asks for too few partitions; P205 where the target is
+    missing, and the spec does not have it created.
+    """
+    missing = [each for each in publication.written if not ports.producers.topics.exists(each)]
+    if missing and publication.new_topic is None:
+        raise InvalidError(
+            f"topic {missing[0]}, into which {publication.name} publishes, does not exist",
+            code="P205",
+            hint="create it; or let the first run do so:  topic: { create: true }",
+        )
+    created = publication.created_topics
+    found = {topic: created[topic] for topic in missing}
+    if publication.messages is None and publication.into in found:
+        found[publication.into] = _mirror(publication, ports, found[publication.into])
+    return found
+
+
+def partitions_needed(sources: Iterable[SourcePartition]) -> int:
+    """Return how many partitions a target has that has one of the same number for each."""
+    numbers = [values_of(each)["partition"] for each in sources]
+    assert all(isinstance(each, int) for each in numbers), "a topic's partitions have numbers"
+    return max((int(each or 0) for each in numbers), default=0) + 1
+
+
+def _mirror(publication: Publication, ports: PublicationPorts, new: NewTopic) -> NewTopic:
+    needed = partitions_needed(ports.source.ends())
+    if new.partitions is not None and new.partitions < needed:
+        raise InvalidError(
+            f"{publication.into} is to have fewer partitions than its source, which has {needed}: a"
+            " record goes into the one of the same number",
+            code="P813",
+            hint=f"write  partitions: {needed},  or leave it out",
+        )
+    return new if new.partitions is not None else replace(new, partitions=needed)

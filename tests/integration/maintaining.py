@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from penstock.commit.attempt import CommitContext
 from penstock.commit.expiring import expire
 from penstock.commit.maintaining import Maintenance
@@ -9,6 +11,7 @@ from penstock.commit.rearranging import RearrangedFiles, Rearranging
 from penstock.commit.sweeping import Sweeping
 from penstock.connectors.memory.store import MemoryStore
 from penstock.core.commits import Chain
+from penstock.ports.store import Pause
 from penstock.ports.tables import Table
 from penstock.ports.writers import WriterFactory
 from penstock.testing.contracts.table_fixture import Quiet, StillClock
@@ -16,10 +19,22 @@ from penstock.testing.contracts.table_upkeep import LateClock
 from penstock.testing.prepared import claim
 
 
-def maintained(chain: Chain, table: Table, writer: WriterFactory) -> RearrangedFiles:
-    """Maintain a table, once."""
+def maintained(
+    chain: Chain,
+    table: Table,
+    writer: WriterFactory,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> RearrangedFiles:
+    """Maintain a table, once; something may happen before the first request goes out."""
     context = CommitContext(claim(), Quiet(), StillClock(), lambda: 0.5, 25)
-    return Rearranging(chain, table, writer, context, "0c0ffee1", list).run()
+    acts = [meanwhile]
+
+    def pauses() -> list[Pause]:
+        while acts:
+            acts.pop()()
+        return []
+
+    return Rearranging(chain, table, writer, context, "0c0ffee1", pauses).run()
 
 
 def upkept(chain: Chain, table: Table) -> tuple[int, list[str]]:

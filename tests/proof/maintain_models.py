@@ -38,6 +38,12 @@ SMALL = (
         **faults("delete", "rollback", "append", "expire", times=3, MaxSnaps=5),
     ),
     _model(
+        "maintain-beside",
+        "the same while others compact, so that some of the files are gone; two faults",
+        "rearrange",
+        **faults("compact", "delete", "append", "rollback", times=2, MaxSnaps=5),
+    ),
+    _model(
         "maintain-keyed",
         "the same in a keyed table, whose row deletes are carried over",
         "rearrange",
@@ -95,7 +101,7 @@ MUTANTS = (
     _mutant(
         "inputs live",
         "M1",
-        "files land for others that left the table meanwhile",
+        "rows land again that left the table with their file meanwhile",
         "rearrange",
         **faults("append", "rollback", Landings=1, MaxSnaps=3),
     ),

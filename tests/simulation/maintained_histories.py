@@ -82,6 +82,7 @@ class MaintainedPlay(Play):
         done, error = maintained(self.world, name, at=at, meanwhile=meanwhile, crash=crash)
         self.played[f"maintain {way}: groups"] += done.groups
         self.played[f"maintain {way}: given up"] += done.given_up
+        self.played[f"maintain {way}: carried"] += done.carried
         if way == "alone":
             assert before == self.world.landed(name), "a ledger was changed"
         if error is not None:

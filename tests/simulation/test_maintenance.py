@@ -1,6 +1,7 @@
 """Tables are maintained beside a pipeline: every record ends in one place, and audits agree."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from tests.simulation.histories import reported
@@ -19,8 +20,7 @@ from tests.story.keyed import KeyedWorld, gone, put
 from tests.story.maintenance import maintained
 from tests.story.world import ORDERS
 
-from penstock.commit import rearranging
-from penstock.connectors.memory import row_deletes
+from penstock.commit.moved_rows import MovedRows
 from penstock.connectors.memory.upkeep import MemoryUpkeep
 from penstock.core.sweeps import name_of
 
@@ -69,6 +69,7 @@ def test_the_rows_of_keyed_tables_are_the_fold_while_they_are_maintained(play):
 
     assert not texts, "\n\n".join(texts)
     assert sum(hit[f"maintain {way}: groups"] for way in WAYS) > 10
+    assert sum(hit[f"maintain {way}: carried"] for way in WAYS) > 0
 
 
 def test_an_audit_agrees_with_the_truth_while_tables_are_maintained():
@@ -95,17 +96,27 @@ def test_a_row_that_is_deleted_while_files_are_written_again_stays_deleted():
     world = KeyedWorld(MemoryGround())
     done, error = deleted_meanwhile(world)
 
-    assert (None, 1, 1) == (error, done.groups, done.given_up)
+    assert (None, 1, 1, 0) == (error, done.groups, done.carried, done.given_up)
     assert [1, 3] == sorted(row["n"] for row in world.ground.warehouse.rows(catalog_name(ORDERS)))
     assert [] == world.breaks()
 
 
-def test_it_would_come_back_where_the_deletes_were_not_compared(monkeypatch):
-    def any_deletes(written, found):
-        return found.keys() >= written.replaced.keys()
+@pytest.mark.parametrize("shift", [None, -1], ids=["forgotten", "the row before"])
+def test_deletes_that_do_not_come_with_their_rows_are_found_out(monkeypatch, shift):
+    fitted = MovedRows.fitted
 
-    monkeypatch.setattr(rearranging, "_applies", any_deletes)
-    monkeypatch.setattr(row_deletes, "not_as_read", lambda *_: [])
+    def wrong(self, *given):
+        found = fitted(self, *given)
+        moved = () if shift is None else tuple(each.positions + shift for each in found.row_deletes)
+        return replace(
+            found,
+            row_deletes=tuple(
+                replace(each, positions=at)
+                for each, at in zip(found.row_deletes, moved, strict=False)
+            ),
+        )
+
+    monkeypatch.setattr(MovedRows, "fitted", wrong)
     world = KeyedWorld(MemoryGround())
     deleted_meanwhile(world)
 

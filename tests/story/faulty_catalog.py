@@ -44,7 +44,7 @@ from penstock.core.maintenance import Layout
 from penstock.core.schema import Schema
 from penstock.core.statistics import Mismatch
 from penstock.ports.rearrangements import Rearrangement
-from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, Sought
+from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, RowPositions, Sought
 from penstock.ports.tables import (
     FileSource,
     History,
@@ -246,6 +246,11 @@ class FaultyTable:
         """Pass on, unless the table is away."""
         _check_there(self.name, self._plan)
         return self._table.delete_states(state, paths)
+
+    def deleted_rows(self, state: TableState, path: str) -> RowPositions:
+        """Pass on, unless the table is away."""
+        _check_there(self.name, self._plan)
+        return self._table.deleted_rows(state, path)
 
     def rearrange(self, state: TableState, rearrangements: Sequence[Rearrangement]) -> str:
         """Rearrange as the plan says, like a commit."""

@@ -18,7 +18,7 @@ VARIABLES
   store,  \* files that rows of the pending store name
   land,   \* the pipeline: [ph, file]
   other,  \* a former life of the pipeline, whose store nobody sees any more: [ph, file, base]
-  job,    \* a rearrangement: [ph, in, file, dead, era, base]
+  job,    \* a rearrangement: [ph, in, rows, file, dead, era, base]
   exp,    \* an expiry: [ph, head, refs, gone]
   sweep,  \* [ph, listed, noted, kept]: noted are files, each with what had landed then
   ghost,  \* [truth: the rows that are live; made: files of rearrangements; calm; struck]
@@ -60,7 +60,8 @@ Put(id, rows) == [f \in DOMAIN disk \union {id} |-> IF f = id THEN rows ELSE dis
 NewFile(id) == [id |-> id, by |-> N + 1, dead |-> {}, struck |-> {}]
 NoLanding == [ph |-> "idle", file |-> 0]
 Idle == [ph |-> "idle", file |-> 0, base |-> None]
-NoJob == [ph |-> "idle", in |-> {}, file |-> 0, era |-> 0, base |-> None, dead |-> {}]
+NoJob ==
+  [ph |-> "idle", in |-> {}, rows |-> <<>>, file |-> 0, era |-> 0, base |-> None, dead |-> {}]
 NoExpiry == [ph |-> "idle", head |-> 0, refs |-> {}, gone |-> {}]
 NoSweep == [ph |-> "idle", listed |-> {}, noted |-> {}, kept |-> {}]
 Init ==
@@ -122,21 +123,24 @@ Plan ==
        /\ Cardinality(S) = 2 \/ (Cardinality(S) = 1 /\ \E f \in S : f.dead # {})
        /\ {f.id : f \in S} \subseteq DOMAIN disk
        /\ disk' = Put(NewId, Live(S))
-       /\ job' = [NoJob EXCEPT !.ph = "staged", !.in = S, !.file = NewId, !.era = tab.era]
+       /\ job' = [NoJob EXCEPT !.ph = "staged", !.in = S, !.file = NewId, !.era = tab.era,
+                               !.rows = [id \in {f.id : f \in S} |-> disk[id]]]
        /\ ghost' = [ghost EXCEPT !.made = @ \union {NewId}]
   /\ UNCHANGED <<tab, store, land, other, exp, sweep, broken>>
 Now(f) == {g \in Files : g.id = f.id}     \* a file that was read, as the head has it
 Applies(f) ==   \* are the row deletes those that were applied, or more that can be carried over?
   \A g \in Now(f) : \/ g.dead = f.dead
-                    \/ (Deletes # {} \/ ~On("deletes applied")) /\ f.dead \subseteq g.dead
+                    \/ f.dead \subseteq g.dead
                     \/ ~On("deletes equal") /\ g.dead \subseteq f.dead
-Later == UNION {UNION {g.dead \ f.dead : g \in Now(f)} : f \in job.in}
+Gone == {f \in job.in : Now(f) = {}}   \* their rows are wherever whoever took them put them
+Later ==
+  (IF On("deletes applied") THEN UNION {UNION {g.dead \ f.dead : g \in Now(f)} : f \in job.in} ELSE {})
+  \union (IF On("inputs live") THEN UNION {job.rows[f.id] \ f.dead : f \in Gone} ELSE {})
 Swap ==   \* the head is examined, and the request goes out
   /\ job.ph \in {"staged", "sent"} /\ Sound /\ job.base # Base
   /\ tab.era = job.era \/ ~On("era")
-  /\ (\A f \in job.in : Now(f) # {} /\ Applies(f)) \/ ~On("inputs live")
-  /\ job' = [job EXCEPT !.ph = "sent", !.base = Base,
-                        !.dead = IF On("deletes applied") THEN Later ELSE {}]
+  /\ Gone # job.in /\ \A f \in job.in : Applies(f)
+  /\ job' = [job EXCEPT !.ph = "sent", !.base = Base, !.dead = Later]
   /\ UNCHANGED <<tab, disk, store, land, other, exp, sweep, ghost, broken>>
 Without(files) == {f \in files : f.id \notin {g.id : g \in job.in}}
 Rearranged ==

@@ -2,8 +2,9 @@
 
 Theory of operation: all that takes long comes before the commit. The groups of a plan are written
 in bundles, each on a state that was read for it, with its row deletes applied. Then the table is
-examined again, and what is still as it was read lands in one compare-and-set; the rest is given up,
-and a new plan finds it again (docs/design/0291).
+examined again, and what is still there lands in one compare-and-set, with the rows deleted that
+were deleted meanwhile; the rest is given up, and a new plan finds it again (docs/design/0291,
+0312).
 
 Invariants:
 - what was written has the rows that were read, counted and summed up by a hash of all columns, as
@@ -19,9 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from penstock.commit.attempt import Attempt, CommitContext, attempts, tried
 from penstock.commit.errors import rolled_back
+from penstock.commit.moved_rows import CopiedFile, MovedRows
 from penstock.core.commits import Chain
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import BugError, UnavailableError
@@ -44,6 +47,7 @@ TURNS_MAX = 5
 class RearrangedFiles:
     """What maintenance did to a table: `groups` landed, in which files became fewer.
 
+    `deleted` rows were dropped, `carried` others were deleted while they were written again.
     `given_up` counts how many times a group was written and could not land, or had moved before.
     """
 
@@ -53,6 +57,7 @@ class RearrangedFiles:
     read_bytes: int = 0
     written_bytes: int = 0
     deleted: int = 0
+    carried: int = 0
     commits: int = 0
     given_up: int = 0
 
@@ -117,11 +122,12 @@ class Rearranging:
         landed = self._land(written, state.schema_id, era) if written else ()
         self._count(landed, live, len(bundle) - len(landed))
 
-    def _written(self, state: TableState, files: Sequence[LiveFile]) -> Rearrangement:
+    def _written(self, state: TableState, files: Sequence[LiveFile]) -> MovedRows:
         """Write the live rows of files again, and read back that they are the same."""
         names, read = state.schema.names, RowSum()
         prefix = f"{self.chain.name.replace('/', '-')}-maintenance-{self.attempt}"
-        writer = self.open_writer(state.target, prefix=prefix, observer=self.context.observer)
+        observer = self.context.observer
+        writer = self.open_writer(state.target, prefix=prefix, observer=observer, places=True)
         try:
             for file in files:
                 for batch in self.table.read_live(state, file, names):
@@ -143,13 +149,18 @@ class Rearranging:
                 code="P847",
                 hint="nothing was committed; report this with the log",
             )
-        replaced = {each.path: each.delete_state for each in files}
-        return Rearrangement(replaced, new, sum(each.deleted for each in files))
+        sources = [
+            CopiedFile(
+                each.path, each.rows, each.delete_state, self.table.deleted_rows(state, each.path)
+            )
+            for each in files
+        ]
+        return MovedRows(sources, new, writer.places(), prefix)
 
     def _land(
-        self, written: Sequence[Rearrangement], schema_id: int, era: int
+        self, written: Sequence[MovedRows], schema_id: int, era: int
     ) -> Sequence[Rearrangement]:
-        """Land those that are still as they were read; return them.
+        """Land those that still fit; return them.
 
         None lands in another era than that in which its files were begun: they may be deleted.
         """
@@ -158,17 +169,19 @@ class Rearranging:
             state, found = self._looked_at(written)
             if sent and all(_has_landed(each, found) for each in sent):
                 return sent
-            fits = [each for each in written if _applies(each, found)]
+            deleted_in = partial(self.table.deleted_rows, state)
+            fitted = (each.fitted(found, deleted_in) for each in written)
+            fits = [each for each in fitted if each is not None]
             is_former = self.table.upkeep(state).era() != era
             if not fits or is_former or state.schema_id != schema_id:
                 return ()
             self.context.pauses.know(self.pauses())
             if self._attempted(state, fits, turn):
                 sent = fits
-        _, found = self._looked_at(sent)
+        _, found = self._looked_at(written)
         return sent if all(_has_landed(each, found) for each in sent) else ()
 
-    def _looked_at(self, written: Sequence[Rearrangement]) -> tuple[TableState, Mapping[str, str]]:
+    def _looked_at(self, written: Sequence[MovedRows]) -> tuple[TableState, Mapping[str, str]]:
         """Read the table, and which of the files, old and new, are live."""
         state = self._examined()
         return state, self.table.delete_states(state, {*_paths_of(written)})
@@ -191,6 +204,7 @@ class Rearranging:
             read_bytes=done.read_bytes + sum(each.size_bytes for each in before),
             written_bytes=done.written_bytes + sum(each.size_bytes for each in after),
             deleted=done.deleted + sum(each.deleted for each in landed),
+            carried=done.carried + sum(each.carried for each in landed),
             commits=done.commits + bool(landed),
             given_up=done.given_up + given_up,
         )
@@ -220,15 +234,10 @@ def _bundles(groups: Sequence[FileGroup], layout: Layout) -> Iterator[Sequence[F
         yield bundle
 
 
-def _paths_of(written: Iterable[Rearrangement]) -> Iterator[str]:
+def _paths_of(written: Iterable[MovedRows]) -> Iterator[str]:
     for each in written:
-        yield from each.replaced
+        yield from (file.path for file in each.sources)
         yield from (file.path for file in each.files)
-
-
-def _applies(written: Rearrangement, found: Mapping[str, str]) -> bool:
-    """Return whether its files are live, with exactly the row deletes that were applied."""
-    return all(found.get(path) == deleted for path, deleted in written.replaced.items())
 
 
 def _has_landed(written: Rearrangement, found: Mapping[str, str]) -> bool:

@@ -2,7 +2,8 @@
 
 Rules that every implementation keeps, and the contract suite checks (docs/design/0289):
 - it claims nothing: no position moves, no ledger changes, and whoever makes it fences nobody;
-- it lands only where its files are live, and exactly the row deletes apply that were applied;
+- it lands only where its files are live, and exactly the row deletes apply that it says; what was
+  deleted after files were read is deleted in those that come, by the same commit;
 - what vouched for the newest rows of a chain vouches for them in the files that hold them then.
 """
 
@@ -12,21 +13,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.core.commits import DataFile
+from penstock.ports.row_deletes import RowDeletes
 
 
 @dataclass(frozen=True, slots=True)
 class Rearrangement:
     """Files that take the place of others, none where no row of them is left.
 
-    `replaced` says of each path, as a commit names it, which of its rows were deleted as it was
-    read (`LiveFile.delete_state`); `deleted` counts these rows, which are in none of `files`.
+    `replaced` says of each path, as a commit names it, which of its rows are deleted as it goes
+    (`LiveFile.delete_state`); `deleted` counts those that are in none of `files`. `row_deletes` are
+    the others: rows of `files` that come deleted, for they were when they had been read; `prefix`
+    begins the names of what is written for them.
     """
 
     replaced: Mapping[str, str]
     files: tuple[DataFile, ...]
     deleted: int = 0
+    row_deletes: tuple[RowDeletes, ...] = ()
+    prefix: str = ""
 
     @property
-    def rows(self) -> int:
-        """Count the rows in the files."""
-        return sum(each.record_count for each in self.files)
+    def carried(self) -> int:
+        """Count the rows that come deleted."""
+        return sum(len(each.positions) for each in self.row_deletes)

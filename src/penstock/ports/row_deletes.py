@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 POSITION = "_position"
 """The column of a row's place in its file."""
 
+RowPositions: TypeAlias = "npt.NDArray[np.int64]"
+"""Places of rows in their file, from 0, ascending, each once."""
 Sought: TypeAlias = "Callable[[pa.RecordBatch], npt.NDArray[np.int64]]"
 """Returns the places in a batch of the rows that are sought, ascending."""
 
@@ -67,7 +69,7 @@ class RowDeletes:
 
     path: str
     delete_state: str
-    positions: npt.NDArray[np.int64]
+    positions: RowPositions
     rewritten: tuple[DataFile, ...] | None = None
 
     def are_within(self, rows: int) -> bool:

@@ -22,7 +22,7 @@ from penstock.core.schema import Schema
 from penstock.core.statistics import FileStatistics, Mismatch
 from penstock.ports.leases import Lease
 from penstock.ports.rearrangements import Rearrangement
-from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, Sought
+from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, RowPositions, Sought
 from penstock.ports.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -231,10 +231,10 @@ class Table(Protocol):
         """
 
     def delete_states(self, state: TableState, paths: Collection[str]) -> Mapping[str, str]:
-        """Return the delete states of those of some files that are live in a state.
+        """Return the delete states of those files that are live. Raises as `live_files`."""
 
-        Raises as `live_files`.
-        """
+    def deleted_rows(self, state: TableState, path: str) -> RowPositions:
+        """Return which rows of a live file are deleted, ascending. Raises as `read_live`."""
 
     def rearrange(self, state: TableState, rearrangements: Sequence[Rearrangement]) -> str:
         """Put files in the place of live ones with the same rows; return the snapshot.
@@ -242,7 +242,7 @@ class Table(Protocol):
         It is one compare-and-set on `state`, moves no position and no ledger, vouches for all of
         them, and is no change to readers of changes. Raises as `commit` and
         `require_rearrangeable`; BugError (P848) when a file is not live with exactly the row
-        deletes that were applied; InvalidError (`FILES_REJECTED`).
+        deletes that were looked at, P707 when row deletes are of none of its files.
         """
 
     def upkeep(self, state: TableState) -> Upkeep:

@@ -1,5 +1,6 @@
 """A table is maintained while it moves, while answers are lost, and by writers that lose rows."""
 
+import itertools
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -85,13 +86,12 @@ def test_a_request_that_comes_late_changes_nothing():
     assert ([*range(7)], 2) == (sorted(bench.ids()), bench.files())
 
 
-def test_where_rows_go_all_the_time_it_gives_up_and_says_so():
+def test_where_others_commit_all_the_time_it_gives_up_and_says_so():
     bench = Bench()
-    others = iter(range(6))
+    others = itertools.count(6)
 
     def another():
-        goes = next(others)
-        bench.warehouse.foreign_delete(NAME, lambda row: row["id"] == goes)
+        bench.append(next(others))
         bench.faults.before_commit(NAME, another)
 
     bench.faults.before_commit(NAME, another)
@@ -99,7 +99,49 @@ def test_where_rows_go_all_the_time_it_gives_up_and_says_so():
         bench.maintain()
 
     assert "P866" == raised.value.code
-    assert [3, 4, 5] == sorted(bench.ids())
+    assert [*range(next(others))] == sorted(bench.ids())
+
+
+def test_rows_that_go_at_each_attempt_go_from_the_new_files():
+    bench = Bench()
+    others = iter([1, 4, 2, 5])
+
+    def another():
+        if (goes := next(others, None)) is not None:
+            bench.warehouse.foreign_delete(NAME, lambda row: row["id"] == goes)
+            bench.faults.before_commit(NAME, another)
+
+    bench.warehouse.foreign_delete(NAME, lambda row: row["id"] == 0)
+    bench.faults.before_commit(NAME, another)
+    done = bench.maintain()
+
+    assert (1, 4, 1, 0) == (done.deleted, done.carried, done.groups, done.given_up)
+    assert ([3], 1) == (bench.ids(), bench.files())
+
+
+def test_a_new_file_of_which_all_rows_went_does_not_come():
+    bench = Bench()
+    bench.faults.before_commit(NAME, lambda: bench.warehouse.foreign_delete(NAME, lambda _: True))
+    done = bench.maintain()
+
+    assert (6, 0, 1) == (done.deleted, done.carried, done.groups)
+    assert ([], 0) == (bench.ids(), bench.files())
+
+
+def test_where_a_row_that_was_left_out_is_live_again_it_is_read_again():
+    bench = Bench()
+    before = bench.warehouse.get(NAME).contents
+    bench.warehouse.foreign_delete(NAME, lambda row: row["id"] == 1)
+
+    def put_back():
+        deleted = {before.files[1].path: frozenset({0})}
+        bench.warehouse._change(NAME, before.files, deleted)
+
+    bench.faults.before_commit(NAME, put_back)
+    done = bench.maintain()
+
+    assert (1, 1) == (done.given_up, done.groups)
+    assert [0, 1, 3, 4, 5] == sorted(bench.ids())
 
 
 def test_what_others_append_all_the_time_stops_nothing_for_ever():

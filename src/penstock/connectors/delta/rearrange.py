@@ -5,12 +5,13 @@ Invariants (docs/design/0289, 0291):
 - our newest words on a chain are repeated to the byte, where the log still has them: transactions
   alone know neither its owner nor its recent commits;
 - where the file goes that vouches for a chain, one that took its rows does from then on;
+- what was deleted while files were written again comes with them, as vectors;
 - no `generation` is written: it fences nobody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from penstock.connectors.delta.errors import reading
@@ -23,10 +24,16 @@ from penstock.connectors.delta.log.judging import judged
 from penstock.connectors.delta.log.tail import LogTail, LogView
 from penstock.connectors.delta.read.live_files import Add
 from penstock.connectors.delta.read.live_map import KnownFile
+from penstock.connectors.delta.row_deletes import RowDelta
 from penstock.connectors.delta.vectors.descriptor import id_of
 from penstock.core import table_errors
+from penstock.core.commits import DataFile
 from penstock.ports.rearrangements import Rearrangement
+from penstock.ports.row_deletes import RowDeletes
 from penstock.ports.tables import Verdict
+
+Deleting = Callable[[Sequence[DataFile], Sequence[Add], Sequence[RowDeletes]], RowDelta]
+"""Writes the vectors of files that are about to be added."""
 
 
 def rearrangeable(tail: LogTail, view: LogView) -> LogView:
@@ -58,11 +65,14 @@ def rearrangement(
     view: LogView,
     live: Mapping[str, KnownFile],
     rearrangements: Sequence[Rearrangement],
+    deleting: Deleting,
 ) -> bytes:
-    """Write the entry. Raises BugError (P848), InvalidError (P439)."""
+    """Write the entry. Raises BugError (P707, P848), InvalidError (P439)."""
     removed = _removed(name, live, rearrangements)
     files = [file for each in rearrangements for file in each.files]
-    added = additions(files, view.form.target) if files else []
+    added: Sequence[Mapping[str, Any]] = additions(files, view.form.target) if files else []
+    if row_deletes := [each for of in rearrangements for each in of.row_deletes]:
+        added = deleting(files, added, row_deletes).added
     now = now_ms()
     gone = [{**removal(each, now), "dataChange": False} for each in removed]
     come = [{**each, "dataChange": False} for each in added]

@@ -20,11 +20,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable as Handle
-from pyarrow import fs
 
 from penstock.connectors.delta.errors import reading
-from penstock.connectors.delta.files.file_metadata import additions, relative
-from penstock.connectors.delta.locations import StorageRoot, storage_path
+from penstock.connectors.delta.files.file_metadata import additions
+from penstock.connectors.delta.files.storage_check import missing_in
+from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.log import ledger
 from penstock.connectors.delta.log.commit_file import entry_of
 from penstock.connectors.delta.log.entries import newest_of, vouchers, words_of
@@ -38,7 +38,7 @@ from penstock.connectors.delta.read.history import history_of
 from penstock.connectors.delta.read.live_map import LiveMap
 from penstock.connectors.delta.read.live_rows import live_rows
 from penstock.connectors.delta.read.metadata_values import stated_files
-from penstock.connectors.delta.read.scan import scanned
+from penstock.connectors.delta.read.scan import refused_in, scanned
 from penstock.connectors.delta.rearrange import rearrangeable, rearrangement
 from penstock.connectors.delta.row_deletes import (
     RowDelta,
@@ -62,10 +62,9 @@ from penstock.core.statistics import Mismatch
 from penstock.files import ParquetOptions
 from penstock.files.positions import NONE
 from penstock.files.sources import COORDINATES, is_within
-from penstock.files.storage import missing_paths
 from penstock.ports import tables as ports
 from penstock.ports.rearrangements import Rearrangement
-from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, Sought
+from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, RowPositions, Sought
 from penstock.ports.runtime import Observer
 
 _CHECKPOINT_EVERY = 100
@@ -181,12 +180,17 @@ class DeltaTable:
         live = self._live.files(state.handle.view)
         return {each: live[each].file.delete_state for each in paths if each in live}
 
+    def deleted_rows(self, state: ports.TableState, path: str) -> RowPositions:
+        """Return which rows of a live file are deleted, by its vector."""
+        return self._deleted.of(self._live.files(state.handle.view)[path].add)
+
     def rearrange(self, state: ports.TableState, rearrangements: Sequence[Rearrangement]) -> str:
         """Put files in the place of others as the next version, an OPTIMIZE."""
         found: ExaminedState = state.handle
         view = rearrangeable(self._following, found.view)
         live = self._live.files(view)
-        self._put(found, rearrangement(self.name, view, live, rearrangements))
+        deleting = partial(self._deleting, found)
+        self._put(found, rearrangement(self.name, view, live, rearrangements, deleting))
         return str(view.version + 1)
 
     def layout(self, state: ports.TableState) -> Layout:
@@ -230,16 +234,8 @@ class DeltaTable:
 
     def missing_files(self, files: Sequence[DataFile]) -> Sequence[str]:
         """List the paths that are not on storage with the size described."""
-        storage = self.root.filesystem()
-
-        def size(file: DataFile) -> int | None:
-            if not relative(file.path, self.location):
-                return None
-            (info,) = storage.get_file_info([storage_path(file.path)])
-            return info.size if info.type is fs.FileType.File else None
-
         with reading(self.name):
-            return missing_paths(files, size)
+            return missing_in(self.root, self.location, files)
 
     def history(self, chain: Chain, state: ports.TableState | None = None) -> ports.History:
         """Return the chain's commits from the log entries that still exist."""
@@ -266,13 +262,7 @@ class DeltaTable:
         """Read rows of the quarantine. Raises UnavailableError, InvalidError."""
         if ranges is not None and not ranges:
             return
-        pipeline, _, table = chain.name.partition("/")
-        asked = [*dict.fromkeys(("pipeline", "table", "offset", *columns))]
-        for batch in scanned(self._open(), self.name, asked, ranges):
-            ours = pc.equal(batch["pipeline"], pipeline)
-            if table != "*":
-                ours = pc.and_(ours, pc.equal(batch["table"], table))
-            yield batch.filter(ours).select(columns)
+        yield from refused_in(self._open(), self.name, chain.name, columns, ranges)
 
     def row_coordinates(
         self,
@@ -361,23 +351,32 @@ class DeltaTable:
         row_deletes: Sequence[RowDeletes],
     ) -> RowDelta:
         """Check row deletes against a state, and write their vectors."""
-        view = state.view
         assert commit.kind in DELETES_ROWS, f"a {commit.kind} deletes no rows"
         again = [file for each in row_deletes for file in each.rewritten or ()]
+        copies = additions(again, state.view.form.target) if again else []
+        delta = self._deleting(state, commit.files, added, row_deletes)
+        self.observer.passed(CrashPoint.ROW_DELETES_WRITTEN)
+        return replace(delta, added=[*copies, *delta.added])
+
+    def _deleting(
+        self,
+        state: ExaminedState,
+        files: Sequence[DataFile],
+        added: Sequence[Mapping[str, Any]],
+        row_deletes: Sequence[RowDeletes],
+    ) -> RowDelta:
+        """Write the vectors of live files, or of files that are about to be added."""
+        view = state.view
         rewritten = all(each.rewritten is not None for each in row_deletes)
         mode = RowDeleteMode.REWRITE if rewritten else RowDeleteMode.AUTO
         require_row_deletes(self.name, view.form.configuration, view.form.features, mode)
-        own = own_files(commit.files, added)
-        live = self._live.files(view)
+        own, live = own_files(files, added), self._live.files(view)
         touched = touched_by(self._deleted, self.name, live, own, row_deletes)
         with reading(self.name):
             taken = self._following.log.raw(view.version + 1) is not None
         if taken:  # found out now, no vector has been written for nothing
             raise table_errors.moved(self.name, f"version {view.version + 1} is another commit")
-        copies = additions(again, view.form.target) if again else []
-        delta = row_delta(self.root, self.name, added, touched, self._deleted)
-        self.observer.passed(CrashPoint.ROW_DELETES_WRITTEN)
-        return replace(delta, added=[*copies, *delta.added])
+        return row_delta(self.root, self.name, added, touched, self._deleted)
 
     def _at(self, state: ports.TableState | None) -> Handle:
         return self._open() if state is None else self._following.handle(state.handle.view)

@@ -57,7 +57,7 @@ from penstock.files import ParquetOptions
 from penstock.files.storage import missing_paths
 from penstock.ports.leases import Lease
 from penstock.ports.rearrangements import Rearrangement
-from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, Sought
+from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, RowPositions, Sought
 from penstock.ports.tables import (
     FileSource,
     History,
@@ -161,6 +161,11 @@ class IcebergTable:
         with reading(self.name):
             live = self._rows.of(state.handle)
             return {each: live.delete_state(each) for each in paths if each in live.data}
+
+    def deleted_rows(self, state: TableState, path: str) -> RowPositions:
+        """Return which rows of a live file are deleted, by its delete files or its vector."""
+        with reading(self.name):
+            return self._rows.of(state.handle).deleted_in(path)
 
     def rearrange(self, state: TableState, rearrangements: Sequence[Rearrangement]) -> str:
         """Put files in the place of others, in one request on the examined metadata."""

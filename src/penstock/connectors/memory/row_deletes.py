@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 from collections.abc import Collection, Mapping, Sequence
 
 from penstock.connectors.memory.warehouse import START_MS, Contents, Snapshot
@@ -54,12 +53,15 @@ def not_as_read(base: Contents, files: Mapping[str, str]) -> list[str]:
 def rearranged(
     name: str, base: Contents, rearrangements: Sequence[Rearrangement], number: int
 ) -> Contents:
-    """Return contents with files in the place of others. Raises BugError (P848)."""
+    """Return contents with files in the place of others. Raises BugError (P707, P848)."""
     gone = {path: deleted for each in rearrangements for path, deleted in each.replaced.items()}
     for path in not_as_read(base, gone):
         raise table_errors.not_rearrangeable(name, path)
-    new = itertools.chain.from_iterable(each.files for each in rearrangements)
+    new = tuple(file for each in rearrangements for file in each.files)
     files = (*(file for file in base.files if file.path not in gone), *new)
-    left = {path: each for path, each in base.deleted.items() if path not in gone}
+    row_deletes = [each for of in rearrangements for each in of.row_deletes]
+    carried = deleted_of(name, base, new, row_deletes)
+    kept = {path: each for path, each in base.deleted.items() if path not in gone}
+    left = {**kept, **{path: each for path, each in carried.items() if each}}
     moved = Snapshot(f"s{number}", base.head, START_MS + number, files, None, left, base.ledgers)
     return base.with_snapshot(moved)

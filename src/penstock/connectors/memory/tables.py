@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.connectors.memory.ledger import (
@@ -53,7 +54,14 @@ from penstock.files.sources import is_within, source_of
 from penstock.ports import tables as ports
 from penstock.ports import writers
 from penstock.ports.rearrangements import Rearrangement
-from penstock.ports.row_deletes import POSITION, LiveFile, RowDeleteMode, RowDeletes, Sought
+from penstock.ports.row_deletes import (
+    POSITION,
+    LiveFile,
+    RowDeleteMode,
+    RowDeletes,
+    RowPositions,
+    Sought,
+)
 from penstock.ports.runtime import Observer
 
 TARGET_BYTES = 256 << 20
@@ -226,6 +234,11 @@ class MemoryTable:
         """Return which rows of live files are deleted."""
         contents: Contents = state.handle
         return delete_states(contents, paths)
+
+    def deleted_rows(self, state: ports.TableState, path: str) -> RowPositions:
+        """Return which rows of a live file are deleted."""
+        contents: Contents = state.handle
+        return np.array(sorted(contents.deleted.get(path, ())), np.int64)
 
     def rearrange(self, state: ports.TableState, rearrangements: Sequence[Rearrangement]) -> str:
         """Put files in the place of others, on exactly the contents that were examined."""

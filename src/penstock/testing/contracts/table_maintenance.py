@@ -147,8 +147,31 @@ class MaintenanceTests(RewriteTests):
         self.change(orders, 10, upserts=[12])
         done = self.maintain(orders, lambda: self.foreign_delete(orders, 2))
 
-        assert 1 == done.given_up
+        assert (0, 1) == (done.given_up, done.carried)
         assert {*names, 12} - {2} == self.names(orders).keys()
+        assert Verdict.AGREED is orders.state(self.chain).verdict
+        self.change(orders, 11, upserts=[3], deletes=[1])
+        assert {*names, 12} - {1, 2} == self.names(orders).keys()
+
+    def test_keys_that_change_meanwhile_change_in_the_files_that_come(self, orders: Table) -> None:
+        self.change(orders, 10, upserts=[3], deletes=[0])
+        names = self.names(orders)
+
+        def meanwhile() -> None:
+            self.change(orders, 12, upserts=[4, 12], deletes=[1])
+            self.change(orders, 15, upserts=[5], deletes=[2])
+
+        done = self.maintain(orders, meanwhile)
+        state = orders.state(self.chain)
+
+        assert (0, 4, 1) == (done.given_up, done.carried, done.commits)
+        assert (names.keys() | {12}) - {1, 2} == self.names(orders).keys()
+        assert len(self.names(orders)) == sum(
+            each.rows - each.deleted for each in orders.live_files(state)
+        )
+        assert Verdict.AGREED is state.verdict
+        self.maintain(orders)
+        assert (names.keys() | {12}) - {1, 2} == self.names(orders).keys()
         assert {""} == {*self.files_of(orders).values()}
 
     def test_rows_that_others_give_back_meanwhile_stay(self, orders: Table) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable as Handle
 
 from penstock.connectors.delta.errors import reading
@@ -32,6 +33,23 @@ def scanned(
         for batch in pa.RecordBatchReader.from_stream(scan):
             fields = [field.with_type(_plain(field.type)) for field in batch.schema]
             yield batch.cast(pa.schema(fields))
+
+
+def refused_in(
+    handle: Handle,
+    name: str,
+    chain: str,
+    columns: Sequence[str],
+    ranges: Sequence[Sequence[Any]] | None,
+) -> Iterator[pa.RecordBatch]:
+    """Read columns of a chain's rows in quarantine, those in some ranges and a few others."""
+    pipeline, _, table = chain.partition("/")
+    asked = [*dict.fromkeys(("pipeline", "table", "offset", *columns))]
+    for batch in scanned(handle, name, asked, ranges):
+        ours = pc.equal(batch["pipeline"], pipeline)
+        if table != "*":
+            ours = pc.and_(ours, pc.equal(batch["table"], table))
+        yield batch.filter(ours).select(columns)
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

@@ -11,14 +11,14 @@ Invariants (protocol.md 5):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
-from pyiceberg.manifest import DataFile, ManifestEntry
+from pyiceberg.manifest import ManifestEntry
 from pyiceberg.table import snapshots, update
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 
+from penstock.connectors.iceberg.commit.row_delete_files import row_delete_writer
 from penstock.connectors.iceberg.commit.snapshot_retention import trimmed
 from penstock.connectors.iceberg.commit.snapshots import (
     CommitBase,
@@ -29,21 +29,11 @@ from penstock.connectors.iceberg.commit.snapshots import (
     summary_of,
 )
 from penstock.connectors.iceberg.files.file_metadata import data_file
-from penstock.connectors.iceberg.files.manifest_lists import has_row_ids
 from penstock.connectors.iceberg.files.manifests import ManifestStack, live_entries
 from penstock.connectors.iceberg.ledger import properties as records
 from penstock.connectors.iceberg.ledger.witnesses import check_chain, vouching
 from penstock.connectors.iceberg.read.scan import LiveData
-from penstock.connectors.iceberg.row_deletes.changes import (
-    RowChanges,
-    Touched,
-    as_delete_files,
-    as_vectors,
-    row_changes,
-)
-from penstock.connectors.iceberg.row_deletes.delete_files import DeleteFileWriter
-from penstock.connectors.iceberg.row_deletes.live_rows import LiveRows
-from penstock.connectors.iceberg.row_deletes.vectors import VectorWriter
+from penstock.connectors.iceberg.row_deletes.changes import RowChanges, row_changes
 from penstock.core.commits import (
     DELETES_ROWS,
     Chain,
@@ -56,7 +46,6 @@ from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import InvalidError
 from penstock.core.serialization import ledger_to_json
 from penstock.core.table_errors import not_live
-from penstock.files.positions import Positions
 from penstock.ports.row_deletes import RowDeletes
 from penstock.ports.tables import Verdict
 
@@ -166,33 +155,11 @@ def _changes(
         for each in row_deletes
         for file in each.rewritten or ()
     ]
-    write = _row_delete_writer(base, commit, live)
+    prefix = f"{commit.chain.name}-{commit.commit_id}-{commit.attempt}"
+    write = row_delete_writer(base, prefix, live)
     changes = row_changes(files, live, row_deletes, base.name, write)
     base.observer.passed(CrashPoint.ROW_DELETES_WRITTEN)
     return replace(changes, files=(*changes.files, *rewritten))
-
-
-def _row_delete_writer(
-    base: CommitBase, commit: Committable, live: LiveRows
-) -> Callable[[Sequence[Touched]], RowChanges]:
-    """Return what writes row deletes as the table's format has them, and keeps them in memory."""
-    prefix = f"{commit.chain.name}-{commit.commit_id}-{commit.attempt}"
-    io, places = base.table.io, base.table.location_provider()
-
-    def vectors(deletes: Sequence[tuple[DataFile, Positions]]) -> list[DataFile]:
-        written = VectorWriter(io, places, prefix).write(deletes)
-        for vector, (file, positions) in zip(written, deletes, strict=True):
-            base.rows.keep(vector, {file.file_path: positions})
-        return written
-
-    def delete_file(deletes: Mapping[str, Positions], like: DataFile) -> DataFile:
-        file = DeleteFileWriter(io, places, prefix, base.options).write(deletes, like)
-        base.rows.keep(file, deletes)
-        return file
-
-    if has_row_ids(base.metadata):
-        return partial(as_vectors, live=live, write=vectors)
-    return partial(as_delete_files, live=live, write=delete_file)
 
 
 def _removed_entries(base: CommitBase, commit: Committable) -> list[ManifestEntry]:

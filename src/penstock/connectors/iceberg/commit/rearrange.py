@@ -1,11 +1,12 @@
 """Builds one rearrangement: files in the place of others with the same rows, and nothing claimed.
 
 Invariants (docs/design/0289, 0291):
-- manifests are written once for all attempts at it, for they depend on no state: what lands
-  meanwhile costs a look at its own manifests and another list;
+- manifests of data files are written once for all attempts at it, for they depend on no state: what
+  lands meanwhile costs a look at its own manifests and another list;
 - only what the metadata itself proves of each chain of the branch is vouched for, never what files
   or rows suggest: once vouched for, a guess would count for ever;
-- files go with the delete files that are about none that stays;
+- files go with the delete files that are about none that stays, and come with those that say what
+  was deleted meanwhile;
 - where no file that stays bears the newest rows of a chain, its record says that this snapshot
   does; how many rows, and of which ranges, stays as it was: they are the same.
 """
@@ -15,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pyiceberg.manifest import ManifestEntry
+from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntry
 from pyiceberg.table import Table, update
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
 
+from penstock.connectors.iceberg.commit.row_delete_files import row_delete_writer
 from penstock.connectors.iceberg.commit.snapshots import (
     CommitBase,
     CommitRequest,
@@ -28,12 +30,12 @@ from penstock.connectors.iceberg.commit.snapshots import (
     summary_of,
 )
 from penstock.connectors.iceberg.files.file_metadata import data_file
-from penstock.connectors.iceberg.files.manifest_entries import name_of
+from penstock.connectors.iceberg.files.manifest_entries import content_of, name_of
 from penstock.connectors.iceberg.files.manifest_lists import has_row_ids
 from penstock.connectors.iceberg.files.manifests import ManifestStack, StagedManifests
 from penstock.connectors.iceberg.ledger import properties as records
 from penstock.connectors.iceberg.ledger.witnesses import check_chain, vouching
-from penstock.connectors.iceberg.row_deletes.changes import RowChanges
+from penstock.connectors.iceberg.row_deletes.changes import RowChanges, touched_by
 from penstock.connectors.iceberg.row_deletes.live_rows import LiveRows
 from penstock.core import table_errors
 from penstock.core.commits import Chain
@@ -87,7 +89,7 @@ class Rearranger:
     def request(self, base: CommitBase, rearrangements: Sequence[Rearrangement]) -> CommitRequest:
         """Write a snapshot's files and return the request that lands rearrangements.
 
-        Raises what `require_rearrangeable` raises; BugError (P848); InvalidError (P439).
+        Raises what `require_rearrangeable` raises; BugError (P707, P848); InvalidError (P439).
         """
         require_rearrangeable(base.table, base.name, base.branch)
         live = base.rows.of(base.table)
@@ -96,16 +98,22 @@ class Rearranger:
             for each in rearrangements
             for file in each.files
         ]
-        changes = RowChanges(tuple(files), tuple(_removed(base.name, live, rearrangements)))
+        removed = _removed(base.name, live, rearrangements)
+        changes = RowChanges(
+            (*files, *_carried_deletes(base, live, files, rearrangements)), removed
+        )
         staged = self._staged = self._staged_for(changes, base.metadata)
         carried = _carried(base, live, changes, staged.snapshot_id) if files else {}
         return _moved(base, live.totals(), changes, staged, carried)
 
     def _staged_for(self, changes: RowChanges, metadata: TableMetadata) -> StagedManifests:
         """Return what was written for the same changes; a new snapshot where that one landed."""
-        coming = (each.file_path for each in changes.files)
-        going = (name_of(each.data_file) for each in changes.removed)
-        names = frozenset((*coming, *going))
+        going = (each.data_file for each in changes.removed)
+        names = frozenset(
+            name_of(each)
+            for each in (*changes.files, *going)
+            if content_of(each) == ManifestContent.DATA
+        )
         former = self._staged
         has_landed = former and metadata.snapshot_by_id(former.snapshot_id)
         if former is not None and former.of == names and has_landed is None:
@@ -146,9 +154,24 @@ def _moved(
     return request_of(base, snapshot, *updates)
 
 
+def _carried_deletes(
+    base: CommitBase,
+    live: LiveRows,
+    files: Sequence[DataFile],
+    rearrangements: Sequence[Rearrangement],
+) -> Sequence[DataFile]:
+    """Write the delete files of new data files. Raises BugError (P707)."""
+    prefixes = [each.prefix for each in rearrangements if each.row_deletes]
+    if not prefixes:
+        return ()
+    row_deletes = [each for of in rearrangements for each in of.row_deletes]
+    touched = touched_by(files, live, row_deletes, base.name)
+    return row_delete_writer(base, prefixes[0], live)(touched).files
+
+
 def _removed(
     name: str, live: LiveRows, rearrangements: Sequence[Rearrangement]
-) -> list[ManifestEntry]:
+) -> tuple[ManifestEntry, ...]:
     """Find the entries that go. Raises BugError (P848)."""
     gone: set[str] = set()
     for each in rearrangements:
@@ -156,7 +179,7 @@ def _removed(
             if path in gone or path not in live.data or live.delete_state(path) != deleted:
                 raise table_errors.not_rearrangeable(name, path)
             gone.add(path)
-    return [*(live.data[path] for path in gone), *live.about(gone)]
+    return (*(live.data[path] for path in gone), *live.about(gone))
 
 
 def _carried(

@@ -87,10 +87,11 @@ class Listed:
 
 
 class StagedManifests:
-    """Manifests of a snapshot that has not landed yet, and which ones it does not touch.
+    """Manifests of data files of a snapshot that has not landed yet, and which ones it does not
+    touch.
 
-    They depend on no state: a later attempt at the same snapshot lists them again. `of` are the
-    files that come and go.
+    They depend on no state: a later attempt at the same snapshot lists them again, where manifests
+    of delete files depend on what was deleted meanwhile. `of` are the data files that come and go.
     """
 
     def __init__(self, of: frozenset[str], snapshot_id: int) -> None:
@@ -98,8 +99,12 @@ class StagedManifests:
         self.untouched: set[str] = set()
         self._written: dict[Hashable, ManifestFile] = {}
 
-    def once(self, key: Hashable, write: Callable[[], ManifestFile]) -> ManifestFile:
+    def once(
+        self, content: ManifestContent, key: Hashable, write: Callable[[], ManifestFile]
+    ) -> ManifestFile:
         """Write a manifest unless that was done; return a copy, since a list numbers it."""
+        if content != ManifestContent.DATA:
+            return write()
         if key not in self._written:
             self._written[key] = write()
         found = self._written[key]
@@ -168,6 +173,7 @@ class ManifestStack:
             (touched[each.content, each.partition_spec_id] if goes else rest).append(each)
         rewritten = [
             self._staged.once(
+                content,
                 tuple(each.manifest_path for each in bundle),
                 partial(self._written, spec_id, self._acts(bundle, names[content]), content),
             )
@@ -183,7 +189,8 @@ class ManifestStack:
             return False
         if any(name_of(each.data_file) in removed for each in self._entries(manifest)):
             return True
-        untouched.add(manifest.manifest_path)
+        if manifest.content == ManifestContent.DATA:
+            untouched.add(manifest.manifest_path)
         return False
 
     def _acts(
@@ -211,7 +218,8 @@ class ManifestStack:
             groups[content_of(file), file.spec_id].append(entry)
         added = [
             self._staged.once(
-                (content, spec_id),
+                content,
+                spec_id,
                 partial(
                     self._written, spec_id, [(ManifestWriter.add, each) for each in group], content
                 ),

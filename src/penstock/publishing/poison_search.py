@@ -8,7 +8,7 @@ Invariants:
 - a row is found only where it was tried alone and killed its worker, twice;
 - each death leaves fewer rows to search, or counts against a row alone.
 
-Source: docs/design/0305; `landing/epoch/poison_isolation.py` is its like for ranges of offsets.
+Source: docs/design/0317; `landing/epoch/poison_isolation.py` is its like for ranges of offsets.
 """
 
 from __future__ import annotations

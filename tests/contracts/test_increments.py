@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, WriterProperties, write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.table import Table, Transaction
@@ -101,7 +101,8 @@ class TestIceberg(IncrementsContract):
         return SqlCatalog("lake", **self.settings)
 
     def make_table(self) -> None:
-        table = self.catalog.create_table(NAME, rows().schema)
+        few = {"write.parquet.row-group-limit": "2"}
+        table = self.catalog.create_table(NAME, rows().schema, properties=few)
         if self.partitioned:
             with table.update_spec() as update:
                 update.add_identity("name")
@@ -266,7 +267,8 @@ class TestDelta(IncrementsContract):
         return delta.open_file_rows(ProcessSecrets())
 
     def append(self, *ids: int) -> None:
-        write_deltalake(self.place, rows(*ids), mode="append")
+        few = WriterProperties(max_row_group_size=2)
+        write_deltalake(self.place, rows(*ids), mode="append", writer_properties=few)
 
     def compact(self) -> None:
         self.table.optimize.compact()

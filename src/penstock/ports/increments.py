@@ -111,8 +111,9 @@ class Increments(Protocol):
 class FileRows(Protocol):
     """Reads files of tables on a worker."""
 
-    def read(self, work: str, detail: str) -> Iterator[pa.RecordBatch]:
+    def read(self, work: str, detail: str, *, start: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield the live rows of a file in their order; the last column is `POSITION`.
 
+        All from the place `start` on are there, and of those before it as many as come cheaper.
         Raises UnavailableError (P403: the file is gone), InvalidError.
         """

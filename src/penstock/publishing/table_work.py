@@ -78,7 +78,9 @@ class TableReader:
         try:
             for number, part in enumerate(parts, 1):
                 last = stretch.stop if number == len(parts) else None
-                for found in _rows(self.files.read(opened, part.detail), part, last):
+                for found in _rows(
+                    self.files.read(opened, part.detail, start=part.start), part, last
+                ):
                     yield found
                     if self.clock.monotonic() >= deadline:
                         return

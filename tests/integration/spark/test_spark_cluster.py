@@ -61,7 +61,7 @@ def test_files_a_query_and_a_source_of_ones_own_are_published_by_executors(
     spec["spark"] = {"master": master, "conf": conf}
 
     words = ("publish", "--spec", feds[0].save(), "--until-caught-up")
-    run = penstock(*words, directory=tmp_path)
+    run = penstock(*words, directory=tmp_path, seconds_max=300)
 
     assert 0 == run.code, run.err
     assert [list(range(150))] * 3 == [each.numbers() for each in feds]

@@ -215,13 +215,13 @@ class MemoryFileRows:
     def __init__(self, gone: Sequence[str] = ()) -> None:
         self.gone = gone
 
-    def read(self, work: str, detail: str) -> Iterator[pa.RecordBatch]:
+    def read(self, work: str, detail: str, *, start: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield a few rows at a time."""
         del work
         path, ids, deleted = json.loads(detail)
         if path in self.gone:
             raise file_missing("memory", path)
-        places = [at for at in range(len(ids)) if at not in deleted]
+        places = [at for at in range(start, len(ids)) if at not in deleted]
         for begin in range(0, len(places), BATCH_ROWS):
             at = places[begin : begin + BATCH_ROWS]
             columns = [pa.array([ids[each] for each in at]), pa.array(np.array(at, np.int64))]

@@ -93,15 +93,19 @@ class IncrementsContract(IncrementsBench):
 
     def ids_in(self, head: TableHead, files: Sequence[SourceFile], at: Increments) -> list[int]:
         """Read files as a worker does, in any order; the rows of one are in their order."""
-        found = []
+        found, reader = [], self.open_file_rows()
         for file in files:
-            places = []
-            for batch in self.open_file_rows().read(at.work(head), at.detail(head, file)):
+            places, given = [], (at.work(head), at.detail(head, file))
+            for batch in reader.read(*given):
                 found += batch.column("id").to_pylist()
                 places += batch.column(POSITION).to_pylist()
                 assert batch.schema.names[-1] == POSITION
                 assert at.columns(head).equals(batch.drop_columns([POSITION]).schema)
             assert places == sorted(set(places))
+            behind = places[len(places) // 2 :]
+            for start in behind[:1]:
+                again = [batch.column(POSITION) for batch in reader.read(*given, start=start)]
+                assert behind == [row.as_py() for each in again for row in each][-len(behind) :]
             assert len(places) == file.live
             assert all(0 <= each < file.rows for each in places)
         return sorted(found)

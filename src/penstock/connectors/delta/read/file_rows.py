@@ -22,6 +22,7 @@ from penstock.connectors.delta.read.bounds import partition_value
 from penstock.connectors.delta.schema.types import arrow_schema
 from penstock.core import table_errors
 from penstock.files.positions import Positions, without
+from penstock.files.row_groups import groups_from
 from penstock.ports.row_deletes import POSITION, Sought
 
 _BATCH_ROWS = 1 << 16
@@ -35,17 +36,19 @@ def rows_in(
     *,
     deleted: Positions,
     sought: Sought | None = None,
+    start: int = 0,
 ) -> Iterator[pa.RecordBatch]:
     """Read columns of a file's rows that are not deleted, of those sought; the last column is their
     `POSITION`.
 
+    Row groups that end before the place `start` are left out.
     Raises InvalidError (P435 no such column), OSError, ArrowException, ValueError.
     """
     for column in columns:
         if target.schema.field(column) is None:
             raise table_errors.no_column(target.table, column)
     parquet = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
-    yield from _batches(parquet, _columns(target, add, columns), deleted, sought)
+    yield from _batches(parquet, _columns(target, add, columns), deleted, sought, start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +90,24 @@ def _columns(target: Target, add: Mapping[str, Any], names: Sequence[str]) -> li
 
 
 def _batches(
-    parquet: pq.ParquetFile, columns: Sequence[_Column], deleted: Positions, sought: Sought | None
+    parquet: pq.ParquetFile,
+    columns: Sequence[_Column],
+    deleted: Positions,
+    sought: Sought | None,
+    start: int,
 ) -> Iterator[pa.RecordBatch]:
     there = set(parquet.schema_arrow.names)
     asked = [each.stored_name for each in columns if each.constant is None]
     schema = pa.schema([pa.field(each.name, each.type) for each in columns])
     place = pa.field(POSITION, pa.int64())
-    start = 0
-    for batch in _read(parquet, [name for name in asked if name in there]):
+    for begun, batch in _read(parquet, [name for name in asked if name in there], start):
         # Cast before rows are taken: deltalake writes views of strings, of which Arrow takes none.
         rows = pa.RecordBatch.from_arrays([each.of(batch) for each in columns], schema=schema)
         wanted = np.arange(batch.num_rows) if sought is None else sought(rows)
-        places = without(wanted + start, deleted)
+        places = without(wanted + begun, deleted)
         if len(places):
-            rows = rows if len(places) == batch.num_rows else rows.take(pa.array(places - start))
+            rows = rows if len(places) == batch.num_rows else rows.take(pa.array(places - begun))
             yield rows.append_column(place, pa.array(places))
-        start += batch.num_rows
 
 
 def _optional(kind: pa.DataType) -> pa.DataType:
@@ -116,11 +121,17 @@ def _optional(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _read(parquet: pq.ParquetFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _read(
+    parquet: pq.ParquetFile, columns: Sequence[str], start: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Read columns, with the places of first rows."""
     if columns:
-        yield from parquet.iter_batches(_BATCH_ROWS, columns=list(columns))
+        groups, begun = groups_from(parquet, start)
+        for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=groups, columns=list(columns)):
+            yield begun, batch
+            begun += batch.num_rows
         return
     rows = parquet.metadata.num_rows
-    for start in range(0, rows, _BATCH_ROWS):
-        nothing = pa.nulls(min(_BATCH_ROWS, rows - start))
-        yield pa.RecordBatch.from_arrays([nothing], ["nothing"])
+    for begun in range(0, rows, _BATCH_ROWS):
+        nothing = pa.nulls(min(_BATCH_ROWS, rows - begun))
+        yield begun, pa.RecordBatch.from_arrays([nothing], ["nothing"])

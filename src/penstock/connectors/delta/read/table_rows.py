@@ -23,7 +23,7 @@ class DeltaFileRows:
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
 
-    def read(self, work: str, detail: str) -> Iterator[pa.RecordBatch]:
+    def read(self, work: str, detail: str, *, start: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield all columns of a file's live rows, and their positions.
 
         Raises UnavailableError (P403, P481), InvalidError.
@@ -36,7 +36,8 @@ class DeltaFileRows:
         add, columns = {"partitionValues": partition}, [f.name for f in target.schema.fields]
         try:
             with storage.open_input_file(place) as file:
-                yield from rows_in(file, target, add, columns, deleted=unpacked(deleted))
+                gone = unpacked(deleted)
+                yield from rows_in(file, target, add, columns, deleted=gone, start=start)
         except FileNotFoundError as error:
             raise file_missing(target.table, first_line(error)) from error
         except (OSError, pa.ArrowException) as error:

@@ -27,6 +27,7 @@ from pyiceberg.table.metadata import TableMetadata
 from penstock.connectors.iceberg.schema.types import file_schema
 from penstock.core.table_errors import no_column
 from penstock.files.positions import NONE, Positions, without
+from penstock.files.row_groups import groups_from
 from penstock.ports.row_deletes import POSITION, Sought
 
 _BATCH_ROWS = 1 << 16
@@ -49,9 +50,11 @@ def rows_in(
     *,
     deleted: Positions = NONE,
     sought: Sought | None = None,
+    start: int = 0,
 ) -> Iterator[pa.RecordBatch]:
     """Read columns of rows that are not deleted, of those sought; the last column is `POSITION`.
 
+    Row groups that end before the place `start` are left out.
     Raises InvalidError (P435): there is no such column at the top; OSError, ValueError.
     """
     by_name = {field.name: field for field in source.metadata.schema().fields}
@@ -60,16 +63,14 @@ def rows_in(
     wanted = Schema(*(by_name[each] for each in dict.fromkeys(columns)))
     types = columns_of(wanted)
     place = pa.field(POSITION, pa.int64(), nullable=False)
-    start = 0
-    for batch in _batches(source, wanted, types):
+    for begun, batch in _batches(source, wanted, types, start):
         arrays = [batch.column(each.name).cast(each.type) for each in types]
         rows = pa.RecordBatch.from_arrays(arrays, schema=types)
         found = np.arange(batch.num_rows) if sought is None else sought(rows)
-        places = without(found + start, deleted)
+        places = without(found + begun, deleted)
         if len(places):
-            rows = rows if len(places) == batch.num_rows else rows.take(pa.array(places - start))
+            rows = rows if len(places) == batch.num_rows else rows.take(pa.array(places - begun))
             yield rows.append_column(place, pa.array(places))
-        start += batch.num_rows
 
 
 def columns_of(wanted: Schema) -> pa.Schema:
@@ -77,8 +78,11 @@ def columns_of(wanted: Schema) -> pa.Schema:
     return pa.schema([field.remove_metadata() for field in file_schema(wanted)])
 
 
-def _batches(source: FileToRead, wanted: Schema, types: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Read columns as the table names them; PyIceberg does where a file has them otherwise.
+def _batches(
+    source: FileToRead, wanted: Schema, types: pa.Schema, start: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Read columns as the table names them, with the places of first rows; PyIceberg does where a
+    file has them otherwise.
 
     It takes 3 ms for each file, whatever is read of it.
     """
@@ -88,11 +92,15 @@ def _batches(source: FileToRead, wanted: Schema, types: pa.Schema) -> Iterator[p
             parquet = pq.ParquetFile(stream, pre_buffer=True)
             names = _names_in(parquet.schema_arrow, wanted, types)
             if names is not None:
-                for batch in parquet.iter_batches(_BATCH_ROWS, columns=names):
-                    yield batch.select(names).rename_columns(types.names)
+                groups, begun = groups_from(parquet, start)
+                for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=groups, columns=names):
+                    yield begun, batch.select(names).rename_columns(types.names)
+                    begun += batch.num_rows
                 return
-    scan = ArrowScan(source.metadata, source.io, wanted, AlwaysTrue())
-    yield from scan.to_record_batches([FileScanTask(file)])
+    begun, scan = 0, ArrowScan(source.metadata, source.io, wanted, AlwaysTrue())
+    for batch in scan.to_record_batches([FileScanTask(file)]):
+        yield begun, batch
+        begun += batch.num_rows
 
 
 def _names_in(stored: pa.Schema, wanted: Schema, types: pa.Schema) -> list[str] | None:

@@ -76,7 +76,7 @@ class IcebergFileRows:
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
 
-    def read(self, work: str, detail: str) -> Iterator[pa.RecordBatch]:
+    def read(self, work: str, detail: str, *, start: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield all columns of a file's live rows, and their positions.
 
         Raises UnavailableError (P403, P481), InvalidError (P438).
@@ -97,7 +97,7 @@ class IcebergFileRows:
         columns = [field.name for field in metadata.schema().fields]
         with reading(name):
             source = FileToRead(name, io, metadata, file)
-            yield from rows_in(source, columns, deleted=unpacked(deleted))
+            yield from rows_in(source, columns, deleted=unpacked(deleted), start=start)
 
 
 @functools.lru_cache(maxsize=16)

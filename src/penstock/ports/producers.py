@@ -310,13 +310,14 @@ class Topics(Protocol):
 class ProducerNeeds:
     """What a publication asks of the cluster that it writes, besides the topics of its settings.
 
-    `created` are the topics that it creates where they are missing.
+    `created` are the topics that it creates where they are missing, `mirrored` those that it reads.
     """
 
     ids: tuple[str, ...]
     offsets_topic: str
     created: frozenset[str]
     timeout_ms: int
+    mirrored: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from penstock.core.offsets import TopicPartition, span
 from penstock.dev.ports import HOST, free_port
 from penstock.engines.java import find_java
 from penstock.files.reopening import Reopening
-from penstock.ports.producers import Term
+from penstock.ports.producers import ProducerNeeds, Term
 from penstock.ports.transactions import Scope, TransactionState
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.sent import Sent
@@ -297,6 +297,20 @@ def test_who_may_not_use_a_transactional_id_is_told_which_permission(guarded: Gu
             act("penstock-mine-0")
         assert "P281" == refused.value.code
         assert "--transactional-id 'penstock-mine-0'" in refused.value.hint
+
+
+def test_doctor_names_all_that_a_mirror_lacks_at_once(guarded: Guarded) -> None:
+    assert connector.examine_writing is not None
+    created = frozenset({"unseen"})
+    needs = ProducerNeeds(("unseen-0",), "unseen-offsets", created, 60_000, ("orders", "secrets"))
+    checked = connector.examine_writing(guarded.settings("unseen"), ProcessSecrets(), needs)
+    found = {each.subject: each for each in checked}
+
+    assert "may be read" in found["topic orders"].message
+    assert "may not read" in found["topic secrets"].message
+    lacking = "--operation Write --operation Describe --operation DescribeConfigs"
+    assert f"{lacking} --topic 'unseen-offsets'" in found["topic unseen-offsets"].hint
+    assert f"{lacking} --operation Create --topic 'unseen'" in found["topic unseen"].hint
 
 
 def test_terms_are_taken_over_tls_with_a_password(guarded: Guarded) -> None:

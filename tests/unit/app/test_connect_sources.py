@@ -168,6 +168,8 @@ def test_a_mirror_within_a_cluster_is_a_rule_for_each_topic():
         (SQLITE.replace("jdbc:sqlite:", "jdbc:oracle:thin:@"), "another database"),
         (FILE.replace("file=", "x="), "follows no file"),
         (CSV.replace("SpoolDirCsv", "SpoolDirAvro"), "are known"),
+        ("connector.class=io.x.Postgres\n", "the connector io.x.Postgres is not known"),
+        ("clusters=A,B\nA->B.enabled=true\n", "no transaction spans"),
     ],
 )
 def test_what_cannot_be_published_is_refused(text, words):

@@ -26,6 +26,7 @@ def findings(spec: Publications) -> Iterator[CheckResult]:
                 offsets_topic=own.offsets_topic,
                 created=frozenset({own.offsets_topic, *own.created_topics}),
                 timeout_ms=round(own.timeout_seconds * 1000),
+                mirrored=tuple(own.source.get("topics", ())),
             )
             yield from examine(own.target, ProcessSecrets(), needs)
         except PenstockError as error:

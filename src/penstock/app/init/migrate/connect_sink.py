@@ -43,7 +43,7 @@ _RESETS = (f"{_CONSUMER}{RESET}", f"consumer.{RESET}", RESET)
 def connect_sink(options: Options) -> Migrated:
     """Translate what `connect_config` reads. Raises InvalidError (P165)."""
     if not any(key.startswith("iceberg.") for key in options):
-        raise unknown("no option of it begins with iceberg., and it is no other that is known")
+        raise unknown(_why_unknown(options))
     found = Migrated("the Iceberg sink of Kafka Connect")
     found.group = options.get("iceberg.connect.group-id") or options.get(
         "consumer.override.group.id", f"connect-{options.get('name', '')}"
@@ -236,3 +236,14 @@ _RULES: Rules = {
     "header.converter*": "headers land where source_columns ask for them",
     "*": asked(),
 }
+
+
+def _why_unknown(options: Options) -> str:
+    if "clusters" in options:
+        return (
+            "it is MirrorMaker 2's own file, which mirrors from one cluster into another; a"
+            " publication reads from the cluster that it writes to, for no transaction spans two"
+        )
+    if named := options.get("connector.class"):
+        return f"the connector {named[:200]} is not known"
+    return "no option of it begins with iceberg., and it is no other that is known"

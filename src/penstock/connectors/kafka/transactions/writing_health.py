@@ -14,7 +14,7 @@ from typing import Any
 
 from confluent_kafka.admin import AclOperation, ConfigResource, ResourceType
 
-from penstock.connectors.kafka.errors import NO_TOPIC, no_topic
+from penstock.connectors.kafka.errors import NO_TOPIC, no_topic, not_allowed
 from penstock.connectors.kafka.log import ANSWER_SECONDS_MAX, KafkaLog
 from penstock.connectors.kafka.settings import KafkaSettings
 from penstock.connectors.kafka.transactions.answers import (
@@ -30,7 +30,8 @@ from penstock.core.errors import PenstockError, UnavailableError
 from penstock.ports.checks import CheckResult, failed, passed, unknown, warning
 from penstock.ports.producers import ProducerNeeds
 
-NEEDED = frozenset({AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE})
+READING = frozenset({AclOperation.READ, AclOperation.DESCRIBE})
+NEEDED = READING | {AclOperation.WRITE}
 TIMEOUT = "transaction.max.timeout.ms"
 IN_SYNC = "min.insync.replicas"
 SURVIVORS_MIN = 2
@@ -48,6 +49,8 @@ def examine_writing(settings: KafkaSettings, needs: ProducerNeeds) -> Iterator[C
     with closing(KafkaLog(settings)) as log:
         yield from _ids(settings, needs)
         yield _timeout(log, settings, needs)
+        for topic in needs.mirrored:
+            yield _source(log, settings, topic)
         for topic in (*settings.topics, needs.offsets_topic):
             yield from _topic(log, settings, needs, topic)
 
@@ -96,6 +99,19 @@ def _timeout(log: KafkaLog, settings: KafkaSettings, needs: ProducerNeeds) -> Ch
     return passed("timeout", subject, text)
 
 
+def _source(log: KafkaLog, settings: KafkaSettings, topic: str) -> CheckResult:
+    """Say whether a topic that is mirrored may be read."""
+    subject = f"topic {topic}"
+    try:
+        found = log.answer(log.describe([topic])[topic], subject)
+    except PenstockError as error:
+        return failed("permissions", subject, error)
+    allowed = found.authorized_operations
+    if allowed is not None and not set(allowed) >= READING:
+        return failed("permissions", subject, not_allowed(subject, settings))
+    return passed("permissions", subject, "may be read and described")
+
+
 def _topic(
     log: KafkaLog, settings: KafkaSettings, needs: ProducerNeeds, topic: str
 ) -> Iterator[CheckResult]:
@@ -103,6 +119,8 @@ def _topic(
     try:
         found = log.answer(log.describe([topic])[topic], subject, accepted=NO_TOPIC)
     except PenstockError as error:
+        if error.code == not_allowed(subject, settings).code:  # all at once, where none is known
+            error.hint = _all_of(settings, needs, topic)
         yield failed("permissions", subject, error)
         return
     if found is None:
@@ -125,6 +143,12 @@ def _topic(
         yield unknown("topics", subject, text, hint)
         return
     yield from _settings_of(needs, topic, found, config)
+
+
+def _all_of(settings: KafkaSettings, needs: ProducerNeeds, topic: str) -> str:
+    operations = ["Read", "Write", "Describe", "DescribeConfigs"]
+    operations += ["Create"] if topic in needs.created else []
+    return f"{_acl(settings, ' --operation '.join(operations))} --topic '{topic}'"
 
 
 def _settings_of(

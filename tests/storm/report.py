@@ -155,6 +155,7 @@ def lines(data: Mapping[str, Any]) -> list[str]:
         f"files compared with metadata {data['files_compared']:,}, differences {data['values_wrong']}",
         (
             f"commits {sum(data['commits'].values()):,}; "
+            f"tables maintained {data['events'].get('TableMaintained', 0):,} times; "
             f"longest without one {stalls.get(slowest, 0.0):.1f} s, {slowest}"
         ),
         (

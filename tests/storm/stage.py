@@ -48,6 +48,7 @@ class Pipe:
     quarantine: str
     master: str = "inline"
     every: str = "300ms"
+    maintains: str = "2s"
     into: str = ""
 
     @property
@@ -143,6 +144,7 @@ class Stage:
             "tables": [{**rule, **_own(name), "into": name} for name in pipe.tables],
             "commit": {"every": pipe.every, "retain": 10},
             "quarantine": {"into": pipe.quarantine, "stop_above": "100%"},
+            "maintain": {"every": pipe.maintains},
             "spark": {"master": pipe.master},
         }
 

@@ -59,10 +59,11 @@ def send(
     sent: dict[TopicPartition, Batches] = {}
     for together in _groups(deliveries):
         own = [_Stretch(each, deadline, reader, tools.packer) for each in together]
-        batches: dict[TopicPartition, Iterable[PackedBatch]]
-        batches = {each.into: each.batches() for each in own}
-        if len(own) > 1:  # a reader reads one stretch at a time
-            batches = {at: [*each] for at, each in batches.items()}
+        batches: Mapping[TopicPartition, Iterable[PackedBatch]]
+        if len(own) > 1:
+            batches = _together(own, tools.packer)
+        else:
+            batches = {each.into: each.batches() for each in own}
         found = tools.sender.send(job.transactional_id, job.term, batches)
         if isinstance(found, RecordsRefused):
             raise _not_taken(next(each for each in together if each.into == found.at), found)
@@ -93,6 +94,26 @@ def _groups(deliveries: Sequence[Delivery]) -> Iterator[list[Delivery]]:
         yield together
 
 
+def _together(
+    stretches: Sequence[_Stretch], packer: Packer
+) -> dict[TopicPartition, list[PackedBatch]]:
+    """Read stretches, one after the other as a reader does, and pack all of them at once."""
+    packed: dict[TopicPartition, list[PackedBatch]] = {each.into: [] for each in stretches}
+    read = [(number, part) for number, each in enumerate(stretches) for part in each.messages()]
+    if not read:
+        return packed
+    whole = pa.Table.from_batches([part for _, part in read]).combine_chunks()
+    places = np.repeat([number for number, _ in read], [part.num_rows for _, part in read])
+    begun = 0
+    for rows in whole.to_batches():  # more than one where Arrow's offsets are too small
+        own = pa.array(places[begun : begun + rows.num_rows].astype(np.int32))
+        begun += rows.num_rows
+        for number, batches in packer.pack(rows, own).items():
+            packed[stretches[number].into] += batches
+            stretches[number].bytes += sum(len(each.records) for each in batches)
+    return packed
+
+
 class _Stretch:
     """Reads one stretch, and remembers how far it came."""
 
@@ -104,14 +125,20 @@ class _Stretch:
         self.of, self.into = delivery.stretch.of, delivery.into
         self.reached, self.rows, self.bytes = delivery.stretch.start, 0, 0
 
-    def batches(self) -> Iterator[PackedBatch]:
+    def messages(self) -> Iterator[pa.RecordBatch]:
+        """Yield what is read."""
         for read in self._reader.read(self._stretch, deadline=self._deadline):
             self.reached, self.rows = read.reached, self.rows + read.messages.num_rows
             if read.messages.num_rows:
-                only = pa.array(np.zeros(read.messages.num_rows, np.int32))
-                for batch in self._packer.pack(read.messages, only)[0]:
-                    self.bytes += len(batch.records)
-                    yield batch
+                yield read.messages
+
+    def batches(self) -> Iterator[PackedBatch]:
+        """Yield it packed, as it is read."""
+        for messages in self.messages():
+            only = pa.array(np.zeros(messages.num_rows, np.int32))
+            for batch in self._packer.pack(messages, only)[0]:
+                self.bytes += len(batch.records)
+                yield batch
 
 
 def _not_taken(delivery: Delivery, found: RecordsRefused) -> InvalidError:

@@ -430,3 +430,16 @@ def test_an_audit_says_that_keys_have_other_names(world):
     assert run.error is None
     assert () == renamed.breaks
     assert "transaction 1: columns of its keys have other names now" in renamed.not_compared
+
+
+def test_an_audit_compares_no_rows_with_the_rules_of_another_spec(world):
+    world.table.rows = [("a", "1"), ("b", "left out")]
+    world.run(rules_hash="former")
+    world.rules = replace(RULES, where="")
+    world.table.rows.append(("b", "left out"))
+    found = audit(world, world.run(rules_hash="other"))
+
+    assert ((), 1) == (found.breaks, found.rows)
+    assert (
+        "transaction 1: the spec had other rules then; audit with that one",
+    ) == found.not_compared

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from penstock.core.claims import Generation
@@ -140,7 +140,7 @@ class Batches:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What one transaction put where; filtered and rejected are counts of rows by reason."""
+    """What one transaction put where, by which rules; counts of others are by reason."""
 
     uuid: str
     epoch: int
@@ -152,6 +152,7 @@ class Receipt:
     rejected: Mapping[str, int] = field(default_factory=dict)
     moves: Mapping[SourcePartition, Move] = field(default_factory=dict)
     targets: Mapping[TopicPartition, Batches] = field(default_factory=dict)
+    rules_hash: str = ""
 
     @property
     def totals(self) -> PublishedTotals:
@@ -212,11 +213,7 @@ def ledger_record_to_json(ledger: LedgerRecord) -> bytes:
             "term": ledger.producer_epoch,
             "protocol": ledger.protocol,
             "positions": {"count": ledger.positions.count, "digest": ledger.positions.digest},
-            "totals": {
-                "published": ledger.totals.published,
-                "filtered": ledger.totals.filtered,
-                "rejected": ledger.totals.rejected,
-            },
+            "totals": asdict(ledger.totals),
         }
     )
 
@@ -289,7 +286,7 @@ def receipt_to_parts(receipt: Receipt, *, part_bytes_max: int = PART_BYTES_MAX) 
         "published": receipt.published,
         "filtered": dict(receipt.filtered),
         "rejected": dict(receipt.rejected),
-    }
+    } | ({"rules": receipt.rules_hash} if receipt.rules_hash else {})
     parts: list[dict[str, Any]] = [first | {"moves": [], "targets": []}]
     room = part_bytes_max - len(_encoded(head | first)) - 100
     left = room
@@ -336,6 +333,7 @@ def receipt_from_parts(values: Sequence[bytes]) -> Receipt:
             rejected=as_counts(first["rejected"]),
             moves=dict(_move(*row) for row in moves),
             targets=dict(_target(*row) for row in targets),
+            rules_hash=as_text(first.get("rules", "")),
         )
         if len(receipt.moves) < len(moves) or len(receipt.targets) < len(targets):
             raise ValueError("a partition is there twice")

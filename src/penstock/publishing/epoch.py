@@ -269,6 +269,7 @@ def _end(share: Share, state: PublicationState, found: _Sent) -> Published | InD
         rejected=found.rejected,
         moves=moves,
         targets=found.targets,
+        rules_hash=ledger.rules_hash,
     )
     following = replace(
         ledger,

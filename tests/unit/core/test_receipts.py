@@ -49,7 +49,7 @@ STANDS = {ORDERS: row(30), USERS: row(5)}
 CHAIN = [
     receipt(1, 0, 10, filtered={"where": 2}),
     receipt(2, 10, 30, rejected={"P301": 1}),
-    receipt(3, 0, 5, at=USERS),
+    receipt(3, 0, 5, at=USERS, rules_hash="r"),
 ]
 LEDGER = LedgerRecord(
     "u",

@@ -301,8 +301,8 @@ def _compare(
     if publication.messages is None:
         read = cast("SourceReader", reader), target_reader
         return _compare_messages(publication, ports.source, receipts, target, read)
-    rules = publication.messages
-    rows = RowComparison(ports.source, cast("RowReader", reader), rules, ports.registries)
+    rules, named = publication.messages, publication.rules_hash
+    rows = RowComparison(ports.source, cast("RowReader", reader), rules, ports.registries, named)
     for receipt in receipts:
         own = [(at, each) for at, each in target.of(receipt) if at.topic == publication.into]
         messages = [at for at in receipt.targets if at.topic == publication.into]

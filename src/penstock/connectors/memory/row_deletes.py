@@ -44,19 +44,15 @@ def deleted_of(
     return deleted
 
 
-def not_as_read(base: Contents, files: Mapping[str, str]) -> list[str]:
-    """Return the files that are not live with exactly these deletes."""
-    live = delete_states(base, files)
-    return [path for path, deleted in files.items() if live.get(path) != deleted]
-
-
 def rearranged(
     name: str, base: Contents, rearrangements: Sequence[Rearrangement], number: int
 ) -> Contents:
     """Return contents with files in the place of others. Raises BugError (P707, P848)."""
     gone = {path: deleted for each in rearrangements for path, deleted in each.replaced.items()}
-    for path in not_as_read(base, gone):
-        raise table_errors.not_rearrangeable(name, path)
+    live = delete_states(base, gone)
+    for path, deleted in gone.items():
+        if live.get(path) != deleted:
+            raise table_errors.not_rearrangeable(name, path)
     new = tuple(file for each in rearrangements for file in each.files)
     files = (*(file for file in base.files if file.path not in gone), *new)
     row_deletes = [each for of in rearrangements for each in of.row_deletes]

@@ -116,6 +116,15 @@ def test_a_table_of_the_first_format_is_not_swept(lake):
     assert "P892" == raised.value.code
 
 
+def test_where_a_catalog_leaves_out_snapshots_nothing_is_swept(lake):
+    filled(lake)
+    found = lake.open(**{"snapshot-loading-mode": "refs"}).load("bronze.orders")
+
+    with pytest.raises(InvalidError) as raised:
+        swept(CHAIN, found)
+    assert "P892" == raised.value.code
+
+
 @pytest.mark.parametrize("below", ["metadata", "data/other/metadata"])
 def test_a_directory_with_another_tables_files_is_not_swept(lake, below):
     table, _ = filled(lake)

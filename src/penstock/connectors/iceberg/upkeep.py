@@ -27,6 +27,7 @@ from penstock.core.sweeps import name_of
 from penstock.files.table_storage import DirectoryStorage
 
 _METADATA_FILE = ".metadata.json"
+_LOADING = "snapshot-loading-mode"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,9 @@ class IcebergUpkeep:
             raise table_errors.unswept(self.name, why)
         if not gc_enabled(table.metadata):
             raise table_errors.unswept(self.name, "gc.enabled is false")
+        if self.context.catalog.properties.get(_LOADING) == "refs":
+            why = f"with {_LOADING}: refs the catalog leaves out snapshots that no reference has"
+            raise table_errors.unswept(self.name, why)
         places = table.location_provider()
         location, data, metadata = (
             self._opened(table, each.rstrip("/"))

@@ -203,6 +203,10 @@ class TestIcebergTablesOfTheThirdFormat(ThirdFormat, LandingTests, HistoryTests)
 
 
 @pytest.mark.slow  # next to those of the second format
+class TestIcebergUpkeepOfTheThirdFormat(ThirdFormat, UpkeepTests):
+    """Snapshots expire and files are swept where rows have ids."""
+
+
 class TestChangesOfTheThirdFormat(ThirdFormat, WideningTests, ByHandTests, WriterTests):
     layouts = TestIcebergTablesOfTheThirdFormat.layouts
 

@@ -271,7 +271,7 @@ def test_a_topic_that_is_not_there_is_named(mirror):
     assert (2, 2) == (planned.code, done.code)
     assert "P205" in planned.out + planned.err
     assert "nowhere" in done.err
-    assert f"correct into of the publication m{mirror.number}" in done.err
+    assert f"topic nowhere, into which m{mirror.number} publishes, does not exist" in done.err
 
 
 def test_the_endpoint_of_publications_shows_what_the_page_names(mirror: Mirror) -> None:

@@ -20,6 +20,7 @@ from penstock.app.inspect.maintenance import (
     MaintenancePlan,
     TableMaintenance,
     maintenance_of,
+    sweeping_of,
 )
 from penstock.app.repair.confirmed_change import Change, Step
 from penstock.commit.expiring import expire
@@ -128,7 +129,7 @@ def _maintained(
             rearranging = Rearranging(
                 work.chain, table, writer, work.context, work.attempt, work.pauses
             )
-            return _done(rearranging, Sweeping(work, store), acts)
+            return _done(rearranging, sweeping_of(pipeline, work, store), acts)
     except PenstockError as error:
         return MaintainedTable(name, errors=(error,))
 

@@ -27,7 +27,7 @@ from penstock.core.errors import DecisionNeededError, InvalidError, PenstockErro
 from penstock.core.events import WaitBegan
 from penstock.core.expiry import Expiry
 from penstock.core.maintenance import FileGroup, MaintenanceAct, TableHealth, groups_of, health_of
-from penstock.core.sweeps import Sweep
+from penstock.core.sweeps import HORIZON_MS, Sweep
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.runtime import Observer
 from penstock.ports.store import PendingStore
@@ -35,6 +35,8 @@ from penstock.ports.tables import Table
 from penstock.spec.model import Pipeline
 
 Found = TypeVar("Found")
+EPOCHS_YOUNG = 3
+"""For how many times that a slice may be read a file counts as young at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ def plan_maintenance(
                     found.append(TableMaintenance(place.table))
                     continue
                 work = maintenance_of(pipeline, place.table, table, store, observer)
-                found.append(_looked_at(work, store, acts))
+                found.append(_looked_at(work, sweeping_of(pipeline, work, store), acts))
             except PenstockError as error:
                 found.append(TableMaintenance(place.table, error=error))
     return MaintenancePlan(pipeline.name, tuple(found))
@@ -120,8 +122,14 @@ def maintenance_of(
     )
 
 
+def sweeping_of(pipeline: Pipeline, work: Maintenance, store: PendingStore) -> Sweeping:
+    """Return what sweeps a table: no file that an epoch may still be writing."""
+    epoch_ms = int(pipeline.commit.timeout_seconds * 1000)
+    return Sweeping(work, store, max(HORIZON_MS, EPOCHS_YOUNG * epoch_ms))
+
+
 def _looked_at(
-    work: Maintenance, store: PendingStore, acts: Collection[MaintenanceAct]
+    work: Maintenance, sweeping: Sweeping, acts: Collection[MaintenanceAct]
 ) -> TableMaintenance:
     state = work.table.state(work.chain)
     layout = work.table.layout(state)
@@ -143,6 +151,6 @@ def _looked_at(
         health_of(layout, groups),
         groups if MaintenanceAct.REARRANGE in acts else (),
         unless_alone(MaintenanceAct.EXPIRE, lambda: planned_expiry(work)),
-        unless_alone(MaintenanceAct.SWEEP, Sweeping(work, store).plan),
+        unless_alone(MaintenanceAct.SWEEP, sweeping.plan),
         alone,
     )

@@ -17,9 +17,8 @@ from functools import partial
 
 from penstock.app.assembly import engines, publishing
 from penstock.core.errors import InvalidError, PenstockError, gravest
-from penstock.core.publication_events import PublicationStopped
 from penstock.ports.runtime import Engine, Observer
-from penstock.publishing.publisher import AGAIN_SECONDS, ASKED, Publisher, Until, passes
+from penstock.publishing.publisher import AGAIN_SECONDS, ASKED, Publisher, Until, stopped_by
 from penstock.publishing.settings import Publication
 from penstock.spec.problems import listed, nearest
 from penstock.spec.publications import Publications
@@ -91,11 +90,9 @@ class _Run:
                         stack.push(opened.pop_all())
                     break
                 except PenstockError as error:
-                    stopped = PublicationStopped(
-                        own.name, error.message, clean=False, code=error.code
-                    )
+                    stopped = stopped_by(own, error, self.until)
                     self.observer(stopped)
-                    if not passes(error, self.until):
+                    if not stopped.waits:
                         return PublishResult(own.name, error.message, 0, 0, 0, error)
                     if self.stop.wait(AGAIN_SECONDS):
                         return PublishResult(own.name, ASKED, 0, 0, 0, error)

@@ -48,9 +48,10 @@ class TransactionGivenUp(Event):
 
 @dataclass(frozen=True, slots=True)
 class PublicationStopped(Event):
-    """A publication ended, or waits; `code` is that of its error."""
+    """A publication ended, or `waits` and is tried again; `code` is that of its error."""
 
     publication: str
     reason: str
     clean: bool
     code: str = ""
+    waits: bool = False

@@ -162,6 +162,8 @@ def _template(event: Event) -> tuple[int, str]:
     match event:
         case events.PipelineStarted() if event.pending:
             return level, f"{text}, {{pending}} to settle"
+        case publication_events.PublicationStopped() if event.waits:
+            return WARNING, "waits, and is tried again, {code}: {reason}"
         case events.PipelineStopped() | publication_events.PublicationStopped() if event.code:
             return ERROR, "failed, {code}: {reason}"
         case publication_events.RowsPublished() if event.rejected:

@@ -163,7 +163,7 @@ def _after(before: PublicationStatus, event: Event, now_ms: int) -> PublicationS
         case events.TransactionGivenUp():
             return replace(before, given_up=event.reason)
         case events.PublicationStopped():
-            state = "stopped" if event.clean else "failed"
+            state = "stopped" if event.clean else "waits" if event.waits else "failed"
             return replace(before, state=state, reason=event.reason, code=event.code)
     return before
 

@@ -108,13 +108,10 @@ class Publisher:
             self.close()
             self.error = error
             self._again_at = clock.monotonic() + AGAIN_SECONDS
-            if not passes(error, self.until):
+            stopped = stopped_by(self.publication, error, self.until)
+            if not stopped.waits:
                 self.reason = error.message
-            self.environment.observer(
-                PublicationStopped(
-                    self.publication.name, error.message, clean=False, code=error.code
-                )
-            )
+            self.environment.observer(stopped)
             return True
 
     def end(self, reason: str) -> None:
@@ -308,9 +305,12 @@ class Publisher:
         )
 
 
-def passes(error: PenstockError, until: Until) -> bool:
-    """Return whether what an error tells of is waited for."""
-    return isinstance(error, UnavailableError) and until == "stopped"
+def stopped_by(publication: Publication, error: PenstockError, until: Until) -> PublicationStopped:
+    """Return the event of an error: it ends the publication, or what it tells of is waited for."""
+    waits = isinstance(error, UnavailableError) and until == "stopped"
+    return PublicationStopped(
+        publication.name, error.message, clean=False, code=error.code, waits=waits
+    )
 
 
 def share_of(run: Run) -> Share:

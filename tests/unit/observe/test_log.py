@@ -122,6 +122,12 @@ LINES = [
         "warning: housekeeping failed, which does no harm: the disk is full",
     ),
     (
+        publication_events.PublicationStopped(
+            "p", "no answer", clean=False, code="P201", waits=True
+        ),
+        "warning: waits, and is tried again, P201: no answer",
+    ),
+    (
         maintenance_events.TableMaintained(T, 40, 2, 3, 7, 0),
         "files 40 → 2, 3 snapshots gone, 7 files swept",
     ),

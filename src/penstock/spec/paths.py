@@ -52,6 +52,7 @@ def is_resolved_later(path: KeyPath) -> bool:
         or (path[:1] == ("tables",) and path[2:4] == ("records", "registry"))
         or path[:2] == ("publishing", "registry")
         or (path[:1] == ("publish",) and path[2:4] in _LATER_OF_RULES)
+        or (path[:1] == ("publish",) and path[2:5] == ("from", "kafka", "security"))
     )
 
 

@@ -152,7 +152,7 @@ def _check_topics(
         if len({*rule.written}) < len(rule.written):
             fact = f"{shown(rule.into)} is for messages: what is none goes into another topic"
             yield Problem(("publish", index, "rejects", "into"), "P861", fact, "name another one")
-        if offsets in (source_name(rule), *rule.written):
+        if offsets in (_source_of(rule), *rule.written):
             fact = f"{shown(offsets)} holds the positions of this publication: it is no other topic"
             yield Problem(("publish", index), "P821", fact, "name another topic under offsets")
 
@@ -285,6 +285,12 @@ def source_name(rule: PublicationRule) -> str:
             return "(DataFrames)"
 
 
+def _source_of(rule: PublicationRule) -> str:
+    """Return the name of what a rule publishes, which tells topics of other clusters apart."""
+    other = rule.from_.kafka if isinstance(rule.from_, TopicToPublish) else None
+    return source_name(rule) if other is None else f"{source_name(rule)} on {other.brokers}"
+
+
 def _check_catalogs(found: Publications) -> Iterator[Problem]:
     for index, rule in enumerate(found.publish):
         if not isinstance(rule.from_, TableToPublish):
@@ -307,7 +313,7 @@ def _check_loops(
     rules: Sequence[PublicationRule], landed: Mapping[str, Sequence[str]]
 ) -> Iterator[Problem]:
     """Find rules whose records come back to their own source, through tables as well."""
-    into = [(source_name(rule), topic) for rule in rules for topic in rule.written]
+    into = [(_source_of(rule), topic) for rule in rules for topic in rule.written]
     into += [
         (topic, source)
         for topic, tables in landed.items()
@@ -315,7 +321,7 @@ def _check_loops(
         if any(_is_made(source, each) for each in tables)
     ]
     for index, rule in enumerate(rules):
-        source, target = source_name(rule), " and ".join(rule.written)
+        source, target = _source_of(rule), " and ".join(rule.written)
         reached, before = {*rule.written}, set[str]()
         while reached != before:
             before = reached

@@ -103,6 +103,8 @@ def is_secret_name(name: str) -> bool:
 def may_hold_secret(path: tuple[str | int, ...]) -> bool:
     """Return whether a setting may hold a secret; among those that do, a misspelt one may too."""
     match path:
+        case ("publish", _, "from", *inner) if inner[:1] == ["kafka"]:
+            return may_hold_secret(tuple(inner))
         case ("kafka", "security", name, *_):
             return name not in _SHOWN_SECURITY
         case ("catalogs", _, name, *_):

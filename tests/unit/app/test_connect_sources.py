@@ -161,7 +161,7 @@ def test_a_mirror_within_a_cluster_is_a_rule_for_each_topic():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (MIRROR.replace("source.cluster.bootstrap.servers=kafka", "x=y"), "no transaction spans"),
+        (MIRROR.replace("source.cluster.bootstrap.servers=kafka", "x=y"), "names no clusters"),
         (MIRROR.replace("orders,payments", "shop.*"), "by a pattern"),
         (SQLITE, "it reads all tables"),
         (SQLITE.replace("mode=incrementing", "mode=bulk"), "its mode is bulk"),
@@ -169,13 +169,26 @@ def test_a_mirror_within_a_cluster_is_a_rule_for_each_topic():
         (FILE.replace("file=", "x="), "follows no file"),
         (CSV.replace("SpoolDirCsv", "SpoolDirAvro"), "are known"),
         ("connector.class=io.x.Postgres\n", "the connector io.x.Postgres is not known"),
-        ("clusters=A,B\nA->B.enabled=true\n", "no transaction spans"),
+        ("clusters=A,B\nA->B.enabled=true\n", "own file"),
     ],
 )
 def test_what_cannot_be_published_is_refused(text, words):
     with pytest.raises(InvalidError, match=words) as raised:
         translated(text)
     assert raised.value.code == "P165"
+
+
+def test_a_mirror_between_clusters_reads_from_the_other_one():
+    two = MIRROR.replace(
+        "source.cluster.bootstrap.servers=kafka", "source.cluster.bootstrap.servers=eu"
+    )
+    kept = (
+        two + "replication.policy.class=org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+    )
+    source = {"topic": "orders", "kafka": {"brokers": "eu:9092"}}
+
+    assert {"name": "copy-1", "from": source, "into": "primary.orders"} == publish_of(two)[0]
+    assert {"name": "copy-1", "from": source, "into": "orders"} == publish_of(kept)[0]
 
 
 @pytest.mark.parametrize("text", [FILE, SQLITE + "table.whitelist=t\n", CSV, MIRROR])

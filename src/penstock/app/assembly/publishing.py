@@ -63,6 +63,7 @@ from penstock.spec.publications import Publications, registry_of, schemas_of, so
 from penstock.spec.secrets import ProcessSecrets, is_secret_name, secret_parts
 from penstock.spec.settings.messages import KeySettings, ValueSettings
 from penstock.spec.settings.publication import PublicationRule
+from penstock.spec.settings.sections import Cluster
 from penstock.spec.settings.sources import (
     FilesToPublish,
     FramesToPublish,
@@ -159,7 +160,8 @@ def _source(spec: Publications, rule: PublicationRule) -> dict[str, Any]:
     """Return what a publication says of its source."""
     given = rule.from_
     if isinstance(given, TopicToPublish):
-        return {"source": _log_settings(spec, rule, {"from.topic": given.topic})}
+        named = {"from.topic": given.topic}
+        return {"source": _log_settings(given.kafka or spec.kafka, rule, named)}
     if isinstance(given, OwnToPublish | FilesToPublish | QueryToPublish):
         transaction = rule.transaction
         largest = {UNIT_MAX: [transaction.or_records, transaction.or_bytes]}
@@ -235,23 +237,23 @@ def _open_own(publication: Publication) -> Source:
 def _target(spec: Publications, rule: PublicationRule) -> dict[str, Any]:
     """Return the settings of what is written: the topic of the messages first."""
     rejects = {} if rule.rejects is None else {"rejects.into": rule.rejects.into}
-    return _log_settings(spec, rule, {"into": rule.into, **rejects})
+    return _log_settings(spec.kafka, rule, {"into": rule.into, **rejects})
 
 
 def _log_settings(
-    spec: Publications, rule: PublicationRule, topics: Mapping[str, str]
+    cluster: Cluster, rule: PublicationRule, topics: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the settings of a log of topics, by the setting that names each."""
+    """Return the settings of a log of topics of a cluster, by the setting that names each."""
     named_by = {topic: f"{name} of the publication {rule.name}" for name, topic in topics.items()}
     own = {"topics": [*topics.values()], "named_by": named_by, "connector": LOG}
-    return {**spec.kafka.revealed(), **own}
+    return {**cluster.revealed(), **own}
 
 
 def watched_settings(spec: Publications) -> dict[str, Any]:
     """Return settings of the cluster with all topics that a spec names, those that land, too."""
     topics = [*spec.kafka.revealed().get("topics", ())]
     for rule in spec.publish:
-        if isinstance(rule.from_, TopicToPublish):
+        if isinstance(rule.from_, TopicToPublish) and rule.from_.kafka is None:
             topics.append(rule.from_.topic)
         topics += [*rule.written, spec.offsets_topic(rule)]
     return {**spec.kafka.revealed(), "topics": topics, "connector": LOG}

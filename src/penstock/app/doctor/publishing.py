@@ -10,6 +10,7 @@ from penstock.core.errors import PenstockError
 from penstock.ports.checks import CheckResult, failed
 from penstock.ports.connectors import LogConnector
 from penstock.ports.producers import ProducerNeeds
+from penstock.publishing.settings import Publication
 from penstock.spec.publications import Publications
 from penstock.spec.secrets import ProcessSecrets
 
@@ -26,8 +27,14 @@ def findings(spec: Publications) -> Iterator[CheckResult]:
                 offsets_topic=own.offsets_topic,
                 created=frozenset({own.offsets_topic, *own.created_topics}),
                 timeout_ms=round(own.timeout_seconds * 1000),
-                mirrored=tuple(own.source.get("topics", ())),
+                mirrored=_mirrored(own),
             )
             yield from examine(own.target, ProcessSecrets(), needs)
         except PenstockError as error:
             yield failed("publication", rule.name, error)
+
+
+def _mirrored(own: Publication) -> tuple[str, ...]:
+    """Return the topics that are read from the cluster that is written to."""
+    is_other = own.source.get("brokers") != own.target["brokers"]
+    return () if is_other else tuple(own.source.get("topics", ()))

@@ -16,6 +16,7 @@ from penstock.spec.settings.fields import (
     Text,
     reading,
 )
+from penstock.spec.settings.sections import Cluster
 
 
 class TopicToPublish(Setting):
@@ -28,6 +29,11 @@ class TopicToPublish(Setting):
         "earliest",
         description="Where partitions begin when nothing was published yet; partitions that are"
         " added later begin at their first record.",
+    )
+    kafka: Cluster | None = Field(
+        None,
+        description="The cluster to read it from, where that is another one than is written to.",
+        examples=["{ brokers: eu.example.com:9092 }"],
     )
 
 

@@ -1,4 +1,4 @@
-"""MirrorMaker 2's source connector becomes publications of topics, where it has one cluster."""
+"""MirrorMaker 2's source connector becomes publications of topics."""
 
 from __future__ import annotations
 
@@ -12,29 +12,31 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def mirror(found: Migrated, options: Options) -> list[dict[str, Any]]:
-    """Translate it. Raises InvalidError (P165) for two clusters, and for patterns of topics."""
+    """Translate it. Raises InvalidError (P165) without clusters, and for patterns of topics."""
     source, target = options.get(_SOURCE, ""), options.get(_TARGET, "")
-    if not source or source != target:
-        raise unknown(
-            "it mirrors from one cluster into another; a publication reads from the cluster that it"
-            " writes to, for no transaction spans two"
-        )
+    if not source or not target:
+        raise unknown(f"it names no clusters: {_SOURCE}, {_TARGET}")
     found.put(_TARGET, "kafka.brokers", target)
-    found.mapped.append((_SOURCE, "kafka.brokers"))
+    is_other = source != target
+    found.mapped.append((_SOURCE, "publish[].from.kafka.brokers" if is_other else "kafka.brokers"))
     topics = names_in(options.get("topics", ""))
     if not topics or not all(map(_NAME.fullmatch, topics)):
         raise unknown("it mirrors topics by a pattern: name them in  topics")
-    if "IdentityReplicationPolicy" in options.get("replication.policy.class", ""):
+    keeps_names = "IdentityReplicationPolicy" in options.get("replication.policy.class", "")
+    if keeps_names and not is_other:
         raise unknown("within one cluster a copy has another name than its topic")
     between = options.get("replication.policy.separator", ".")
-    alias = options.get("source.cluster.alias", "source")
+    before = "" if keeps_names else f"{options.get('source.cluster.alias', 'source')}{between}"
     found.mapped += [("topics", "publish[].from.topic"), ("source.cluster.alias", "publish[].into")]
-    return [{"from": {"topic": each}, "into": f"{alias}{between}{each}"} for each in topics]
+    other = {"kafka": {"brokers": source}} if is_other else {}
+    return [{"from": {"topic": each, **other}, "into": f"{before}{each}"} for each in topics]
 
 
 MIRROR: Rules = {
     "target.cluster.alias replication.policy.*": "the name of a copy is in  publish[].into",
-    "source.cluster.* target.cluster.*": asked("how brokers are spoken to: kafka.security"),
+    "source.cluster.* target.cluster.*": asked(
+        "how brokers are spoken to: kafka.security, of the spec and under  from"
+    ),
     "refresh.topics.* topics.exclude topics.blacklist exclude.internal.topics": (
         "topics are named in the spec"
     ),

@@ -241,8 +241,8 @@ _RULES: Rules = {
 def _why_unknown(options: Options) -> str:
     if "clusters" in options:
         return (
-            "it is MirrorMaker 2's own file, which mirrors from one cluster into another; a"
-            " publication reads from the cluster that it writes to, for no transaction spans two"
+            "it is MirrorMaker 2's own file; what is translated is the configuration of its"
+            " MirrorSourceConnector, as Kafka Connect has it"
         )
     if named := options.get("connector.class"):
         return f"the connector {named[:200]} is not known"

@@ -1,7 +1,7 @@
 """A configuration of a source connector of Kafka Connect becomes publications.
 
 Known are FileStreamSource, the SpoolDir family, JDBC's source, and MirrorMaker 2's MirrorSource
-within one cluster.
+within a cluster or between two.
 
 Invariants: every option is mapped, left with a reason, or undecided; a default that a connector has
 without saying so, as the form of values that a worker is set to, is no exception.

@@ -134,7 +134,8 @@ Applies(f) ==   \* are the row deletes those that were applied, or more that can
                     \/ ~On("deletes equal") /\ g.dead \subseteq f.dead
 Gone == {f \in job.in : Now(f) = {}}   \* their rows are wherever whoever took them put them
 Later ==
-  (IF On("deletes applied") THEN UNION {UNION {g.dead \ f.dead : g \in Now(f)} : f \in job.in} ELSE {})
+  (IF On("deletes applied")
+   THEN UNION {UNION {g.dead \ f.dead : g \in Now(f)} : f \in job.in} ELSE {})
   \union (IF On("inputs live") THEN UNION {job.rows[f.id] \ f.dead : f \in Gone} ELSE {})
 Swap ==   \* the head is examined, and the request goes out
   /\ job.ph \in {"staged", "sent"} /\ Sound /\ job.base # Base

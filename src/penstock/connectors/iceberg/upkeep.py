@@ -16,6 +16,7 @@ from penstock.connectors.iceberg.commit.snapshot_retention import gc_enabled
 from penstock.connectors.iceberg.commit.snapshots import CommitBase
 from penstock.connectors.iceberg.context import Context
 from penstock.connectors.iceberg.errors import reading
+from penstock.connectors.iceberg.files.manifest_entries import entries_of
 from penstock.connectors.iceberg.files.manifest_lists import manifests_of
 from penstock.connectors.iceberg.ledger import properties as records
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
@@ -152,5 +153,5 @@ def _paths(table: Table) -> Iterator[str]:
             if manifest.manifest_path not in seen:
                 seen.add(manifest.manifest_path)
                 yield manifest.manifest_path
-                for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+                for entry in entries_of(manifest, table.io):
                     yield entry.data_file.file_path

@@ -109,7 +109,14 @@ class _Stage:
     def send(self, count: int) -> None:
         """Send records, and wait until all are acknowledged."""
         for number, value in enumerate(records.values(self.sent, self.sent + count), self.sent):
-            self.producer.produce(publish.SOURCE, value, partition=number % self.options.partitions)
+            while True:
+                try:
+                    self.producer.produce(
+                        publish.SOURCE, value, partition=number % self.options.partitions
+                    )
+                    break
+                except BufferError:  # as many as the client holds wait for the broker
+                    self.producer.poll(0.1)
             self.producer.poll(0)
         assert not self.producer.flush(PATIENCE_SECONDS)
         self.sent += count

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table, update
 
+from penstock.connectors.iceberg.commit.snapshots import CommitRequest
 from penstock.connectors.iceberg.errors import sending
 from penstock.connectors.iceberg.io.credentials import Credential
+from penstock.core.crash_points import CrashPoint
 from penstock.files import ParquetOptions
 from penstock.files.reopening import Reopening
 from penstock.ports.runtime import Observer
@@ -50,6 +52,12 @@ class Context:
     def catalog(self) -> Catalog:
         """The catalog, with the secrets of now. Raises UnavailableError, InvalidError."""
         return self.kept().catalog
+
+    def land(self, name: str, table: Table, request: CommitRequest) -> str:
+        """Send the request of a snapshot, whose files are written; return it. Raises as `send`."""
+        self.observer.passed(CrashPoint.MANIFEST_WRITTEN)
+        self.send(name, table, request.requirements, request.updates)
+        return str(request.snapshot_id)
 
     def send(
         self,

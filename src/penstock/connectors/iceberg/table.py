@@ -20,7 +20,7 @@ from pyiceberg.table import update
 from penstock.connectors.iceberg.commit import append
 from penstock.connectors.iceberg.commit.metadata_cleanup import MetadataCleanup
 from penstock.connectors.iceberg.commit.rearrange import Rearranger, require_rearrangeable
-from penstock.connectors.iceberg.commit.snapshots import CommitBase, CommitRequest
+from penstock.connectors.iceberg.commit.snapshots import CommitBase
 from penstock.connectors.iceberg.context import Access, Context
 from penstock.connectors.iceberg.errors import reading
 from penstock.connectors.iceberg.facts import facts_of, layout_of
@@ -48,7 +48,6 @@ from penstock.connectors.iceberg.upkeep import IcebergUpkeep
 from penstock.connectors.iceberg.write.target import lends, relent, target_from_json, target_of
 from penstock.core import table_errors
 from penstock.core.commits import Chain, CommitKind, Committable, DataFile, Landed
-from penstock.core.crash_points import CrashPoint
 from penstock.core.maintenance import Layout
 from penstock.core.schema import Schema
 from penstock.core.serialization import ledger_from_json
@@ -133,7 +132,7 @@ class IcebergTable:
                 prepared = append.commit_request(
                     base, commit, state.landed, retain=retain, row_deletes=row_deletes
                 )
-        return self._sent(table, prepared)
+        return self._context.land(self.name, table, prepared)
 
     def begin_at(self, table: PyIcebergTable) -> bool:
         """Create an empty snapshot on main where a branch needs one to start at; return whether.
@@ -173,7 +172,7 @@ class IcebergTable:
         with reading(self.name):
             base = self._base(table, target_from_json(state.target).options())
             prepared = self._rearranger.request(base, rearrangements)
-        return self._sent(table, prepared)
+        return self._context.land(self.name, table, prepared)
 
     def require_row_deletes(
         self, state: TableState, mode: RowDeleteMode = RowDeleteMode.AUTO
@@ -330,12 +329,6 @@ class IcebergTable:
         table = self._loaded()
         with reading(self.name):
             self._housekeeping.remove_old_metadata(table)
-
-    def _sent(self, table: PyIcebergTable, prepared: CommitRequest) -> str:
-        """Send a request once; return its snapshot."""
-        self._context.observer.passed(CrashPoint.MANIFEST_WRITTEN)
-        self._context.send(self.name, table, prepared.requirements, prepared.updates)
-        return str(prepared.snapshot_id)
 
     def _base(self, table: PyIcebergTable, options: ParquetOptions) -> CommitBase:
         kept, observer = self._rows, self._context.observer

@@ -21,7 +21,6 @@ from penstock.connectors.iceberg.files.manifest_lists import manifests_of
 from penstock.connectors.iceberg.ledger import properties as records
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
 from penstock.core import table_errors
-from penstock.core.crash_points import CrashPoint
 from penstock.core.expiry import Expiry
 from penstock.core.serialization import ledger_from_json
 from penstock.core.sweeps import name_of
@@ -75,9 +74,7 @@ class IcebergUpkeep:
                 self.context.observer,
             )
             prepared = era_request(base)
-        self.context.observer.passed(CrashPoint.MANIFEST_WRITTEN)
-        self.context.send(self.name, table, prepared.requirements, prepared.updates)
-        return str(prepared.snapshot_id)
+        return self.context.land(self.name, table, prepared)
 
     def named(self) -> Collection[str]:
         """Return the names of manifest lists, manifests, data and delete files of all snapshots."""

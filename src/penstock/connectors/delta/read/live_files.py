@@ -60,11 +60,7 @@ def live_at(log: Log, head: int) -> Live:
 def carried_on(log: Log, live: Live, version: int, head: int) -> Live:
     """Carry the live files of a version on to a later one. Raises as `live_at`."""
     found = dict(live)
-    for each in range(version + 1, head + 1):
-        raw = log.raw(each)
-        if raw is None:
-            raise OSError(f"version {each} of the log is missing")
-        actions = [json.loads(line) for line in raw.splitlines() if line]
+    for actions in _entries_after(log, version, head):
         for action in actions:
             if (remove := action.get("remove")) is not None:
                 found.pop((remove["path"], id_of(remove)), None)
@@ -82,18 +78,28 @@ def named_at(log: Log, head: int) -> Iterator[str]:
     base, parts = log.checkpoint(head)
     for part in parts:
         yield from _named_in(log, part)
-    for version in range(base + 1, head + 1):
-        raw = log.raw(version)
+    for actions in _entries_after(log, base, head):
+        yield from _paths_of(actions)
+
+
+def _entries_after(log: Log, version: int, head: int) -> Iterator[list[dict[str, Any]]]:
+    """Yield the actions of each version up to a head. Raises OSError where one is missing."""
+    for each in range(version + 1, head + 1):
+        raw = log.raw(each)
         if raw is None:
-            raise OSError(f"version {version} of the log is missing")
-        yield from _paths_of(json.loads(line) for line in raw.splitlines() if line)
+            raise OSError(f"version {each} of the log is missing")
+        yield _lines_of(raw)
+
+
+def _lines_of(raw: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in raw.splitlines() if line]
 
 
 def _named_in(log: Log, name: str) -> Iterator[str]:
     """Yield the paths that a checkpoint names."""
     with log.opened(name) as file:
         if name.endswith(".json"):
-            rows = [json.loads(line) for line in file.read().splitlines() if line]
+            rows = _lines_of(file.read())
         else:
             wanted = [*(f"{kind}.path" for kind in _ACTS), "sidecar.path"]
             rows = pq.read_table(file, columns=wanted).to_pylist()
@@ -120,7 +126,7 @@ def _of_checkpoint(log: Log, name: str) -> Iterator[Add]:
 def _actions(log: Log, name: str) -> Iterable[Mapping[str, Any]]:
     with log.opened(name) as file:
         if name.endswith(".json"):
-            return [json.loads(line) for line in file.read().splitlines() if line]
+            return _lines_of(file.read())
         return _rows_of(file)
 
 

@@ -69,6 +69,7 @@ def _make(root: Path, options: Options) -> None:
 def _ours(root: Path) -> None:
     """Carry out the plan, as `penstock maintain` does once a pipeline is there."""
     from penstock.commit.attempt import CommitContext
+    from penstock.commit.maintaining import Maintenance
     from penstock.commit.rearranging import Rearranging
     from penstock.connectors.delta import connector
     from penstock.core.commits import Chain
@@ -81,14 +82,9 @@ def _ours(root: Path) -> None:
     table = connector.open_catalog(settings, secrets, Quiet()).load(TABLE)
     if table is None:
         raise FailedError("the table is not there")
-    Rearranging(
-        Chain("bench", f"delta.{TABLE}"),
-        table,
-        partial(connector.open_writer, secrets=secrets),
-        CommitContext(claim(), Quiet(), StillClock(), lambda: 0.5, 25),
-        "m1",
-        list,
-    ).run()
+    context = CommitContext(claim(), Quiet(), StillClock(), lambda: 0.5, 25)
+    work = Maintenance(Chain("bench", f"delta.{TABLE}"), table, context, "m1", list)
+    Rearranging(work, partial(connector.open_writer, secrets=secrets)).run()
 
 
 def _peer(root: Path) -> None:

@@ -34,7 +34,8 @@ def maintained(
         return []
 
     context = CommitContext(claim(), Quiet(), StillClock(), lambda: 0.5, 25)
-    return Rearranging(chain, table, writer, context, "0c0ffee1", pauses).run()
+    work = Maintenance(chain, table, context, "0c0ffee1", pauses)
+    return Rearranging(work, writer).run()
 
 
 def maintenance(chain: Chain, table: Table) -> Maintenance:

@@ -95,10 +95,9 @@ def upkept(
     chain, attempt = Chain(PIPELINE, name), f"{next(_numbers):08x}"
     late = replace(context, clock=_Afterwards(world.clock))
     store = world.store()
-    work = Maintenance(chain, table, late, attempt, lambda: store.pauses(PIPELINE))
-    rearranging = Rearranging(
-        chain, table, world.ground.open_writer(), context, attempt, work.pauses
-    )
+    now = Maintenance(chain, table, context, attempt, lambda: store.pauses(PIPELINE))
+    work = replace(now, context=late)
+    rearranging = Rearranging(now, world.ground.open_writer())
     sweeping = Sweeping(work, store, LONG_MS // 2, 0)
     try:
         if "rearrange" in acts:

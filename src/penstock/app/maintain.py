@@ -125,10 +125,7 @@ def _maintained(
             if table is None:
                 return MaintainedTable(name)
             work = maintenance_of(pipeline, name, table, store, observer)
-            writer = worker.writer(place.connector)
-            rearranging = Rearranging(
-                work.chain, table, writer, work.context, work.attempt, work.pauses
-            )
+            rearranging = Rearranging(work, worker.writer(place.connector))
             return _done(rearranging, sweeping_of(pipeline, work, store), acts)
     except PenstockError as error:
         return MaintainedTable(name, errors=(error,))

@@ -36,7 +36,9 @@ class Maintenance:
 
     def examined(self) -> TableState:
         """Read the table. Raises DecisionNeededError (P455) where it was rolled back."""
-        return sound_state(self.chain, self.table)
+        state = self.table.state(self.chain)
+        require_sound(self.chain, state)
+        return state
 
     def turns(self) -> Iterator[Attempt]:
         """Yield the turns of one request, each as it begins."""
@@ -57,9 +59,7 @@ class Maintenance:
         )
 
 
-def sound_state(chain: Chain, table: Table) -> TableState:
-    """Read a table. Raises DecisionNeededError (P455) where the chain was rolled back."""
-    state = table.state(chain)
+def require_sound(chain: Chain, state: TableState) -> None:
+    """Raise DecisionNeededError (P455) where the chain was rolled back, or nobody can tell."""
     if not state.verdict.is_sound:
         raise rolled_back(chain.table, state.evidence)
-    return state

@@ -18,12 +18,11 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
-from penstock.commit.attempt import Attempt, CommitContext, attempts, tried
-from penstock.commit.errors import rolled_back
+from penstock.commit.maintaining import Maintenance, require_sound
 from penstock.commit.moved_rows import CopiedFile, MovedRows
 from penstock.core.commits import Chain
 from penstock.core.crash_points import CrashPoint
@@ -32,15 +31,12 @@ from penstock.core.events import WaitBegan
 from penstock.core.maintenance import INPUTS_MAX, FileGroup, Layout, groups_of
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile
-from penstock.ports.store import Pause
 from penstock.ports.tables import Table, TableState
 from penstock.ports.writers import WriterFactory
 from penstock.rows.row_hashes import RowSum
 
 ROUNDS_MAX = 3
 """How many plans are made: the first, and others for what was given up."""
-TURNS_MAX = 5
-"""How many times a bundle looks at the table: to land, after a conflict, and to see that it did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +60,10 @@ class RearrangedFiles:
 
 @dataclass(slots=True)
 class Rearranging:
-    """Maintains one table; `attempt` begins the names of files, and names it in events.
+    """Writes files of one table again; the attempt of its `work` begins their names."""
 
-    `pauses` asks which tables are paused now.
-    """
-
-    chain: Chain
-    table: Table
+    work: Maintenance
     open_writer: WriterFactory
-    context: CommitContext
-    attempt: str
-    pauses: Callable[[], Iterable[Pause]]
     done: RearrangedFiles = field(default_factory=RearrangedFiles)
 
     def run(self) -> RearrangedFiles:
@@ -85,52 +74,52 @@ class Rearranging:
         reading, writing and committing raise.
         """
         for _ in range(ROUNDS_MAX):
-            layout = self.table.layout(self._examined())
+            layout = self.work.table.layout(self._examined())
             groups = groups_of(layout)
             given_up = self.done.given_up
             for number, bundle in enumerate(bundles := [*_bundles(groups, layout)], 1):
                 part = f", part {number} of {len(bundles)}" if len(bundles) > 1 else ""
-                self.context.observer(
-                    WaitBegan(f"files of {self.chain.table} to be written again{part}")
+                self.work.context.observer(
+                    WaitBegan(f"files of {self.work.chain.table} to be written again{part}")
                 )
                 self._carry_out(bundle)
             if self.done.given_up == given_up:
                 return self.done
         raise UnavailableError(
-            f"{self.chain.table}: others changed files while they were written again, in "
+            f"{self.work.chain.table}: others changed files while they were written again, in "
             f"{ROUNDS_MAX} plans one after another; {self.done.groups} groups are done",
             code="P866",
             hint="try again when less is committed; what was done stays done",
         )
 
     def _examined(self) -> TableState:
-        state = self.table.state(self.chain)
-        require_maintainable(self.chain, self.table, state)
+        state = self.work.examined()
+        self.work.table.require_rearrangeable(state)
         return state
 
     def _carry_out(self, bundle: Sequence[FileGroup]) -> None:
         """Write the groups of a bundle, and land those that are as they were."""
         state = self._examined()
-        era = self.table.upkeep(state).era()
-        live = {each.path: each for each in self.table.live_files(state)}
+        era = self.work.table.upkeep(state).era()
+        live = {each.path: each for each in self.work.table.live_files(state)}
         written = []
         for group in bundle:
             files = [live[each.path] for each in group.files if each.path in live]
             if len(files) == len(group.files):
                 written.append(self._written(state, files))
-        self.context.observer.passed(CrashPoint.FILES_REWRITTEN)
+        self.work.context.observer.passed(CrashPoint.FILES_REWRITTEN)
         landed = self._land(written, state.schema_id, era) if written else ()
         self._count(landed, live, len(bundle) - len(landed))
 
     def _written(self, state: TableState, files: Sequence[LiveFile]) -> MovedRows:
         """Write the live rows of files again, and read back that they are the same."""
         names, read = state.schema.names, RowSum()
-        prefix = f"{self.chain.name.replace('/', '-')}-maintenance-{self.attempt}"
-        observer = self.context.observer
+        prefix = f"{self.work.chain.name.replace('/', '-')}-maintenance-{self.work.attempt}"
+        observer = self.work.context.observer
         writer = self.open_writer(state.target, prefix=prefix, observer=observer, places=True)
         try:
             for file in files:
-                for batch in self.table.read_live(state, file, names):
+                for batch in self.work.table.read_live(state, file, names):
                     rows = batch.select(names)
                     read.add(rows)
                     writer.write(rows)
@@ -140,18 +129,21 @@ class Rearranging:
             raise
         back = RowSum()
         for each in new:
-            for batch in self.table.read_written(state, each, names):
+            for batch in self.work.table.read_written(state, each, names):
                 back.add(batch.select(names))
         if read != back:
             raise BugError(
-                f"{self.chain.table}: of {read.rows} rows that were read, {back.rows} were "
+                f"{self.work.chain.table}: of {read.rows} rows that were read, {back.rows} were "
                 "written again, or others",
                 code="P847",
                 hint="nothing was committed; report this with the log",
             )
         sources = [
             CopiedFile(
-                each.path, each.rows, each.delete_state, self.table.deleted_rows(state, each.path)
+                each.path,
+                each.rows,
+                each.delete_state,
+                self.work.table.deleted_rows(state, each.path),
             )
             for each in files
         ]
@@ -165,18 +157,18 @@ class Rearranging:
         None lands in another era than that in which its files were begun: they may be deleted.
         """
         sent: Sequence[Rearrangement] = ()
-        for turn in attempts(replace(self.context, turns_max=TURNS_MAX)):
+        for turn in self.work.turns():
             state, found = self._looked_at(written)
             if sent and all(_has_landed(each, found) for each in sent):
                 return sent
-            deleted_in = partial(self.table.deleted_rows, state)
+            deleted_in = partial(self.work.table.deleted_rows, state)
             fitted = (each.fitted(found, deleted_in) for each in written)
             fits = [each for each in fitted if each is not None]
-            is_former = self.table.upkeep(state).era() != era
+            is_former = self.work.table.upkeep(state).era() != era
             if not fits or is_former or state.schema_id != schema_id:
                 return ()
-            self.context.pauses.know(self.pauses())
-            if self._attempted(state, fits, turn):
+            rearrange = partial(self.work.table.rearrange, state, fits)
+            if self.work.tried(rearrange, turn):
                 sent = fits
         _, found = self._looked_at(written)
         return sent if all(_has_landed(each, found) for each in sent) else ()
@@ -184,12 +176,7 @@ class Rearranging:
     def _looked_at(self, written: Sequence[MovedRows]) -> tuple[TableState, Mapping[str, str]]:
         """Read the table, and which of the files, old and new, are live."""
         state = self._examined()
-        return state, self.table.delete_states(state, {*_paths_of(written)})
-
-    def _attempted(self, state: TableState, fits: Sequence[Rearrangement], turn: Attempt) -> str:
-        """Try once on the examined state; return the snapshot, or "" when it certainly lost."""
-        names = (self.chain.table, self.chain.name, self.attempt)
-        return tried(lambda: self.table.rearrange(state, fits), names, self.context, turn)
+        return state, self.work.table.delete_states(state, {*_paths_of(written)})
 
     def _count(
         self, landed: Sequence[Rearrangement], read: Mapping[str, LiveFile], given_up: int
@@ -215,8 +202,7 @@ def require_maintainable(chain: Chain, table: Table, state: TableState) -> None:
 
     Raises DecisionNeededError (P455 rolled back, P846), InvalidError (P845).
     """
-    if not state.verdict.is_sound:
-        raise rolled_back(chain.table, state.evidence)
+    require_sound(chain, state)
     table.require_rearrangeable(state)
 
 

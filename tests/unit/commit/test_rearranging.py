@@ -11,6 +11,7 @@ from tests.story.foreign_acts import PlayedWarehouse
 
 from penstock.commit import rearranging
 from penstock.commit.attempt import CommitContext
+from penstock.commit.maintaining import Maintenance
 from penstock.commit.rearranging import RearrangedFiles, Rearranging
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.core.commits import Chain
@@ -41,8 +42,8 @@ class Bench:
 
     def maintain(self) -> RearrangedFiles:
         context = CommitContext(claim(), Quiet(), ManualClock(), lambda: 0.5, 25)
-        given = CHAIN, self.table, self.writer, context, "m1", list
-        return Rearranging(*given).run()
+        work = Maintenance(CHAIN, self.table, context, "m1", list)
+        return Rearranging(work, self.writer).run()
 
     def ids(self) -> list[int]:
         return [row["id"] for row in self.warehouse.rows(NAME)]

@@ -13,6 +13,7 @@ from typing import ClassVar
 import pytest
 
 from penstock.commit.attempt import CommitContext
+from penstock.commit.maintaining import Maintenance
 from penstock.commit.rearranging import RearrangedFiles, Rearranging
 from penstock.core.commits import Chain
 from penstock.core.errors import BugError, ConflictError, DecisionNeededError
@@ -45,8 +46,8 @@ class MaintenanceTests(RewriteTests):
                 acts.pop()()
             return []
 
-        writer = self.open_writer()
-        return Rearranging(self.chain, table, writer, context, "m1", pauses).run()  # type: ignore[arg-type]
+        work = Maintenance(self.chain, table, context, "m1", pauses)  # type: ignore[arg-type]
+        return Rearranging(work, self.open_writer()).run()
 
     def files_of(self, table: Table) -> dict[str, str]:
         """Return the delete states of the live files."""

@@ -129,9 +129,14 @@ def a_row_that_is_missing_in_a_keyed_table(stage: Stage) -> Check:
 
 
 def an_unknown_file(stage: Stage) -> Check:
-    stray = stage.place("delta.storm.split") / "stray.parquet"
-    stray.write_bytes(b"PAR1")
-    return lambda report: [str(stray)] == list(report.judgement.leftovers.unknown)
+    place = stage.place("delta.storm.split")
+    strays = {
+        str(place / name)
+        for name in ("stray.parquet", "other-maintenance-0c0ffee0-00112233445566aa.parquet")
+    }
+    for stray in strays:
+        Path(stray).write_bytes(b"PAR1")
+    return lambda report: strays == set(report.judgement.leftovers.unknown)
 
 
 def wrong_metadata_of_an_iceberg_file(stage: Stage) -> Check:

@@ -10,7 +10,8 @@ Invariants:
 - a mirror has in each partition the records of the topic, in their order, and its audit agrees;
 - a leftover is a data file that no table ever needed; what other writers replaced is none;
 - it counts as attributed only when its name gives pipeline, epoch, slice and attempt, and a
-  life of that pipeline ran when it was written; other writers' files are known by their names.
+  life of that pipeline ran when it was written; other writers' files are known by their names,
+  and so are those of maintenance, whose process may outlive the life that began it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from tests.story.oracle import Finding, Record, Row, committed_records, compare,
 ATTEMPT = re.compile(
     r"(?P<pipe>[a-z]+)-(?P<epoch>\d+)-(?P<slice>\d+)-(?P<token>[0-9a-f]{8})(-sought-\d+)?(-q)?-"
 )
+MAINTENANCE = re.compile(r"(?P<pipe>[a-z]+)-maintenance-[0-9a-f]{8}-[0-9a-f]{16}\.parquet")
 FOREIGN_NAME = re.compile(r"(\d{5}-\d+|part-\d{5})-[0-9a-f-]{36}(-[0-9a-z]+)*(\.[a-z]+)?\.parquet")
 ROW_DELETES = re.compile(r".*-deletes(-.*)?\.parquet|deletion_vector_.*")
 _DELTA_LOG = "_delta_log"
@@ -246,14 +248,16 @@ def leftovers(stage: Stage, lives: Sequence[Life], replaced: AbstractSet[Path]) 
         for path in {each for each in place.rglob("*.parquet") if _DELTA_LOG not in each.parts}:
             if path in needed or path in replaced:
                 continue
-            attempt, foreign = ATTEMPT.match(path.name), FOREIGN_NAME.fullmatch(path.name)
+            attempt, moved = ATTEMPT.match(path.name), MAINTENANCE.fullmatch(path.name)
             life = _life(lives, attempt["pipe"], path.stat().st_mtime) if attempt else None
             if life is not None and attempt is not None:
                 attempts.add(attempt[0])
                 by[f"an attempt of a life that ended by: {life.blow}"] += 1
             elif ROW_DELETES.fullmatch(path.name):
                 by["row deletes that were replaced"] += 1
-            elif foreign:
+            elif moved and moved["pipe"] in {pipe.name for pipe in stage.pipes}:
+                by["maintenance that was killed or yielded, or whose files were replaced"] += 1
+            elif FOREIGN_NAME.fullmatch(path.name):
                 by["strangers"] += 1
             else:
                 unknown.append(str(path))

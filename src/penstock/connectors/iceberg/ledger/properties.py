@@ -41,6 +41,11 @@ _LEDGERS = "penstock.ledgers"
 
 _ERA = "penstock.maintenance-era"
 
+CREATED = "penstock.created"
+"""The property of a table that we created: nobody relies on how its files are distributed."""
+LATE_SPEC = "penstock.late-spec"
+"""The property that names the partition spec of rows that land late (docs/design/0320)."""
+
 LEDGER = "penstock.ledger."
 """The prefix of the property of each chain's ledger, on any branch."""
 _NEWEST = "penstock.newest."

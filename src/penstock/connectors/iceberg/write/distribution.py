@@ -1,8 +1,8 @@
 """Whether rows of a task land late: in one file, to be moved to their partitions by maintenance.
 
-Theory of operation: a file costs a worker what it costs to open it, whatever is in it; a row that
-lands late is sorted now, and read and written once more later. Both were measured
-(docs/design/0321). So few rows for each partition are cheaper late.
+Theory of operation: a small file costs what it costs to open it, whatever is in it, now and when
+maintenance makes few of many; a row that lands late is sorted now, and read and written once more
+later. Both were measured (docs/design/0321). So few rows for each partition are cheaper late.
 
 Invariant: what nobody asked for is done only in tables that we created, and maintain.
 """
@@ -22,9 +22,9 @@ from penstock.ports.writers import Distribution
 
 HELD_BYTES = 128 << 20
 """How much a writer looks at before it chooses, of Arrow memory."""
-FILE_SECONDS = 0.0029
-"""CPU that a file costs: to write it now."""
-LATE_ROW_SECONDS = 5.7e-6
+FILE_SECONDS = 7.4e-3
+"""CPU that a small file costs: to write it now, and to make one of many of it later."""
+LATE_ROW_SECONDS = 7.6e-6
 """CPU that a row costs that lands late: sorted now, moved later."""
 PARTITIONS_MIN = 8
 """From how many partitions on rows land late: below, readers get more from files of their own."""

@@ -659,7 +659,7 @@ FIGURES = (
             for way, landing, in_all in (
                 ("none", "", ""),
                 ("late", "≤ 6", "≤ 12"),
-                ("auto", "", ""),
+                ("auto", "≤ 6", "≤ 12"),
             )
             for each in (
                 Metric(f"{way}_cpu_seconds_per_million", f"{way}: landing", "s", landing, "less"),

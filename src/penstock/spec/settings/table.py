@@ -331,8 +331,8 @@ class Table(Setting):
     sort_by: Several[Annotated[str, reading(notation.sort_field)]] = Field(
         (),
         description=(
-            "Sort order of an Iceberg table when it is created, for rewrites of its files: column,"
-            " day(column) desc."
+            "Sort order of an Iceberg table when it is created: column, day(column) desc;"
+            " write.sort says when rows are sorted by it."
         ),
     )
     write: Write = Field(default_factory=Write, description="How rows get into files.")

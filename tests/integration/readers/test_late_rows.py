@@ -5,6 +5,7 @@ moved, and moved once, whatever others do to the table meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -334,13 +335,34 @@ def test_spark_reads_filters_and_changes_them(lakes: Lakes) -> None:
 @pytest.mark.spark
 def test_a_dynamic_overwrite_of_spark_leaves_rows_that_are_late(lakes: Lakes) -> None:
     """As the how-to says: it replaces files of the table's own spec."""
-    create(lakes)
-    land(lakes, range(30))
+    name = "lake.shop.overwritten"
+    create(lakes, name=name)
+    land(lakes, range(30), name=name)
     lakes.sql(
         "SET spark.sql.sources.partitionOverwriteMode = dynamic",
         "INSERT OVERWRITE {t} SELECT * FROM {t} WHERE kind = 'a b' AND id = 0",
         "SET spark.sql.sources.partitionOverwriteMode = static",
-        t=NAME,
+        t=name,
     )
 
-    assert 31 == len(lakes.by_own(NAME))
+    assert 31 == len(lakes.by_own(name))
+
+
+@pytest.mark.parametrize("other", [NAME, f"{NAME}@audited"])
+def test_two_that_add_the_spec_at_once_share_it(places: Lakes, other: str) -> None:
+    table = create(places)
+    land(places, range(10), Placing())
+    state, former = table.state(chain(NAME)), places.table(other).state(chain(other))
+    writer = WRITER(state.target, prefix="shop-1-0-0c0ffee0", observer=Quiet(), placing=LATE)
+    writer.write(batch_of(state.schema, [row(number, 1) for number in range(10, 20)]))
+    given = {"files": writer.close(), "uuid": state.uuid, "schema_id": state.schema_id}
+    commit = prepared(chain(NAME), {0: (10, 20)}, **given)
+    with pytest.raises(ConflictError):
+        table.commit(state, commit, retain=25)
+    with pytest.raises(ConflictError):  # it looked at the table before
+        places.table(other).commit(former, replace(commit, chain=chain(other)), retain=25)
+    table.commit(table.state(chain(NAME)), commit, retain=25)
+
+    assert 1 == specs(places).count(1)
+    assert 2 == len(places.known(NAME).metadata.partition_specs)
+    require_rows(places, 20)

@@ -42,7 +42,7 @@ from penstock.connectors.iceberg.read.scan import (
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows, require_row_deletes
 from penstock.connectors.iceberg.row_deletes.reading import live_files_of, rows_of
 from penstock.connectors.iceberg.schema.features import require_honourable
-from penstock.connectors.iceberg.schema.late_spec import admission, is_late
+from penstock.connectors.iceberg.schema.late_spec import added_spec, is_late
 from penstock.connectors.iceberg.schema.partition_values import least_values
 from penstock.connectors.iceberg.schema.types import to_core, widened
 from penstock.connectors.iceberg.upkeep import IcebergUpkeep
@@ -153,10 +153,11 @@ class IcebergTable:
         """Give the table a spec for late rows, if files need one; return whether. Raises what
         `commit` raises.
         """
-        request = admission(table.metadata)
-        if request is None or not any(map(is_late, files)):
+        if not added_spec(table.metadata) or not any(map(is_late, files)):
             return False
-        self._context.send(self.name, table, *request)
+        with reading(self.name):
+            request = append.late_spec_request(self._base(table, self._context.options))
+        self._context.send(self.name, table, request.requirements, request.updates)
         return True
 
     def upkeep(self, state: TableState) -> IcebergUpkeep:

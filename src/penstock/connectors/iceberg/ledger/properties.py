@@ -33,7 +33,7 @@ from penstock.core.serialization import progress_from_json, progress_to_json
 
 RANGES_BYTES_MAX = 16_384
 BEGINNING = "penstock.beginning"
-"""The summary key of an empty snapshot that was made on main for branches to begin at."""
+"""The summary key of an empty snapshot of ours that something begins at: a branch, late rows."""
 
 _MAINTENANCE = "penstock.maintenance"
 _BRANCH = "penstock.branch"

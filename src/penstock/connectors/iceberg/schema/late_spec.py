@@ -51,23 +51,17 @@ def spec_of(metadata: TableMetadata, spec_id: int) -> PartitionSpec:
     return metadata.specs()[found]
 
 
-def admission(
-    metadata: TableMetadata,
-) -> tuple[tuple[update.TableRequirement, ...], tuple[update.TableUpdate, ...]] | None:
-    """Return the request that lets late rows land in a table; None where they may already.
+def added_spec(metadata: TableMetadata) -> tuple[update.TableUpdate, ...]:
+    """Return the updates by which late rows may land in a table; none where they may already.
 
     A spec without fields that the table had before is taken: a table has none of them twice.
     """
     if late_spec_id(metadata) is not None or not metadata.spec().fields:
-        return None
+        return ()
     specs = metadata.specs()
     there = next((each for each in specs.values() if not each.fields), None)
     spec_id = max(specs) + 1 if there is None else there.spec_id
     named = update.SetPropertiesUpdate(updates={LATE_SPEC: str(spec_id)})
-    added = update.AddPartitionSpecUpdate(spec=PartitionSpec(spec_id=spec_id))
-    requirements = (
-        update.AssertTableUUID(uuid=metadata.table_uuid),
-        update.AssertDefaultSpecId(default_spec_id=metadata.default_spec_id),
-        update.AssertLastAssignedPartitionId(last_assigned_partition_id=metadata.last_partition_id),
-    )
-    return requirements, (named,) if there is not None else (added, named)
+    if there is not None:
+        return (named,)
+    return update.AddPartitionSpecUpdate(spec=PartitionSpec(spec_id=spec_id)), named

@@ -22,9 +22,9 @@ from penstock.ports.writers import Distribution
 
 HELD_BYTES = 128 << 20
 """How much a writer looks at before it chooses, of Arrow memory."""
-FILE_SECONDS = 7.4e-3
+FILE_SECONDS = 7.0e-3
 """CPU that a small file costs: to write it now, and to make one of many of it later."""
-LATE_ROW_SECONDS = 7.6e-6
+LATE_ROW_SECONDS = 8.1e-6
 """CPU that a row costs that lands late: sorted now, moved later."""
 PARTITIONS_MIN = 8
 """From how many partitions on rows land late: below, readers get more from files of their own."""

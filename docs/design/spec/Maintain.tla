@@ -116,9 +116,9 @@ OtherLands ==
   /\ other' = [Idle EXCEPT !.ph = "done"]
   /\ ghost' = [ghost EXCEPT !.truth = @ \union {80}]
   /\ UNCHANGED <<disk, store, land, job, exp, sweep, broken>>
-(* A rearrangement: files of the head become one, and the same rows are live.  A single file, too: *)
-(* one that landed without its partition is split by it.  What it becomes lands together or not at *)
-(* all, and each row in it knows its place, so it is one file here.                                *)
+(* A rearrangement: files of the head become one, and the same rows are live.  A single file, too:*)
+(* one that landed without its partition is split by it.  What it becomes lands together or not at*)
+(* all, and each row in it knows its place, so it is one file here.                               *)
 Plan ==
   /\ "rearrange" \in Acts /\ job.ph = "idle" /\ Sound /\ Cardinality(ghost.made) < 2
   /\ \E S \in SUBSET Files :

@@ -4,8 +4,8 @@ Theory of operation: rows wait in one buffer per partition. A buffer that reache
 becomes a row group of its partition's open file; when all buffers together exceed `buffer_bytes`,
 the largest are written early. What is left at `close` is written one partition after another. So a
 partition gets one file unless it outgrows `target_file_bytes`, or was closed to make room among
-`open_writers`. Where an order is given, a buffer holds a run of up to half of `buffer_bytes`, which
-is sorted, and then becomes row groups.
+`open_writers`. Where an order is given, a buffer holds a run of up to a quarter of `buffer_bytes`,
+which is sorted, for which it is copied twice, and then becomes row groups.
 
 Invariants:
 - rows of one partition stay in the order in which they came, or are in the given one within a run;
@@ -52,6 +52,7 @@ Partition = tuple[Any, ...]
 # A piece that pins more than this many times its own bytes is copied, so that a few rows of a
 # rare partition do not keep whole batches alive.
 _PINNED_RATIO_MAX = 2
+_RUNS_HELD = 4
 _CODECS_WITH_LEVELS = {"zstd", "gzip", "brotli"}
 
 
@@ -170,7 +171,7 @@ class PartitionedParquetWriter:
         self._observer = observer
         self._order = order
         self._group_bytes = min(options.row_group_bytes, options.target_file_bytes)
-        longest = options.buffer_bytes // 2 if order else 0
+        longest = options.buffer_bytes // _RUNS_HELD if order else 0
         self._run_bytes = max(self._group_bytes, longest)
         self._runs = 0
         self._buffers: dict[Partition, _Buffer] = {}

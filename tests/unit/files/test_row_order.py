@@ -105,4 +105,4 @@ def test_a_file_of_one_run_is_in_order_and_one_of_several_says_nothing(tmp_path)
         return pq.read_table(file.path)["n"].to_pylist(), file.is_ordered
 
     assert ([*range(39, -1, -1)], True) == written(1 << 20)
-    assert ([*range(19, -1, -1), *range(39, 19, -1)], False) == written(320)
+    assert ([*range(19, -1, -1), *range(39, 19, -1)], False) == written(640)

@@ -132,10 +132,10 @@ class IcebergWriter:
 
     def _begin(self, *, is_late: bool) -> None:
         shape, is_sorted = self._target.shape, self._is_sorted
-        spec = LATE if is_late else shape.spec
-        split = splitter(spec, shape.schema)
-        self._writer = self._open(partition_of=split, order=_order(shape, is_late, is_sorted))
-        self._describer = _describer(shape, is_late, is_sorted)
+        split = splitter(LATE if is_late else shape.spec, shape.schema)
+        order = _order(shape, is_late=is_late, is_sorted=is_sorted)
+        self._writer = self._open(partition_of=split, order=order)
+        self._describer = _describer(shape, is_late=is_late, is_sorted=is_sorted)
 
     def _new_path(self, partition: tuple[Any, ...]) -> str:
         del partition  # never part of a path
@@ -152,7 +152,7 @@ def _file_schema(shape: Shape) -> pa.Schema:
 
 
 @functools.lru_cache(maxsize=64)
-def _order(shape: Shape, is_late: bool, is_sorted: bool) -> OrderOf | None:  # noqa: FBT001
+def _order(shape: Shape, *, is_late: bool, is_sorted: bool) -> OrderOf | None:
     """Return the order of late rows, by partition first; that of the table; None."""
     within = shape.order if is_sorted and can_sort_by(shape.order, shape.schema) else SortOrder()
     if not is_late and not within.fields:
@@ -161,7 +161,7 @@ def _order(shape: Shape, is_late: bool, is_sorted: bool) -> OrderOf | None:  # n
 
 
 @functools.lru_cache(maxsize=64)
-def _describer(shape: Shape, is_late: bool, is_sorted: bool) -> Describer:  # noqa: FBT001
+def _describer(shape: Shape, *, is_late: bool, is_sorted: bool) -> Describer:
     """Return what describes files: late ones are sorted by partition first, so by no order."""
     if is_late:
         return Describer(shape.schema, LATE, shape.metrics)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pyiceberg.catalog import load_catalog
 from tests.integration.cli.shop import Shop
 from tests.integration.cli.within import land, within
+
+import penstock
 
 LAKE = "lake.shop.orders"
 
@@ -47,4 +50,16 @@ def test_they_are_landed_again_moved_put_back_and_audited(shop: Shop) -> None:
     land(shop)
     shop.prove()
     assert 1 == planned(shop)["health"]["late"]
+    assert [*range(350)] == shop.ids()[0]
+
+    lake = load_catalog("lake", type="sql", uri=f"sqlite:///{shop.directory}/lake/catalog.db")
+    table = lake.load_table("shop.orders")
+    moved = next(each for each in table.snapshots() if each.summary.get("penstock.maintenance"))
+    table.manage_snapshots().rollback_to_snapshot(moved.snapshot_id).commit()
+    assert LAKE in penstock.open(shop.path).run().parked
+    seek = within("seek", LAKE, "--spec", shop.path, "--yes", "shop", "--json")
+    moves = [{"topic": shop.topic, "partition": 0, "start": 350, "stop": 300}]
+    assert (0, {"moves": moves}) == (seek.code, seek.json["done"])
+    land(shop)
+    shop.prove()
     assert [*range(350)] == shop.ids()[0]

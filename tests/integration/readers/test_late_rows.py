@@ -4,6 +4,7 @@ moved, and moved once, whatever others do to the table meanwhile.
 
 from __future__ import annotations
 
+import random  # noqa: TID251  seeded
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from pyiceberg.expressions import BooleanExpression, EqualTo, IsNull
+from pyiceberg.expressions import BooleanExpression, EqualTo, In, IsNull
 from pyiceberg.transforms import BucketTransform
 from tests.integration.iceberg.keyed import read_by_duckdb
 from tests.integration.maintaining import maintained
@@ -366,3 +368,52 @@ def test_two_that_add_the_spec_at_once_share_it(places: Lakes, other: str) -> No
     assert 1 == specs(places).count(1)
     assert 2 == len(places.known(NAME).metadata.partition_specs)
     require_rows(places, 20)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_others_do_in_whatever_order_each_row_is_there_once(
+    places: Lakes, seed: int
+) -> None:
+    """Rows land late or not, are moved, and others delete, append, and change the partitioning."""
+    chance, truth, landed = random.Random(seed), set[int](), 0
+    create(places, ("on_day", "kind"), sort_by=("id",))
+
+    def lands(placing: Placing) -> None:
+        nonlocal landed
+        land(places, range(landed, landed + 25), placing)
+        truth.update(range(landed, landed + 25))
+        landed += 25
+
+    def deletes() -> None:
+        gone = set(chance.sample(sorted(truth), min(len(truth), 7)))
+        places.known(NAME).delete(In("id", gone))
+        truth.difference_update(gone)
+
+    def appends() -> None:
+        number = 1_000_000 + len(truth)
+        schema = places.known(NAME).schema().as_arrow()
+        rows = batch_of(places.state(NAME).schema, [row(number, 1)])
+        places.known(NAME).append(pa.Table.from_batches([rows]).cast(schema))
+        truth.add(number)
+
+    def partitions() -> None:
+        fields = [each.name for each in places.known(NAME).spec().fields]
+        with places.known(NAME).update_spec() as update:
+            update.remove_field("kind") if "kind" in fields else update.add_identity("kind")
+
+    acts = [lands, lands, deletes, appends, partitions, maintain]
+    for _ in range(14):
+        act = chance.choice(acts)
+        if act is lands:
+            lands(chance.choice([LATE, LATE, AUTO, Placing(), Placing(is_sorted=True)]))
+        else:
+            maintain(places) if act is maintain else act()
+        assert sorted(truth) == [each["id"] for each in places.by_own(NAME)]
+        said = values_of(places.catalogs["lake"], "shop.late").mismatches
+        assert [] == [each for each in said if "/shop-" in each.file], "PyIceberg counts no NaN"
+    lands(LATE)
+    maintain(places)
+    assert comparable(row(each, 1) for each in sorted(truth)) == comparable(places.by_own(NAME))
+    assert {places.known(NAME).metadata.default_spec_id} >= {
+        each.spec_id for each in places.files(NAME) if not each.partition
+    }

@@ -269,7 +269,13 @@ def test_the_error_survives_a_journey_between_processes(spec: Changed) -> None:
 
 
 @pytest.mark.parametrize(
-    "setting", ["branch: new", "sort_by: [id desc]", "identifier_fields: [id]"]
+    "setting",
+    [
+        "branch: new",
+        "sort_by: [id desc]",
+        "identifier_fields: [id]",
+        "write: { sort: at_write }",
+    ],
 )
 def test_what_a_delta_table_cannot_have_is_refused(
     spec: Changed, codes: Codes, setting: str

@@ -40,7 +40,8 @@ def maintain(
 ) -> int:
     """Write small files of tables again as fewer, expire snapshots, delete what nothing names.
 
-    Files of a partition that become one are a group; rows that are deleted in them go for good.
+    Files of a partition that become one are a group; rows that are deleted in them go for good, and
+    rows that landed late get to their partitions.
     Snapshots expire by the table's own `history.expire.*`. A file that nothing names is noted, and
     deleted by a later call, five days afterwards. A run may go on meanwhile: what it lands comes
     first. With neither --yes nor a terminal it only shows the plan. A table that cannot be read or

@@ -7,6 +7,16 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from penstock.app.assembly import assembly
+from penstock.app.standby import (
+    ASKED,
+    GAVE_WAY,
+    Readiness,
+    membership_of,
+    open_leadership,
+    required_leadership,
+    run_in_turn,
+    take_turn,
+)
 from penstock.core.errors import gravest
 from penstock.core.events import WaitBegan
 from penstock.landing.coordinator import TICK_SECONDS, RunResult
@@ -24,27 +34,43 @@ def run(
     stop: threading.Event,
     until: Until,
     takeover: bool = False,
+    standby: bool = False,
     accept: frozenset[Consent] = frozenset(),
     faults: str = "",
     engine: Callable[[], Engine] | None = None,
 ) -> RunResult:
     """Run a pipeline to its end. Raises any PenstockError that concerns it as a whole.
 
-    `takeover` takes a live owner's place. `accept` is what a person consents to: `gap` (go on after
-    records that retention deleted), `topic` (a re-created topic is a new one), `rules` (the present
-    rules count for stretches other tables landed under former ones). `faults` are crash points.
+    `takeover` takes a live owner's place; with `standby` it waits for its turn, again and again
+    (InvalidError P521 where the store has no stand-bys). `accept` is what a person consents to:
+    `gap` (go on after records that retention deleted), `topic` (a re-created topic is a new one),
+    `rules` (the present rules count for stretches other tables landed under former ones). `faults`
+    are crash points.
     """
     with ExitStack() as stack:
+        leadership = required_leadership(pipeline) if standby else open_leadership(pipeline)
         environment = assembly.open_environment(pipeline, stack, observer=observer, engine=engine)
         settings = assembly.settings_of(pipeline, accept=accept, faults=faults)
+        former = assembly.former_of(pipeline, accept=accept, faults=faults)
+
+        def landed(ends: threading.Event, *, takeover: bool) -> RunResult:
+            return land(settings, environment, ends, until, takeover=takeover, former=former)
+
         if takeover:  # a run that takes a live owner's place must be able to do its work
             observer(WaitBegan(ENGINE))
             while not environment.engine.is_ready(TICK_SECONDS):
                 if stop.is_set():
-                    return RunResult({}, "asked to stop")
+                    return RunResult({}, ASKED)
             environment.engine.capacity()
-        former = assembly.former_of(pipeline, accept=accept, faults=faults)
-        return land(settings, environment, stop, until, takeover=takeover, former=former)
+        if leadership is None:
+            return landed(stop, takeover=takeover)
+        readiness = Readiness(pipeline, environment.engine)
+        membership = stack.enter_context(
+            membership_of(pipeline, environment, leadership, readiness)
+        )
+        if standby:
+            return run_in_turn(membership, readiness, environment.store, stop, landed)
+        return take_turn(membership, stop, landed, takeover=takeover) or RunResult({}, GAVE_WAY)
 
 
 def exit_code(ended: RunResult, until: Until, *, asked_to_stop: bool) -> int:

@@ -38,6 +38,7 @@ def run(
     once: bool = False,
     until_caught_up: bool = False,
     takeover: Takeover = False,
+    standby: bool = False,
     accept: Accept = (),
     metrics: MetricsAt = None,
     json: Annotated[
@@ -58,6 +59,9 @@ def run(
         Land one epoch, then stop.
     until_caught_up
         Stop when everything that was in the topics at the start has landed.
+    standby
+        Wait, ready, until the pipeline has no living owner; then run it. Start it so on each host:
+        the pending store must be in PostgreSQL.
     """
     from penstock.app.assembly.crash_points import from_environment, observer_for
     from penstock.app.maintenance_process import maintained_beside
@@ -78,6 +82,7 @@ def run(
                 stop=stop,
                 until=until,
                 takeover=takeover,
+                standby=standby,
                 accept=frozenset(accept),
                 faults=faults,
             )

@@ -20,7 +20,7 @@ from penstock.core.errors import UnavailableError
 from penstock.core.events import Event
 from penstock.observe.periodic import periodic
 from penstock.observe.reducer import apply, initial, stopping
-from penstock.observe.snapshot import Snapshot, from_json, to_json
+from penstock.observe.snapshot import Snapshot, State, from_json, to_json
 from penstock.ports.runtime import Clock
 
 WRITE_EVERY_MS = 1_000
@@ -81,7 +81,9 @@ class StatusFile:
 
     def __exit__(self, *error: object) -> None:
         self._writing.__exit__(None, None, None)
-        self._write(self._board.snapshot())
+        snapshot = self._board.snapshot()
+        if snapshot.state is not State.STANDBY:
+            self._write(snapshot)
 
     def write_if_due(self) -> bool:
         """Write the file when the snapshot changed a second ago, or after five seconds.
@@ -89,6 +91,8 @@ class StatusFile:
         Return whether it was due.
         """
         snapshot = self._board.snapshot()
+        if snapshot.state is State.STANDBY:  # the file is the owner's, which may be on this host
+            return False
         if self._written is not None:
             before, written = self._written
             pause_ms = WRITE_AT_LEAST_EVERY_MS if snapshot is before else WRITE_EVERY_MS

@@ -1,0 +1,133 @@
+"""`penstock members` and `penstock handover`: who owns a pipeline, who stands by, and a change.
+
+Invariant: what is shown is what members last said, with the store's time; it decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+
+from penstock.app.assembly import assembly
+from penstock.app.standby import required_leadership
+from penstock.core.errors import InvalidError, UnavailableError
+from penstock.core.leadership import ANYBODY, Role, Roll, Sign
+from penstock.ports.leadership import Leadership
+from penstock.ports.runtime import Clock
+from penstock.spec.model import Pipeline
+from penstock.spec.publications import Publications
+
+POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class MemberStatus:
+    """A process of a pipeline. `state` is `owner`, `ready`, `not ready` or `silent`; `trouble` says
+    why it is not ready, with the code in front; it was seen `seen_seconds` ago.
+    """
+
+    id: str
+    host: str
+    pid: int
+    state: str
+    trouble: str
+    version: str
+    seen_seconds: float
+
+
+def members(spec: Pipeline | Publications) -> list[MemberStatus]:
+    """List who owns a pipeline, then who stands by for it.
+
+    Raises InvalidError (P521) where the store has no stand-bys, UnavailableError.
+    """
+    with closing(required_leadership(spec)) as leadership:
+        return _members(spec, leadership)
+
+
+def handover(
+    spec: Pipeline | Publications,
+    *,
+    host: str,
+    wait_seconds: float,
+    clock: Clock,
+    wait: Callable[[], None] = lambda: None,
+) -> tuple[MemberStatus, MemberStatus]:
+    """Let a stand-by that is ready take over, on `host` if it is not ""; return both owners.
+
+    `wait` is called once the owner was asked. Raises InvalidError (P524) where nobody owns the
+    pipeline, UnavailableError (P525) where no stand-by is ready, or none has taken over in time.
+    """
+    with closing(required_leadership(spec)) as leadership:
+        found = _members(spec, leadership)
+        owner = next((each for each in found if each.state == Role.OWNER), None)
+        if owner is None:
+            raise InvalidError(
+                f"nobody owns {spec.name} now",
+                code="P524",
+                hint="penstock members  shows who stands by; start one: penstock run --standby",
+            )
+        ready = [each for each in found if each.state == "ready" and host in ("", each.host)]
+        if not ready:
+            raise _nobody_ready(spec.name, host, found)
+        leadership.ask(owner.id, host or ANYBODY)
+        wait()
+        until = clock.monotonic() + wait_seconds
+        while clock.monotonic() < until:
+            for each in _members(spec, leadership):
+                if each.state == Role.OWNER and each.id != owner.id:
+                    return owner, each
+            clock.wait(POLL_SECONDS)
+    raise UnavailableError(
+        f"{spec.name} was not taken over from {owner.host}, pid {owner.pid}, in "
+        f"{wait_seconds:g} s: it finishes its epoch first",
+        code="P525",
+        hint="see who owns it now:  penstock members",
+    )
+
+
+def _members(spec: Pipeline | Publications, leadership: Leadership) -> list[MemberStatus]:
+    roll = leadership.roll()
+    with closing(assembly.open_store(spec)) as store:
+        held = store.holding(spec.name)
+    is_owned = held is not None and held.alive_until_ms > 0
+    owner_id = held.claim.owner.rpartition("/")[2] if held is not None and is_owned else ""
+    found = [_status(each, roll, owner_id) for each in roll.signs]
+    shown = [each for each in found if each.state != "ended"]
+    return sorted(shown, key=lambda each: (each.state != Role.OWNER, each.host, each.pid))
+
+
+def _status(sign: Sign, roll: Roll, owner_id: str) -> MemberStatus:
+    me = sign.member
+    return MemberStatus(
+        me.id,
+        me.host,
+        me.pid,
+        _state(sign, roll.now_ms, owner_id),
+        me.trouble,
+        me.version,
+        (roll.now_ms - sign.seen_ms) / 1000,
+    )
+
+
+def _state(sign: Sign, now_ms: int, owner_id: str) -> str:
+    if sign.member.role is Role.OWNER and sign.member.id != owner_id:
+        return "ended"
+    if sign.is_silent(now_ms):
+        return "silent"
+    if sign.member.role is Role.OWNER:
+        return Role.OWNER.value
+    return "not ready" if sign.member.trouble else "ready"
+
+
+def _nobody_ready(name: str, host: str, found: list[MemberStatus]) -> UnavailableError:
+    where = f" on {host}" if host else ""
+    others = [each for each in found if each.state != Role.OWNER and host in ("", each.host)]
+    said = "; ".join(
+        f"{each.host}, pid {each.pid}: {each.trouble or each.state}" for each in others
+    )
+    return UnavailableError(
+        f"no stand-by of {name}{where} is ready{f': {said}' if said else ''}",
+        code="P525",
+        hint="start one, and wait until  penstock members  shows it ready:  penstock run --standby",
+    )

@@ -12,19 +12,21 @@ from dataclasses import dataclass
 from penstock.app.assembly import assembly
 from penstock.app.standby import required_leadership
 from penstock.core.errors import InvalidError, UnavailableError
-from penstock.core.leadership import ANYBODY, Role, Roll, Sign
+from penstock.core.leadership import ANYBODY, OTHER_RULES, Member, Role, Sign
 from penstock.ports.leadership import Leadership
 from penstock.ports.runtime import Clock
 from penstock.spec.model import Pipeline
 from penstock.spec.publications import Publications
 
 POLL_SECONDS = 0.2
+READY, ENDED = "ready", "ended"
 
 
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
     """A process of a pipeline. `state` is `owner`, `ready`, `not ready` or `silent`; `trouble` says
-    why it is not ready, with the code in front; it was seen `seen_seconds` ago.
+    why it is not ready, or takes over only by a hand-over, with the code in front; it was seen
+    `seen_seconds` ago.
     """
 
     id: str
@@ -67,7 +69,7 @@ def handover(
                 code="P524",
                 hint="penstock members  shows who stands by; start one: penstock run --standby",
             )
-        ready = [each for each in found if each.state == "ready" and host in ("", each.host)]
+        ready = [each for each in found if each.state == READY and host in ("", each.host)]
         if not ready:
             raise _nobody_ready(spec.name, host, found)
         leadership.ask(owner.id, host or ANYBODY)
@@ -92,32 +94,29 @@ def _members(spec: Pipeline | Publications, leadership: Leadership) -> list[Memb
         held = store.holding(spec.name)
     is_owned = held is not None and held.alive_until_ms > 0
     owner_id = held.claim.owner.rpartition("/")[2] if held is not None and is_owned else ""
-    found = [_status(each, roll, owner_id) for each in roll.signs]
-    shown = [each for each in found if each.state != "ended"]
+    owner = next((each.member for each in roll.signs if each.member.id == owner_id), None)
+    found = [_status(each, roll.now_ms, owner) for each in roll.signs]
+    shown = [each for each in found if each.state != ENDED]
     return sorted(shown, key=lambda each: (each.state != Role.OWNER, each.host, each.pid))
 
 
-def _status(sign: Sign, roll: Roll, owner_id: str) -> MemberStatus:
+def _status(sign: Sign, now_ms: int, owner: Member | None) -> MemberStatus:
     me = sign.member
-    return MemberStatus(
-        me.id,
-        me.host,
-        me.pid,
-        _state(sign, roll.now_ms, owner_id),
-        me.trouble,
-        me.version,
-        (roll.now_ms - sign.seen_ms) / 1000,
-    )
+    state, trouble = _state(sign, now_ms, owner), me.trouble
+    if state == READY and owner is not None and owner.rules != me.rules:
+        trouble = f"{OTHER_RULES.code}  its rules are not the owner's: by a hand-over only"
+    seen_seconds = (now_ms - sign.seen_ms) / 1000
+    return MemberStatus(me.id, me.host, me.pid, state, trouble, me.version, seen_seconds)
 
 
-def _state(sign: Sign, now_ms: int, owner_id: str) -> str:
-    if sign.member.role is Role.OWNER and sign.member.id != owner_id:
-        return "ended"
+def _state(sign: Sign, now_ms: int, owner: Member | None) -> str:
+    if sign.member.role is Role.OWNER and (owner is None or sign.member.id != owner.id):
+        return ENDED
     if sign.is_silent(now_ms):
         return "silent"
     if sign.member.role is Role.OWNER:
         return Role.OWNER.value
-    return "not ready" if sign.member.trouble else "ready"
+    return READY if sign.is_ready(now_ms) else "not ready"
 
 
 def _nobody_ready(name: str, host: str, found: list[MemberStatus]) -> UnavailableError:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from penstock.core.claims import Claim
+from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError
 
 SILENT_AFTER_MS = 5_000
 """An owner that gave no sign of life for so long is taken for dead, though it holds its lock."""
@@ -24,9 +25,15 @@ OFFERED_MS = 30_000
 ANYBODY = "*"
 """What a pipeline is handed over to where no host is named."""
 
-OTHER_RULES = (
-    "P523  its rules are not those of the owner that has ended; to begin with them: "
-    "penstock run --takeover"
+OTHER_RULES = DecisionNeededError(
+    "its rules are not those of the owner that has ended",
+    code="P523",
+    hint="to begin with them:  penstock run --takeover",
+)
+POOLED = InvalidError(
+    "a pooler shares the owner's session, so that its lock says nothing",
+    code="P522",
+    hint="name the PostgreSQL server itself at pending.store",
 )
 
 
@@ -131,10 +138,12 @@ class Roll:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do; where `unlock`, the lock is to be given back to a living owner."""
+    """Nothing to do; where `unlock`, the lock is to be given back to a living owner. `trouble` is
+    what keeps a stand-by from its turn.
+    """
 
     unlock: bool = False
-    trouble: str = ""
+    trouble: PenstockError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +204,9 @@ def _outlived(mine: Session, owner: Sign) -> bool:
     )
 
 
-def is_pooled(sight: Sight) -> bool:
+def is_pooled(me: Member, sight: Sight) -> bool:
     """Return whether our session is the owner's: a pooler lies between, and locks mean nothing."""
     owner = sight.owner
-    return owner is not None and owner.is_locked and owner.session == sight.session
+    if owner is None or owner.member.id == me.id:
+        return False
+    return owner.is_locked and owner.session == sight.session

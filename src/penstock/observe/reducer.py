@@ -91,7 +91,7 @@ def apply(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
 def _in_turn(
     snapshot: Snapshot, event: leadership_events.StandbyChanged | leadership_events.LeadershipGained
 ) -> Snapshot:
-    """Return the snapshot of a stand-by, or of one whose turn begins: what it was before is over."""
+    """Return the snapshot of a stand-by, or of one whose turn begins: what was before is over."""
     anew = initial(event.pipeline, snapshot.started_ms)
     if isinstance(event, leadership_events.LeadershipGained):
         return anew

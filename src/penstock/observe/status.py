@@ -53,6 +53,11 @@ class StatusBoard:
         with self._guard:
             return self._snapshot
 
+    @property
+    def is_standing_by(self) -> bool:
+        """Return whether this process waits for its turn: another one owns the pipeline."""
+        return self.snapshot().state is State.STANDBY
+
 
 class StatusFile:
     """Keep a board's snapshot in a file inside the `with` block.
@@ -81,18 +86,17 @@ class StatusFile:
 
     def __exit__(self, *error: object) -> None:
         self._writing.__exit__(None, None, None)
-        snapshot = self._board.snapshot()
-        if snapshot.state is not State.STANDBY:
-            self._write(snapshot)
+        if not self._board.is_standing_by:
+            self._write(self._board.snapshot())
 
     def write_if_due(self) -> bool:
         """Write the file when the snapshot changed a second ago, or after five seconds.
 
         Return whether it was due.
         """
-        snapshot = self._board.snapshot()
-        if snapshot.state is State.STANDBY:  # the file is the owner's, which may be on this host
+        if self._board.is_standing_by:  # the file is the owner's, which may be on this host
             return False
+        snapshot = self._board.snapshot()
         if self._written is not None:
             before, written = self._written
             pause_ms = WRITE_AT_LEAST_EVERY_MS if snapshot is before else WRITE_EVERY_MS

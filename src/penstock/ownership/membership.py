@@ -18,6 +18,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.leadership import (
     ANYBODY,
     OFFERED_MS,
+    POOLED,
     Member,
     Reason,
     Role,
@@ -33,7 +34,6 @@ from penstock.ports.runtime import Clock, Observer
 
 TRY_SECONDS = 0.5
 BEAT_SECONDS = 1.0
-POOLED = "P522  a pooler shares the owner's session: name the server itself at pending.store"
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class Membership:
     _asking: threading.RLock = field(default_factory=threading.RLock)
     _offered_at: float = 0.0
     _said: StandbyChanged | None = None
-    _judged: str = ""
+    _shown: str = ""
 
     def await_turn(self, stop: threading.Event) -> Reason | None:
         """Stand by until the pipeline is to be claimed; None when asked to stop before."""
@@ -62,7 +62,7 @@ class Membership:
                 self._is(Role.OWNER, "")
                 self.observer(LeadershipGained(self.pipeline, found.reason))
                 return found.reason
-            self._say(StandbyChanged(self.pipeline, owner, found.trouble))
+            self._say(StandbyChanged(self.pipeline, owner, self._shown))
             self.clock.wait(TRY_SECONDS)
         with suppress(PenstockError), self._asking:
             self.leadership.leave(self.me)
@@ -111,24 +111,28 @@ class Membership:
     def _tried(self) -> tuple[Take | Wait, str]:
         """Look once; return what is to be done, and who owns the pipeline."""
         trouble = self.trouble()
-        self._is(Role.STANDBY, trouble or self._judged)
+        is_ready = not (trouble or self.me.offered_to)
+        self._is(Role.STANDBY, trouble)
         try:
             with self._asking:
-                ready = not (trouble or self.me.offered_to)
-                sight = self.leadership.look(self.me, wants_lock=ready)
-                if is_pooled(sight):
-                    sight = replace(sight, is_locked=False)
-                    trouble = trouble or POOLED
-                found = judge(self.me, sight) if ready else Wait(unlock=sight.is_locked)
+                sight = self.leadership.look(self.me, wants_lock=is_ready)
+                found = self._judged(sight) if is_ready else Wait(unlock=sight.is_locked)
                 if isinstance(found, Wait) and found.unlock:
                     self.leadership.unlock()
         except PenstockError as error:
-            return Wait(trouble=f"{error.code}  {error.message}"), ""
-        self._withdraw(sight)
-        self._judged = found.trouble if isinstance(found, Wait) else ""
-        if isinstance(found, Wait) and trouble:
-            found = replace(found, trouble=trouble)
-        return found, _owner(sight)
+            found, owner = Wait(trouble=error), ""
+        else:
+            owner = _owner(sight)
+            self._withdraw(sight)
+        judged = found.trouble if isinstance(found, Wait) else None
+        self._shown = trouble or (f"{judged.code}  {judged.message}" if judged else "")
+        return found, owner
+
+    def _judged(self, sight: Sight) -> Take | Wait:
+        if not is_pooled(self.me, sight):
+            return judge(self.me, sight)
+        found = judge(self.me, replace(sight, is_locked=False))
+        return found if isinstance(found, Take) else Wait(unlock=sight.is_locked, trouble=POOLED)
 
     def _withdraw(self, sight: Sight) -> None:
         """End our offer when somebody took it, or nobody did for long."""

@@ -122,7 +122,10 @@ def test_who_hands_over_takes_nothing_back(name):
 
 
 def test_a_session_of_two_members_is_a_poolers():
-    assert [False, True] == [is_pooled(LOCKED), is_pooled(replace(LOCKED, session=THEIRS))]
+    shared = replace(LOCKED, session=THEIRS)
+
+    assert [False, True] == [is_pooled(ME, LOCKED), is_pooled(ME, shared)]
+    assert not is_pooled(ME, replace(shared, owner=said(id="me")))
 
 
 def test_a_stand_by_is_ready_while_it_is_heard_and_has_no_trouble():

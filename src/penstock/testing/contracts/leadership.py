@@ -37,10 +37,12 @@ class LeadershipContract:
 
     @pytest.fixture
     def one(self) -> Iterator[Leadership]:
+        """Open a process's leadership."""
         yield from _closing(self.open_leadership("shop"))
 
     @pytest.fixture
     def other(self) -> Iterator[Leadership]:
+        """Open another process's."""
         yield from _closing(self.open_leadership("shop"))
 
     def test_a_sign_is_read_by_others_as_it_was_given(

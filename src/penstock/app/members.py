@@ -38,17 +38,18 @@ class MemberStatus:
     seen_seconds: float
 
 
-def members(spec: Pipeline | Publications) -> list[MemberStatus]:
-    """List who owns a pipeline, then who stands by for it.
+def members(spec: Pipeline | Publications, claimed_as: str) -> list[MemberStatus]:
+    """List who owns what is claimed by a name, then who stands by for it.
 
     Raises InvalidError (P521) where the store has no stand-bys, UnavailableError.
     """
-    with closing(required_leadership(spec)) as leadership:
-        return _members(spec, leadership)
+    with closing(required_leadership(spec, claimed_as)) as leadership:
+        return _members(spec, claimed_as, leadership)
 
 
 def handover(
     spec: Pipeline | Publications,
+    claimed_as: str,
     *,
     host: str,
     wait_seconds: float,
@@ -60,38 +61,40 @@ def handover(
     `wait` is called once the owner was asked. Raises InvalidError (P524) where nobody owns the
     pipeline, UnavailableError (P525) where no stand-by is ready, or none has taken over in time.
     """
-    with closing(required_leadership(spec)) as leadership:
-        found = _members(spec, leadership)
+    with closing(required_leadership(spec, claimed_as)) as leadership:
+        found = _members(spec, claimed_as, leadership)
         owner = next((each for each in found if each.state == Role.OWNER), None)
         if owner is None:
             raise InvalidError(
-                f"nobody owns {spec.name} now",
+                f"nobody owns {claimed_as} now",
                 code="P524",
                 hint="penstock members  shows who stands by; start one: penstock run --standby",
             )
         ready = [each for each in found if each.state == READY and host in ("", each.host)]
         if not ready:
-            raise _nobody_ready(spec.name, host, found)
+            raise _nobody_ready(claimed_as, host, found)
         leadership.ask(owner.id, host or ANYBODY)
         wait()
         until = clock.monotonic() + wait_seconds
         while clock.monotonic() < until:
-            for each in _members(spec, leadership):
+            for each in _members(spec, claimed_as, leadership):
                 if each.state == Role.OWNER and each.id != owner.id:
                     return owner, each
             clock.wait(POLL_SECONDS)
     raise UnavailableError(
-        f"{spec.name} was not taken over from {owner.host}, pid {owner.pid}, in "
+        f"{claimed_as} was not taken over from {owner.host}, pid {owner.pid}, in "
         f"{wait_seconds:g} s: it finishes its epoch first",
         code="P525",
         hint="see who owns it now:  penstock members",
     )
 
 
-def _members(spec: Pipeline | Publications, leadership: Leadership) -> list[MemberStatus]:
+def _members(
+    spec: Pipeline | Publications, claimed_as: str, leadership: Leadership
+) -> list[MemberStatus]:
     roll = leadership.roll()
     with closing(assembly.open_store(spec)) as store:
-        held = store.holding(spec.name)
+        held = store.holding(claimed_as)
     is_owned = held is not None and held.alive_until_ms > 0
     owner_id = held.claim.owner.rpartition("/")[2] if held is not None and is_owned else ""
     owner = next((each.member for each in roll.signs if each.member.id == owner_id), None)

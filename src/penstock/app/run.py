@@ -8,10 +8,9 @@ from contextlib import ExitStack
 
 from penstock.app.assembly import assembly
 from penstock.app.standby import (
-    ASKED,
-    GAVE_WAY,
+    LandingProbe,
     Readiness,
-    membership_of,
+    member_of,
     open_leadership,
     required_leadership,
     run_in_turn,
@@ -23,8 +22,11 @@ from penstock.landing.coordinator import TICK_SECONDS, RunResult
 from penstock.landing.run import run as land
 from penstock.landing.settings import Consent, Until
 from penstock.landing.waiting import ENGINE
+from penstock.ownership.membership import Membership
 from penstock.ports.runtime import Engine, Observer
 from penstock.spec.model import Pipeline
+
+ASKED, GAVE_WAY = "asked to stop", "handed over"
 
 
 def run(
@@ -48,7 +50,8 @@ def run(
     are crash points.
     """
     with ExitStack() as stack:
-        leadership = required_leadership(pipeline) if standby else open_leadership(pipeline)
+        opening = required_leadership if standby else open_leadership
+        leadership = opening(pipeline, pipeline.name)
         environment = assembly.open_environment(pipeline, stack, observer=observer, engine=engine)
         settings = assembly.settings_of(pipeline, accept=accept, faults=faults)
         former = assembly.former_of(pipeline, accept=accept, faults=faults)
@@ -64,12 +67,15 @@ def run(
             environment.engine.capacity()
         if leadership is None:
             return landed(stop, takeover=takeover)
-        readiness = Readiness(pipeline, environment.engine)
-        membership = stack.enter_context(
-            membership_of(pipeline, environment, leadership, readiness)
+        readiness = Readiness(environment.engine, LandingProbe(pipeline))
+        me = member_of(environment.owner, settings.rules_hash)
+        membership = Membership(
+            pipeline.name, leadership, me, readiness, observer, environment.clock
         )
+        stack.callback(membership.close)
         if standby:
-            return run_in_turn(membership, readiness, environment.store, stop, landed)
+            ended = run_in_turn(membership, readiness, environment.store, stop, landed)
+            return ended or RunResult({}, ASKED)
         return take_turn(membership, stop, landed, takeover=takeover) or RunResult({}, GAVE_WAY)
 
 

@@ -67,8 +67,8 @@ COMMANDS = {
 
 NAMING = frozenset(
     {
-        *("audit", "maintain", "pause", "peek", "publish", "purge", "quarantine"),
-        *("replay", "resume", "seek"),
+        *("audit", "handover", "maintain", "members", "pause", "peek", "publish", "purge"),
+        *("quarantine", "replay", "resume", "seek"),
     }
 )
 """Commands with names of tables and topics as arguments."""

@@ -11,6 +11,8 @@ import psutil
 import pytest
 import yaml
 from tests.integration.cli.shop import Shop, problem
+from tests.integration.cli.test_publish import Mirror
+from tests.processes.broker import Cluster
 from tests.processes.process import Driver
 from tests.processes.sigstop import let_locks_go
 from tests.servers.warm import WarmProcess
@@ -23,6 +25,12 @@ def shared(shop: Shop, postgresql) -> Shop:
     """A shop whose pending store is in PostgreSQL."""
     shop.spec["pending"] = {"store": postgresql.address(postgresql.database())}
     return shop
+
+
+@pytest.fixture
+def mirror(cluster: Cluster, tmp_path: Path) -> Mirror:
+    """A publication of its own."""
+    return Mirror(cluster, tmp_path)
 
 
 def standing_by(shop: Shop, spec: Path | None = None) -> Driver:
@@ -166,6 +174,31 @@ def test_what_a_stand_by_lacks_is_told_before_it_is_needed(shared: Shop) -> None
         refused = shared.call("handover", "--wait", "5s", "--json")
         assert (75, "P525") == (refused.code, problem(refused)[0])
         assert [] == gained(other)
+
+
+def test_a_publication_goes_on_where_its_owner_was_killed(mirror: Mirror, postgresql) -> None:
+    mirror.spec["pending"] = {"store": postgresql.address(postgresql.database())}
+    mirror.send(200)
+    with ExitStack() as stack:
+        drivers = [stack.enter_context(mirror.driver("--standby"))]
+        drivers[0].wait_for("RowsPublished")
+        drivers.append(stack.enter_context(mirror.driver("--standby")))
+        ready(drivers[1])
+        shown = mirror.call("members", "--json").json["members"]
+        assert [("owner", drivers[0].pid), ("ready", drivers[1].pid)] == [
+            (each["state"], each["pid"]) for each in shown
+        ]
+        mirror.send(200)
+        drivers[0].kill()
+        drivers[1].wait_for("RowsPublished")
+        drivers.append(stack.enter_context(mirror.driver("--standby")))
+        ready(drivers[2])
+        assert 0 == mirror.call("handover", "--json").code
+        mirror.send(50)
+        drivers[2].wait_for("RowsPublished")
+        assert [["its owner died"], ["handed over"]] == [gained(each) for each in drivers[1:]]
+    assert 0 == mirror.call("publish", "--until-caught-up").code
+    assert mirror.is_exact()
 
 
 @pytest.mark.parametrize("words", [("run", "--standby"), ("members",), ("handover",)])

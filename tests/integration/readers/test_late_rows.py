@@ -342,7 +342,7 @@ def test_a_dynamic_overwrite_of_spark_leaves_rows_that_are_late(lakes: Lakes) ->
     land(lakes, range(30), name=name)
     lakes.sql(
         "SET spark.sql.sources.partitionOverwriteMode = dynamic",
-        "INSERT OVERWRITE {t} SELECT * FROM {t} WHERE kind = 'a b' AND id = 0",
+        "INSERT OVERWRITE {t} SELECT * FROM {t} WHERE kind = 'a b' AND id = 5",
         "SET spark.sql.sources.partitionOverwriteMode = static",
         t=name,
     )

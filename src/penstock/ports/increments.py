@@ -25,7 +25,7 @@ class SourceFile:
     """A data file as one snapshot sees it.
 
     `rows` were written, `live` of them are not deleted; `identity` is its path and what says which
-    are deleted.
+    are deleted. `sequence` and, among files of one, `written_ms` say in which order files came.
     """
 
     path: str
@@ -34,6 +34,7 @@ class SourceFile:
     sequence: int
     size_bytes: int
     identity: str
+    written_ms: int = 0
     handle: Any = field(default=None, repr=False, compare=False)
 
 

@@ -158,7 +158,7 @@ _NOTHING = Within(Reading.TABLE)
 
 def in_order(files: Iterable[SourceFile]) -> list[SourceFile]:
     """Return files in the order in which they are read."""
-    return sorted(files, key=lambda each: (each.sequence, each.path))
+    return sorted(files, key=lambda each: (each.sequence, each.written_ms, each.path))
 
 
 def cut(start: TablePosition, legs: Sequence[Leg], limit: EpochLimit, end: TablePosition) -> Cut:

@@ -132,6 +132,7 @@ class DeltaIncrements:
             sequence=version,
             size_bytes=int(add["size"]),
             identity=f"{add['path']} {id_of(add)}",
+            written_ms=int(add.get("modificationTime") or 0),
             handle=add,
         )
 

@@ -286,6 +286,13 @@ class IncrementsContract(IncrementsBench):
             7,
         ]
 
+    def test_a_table_is_read_whole_in_the_order_in_which_its_files_came(self) -> None:
+        for number in range(8):
+            self.append(number)
+        source = self.source("stop")
+
+        assert self.read(source, source.starts("earliest"))[0] == [*range(8)]
+
     @pytest.mark.parametrize(
         ("changes", "expected"), [("stop", None), ("skip", [5]), ("whole", [1, 4, 5])]
     )

@@ -162,6 +162,18 @@ def test_w8_a_table_first_asked_for_long_after_the_pipeline_began_begins_there(g
     assert 100 == late.commits[0].progress[0][3]
 
 
+def test_a_route_and_its_tables_go_on_together_however_much_there_is_to_read(ground):
+    """Only what is read before a table is there is read again; it was all that came later."""
+    world = by_kind(ground)
+    world.send("orders", 50, kind="a")
+    world.send("orders", 50, kind="b")
+    life = world.life(every_seconds=0.0, records_max=10).run()
+
+    assert 100 + 50 >= life.records_read
+    assert 50 == len(world.rows(table_of("a"))) == len(world.rows(table_of("b")))
+    assert [] == world.breaks()
+
+
 @pytest.mark.parametrize(
     "crash",
     [

@@ -24,9 +24,8 @@ from types import MappingProxyType
 from penstock.core.commits import EpochNumber
 from penstock.core.offsets import Offset, OffsetRange, Positions, TopicPartition, span
 
-
 WEIGHT_BEHIND = 3
-"""How many shares of a budget what is furthest behind in a partition gets for one of those ahead."""
+"""How many shares what is furthest behind in a partition gets, for one of what is ahead."""
 
 
 @dataclass(frozen=True, slots=True)

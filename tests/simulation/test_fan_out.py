@@ -226,6 +226,22 @@ def test_beyond_the_cap_of_tables_records_are_quarantined_and_the_tables_there_g
     assert [6, 7, 8, 9] == [offset for _, _, offset in world.rejects(BY_KIND)]
 
 
+def test_the_cap_of_tables_is_that_of_all_routes_together(ground):
+    kind = {"kind": SqlExpression("kind", KIND, "tables[0].route.kind")}
+    other = BY_KIND.replace("of_", "also_")
+    gates = {
+        each: RecordFilter(route=DynamicRoute(each, kind, unknown="create"))
+        for each in (BY_KIND, other)
+    }
+    world = World(ground, routes={"orders": (BY_KIND, other)}, gates=gates, tables_max=3)
+    for each in "ab":
+        world.send("orders", 1, kind=each)
+    life = world.run()
+
+    made = [each.table for each in life.of(TableCreated) if ".bronze." in each.table]
+    assert 3 == len(made)
+
+
 def test_without_leave_to_create_an_unknown_table_s_records_are_quarantined(ground):
     world = by_kind(ground, unknown="quarantine")
     world.send("orders", 2, kind="a")

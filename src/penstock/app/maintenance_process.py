@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,13 @@ _ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 
 @contextmanager
-def maintained_beside(pipeline: Pipeline, spec: Path, observer: Observer) -> Iterator[None]:
-    """Maintain the tables of a pipeline inside a `with` block, as often as its spec says."""
+def maintained_beside(
+    pipeline: Pipeline, spec: Path, observer: Observer, is_owner: Callable[[], bool]
+) -> Iterator[None]:
+    """Maintain the tables of a pipeline inside a `with` block, as often as its spec says.
+
+    While this process only stands by, its owner does it.
+    """
     settings = pipeline.maintain
     if settings.every_seconds is None:
         yield
@@ -40,7 +45,12 @@ def maintained_beside(pipeline: Pipeline, spec: Path, observer: Observer) -> Ite
     only = [word for act in settings.only for word in ("--only", act)]
     words = ["maintain", "--spec", str(spec), "--yes", pipeline.name, "--json", *only]
     process = MaintenanceProcess([sys.executable, "-P", "-m", "penstock", *words], observer)
-    with periodic(process.run, every_seconds=settings.every_seconds, name="maintenance"):
+
+    def run_in_turn() -> None:
+        if is_owner():
+            process.run()
+
+    with periodic(run_in_turn, every_seconds=settings.every_seconds, name="maintenance"):
         try:
             yield
         finally:

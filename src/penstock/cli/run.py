@@ -38,6 +38,7 @@ def run(
     once: bool = False,
     until_caught_up: bool = False,
     takeover: Takeover = False,
+    standby: bool = False,
     accept: Accept = (),
     metrics: MetricsAt = None,
     json: Annotated[
@@ -58,6 +59,9 @@ def run(
         Land one epoch, then stop.
     until_caught_up
         Stop when everything that was in the topics at the start has landed.
+    standby
+        Wait, ready, until the pipeline has no living owner; then run it. Start it so on each host:
+        the pending store must be in PostgreSQL.
     """
     from penstock.app.assembly.crash_points import from_environment, observer_for
     from penstock.app.maintenance_process import maintained_beside
@@ -69,15 +73,17 @@ def run(
     faults = from_environment()
     until: Until = "once" if once else "caught-up" if until_caught_up else "stopped"
     stop, voice = threading.Event(), Voice()
-    with signals(stop, voice), _observers(pipeline, metrics, voice, as_json=json) as listeners:
-        observer = Observers(*listeners, observer_for(faults))
-        with maintained_beside(pipeline, spec, observer):
+    with signals(stop, voice), _observers(pipeline, metrics, voice, as_json=json) as found:
+        board, *others = found
+        observer = Observers(board, *others, observer_for(faults))
+        with maintained_beside(pipeline, spec, observer, lambda: not board.is_standing_by):
             ended = run_pipeline(
                 pipeline,
                 observer=observer,
                 stop=stop,
                 until=until,
                 takeover=takeover,
+                standby=standby,
                 accept=frozenset(accept),
                 faults=faults,
             )
@@ -89,7 +95,7 @@ def run(
 @contextmanager
 def _observers(
     pipeline: Pipeline, metrics: str | None, voice: Voice, *, as_json: bool
-) -> Iterator[list[Observer]]:
+) -> Iterator[tuple[StatusBoard, *tuple[Observer, ...]]]:
     from penstock.app.assembly.process import SystemClock
     from penstock.app.inspect.status import status_file
     from penstock.observe.periodic import periodic
@@ -107,7 +113,7 @@ def _observers(
             periodic(watch.check, every_seconds=CHECK_EVERY_SECONDS, name="stall-watch")
         )
         if metrics is None:
-            yield [board, log]
+            yield board, log
             return
         from penstock.core.version import __version__
         from penstock.observe.metrics import Metrics
@@ -121,7 +127,7 @@ def _observers(
             target_file_bytes=pipeline.target_file_bytes,
         )
         stack.enter_context(serving(counted.registry, metrics, log))
-        yield [board, log, counted]
+        yield board, log, counted
 
 
 def _print_outcome(ended: RunResult, code: int, *, as_json: bool) -> None:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.core import events
+from penstock.core import events, leadership_events
 from penstock.core.events import Event
 from penstock.observe.snapshot import (
     RECENT_COMMITS_MAX,
@@ -54,6 +54,8 @@ def apply(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
                 owner=event.owner,
                 recovering=event.pending,
             )
+        case leadership_events.StandbyChanged() | leadership_events.LeadershipGained():
+            after = _in_turn(snapshot, event)
         case events.WaitBegan():
             after = _waits(snapshot, Waiting(event.what, now_ms))
         case events.BacklogCounted():
@@ -84,6 +86,16 @@ def apply(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
         case _:
             after = _of_table(snapshot, event, now_ms)
     return replace(_settled(after), updated_ms=now_ms)
+
+
+def _in_turn(
+    snapshot: Snapshot, event: leadership_events.StandbyChanged | leadership_events.LeadershipGained
+) -> Snapshot:
+    """Return the snapshot of a stand-by, or of one whose turn begins: what was before is over."""
+    anew = initial(event.pipeline, snapshot.started_ms)
+    if isinstance(event, leadership_events.LeadershipGained):
+        return anew
+    return replace(anew, state=State.STANDBY, reason=event.text)
 
 
 def stopping(snapshot: Snapshot) -> Snapshot:

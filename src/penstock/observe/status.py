@@ -20,7 +20,7 @@ from penstock.core.errors import UnavailableError
 from penstock.core.events import Event
 from penstock.observe.periodic import periodic
 from penstock.observe.reducer import apply, initial, stopping
-from penstock.observe.snapshot import Snapshot, from_json, to_json
+from penstock.observe.snapshot import Snapshot, State, from_json, to_json
 from penstock.ports.runtime import Clock
 
 WRITE_EVERY_MS = 1_000
@@ -53,6 +53,11 @@ class StatusBoard:
         with self._guard:
             return self._snapshot
 
+    @property
+    def is_standing_by(self) -> bool:
+        """Return whether this process waits for its turn: another one owns the pipeline."""
+        return self.snapshot().state is State.STANDBY
+
 
 class StatusFile:
     """Keep a board's snapshot in a file inside the `with` block.
@@ -81,13 +86,16 @@ class StatusFile:
 
     def __exit__(self, *error: object) -> None:
         self._writing.__exit__(None, None, None)
-        self._write(self._board.snapshot())
+        if not self._board.is_standing_by:
+            self._write(self._board.snapshot())
 
     def write_if_due(self) -> bool:
         """Write the file when the snapshot changed a second ago, or after five seconds.
 
         Return whether it was due.
         """
+        if self._board.is_standing_by:  # the file is the owner's, which may be on this host
+            return False
         snapshot = self._board.snapshot()
         if self._written is not None:
             before, written = self._written

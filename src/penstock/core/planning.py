@@ -127,6 +127,8 @@ def without_waiting(lanes: Sequence[Lane], budget: Budget) -> list[Lane]:
     they are, and each record would be read twice.
     """
     last = _furthest_behind(lanes)
+    if len(last) == len(lanes):
+        return [*lanes]
     whole = {*last.values()}.intersection(cut([*last.values()], budget))
     joined = {lane.at: lane.covered.stop for lane in whole}
     met = {lane.at for lane in lanes if joined.get(lane.at) == lane.covered.start}

@@ -147,7 +147,7 @@ def landed(
 
 
 @given(st.lists(values, min_size=1, max_size=12), jobs, st.sets(offsets, max_size=2))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_table_of_a_route_gets_what_it_would_get_in_a_job_of_its_own(values_, tables, poison):
     batch = pa.RecordBatch.from_pydict(
         {

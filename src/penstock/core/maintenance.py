@@ -1,12 +1,15 @@
-"""Which files of a table would be written again as fewer: a pure plan, the same for all formats.
+"""Which files of a table would be written again: a pure plan, the same for all formats.
 
 Theory of operation: reading or listing a file costs a fixed price and one per byte. Files below
 half the target size are taken in ascending order and filled into groups, each of which becomes one
-file of at most the target size; so does a file with many deleted rows, whatever its size.
+file of at most the target size; so does a file with many deleted rows, whatever its size. Files of
+rows that landed late, without their partitions, are taken as they lie, and a group of them becomes
+a file for each partition that they have rows of.
 
 Invariants:
-- the files of a group are of one partition, and no file is in two groups;
-- a group becomes fewer files, or rows of it that are deleted go;
+- the files of a group are of one partition, or late, and no file is in two groups;
+- a group becomes fewer files, or rows of it that are deleted go, or get to their partitions;
+- a group of late files is small enough for a writer to write each of its partitions once;
 - no file of a group weighs more than half as much again as all smaller ones in it together, but for
   one with many deleted rows: a large one is not written again and again for little ones.
 """
@@ -14,7 +17,7 @@ Invariants:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -25,6 +28,8 @@ DELETED_SHARE = 0.1
 WORTH_FILES = 32
 """From how many files that maintenance would save a table is worth a word."""
 _FULL = 2
+_AT_ONCE = 2
+"""A group of late files is this part of the target at most: a writer holds its rows at once."""
 _LEAST = 256
 _ALIKE = 1.5
 """How much more than all smaller ones a file of a group may weigh: sizes of a stream vary."""
@@ -41,13 +46,16 @@ class MaintenanceAct(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A live data file: `deleted` of its `rows` are deleted; equal `partition`s are one."""
+    """A live data file: `deleted` of its `rows` are deleted; equal `partition`s are one. The rows
+    of a `late` one have yet to get to theirs.
+    """
 
     path: str
     partition: str
     rows: int
     size_bytes: int
     deleted: int = 0
+    late: bool = False
 
     @property
     def live_bytes(self) -> int:
@@ -74,9 +82,17 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class FileGroup:
-    """Files of one partition that become one, or none where no row of them is left."""
+    """Files of one partition that become one, or none where no row of them is left; or late ones,
+    which become about `spread` files.
+    """
 
     files: tuple[StoredFile, ...]
+    spread: int = 1
+
+    @property
+    def late(self) -> bool:
+        """Return whether its rows get to their partitions."""
+        return self.files[0].late
 
     @property
     def partition(self) -> str:
@@ -105,21 +121,24 @@ class FileGroup:
 
     @property
     def files_after(self) -> int:
-        """Count the files that it becomes."""
-        return min(self.rows, 1)
+        """Count the files that it becomes; of late ones about, for nobody knows their rows."""
+        return min(self.rows, self.spread)
 
     @property
     def is_worth_it(self) -> bool:
-        """Return whether there are fewer files afterwards, or far fewer deleted rows."""
+        """Return whether there are fewer files afterwards, or far fewer deleted rows, or rows are
+        in their partitions.
+        """
         fewer = len(self.files) > self.files_after
-        return fewer or any(each.has_many_deleted for each in self.files)
+        return fewer or self.late or any(each.has_many_deleted for each in self.files)
 
 
 @dataclass(frozen=True, slots=True)
 class TableHealth:
     """How a table lies, and what maintenance would make of it: `files_after` files, in `groups`.
 
-    `rows` are live ones, and `deleted` counts rows that are deleted and still in its files.
+    `rows` are live ones, and `deleted` counts rows that are deleted and still in its files. `late`
+    counts the files whose rows wait for their partitions; `files_after` leaves them as they are.
     """
 
     files: int
@@ -129,6 +148,7 @@ class TableHealth:
     deleted: int
     metadata_bytes: int
     groups: int
+    late: int = 0
 
     @property
     def deleted_share(self) -> float:
@@ -139,13 +159,18 @@ class TableHealth:
     def needs_maintenance(self) -> bool:
         """Return whether it is worth a word."""
         saved = self.files - self.files_after
-        return saved >= WORTH_FILES or (self.groups > 0 and self.deleted_share >= DELETED_SHARE)
+        many = max(saved, self.late) >= WORTH_FILES
+        return many or (self.groups > 0 and self.deleted_share >= DELETED_SHARE)
 
 
 def groups_of(layout: Layout) -> tuple[FileGroup, ...]:
-    """Plan groups of files, those first that save the most files, then the most deleted rows."""
+    """Plan groups of files: late ones first, then those that save the most files, then the most
+    deleted rows.
+    """
     partitions: dict[str, list[StoredFile]] = defaultdict(list)
     for each in layout.files:
+        if each.late:
+            continue
         if each.has_many_deleted or each.size_bytes < layout.target_bytes / _FULL:
             partitions[each.partition].append(each)
     groups = [
@@ -155,7 +180,7 @@ def groups_of(layout: Layout) -> tuple[FileGroup, ...]:
     ]
     found = [each for each in groups if each.is_worth_it]
     found.sort(key=lambda each: (each.files_after - len(each.files), -each.deleted))
-    return tuple(found)
+    return (*_late_groups(layout), *found)
 
 
 def health_of(layout: Layout, groups: Sequence[FileGroup]) -> TableHealth:
@@ -163,13 +188,31 @@ def health_of(layout: Layout, groups: Sequence[FileGroup]) -> TableHealth:
     deleted = sum(each.deleted for each in layout.files)
     return TableHealth(
         files=len(layout.files),
-        files_after=len(layout.files) - sum(len(each.files) - each.files_after for each in groups),
+        files_after=len(layout.files)
+        - sum(len(each.files) - each.files_after for each in groups if not each.late),
         size_bytes=sum(each.size_bytes for each in layout.files),
         rows=sum(each.rows for each in layout.files) - deleted,
         deleted=deleted,
         metadata_bytes=layout.metadata_bytes,
         groups=len(groups),
+        late=sum(each.late for each in layout.files),
     )
+
+
+def _late_groups(layout: Layout) -> Iterator[FileGroup]:
+    """Yield groups of late files, as they lie, each of as many partitions as others have."""
+    spread = max(1, len({each.partition for each in layout.files if not each.late}))
+    group: list[StoredFile] = []
+    size_bytes = 0
+    for each in (file for file in layout.files if file.late):
+        size_bytes += each.live_bytes
+        is_full = size_bytes > layout.target_bytes / _AT_ONCE or len(group) == INPUTS_MAX
+        if group and is_full:
+            yield FileGroup(tuple(group), spread)
+            group, size_bytes = [], each.live_bytes
+        group.append(each)
+    if group:
+        yield FileGroup(tuple(group), spread)
 
 
 def _bundles(files: Iterable[StoredFile], target_bytes: int) -> list[list[StoredFile]]:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.offsets import advanced, gaps_and_overlaps, span
-from penstock.core.planning import Budget, Lane, cut, lanes_of, pack, plan
+from penstock.core.planning import Budget, Lane, cut, lanes_of, pack, plan, without_waiting
 from penstock.testing.prepared import part
 
 TABLES = ("a", "b", "c")
@@ -98,8 +98,8 @@ def test_a_trailing_table_catches_up_and_goes_on_with_the_others(positions, end)
 
 
 @given(standings, ends, budgets)
-def test_a_plan_covers_the_beginning_of_every_lane_once(positions, end, budget):
-    lanes = lanes_of(positions, end)
+def test_a_plan_covers_the_beginning_of_every_lane_that_does_not_wait_once(positions, end, budget):
+    lanes = without_waiting(lanes_of(positions, end), budget)
     planned = defaultdict(list)
     for piece in plan(1, positions, end, budget).slices:
         for lane in piece.lanes:
@@ -126,6 +126,48 @@ def test_a_plan_keeps_to_its_budget_and_gives_every_lane_some(positions, end, bu
 
     assert epoch.records <= max(budget.records_max, len(lanes))
     assert all(lane.covered.count >= 1 for lane in cut(lanes, budget))
+
+
+@given(standings, ends, budgets)
+def test_a_lane_waits_only_for_one_that_comes_to_where_it_begins(positions, end, budget):
+    """What is furthest behind in a partition is read always; of the others all wait, or none."""
+    lanes = lanes_of(positions, end)
+    found = without_waiting(lanes, budget)
+
+    last = {lane.at: lane for lane in reversed(lanes)}
+    assert set(last.values()) <= set(found) <= set(lanes)
+    for at, behind in last.items():
+        ahead = [lane for lane in lanes if lane.at == at][1:]
+        assert [lane for lane in found if lane.at == at] in ([behind], [behind, *ahead])
+        if not set(ahead) <= set(found):
+            assert behind in cut([*last.values()], budget)
+
+
+@given(standings, ends, budgets)
+def test_plans_come_to_the_end_of_all(positions, end, budget):
+    """Nobody waits for ever: epoch after epoch, all tables come to the end."""
+    epochs_max = len(TABLES) * sum(end.values())  # each reads one record of a partition at least
+    while (slices := plan(1, positions, end, budget).slices) and epochs_max:
+        epochs_max -= 1
+        for piece in slices:
+            for lane in piece.lanes:
+                for table in lane.tables:
+                    positions[table] = advanced(positions[table], {lane.at: lane.covered})
+
+    assert [] == lanes_of(positions, end)
+
+
+@given(standings, st.integers(30, 200))
+def test_tables_that_are_apart_meet_though_there_is_always_more_to_read(positions, records_max):
+    end = {part(number): 10**6 for number in range(4)}
+    for _ in range(30):
+        for piece in plan(1, positions, end, large(records_max=records_max)).slices:
+            for lane in piece.lanes:
+                for table in lane.tables:
+                    positions[table] = advanced(positions[table], {lane.at: lane.covered})
+
+    lanes = lanes_of(positions, end)
+    assert len({lane.at for lane in lanes}) == len(lanes)
 
 
 @given(standings, ends, budgets)
@@ -199,6 +241,39 @@ def test_tables_at_one_offset_share_a_lane_and_a_trailing_one_merges():
     ] == lanes_of(positions, {part(0): 20})
     positions["c"] = {part(0): 10}
     assert [Lane(part(0), span(10, 20), ("a", "b", "c"))] == lanes_of(positions, {part(0): 20})
+
+
+def planned(positions, end, budget):
+    pieces = plan(1, positions, end, budget).slices
+    return sorted((lane for piece in pieces for lane in piece.lanes), key=lambda each: each.covered)
+
+
+def test_tables_an_epoch_behind_are_joined_however_much_more_there_is_to_read():
+    positions = {"ahead": {part(0): 100}, "behind": {part(0): 0}}
+
+    waits = planned(positions, {part(0): 10**6}, large(records_max=100))
+    positions["behind"] = {part(0): 100}
+    joined = planned(positions, {part(0): 10**6}, large(records_max=100))
+
+    assert [Lane(part(0), span(0, 100), ("behind",))] == waits
+    assert [Lane(part(0), span(100, 200), ("ahead", "behind"))] == joined
+
+
+def test_tables_more_than_an_epoch_behind_stop_nobody_and_get_three_shares_of_four():
+    positions = {"ahead": {part(0): 101}, "behind": {part(0): 0}}
+
+    assert [
+        Lane(part(0), span(0, 75), ("behind",)),
+        Lane(part(0), span(101, 126), ("ahead",)),
+    ] == planned(positions, {part(0): 10**6}, large(records_max=100))
+
+
+def test_a_table_that_stops_before_it_comes_to_another_holds_it_up_for_nothing():
+    positions = {"ahead": {part(0): 10}, "behind": {part(0): 0}}
+    lanes = lanes_of(positions, {part(0): 20}, {part(0): {5}})
+
+    assert lanes == without_waiting(lanes, large())
+    assert [span(0, 5), span(10, 20)] == [lane.covered for lane in lanes]
 
 
 def test_a_table_that_trails_in_stop_across_partitions_does_not_hold_up_the_others():

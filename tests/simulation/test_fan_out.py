@@ -162,6 +162,18 @@ def test_w8_a_table_first_asked_for_long_after_the_pipeline_began_begins_there(g
     assert 100 == late.commits[0].progress[0][3]
 
 
+def test_a_route_and_its_tables_go_on_together_however_much_there_is_to_read(ground):
+    """Only what is read before a table is there is read again; it was all that came later."""
+    world = by_kind(ground)
+    world.send("orders", 50, kind="a")
+    world.send("orders", 50, kind="b")
+    life = world.life(every_seconds=0.0, records_max=10).run()
+
+    assert 100 + 50 >= life.records_read
+    assert 50 == len(world.rows(table_of("a"))) == len(world.rows(table_of("b")))
+    assert [] == world.breaks()
+
+
 @pytest.mark.parametrize(
     "crash",
     [
@@ -212,6 +224,22 @@ def test_beyond_the_cap_of_tables_records_are_quarantined_and_the_tables_there_g
     landed = {kind: len(world.rows(table_of(kind))) for kind in "abcde"}
     assert {"a": 3, "b": 2, "c": 2, "d": 0, "e": 0} == landed
     assert [6, 7, 8, 9] == [offset for _, _, offset in world.rejects(BY_KIND)]
+
+
+def test_the_cap_of_tables_is_that_of_all_routes_together(ground):
+    kind = {"kind": SqlExpression("kind", KIND, "tables[0].route.kind")}
+    other = BY_KIND.replace("of_", "also_")
+    gates = {
+        each: RecordFilter(route=DynamicRoute(each, kind, unknown="create"))
+        for each in (BY_KIND, other)
+    }
+    world = World(ground, routes={"orders": (BY_KIND, other)}, gates=gates, tables_max=3)
+    for each in "ab":
+        world.send("orders", 1, kind=each)
+    life = world.run()
+
+    made = [each.table for each in life.of(TableCreated) if ".bronze." in each.table]
+    assert 3 == len(made)
 
 
 def test_without_leave_to_create_an_unknown_table_s_records_are_quarantined(ground):

@@ -2,14 +2,15 @@
 
 A *lane* is one range of one partition and the tables that want exactly that range. Tables
 at the same offset share a lane and its records are read once; a table that lags gets a lane of its
-own up to the others' position, so it catches up next to them without a second reading
-(docs/design/0004-lanes-instead-of-floors.md).
+own up to the others' position (docs/design/0004-lanes-instead-of-floors.md), and those wait when it
+comes there (docs/design/0318-tables-an-epoch-behind-are-waited-for.md).
 
 Invariants:
 - lanes of one table never overlap and start exactly at the table's position;
 - a range is split over slices only alone: a slice that holds a part of a range holds nothing else,
   so a part can be dropped with all its files if the part before it stopped early (protocol.md 2);
-- the sum of planned records is at most the budget's, and every lane with a backlog gets some.
+- the sum of planned records is at most the budget's, and every lane that does not wait gets some;
+- in each partition what is furthest behind is read.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from types import MappingProxyType
 
 from penstock.core.commits import EpochNumber
 from penstock.core.offsets import Offset, OffsetRange, Positions, TopicPartition, span
+
+WEIGHT_BEHIND = 3
+"""How many shares what is furthest behind in a partition gets, for one of what is ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +101,7 @@ def lanes_of(
 ) -> list[Lane]:
     """Lay out what each table has yet to read; tables at one offset share a lane.
 
-    A lane of lagging tables ends at the position of the next tables; from there they go on together
-    in the next epoch. So do lanes that begin before one of `stops`.
+    A lane of lagging tables ends at the position of the next tables, or at one of `stops`.
     """
     starting: dict[TopicPartition, dict[Offset, list[str]]] = defaultdict(lambda: defaultdict(list))
     for table, offsets in positions.items():
@@ -117,14 +120,35 @@ def lanes_of(
     return lanes
 
 
+def without_waiting(lanes: Sequence[Lane], budget: Budget) -> list[Lane]:
+    """Leave out what is read of a partition ahead of tables that catch up in this epoch.
+
+    From there all go on together. If those ahead went on meanwhile, they would stay as far ahead as
+    they are, and each record would be read twice.
+    """
+    last = _furthest_behind(lanes)
+    if len(last) == len(lanes):
+        return [*lanes]
+    whole = {*last.values()}.intersection(cut([*last.values()], budget))
+    joined = {lane.at: lane.covered.stop for lane in whole}
+    met = {lane.at for lane in lanes if joined.get(lane.at) == lane.covered.start}
+    return [lane for lane in lanes if lane.at not in met or lane == last[lane.at]]
+
+
 def cut(lanes: Sequence[Lane], budget: Budget) -> list[Lane]:
-    """Cut lanes to the budget, fairly: a short lane keeps all, the long ones share what is left."""
+    """Cut lanes to the budget, fairly: a short lane keeps all, the long ones share what is left.
+
+    What is furthest behind in a partition gets more than what is ahead of it, so that it catches up
+    while there is more to read than an epoch holds.
+    """
     wanted = {lane: lane.covered.count for lane in lanes}
     total = sum(wanted.values())
     size = sum(count * budget.bytes_of(lane.at) for lane, count in wanted.items())
     within_bytes = total if size <= budget.bytes_max else int(total * budget.bytes_max / size)
     records_max = min(budget.records_max, within_bytes)
-    shares = _fair_shares(wanted, max(records_max, len(wanted)))
+    behind = {*_furthest_behind(lanes).values()}
+    weights = {lane: WEIGHT_BEHIND if lane in behind else 1 for lane in lanes}
+    shares = _fair_shares(wanted, weights, max(records_max, len(wanted)))
     return [
         replace(lane, covered=span(lane.covered.start, lane.covered.start + shares[lane]))
         for lane in lanes
@@ -155,17 +179,30 @@ def plan(
     stops: Mapping[TopicPartition, Collection[Offset]] = MappingProxyType({}),
 ) -> Epoch:
     """Plan one epoch. No slices when nothing is left to read."""
-    return Epoch(number, pack(cut(lanes_of(positions, ends, stops), budget), budget))
+    lanes = without_waiting(lanes_of(positions, ends, stops), budget)
+    return Epoch(number, pack(cut(lanes, budget), budget))
 
 
-def _fair_shares(wanted: Mapping[Lane, int], available: int) -> dict[Lane, int]:
+def _furthest_behind(lanes: Sequence[Lane]) -> dict[TopicPartition, Lane]:
+    last: dict[TopicPartition, Lane] = {}
+    for lane in lanes:
+        if lane.at not in last or lane.covered < last[lane.at].covered:
+            last[lane.at] = lane
+    return last
+
+
+def _fair_shares(
+    wanted: Mapping[Lane, int], weights: Mapping[Lane, int], available: int
+) -> dict[Lane, int]:
+    """Share by weight; who wants less than the share of its weight gets all, and everyone some."""
     shares: dict[Lane, int] = {}
-    left = available
-    for rank, lane in enumerate(
-        sorted(wanted, key=lambda each: (wanted[each], each.at, each.covered))
-    ):
-        shares[lane] = min(wanted[lane], max(left // (len(wanted) - rank), 1))
+    left, weight_left = available, sum(weights.values())
+    order = sorted(wanted, key=lambda each: (wanted[each] / weights[each], each.at, each.covered))
+    for others, lane in zip(reversed(range(len(order))), order, strict=True):
+        share = min(left * weights[lane] // weight_left, left - others)
+        shares[lane] = min(wanted[lane], max(share, 1))
         left -= shares[lane]
+        weight_left -= weights[lane]
     return shares
 
 

@@ -31,7 +31,7 @@ from penstock.landing.epoch.trigger import EpochTrigger, StoppingOffsets
 from penstock.landing.foreign_errors import CREATE
 from penstock.landing.settings import Until
 from penstock.landing.tables import route_creation, schema_evolution
-from penstock.landing.tables.credentials import renewed, with_credentials
+from penstock.landing.tables.credentials import renewed
 from penstock.landing.tables.progress import by_table, positions_of, up_to_growths
 from penstock.landing.tables.spec_change import CatchUp, catch_up_needed
 from penstock.landing.tables.table_set import TableSet
@@ -216,8 +216,7 @@ class Coordinator:
         self.preparer.epoch = epoch.number
         self.waits.planned(epoch)
         self.tables.environment.observer.passed(CrashPoint.EPOCH_PLANNED)
-        for table in tables.active.values():
-            tables.update(with_credentials(table))
+        tables.renew()
         self.quarantine = renewed(self.quarantine)
         engine = EpochRunner(
             self.tables.settings,

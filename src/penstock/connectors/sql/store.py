@@ -15,6 +15,7 @@ from typing import Any
 
 import sqlalchemy as sql
 
+from penstock.connectors.sql.commit_rows import Settlement, insert, settle
 from penstock.connectors.sql.examined_json import examined_from_json, examined_to_json
 from penstock.connectors.sql.file import StoreFile
 from penstock.connectors.sql.layout import (
@@ -31,14 +32,12 @@ from penstock.connectors.sql.layout import (
 )
 from penstock.connectors.sql.owners import has_ended
 from penstock.connectors.sql.server import StoreServer
+from penstock.connectors.sql.together import Together
 from penstock.core.claims import Claim, Generation
 from penstock.core.commits import Committable
 from penstock.core.errors import FencedError, UnavailableError
-from penstock.core.serialization import (
-    committable_from_json,
-    committable_to_json,
-)
-from penstock.core.store_errors import fenced, settled_otherwise
+from penstock.core.serialization import committable_from_json
+from penstock.core.store_errors import fenced
 from penstock.ports.store import ClaimRecord, Examined, Owner, Pause
 
 
@@ -51,6 +50,7 @@ class SqlStore:
 
     def __init__(self, database: StoreFile | StoreServer) -> None:
         self._database = database
+        self._settling = Together(self._settle)
 
     def claim(
         self,
@@ -125,7 +125,7 @@ class SqlStore:
         """Insert commits as PENDING; an existing one must be equal (P750). All or nothing."""
         with self._database.writing(pipeline) as connection:
             self._check(connection, pipeline, claim)
-            _insert(connection, pipeline, commits)
+            insert(connection, pipeline, commits)
             _put_examined(connection, pipeline, examined)
 
     def pending(self, pipeline: str) -> Sequence[Committable]:
@@ -143,21 +143,18 @@ class SqlStore:
     def settle(
         self, pipeline: str, claim: Claim, commit: Committable, *, landed: bool, reason: str
     ) -> None:
-        """Move a commit to COMMITTED or ABORTED, once (P750); a missing one was pruned."""
-        wanted = COMMITTED if landed else ABORTED
+        """Move a commit to COMMITTED or ABORTED, once (P750); a missing one was pruned.
+
+        Commits of several threads are settled in one transaction (docs/design/0319).
+        """
+        state = COMMITTED if landed else ABORTED
+        self._settling.do((pipeline, claim), Settlement(commit, state, reason.replace("\0", "")))
+
+    def _settle(self, of: tuple[str, Claim], settlements: Sequence[Settlement]) -> None:
+        pipeline, claim = of
         with self._database.writing(pipeline) as connection:
             self._check(connection, pipeline, claim)
-            row = _find(connection, pipeline, commit)
-            if row is None or row.state == wanted:
-                return
-            if row.state != PENDING:
-                raise settled_otherwise(commit, row.state, wanted)
-            connection.execute(
-                sql.update(commits)
-                .where(commits.c.number == row.number)
-                .values(state=wanted, reason=reason.replace("\0", ""))
-            )
-            _prune(connection, pipeline, commit)
+            settle(connection, pipeline, settlements)
 
     def examined(self, pipeline: str, *tables: str) -> Mapping[str, Examined]:
         """Return the offsets examined by table, of all or of those named. Advisory."""
@@ -296,56 +293,6 @@ def _pauses(connection: sql.Connection, pipeline: str) -> list[Pause]:
     return [Pause(table, begun, until, Generation(seen)) for table, begun, until, seen in rows]
 
 
-def _insert(connection: sql.Connection, pipeline: str, prepared: Sequence[Committable]) -> None:
-    key = (commits.c.chain, commits.c.table, commits.c.commit_id, commits.c.attempt)
-    ids = commits.c.commit_id.in_([commit.commit_id for commit in prepared])
-    found = connection.execute(
-        sql.select(*key, commits.c.state, commits.c.body).where(commits.c.pipeline == pipeline, ids)
-    )
-    stored: dict[tuple[str, str, str, str], tuple[str, str]] = {
-        (chain, table, commit_id, attempt): (state, body)
-        for chain, table, commit_id, attempt, state, body in found
-    }
-    rows = []
-    for commit in prepared:
-        chain, table, body = commit.chain.name, commit.chain.table, committable_to_json(commit)
-        own = (chain, table, commit.commit_id, commit.attempt)
-        state, same = stored.get(own, (PENDING, body))
-        if (state, same) != (PENDING, body):
-            raise settled_otherwise(commit, state, PENDING)
-        if own not in stored:
-            stored[own] = (PENDING, body)
-            rows.append(
-                {
-                    "pipeline": pipeline,
-                    "chain": chain,
-                    "table": table,
-                    "commit_id": commit.commit_id,
-                    "attempt": commit.attempt,
-                    "epoch": commit.epoch,
-                    "state": PENDING,
-                    "reason": "",
-                    "body": body,
-                }
-            )
-    if rows:
-        connection.execute(sql.insert(commits), rows)
-
-
-def _find(
-    connection: sql.Connection, pipeline: str, commit: Committable
-) -> sql.Row[*tuple[object, ...]] | None:
-    return connection.execute(
-        sql.select(commits.c.number, commits.c.state, commits.c.body).where(
-            commits.c.pipeline == pipeline,
-            commits.c.chain == commit.chain.name,
-            commits.c.table == commit.chain.table,
-            commits.c.commit_id == commit.commit_id,
-            commits.c.attempt == commit.attempt,
-        )
-    ).one_or_none()
-
-
 def _put(
     connection: sql.Connection, table: sql.Table, key: Mapping[str, str], values: Mapping[str, Any]
 ) -> None:
@@ -368,15 +315,3 @@ def _put_examined(connection: sql.Connection, pipeline: str, noted: Mapping[str,
         for table, each in noted.items()
     ]
     connection.execute(sql.insert(examined), rows)
-
-
-def _prune(connection: sql.Connection, pipeline: str, commit: Committable) -> None:
-    """Delete the settled rows of a chain but its newest."""
-    settled = sql.and_(
-        commits.c.pipeline == pipeline,
-        commits.c.chain == commit.chain.name,
-        commits.c.table == commit.chain.table,
-        commits.c.state != PENDING,
-    )
-    newest = sql.select(sql.func.max(commits.c.number)).where(settled).scalar_subquery()
-    connection.execute(sql.delete(commits).where(settled, commits.c.number < newest))

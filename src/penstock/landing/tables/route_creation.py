@@ -48,7 +48,7 @@ def create_requested(
         if not route.is_level:
             again.append(name)
             continue
-        granted = sorted(wanted)[: route.capacity_left]
+        granted = sorted(wanted)[: tables.capacity_left(route)]
         with tables.parked.parking(name, "a table that its records ask for cannot be created"):
             for table in granted:
                 target = route.target.route_table(table)

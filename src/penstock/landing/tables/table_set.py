@@ -23,6 +23,7 @@ from penstock.core.offsets import TopicPartition
 from penstock.landing.foreign_errors import COMMIT, OPEN
 from penstock.landing.settings import Environment, Settings
 from penstock.landing.tables.column_budget import ColumnBudget
+from penstock.landing.tables.credentials import with_credentials
 from penstock.landing.tables.log_checks import check_recreated
 from penstock.landing.tables.opening import TableOpener, TopicRoutes, quarantined_by, route_topics
 from penstock.landing.tables.parking import ParkedTables, table_missing
@@ -45,6 +46,7 @@ class TableSet:
     quarantine: Table
     progress: dict[str, TableProgress] = field(default_factory=dict)
     topics: frozenset[str] = frozenset()
+    _listed: tuple[TopicPartition, ...] = ()
     _topic_routes: TopicRoutes = field(default_factory=lambda: TopicRoutes({}, {}, []))
     parked: ParkedTables = field(init=False)
     columns: ColumnBudget = field(init=False)
@@ -75,15 +77,25 @@ class TableSet:
         """Take notice of topics and partitions, and open the tables that are new."""
         if "topic" not in self.settings.accept:
             check_recreated(self.progress.values(), listing)
-        self.topics = frozenset(at.topic for at in listing)
-        before, self._topic_routes = self._topic_routes, route_topics(self.settings, listing)
-        for topic in sorted({*self._topic_routes.unrouted} - {*before.unrouted}):
-            self.environment.observer(TopicUnrouted(topic))
+        if self._listed != (listed := tuple(listing)):
+            self.topics = frozenset(at.topic for at in listing)
+            self._route_topics(listing)
+            self._listed = listed
         for name in [*self._topic_routes.targets]:
             if name not in self.progress and name not in self.parked:
                 self.open(name)
         self._add_route_tables()
         self.parked.report_without_topics(self._topic_routes.targets.keys())
+
+    def _route_topics(self, listing: Sequence[TopicPartition]) -> None:
+        before, self._topic_routes = self._topic_routes, route_topics(self.settings, listing)
+        for topic in sorted({*self._topic_routes.unrouted} - {*before.unrouted}):
+            self.environment.observer(TopicUnrouted(topic))
+        targets, partitions, _ = self._topic_routes
+        for name in [name for name, target in targets.items() if target.is_route]:
+            for table in sorted(self._routes.of(name)):
+                targets[table] = targets[name].route_table(table)
+                partitions[table] = partitions[name]
 
     def open(self, name: str) -> None:
         """Read a table's position, or park it, as while its topics do not exist."""
@@ -100,26 +112,31 @@ class TableSet:
             if route is not None:
                 rejects = self.progress[route].quarantine
                 opened = opened.excluding(quarantined_by(rejects, opened))
-            left, now = self._capacity_left(opened), self.environment.clock.monotonic()
+            left, now = self.capacity_left(opened), self.environment.clock.monotonic()
             self.update(replace(opened, committed_at=now, capacity_left=left))
             self.parked.opened(name)
 
     def _add_route_tables(self) -> None:
         now = self.environment.clock.monotonic()
-        targets, partitions = self._topic_routes.targets, self._topic_routes.partitions
-        for name in [name for name, target in targets.items() if target.is_route]:
-            for table in sorted(self._routes.of(name)):
-                targets[table] = targets[name].route_table(table)
-                partitions[table] = partitions[name]
-            if self.is_active(name) and self._routes.is_due(self.progress[name], now):
+        routes = [name for name, each in self._topic_routes.targets.items() if each.is_route]
+        for name in filter(self.is_active, routes):
+            if self._routes.is_due(self.progress[name], now):
                 self._discover_route_tables(self.progress[name])
             if self.is_active(name) and self.progress[name].route_tables is not None:
                 known = self._routes.of(name)
                 self.update(replace(self.progress[name], route_tables=known))
-        for each in [*self.progress.values()]:
-            self.update(replace(each, capacity_left=self._capacity_left(each)))
+        for name in filter(self.is_active, routes):
+            route = self.progress[name]
+            self.update(replace(route, capacity_left=self.capacity_left(route)))
 
-    def _capacity_left(self, progress: TableProgress) -> int:
+    def renew(self) -> None:
+        """Renew before an epoch what tables have for a while: credentials, room for columns."""
+        for each in self.active.values():
+            table = with_credentials(each)
+            self.update(replace(table, capacity_left=self.capacity_left(table)))
+
+    def capacity_left(self, progress: TableProgress) -> int:
+        """Return for how many more tables, or columns of a table, there is room now."""
         if not progress.target.is_route:
             left = self.columns.left(progress.name, self.environment.clock.monotonic())
             held = columns_in(progress.state.schema) if progress.state else 0
@@ -281,7 +298,8 @@ class TableSet:
                 table.route_tables is None or not all(map(self.has_begun, self._routes.of(name)))
             ):
                 wanted = ()
-            self.update(replace(table, wanted=wanted))
+            if wanted != table.wanted:
+                self.update(replace(table, wanted=wanted))
 
     def commit_succeeded(self, name: str) -> None:
         """Note that commits of a table landed."""

@@ -359,3 +359,23 @@ class StoreContract(StorePauses):
             list(pool.map(both_phases, all_commits))
 
         assert all_commits[1::2] == list(store.pending("shop"))
+
+    def test_of_commits_settled_at_once_each_meets_its_own_error(
+        self, store: PendingStore, held: Claim
+    ) -> None:
+        all_commits = [commit_of(start * 3, epoch=start + 1) for start in range(16)]
+        store.prepare("shop", held, all_commits, {})
+        store.settle("shop", held, all_commits[-1], landed=False, reason="gone")
+
+        def refused(commit: Committable) -> bool:
+            try:
+                store.settle("shop", held, commit, landed=True, reason="")
+            except BugError:
+                return True
+            return False
+
+        with ThreadPoolExecutor(16) as pool:
+            found = list(pool.map(refused, all_commits))
+
+        assert [False] * 15 + [True] == found
+        assert [] == list(store.pending("shop"))

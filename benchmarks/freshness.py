@@ -1,20 +1,22 @@
 """How old a record is when its row can be read: from the producer's clock to our commit's line.
 
 A record's time is the one its producer gave it; its row is there when the commit of its epoch is
-reported, which is after it was read back. Both are the same machine's clock.
+reported, which is after it was read back. Both are the same machine's clock. With maintenance, the
+files that landed are read for it, whatever became of them: none is deleted before the end.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 import numpy as np
 
 from benchmarks import keyed, records, specs, tables, topics
 from benchmarks.children import Child, now_ms
-from benchmarks.meter import usage_of
+from benchmarks.meter import sampling, usage_of
 from benchmarks.results import Measured
 from benchmarks.scratch import Scratch
 from benchmarks.specs import Format
@@ -22,13 +24,16 @@ from benchmarks.specs import Format
 TOPIC = "fresh"
 PARTITIONS = 4
 FIRST = 1000
+LOOK_SECONDS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """A steady rate for so long, the first `warm_seconds` of which are not counted.
 
-    With `keyed_rows` they are changes of random keys, into a keyed table of so many rows.
+    With `keyed_rows` they are changes of random keys, into a keyed table of so many rows. With
+    `maintain` the run maintains the table so often, whose files older than `newest_seconds` count;
+    `partitions` are values that the table is partitioned by.
     """
 
     rate: int = 5000
@@ -37,6 +42,38 @@ class Options:
     every: str = "1s"
     format: Format = "iceberg"
     keyed_rows: int = 0
+    partitions: int = 0
+    maintain: str = ""
+    newest_seconds: int = 120
+
+
+@dataclass(slots=True)
+class Layouts:
+    """How many files of a table there are beyond the newest, over how many would do.
+
+    The newest are those that landed in the last `newest_seconds` and are as they landed. One file
+    for each partition would do: what lands here does not fill one.
+    """
+
+    folder: Path
+    options: Options
+    ratios: list[float] = field(default_factory=list)
+
+    def look(self) -> None:
+        """List the live files; each bears the time of its writing."""
+        latest = time.time() - self.options.newest_seconds
+        live = tables.live_files(self.folder, self.options.format)
+        old = [
+            each
+            for each in map(Path, live)
+            if not tables.is_landed(each) or _written(each) < latest
+        ]
+        if old:
+            self.ratios.append(len(old) / len({each.parent for each in old}))
+
+
+def _written(file: Path) -> float:
+    return file.stat().st_mtime
 
 
 def measure(options: Options, place: Scratch) -> Measured:
@@ -51,7 +88,9 @@ def measure(options: Options, place: Scratch) -> Measured:
         TOPIC,
         table_format=options.format,
         every=options.every,
+        partition_by=[f"bucket({options.partitions}, id)"] if options.partitions else [],
         rule=keyed.KEYED if options.keyed_rows else {},
+        maintain={"every": options.maintain} if options.maintain else {},
     )
     child = place.penstock(spec)
     commits: dict[int, int] = {}
@@ -59,9 +98,12 @@ def measure(options: Options, place: Scratch) -> Measured:
     producer = _producer(options, place)
     time.sleep(options.warm_seconds)
     since_ms, began, before = now_ms(), time.monotonic(), usage_of(child.root)
+    beside, layouts = _ended_children_seconds(child), Layouts(folder, options)
     total = first + options.rate * (options.warm_seconds + options.seconds)
-    _take(child, commits, total - landed)
+    with sampling(layouts.look, LOOK_SECONDS):
+        _take(child, commits, total - landed)
     used, seconds = usage_of(child.root).seconds - before.seconds, time.monotonic() - began
+    beside = _ended_children_seconds(child) - beside
     producer.ended()
     child.stop()
     if options.keyed_rows:
@@ -70,7 +112,7 @@ def measure(options: Options, place: Scratch) -> Measured:
     else:
         tables.checked(folder, options.format, total)
     paths = tables.live_files(folder, options.format)
-    waited = tables.latencies(paths, commits, since_ms)
+    waited = tables.latencies(tables.landed_files(folder), commits, since_ms)
     values = {
         "p50_seconds": float(np.quantile(waited, 0.5)),
         "p99_seconds": float(np.quantile(waited, 0.99)),
@@ -78,8 +120,17 @@ def measure(options: Options, place: Scratch) -> Measured:
         "cores": used / seconds,
         "commits": float(len(commits)),
         "files": float(len(paths)),
+        "maintenance_cores": beside / seconds,
+        "old_files_ratio": max(layouts.ratios, default=0.0),
     }
-    return Measured(values, {"records": len(waited), "options": asdict(options)})
+    raw = {"records": len(waited), "options": asdict(options), "old_files_ratios": layouts.ratios}
+    return Measured(values, raw)
+
+
+def _ended_children_seconds(child: Child) -> float:
+    """Return what processes have used that the run started and that have ended: maintenance."""
+    times = child.root.cpu_times()
+    return float(times.children_user + times.children_system)
 
 
 def _producer(options: Options, place: Scratch) -> Child:

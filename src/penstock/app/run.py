@@ -11,7 +11,7 @@ from penstock.core.errors import gravest
 from penstock.core.events import WaitBegan
 from penstock.landing.coordinator import TICK_SECONDS, RunResult
 from penstock.landing.run import run as land
-from penstock.landing.settings import Consent, Until
+from penstock.landing.settings import Consent, HealthOf, Until
 from penstock.landing.waiting import ENGINE
 from penstock.ports.runtime import Engine, Observer
 from penstock.spec.model import Pipeline
@@ -27,15 +27,19 @@ def run(
     accept: frozenset[Consent] = frozenset(),
     faults: str = "",
     engine: Callable[[], Engine] | None = None,
+    health: HealthOf = dict,
 ) -> RunResult:
     """Run a pipeline to its end. Raises any PenstockError that concerns it as a whole.
 
     `takeover` takes a live owner's place. `accept` is what a person consents to: `gap` (go on after
     records that retention deleted), `topic` (a re-created topic is a new one), `rules` (the present
     rules count for stretches other tables landed under former ones). `faults` are crash points.
+    `health` is what is known of how tables lie: without it, no table is ever held for it.
     """
     with ExitStack() as stack:
-        environment = assembly.open_environment(pipeline, stack, observer=observer, engine=engine)
+        environment = assembly.open_environment(
+            pipeline, stack, observer=observer, engine=engine, health=health
+        )
         settings = assembly.settings_of(pipeline, accept=accept, faults=faults)
         if takeover:  # a run that takes a live owner's place must be able to do its work
             observer(WaitBegan(ENGINE))

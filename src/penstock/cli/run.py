@@ -60,21 +60,29 @@ def run(
         Stop when everything that was in the topics at the start has landed.
     """
     from penstock.app.assembly.crash_points import from_environment, observer_for
+    from penstock.app.assembly.process import SystemClock
     from penstock.app.maintenance_process import maintained_beside
     from penstock.app.run import exit_code
     from penstock.app.run import run as run_pipeline
     from penstock.observe.fanout import Observers
+    from penstock.observe.status import StatusBoard
 
     pipeline = load_spec(spec)
     faults = from_environment()
     until: Until = "once" if once else "caught-up" if until_caught_up else "stopped"
     stop, voice = threading.Event(), Voice()
-    with signals(stop, voice), _observers(pipeline, metrics, voice, as_json=json) as listeners:
+    clock = SystemClock()
+    board = StatusBoard(pipeline.name, clock)
+    with (
+        signals(stop, voice),
+        _observers(pipeline, board, clock, metrics, voice, as_json=json) as listeners,
+    ):
         observer = Observers(*listeners, observer_for(faults))
-        with maintained_beside(pipeline, spec, observer):
+        with maintained_beside(pipeline, spec, observer, clock, board.is_held):
             ended = run_pipeline(
                 pipeline,
                 observer=observer,
+                health=board.health,
                 stop=stop,
                 until=until,
                 takeover=takeover,
@@ -88,16 +96,19 @@ def run(
 
 @contextmanager
 def _observers(
-    pipeline: Pipeline, metrics: str | None, voice: Voice, *, as_json: bool
+    pipeline: Pipeline,
+    board: StatusBoard,
+    clock: Clock,
+    metrics: str | None,
+    voice: Voice,
+    *,
+    as_json: bool,
 ) -> Iterator[list[Observer]]:
-    from penstock.app.assembly.process import SystemClock
     from penstock.app.inspect.status import status_file
     from penstock.observe.periodic import periodic
-    from penstock.observe.status import StatusBoard, StatusFile
+    from penstock.observe.status import StatusFile
     from penstock.observe.watches import CHECK_EVERY_SECONDS, StallWatch
 
-    clock = SystemClock()
-    board = StatusBoard(pipeline.name, clock)
     interval_ms = int(pipeline.commit.every_seconds * 1000)
     with ExitStack() as stack:
         log = stack.enter_context(_log(board, clock, interval_ms, voice, as_json=as_json))

@@ -20,6 +20,7 @@ from penstock.landing import waiting
 from penstock.landing.coordinator import Coordinator, RunResult
 from penstock.landing.epoch.commit_queue import CommitQueue
 from penstock.landing.epoch.committer import Committer
+from penstock.landing.epoch.hold import EpochHold
 from penstock.landing.epoch.partition_discovery import PartitionDiscovery
 from penstock.landing.epoch.pause_watch import PauseWatch
 from penstock.landing.epoch.poison_isolation import PoisonIsolation
@@ -129,19 +130,19 @@ def _coordinate(
     seen = [each.last_claim for table in tables.progress.values() for each in table.positions]
     claim.acquire([*seen, *(replace(each, owner="") for each in by_number)], takeover=takeover)
     queue = CommitQueue(claim.two_phase, environment.commit_executor(settings.commit_threads))
+    observer, clock = environment.observer, environment.clock
+    hold = EpochHold(settings.hold, settings.every_seconds, environment.health, observer, clock)
     preparer = Preparer(tables, claim, queue)
     coordinator = Coordinator(
         tables,
         stop,
-        Committer(
-            tables, claim, queue, PauseWatch(claim.pauses, environment.observer, environment.clock)
-        ),
+        Committer(tables, claim, queue, PauseWatch(claim.pauses, observer, clock), hold),
         preparer,
         PartitionDiscovery(tables, preparer, endless=until == "stopped"),
-        EpochTrigger(settings, environment.clock),
+        EpochTrigger(settings, clock),
         StoppingOffsets(ends, keep_first=until != "stopped"),
         PoisonIsolation(environment),
-        waiting.Waits(environment.observer),
+        waiting.Waits(observer),
         quarantine,
     )
     return coordinator.land(until)

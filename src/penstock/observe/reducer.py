@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.core import events
+from penstock.core import events, maintenance_events
 from penstock.core.events import Event
 from penstock.observe.snapshot import (
     RECENT_COMMITS_MAX,
@@ -29,6 +29,7 @@ from penstock.observe.snapshot import (
     State,
     TableStatus,
     Waiting,
+    Widened,
 )
 
 HEALED = "healed"
@@ -81,6 +82,8 @@ def apply(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
             after = replace(snapshot, silence=_silence(snapshot.silence, now_ms))
         case events.KafkaAnswered():
             after = replace(snapshot, silence=None)
+        case maintenance_events.EpochsWidened() | maintenance_events.EpochsNarrowed():
+            after = replace(snapshot, widened=_widened(snapshot.widened, event))
         case _:
             after = _of_table(snapshot, event, now_ms)
     return replace(_settled(after), updated_ms=now_ms)
@@ -109,6 +112,8 @@ def _of_table(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
             | events.PauseBegan()
             | events.PauseEnded()
             | events.RecordsQuarantined()
+            | maintenance_events.LayoutMeasured()
+            | maintenance_events.TableMaintained()
         ):
             pass
         case _:
@@ -142,8 +147,25 @@ def _changed(table: TableStatus, event: Event, now_ms: int) -> TableStatus:
             counts = Counter(table.quarantined)
             counts.update(event.codes)
             return replace(table, quarantined=dict(sorted(counts.items())))
+        case maintenance_events.LayoutMeasured():
+            return replace(table, health=event.health)
+        case maintenance_events.TableMaintained() if event.files_before and table.health:
+            before, after = event.files_before, event.files_after
+            return replace(table, health=table.health.after_maintenance(before, after, now_ms))
         case _:
             return table
+
+
+def _widened(
+    before: Widened | None,
+    event: maintenance_events.EpochsWidened | maintenance_events.EpochsNarrowed,
+) -> Widened | None:
+    seconds = event.every_seconds, event.usual_seconds
+    if isinstance(event, maintenance_events.EpochsWidened):
+        return Widened(event.table, event.excess_files, *seconds)
+    if before is None or event.every_seconds <= event.usual_seconds:
+        return None
+    return replace(before, every_seconds=event.every_seconds)
 
 
 def _waits(snapshot: Snapshot, waiting: Waiting) -> Snapshot:
@@ -217,6 +239,9 @@ def _settled(snapshot: Snapshot) -> Snapshot:
 
 def _landed(table: TableStatus, event: events.TableCommitted, now_ms: int) -> TableStatus:
     left = tuple(pending for pending in table.pending if pending.epoch > event.epoch)
+    health = table.health
+    if health is not None and event.files:
+        health = health.after_commit(event.files, event.size_bytes)
     through_ms = [at for at in (table.valid_through_ms, event.valid_through_ms) if at is not None]
     return replace(
         table,
@@ -239,6 +264,7 @@ def _landed(table: TableStatus, event: events.TableCommitted, now_ms: int) -> Ta
         recent=(*table.recent, (now_ms, _landed_records(event)))[-RECENT_COMMITS_MAX:],
         changes=_added(table.changes, event.changes),
         rewritten_bytes=table.rewritten_bytes + event.rewritten_bytes,
+        health=health,
     )
 
 

@@ -18,6 +18,7 @@ from typing import Self
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import UnavailableError
 from penstock.core.events import Event
+from penstock.core.maintenance import TableHealth
 from penstock.observe.periodic import periodic
 from penstock.observe.reducer import apply, initial, stopping
 from penstock.observe.snapshot import Snapshot, from_json, to_json
@@ -52,6 +53,15 @@ class StatusBoard:
         """Return what is known now."""
         with self._guard:
             return self._snapshot
+
+    def health(self) -> dict[str, TableHealth]:
+        """Return what is known of how tables lie, by their names."""
+        tables = self.snapshot().tables.items()
+        return {name: each.health for name, each in tables if each.health is not None}
+
+    def is_held(self) -> bool:
+        """Return whether a table is so sick that something is held up for it."""
+        return self.snapshot().is_held
 
 
 class StatusFile:

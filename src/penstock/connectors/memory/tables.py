@@ -45,7 +45,7 @@ from penstock.connectors.memory.writer import MemoryWriter
 from penstock.core import table_errors
 from penstock.core.commits import Chain, Committable, DataFile, Landed
 from penstock.core.key_columns import require_key_columns
-from penstock.core.maintenance import Layout, StoredFile
+from penstock.core.maintenance import OURS, LastMaintenance, Layout, StoredFile
 from penstock.core.schema import Schema
 from penstock.core.scratch import require_scratch
 from penstock.core.serialization import ledger_from_json, ledger_to_json
@@ -220,7 +220,9 @@ class MemoryTable:
             StoredFile(each.path, "", each.rows, each.size_bytes, each.deleted)
             for each in self.live_files(state)
         ]
-        return Layout(stored, TARGET_BYTES, 0)
+        moved = (each for each in state.handle.ancestry() if each.vouches is not None)
+        newest = next((LastMaintenance(each.timestamp_ms, OURS) for each in moved), None)
+        return Layout(stored, TARGET_BYTES, 0, maintained=newest)
 
     def upkeep(self, state: ports.TableState) -> MemoryUpkeep:
         """Return what keeps the table small."""

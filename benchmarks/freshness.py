@@ -69,7 +69,7 @@ class Layouts:
             if not tables.is_landed(each) or _written(each) < latest
         ]
         if old:
-            self.ratios.append(len(old) / len({each.parent for each in old}))
+            self.ratios.append(len(old) / max(self.options.partitions, 1))
 
 
 def _written(file: Path) -> float:

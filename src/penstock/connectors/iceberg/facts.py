@@ -71,11 +71,11 @@ def layout_of(table: Table, branch: str, rows: KeptRows, target_bytes: int) -> L
     ]
     commit_bytes, manifests_bytes = _metadata_bytes(table, branch)
     read_bytes = commit_bytes + manifests_bytes
-    return Layout(files, target_bytes, read_bytes, commit_bytes, _maintained(metadata, branch))
+    return Layout(files, target_bytes, read_bytes, commit_bytes, last_maintenance(metadata, branch))
 
 
-def _maintained(metadata: TableMetadata, branch: str) -> LastMaintenance | None:
-    """Return when and by what files were last rearranged, of the snapshots that are left.
+def last_maintenance(metadata: TableMetadata, branch: str) -> LastMaintenance | None:
+    """Return when and by what files were last rearranged, as the snapshots tell that are left.
 
     Trimmed ones break the line of a branch, so all that are not newer than its head are looked at.
     """

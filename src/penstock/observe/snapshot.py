@@ -185,6 +185,12 @@ class Snapshot:
     widened: Widened | None = None
 
     @property
+    def health(self) -> dict[str, TableHealth]:
+        """Return what is known of how tables lie, by their names."""
+        known = ((name, each.health) for name, each in self.tables.items())
+        return {name: each for name, each in known if each is not None}
+
+    @property
     def is_held(self) -> bool:
         """Return whether a table is so sick that epochs are wider for it, or it is parked."""
         parked = (each.parked for each in self.tables.values())

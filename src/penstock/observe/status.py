@@ -56,8 +56,7 @@ class StatusBoard:
 
     def health(self) -> dict[str, TableHealth]:
         """Return what is known of how tables lie, by their names."""
-        tables = self.snapshot().tables.items()
-        return {name: each.health for name, each in tables if each.health is not None}
+        return self.snapshot().health
 
     def is_held(self) -> bool:
         """Return whether a table is so sick that something is held up for it."""

@@ -1,17 +1,19 @@
 """How old a record is when its row can be read: from the producer's clock to our commit's line.
 
 A record's time is the one its producer gave it; its row is there when the commit of its epoch is
-reported, which is after it was read back. Both are the same machine's clock. With maintenance, the
-files that landed are read for it, whatever became of them: none is deleted before the end.
+reported, which is after it was read back. Both are the same machine's clock. The files that epochs
+wrote are read for it, whatever maintenance made of them: none is deleted before the end.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -26,17 +28,15 @@ from benchmarks.specs import Format
 TOPIC = "fresh"
 PARTITIONS = 4
 FIRST = 1000
-LOOK_SECONDS = 20
-BESIDE_SECONDS = 0.2
+LAYOUT_EVERY_SECONDS = 20
+BESIDE_EVERY_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """A steady rate for so long, the first `warm_seconds` of which are not counted.
 
-    With `keyed_rows` they are changes of random keys, into a keyed table of so many rows. With
-    `maintain` the run maintains the table so often, whose files older than `newest_seconds` count;
-    `partitions` are values that the table is partitioned by.
+    With `keyed_rows` they are changes of random keys, into a keyed table of so many rows.
     """
 
     rate: int = 5000
@@ -45,58 +45,83 @@ class Options:
     every: str = "1s"
     format: Format = "iceberg"
     keyed_rows: int = 0
-    partitions: int = 0
-    maintain: str = ""
-    newest_seconds: int = 120
+
+    def in_spec(self) -> dict[str, Any]:
+        """Return what the spec has besides."""
+        return {"rule": keyed.KEYED} if self.keyed_rows else {}
 
 
-@dataclass(slots=True)
-class Layouts:
-    """How many files of a table there are beyond the newest, over how many would do.
+@dataclass(frozen=True, slots=True)
+class MaintainedOptions(Options):
+    """A table that is partitioned by so many values, and maintained by the run every so often.
 
-    The newest are those that landed in the last `newest_seconds` and are as they landed. One file
-    for each partition would do: what lands here does not fill one.
+    Files that landed in the last `newest_seconds`, and are as they landed, are not counted.
     """
 
-    folder: Path
-    options: Options
-    ratios: list[float] = field(default_factory=list)
+    seconds: int = 600
+    partitions: int = 24
+    maintain: str = "1m"
+    newest_seconds: int = 120
 
-    def look(self) -> None:
-        """List the live files; each bears the time of its writing."""
-        latest = time.time() - self.options.newest_seconds
-        live = tables.live_files(self.folder, self.options.format)
-        old = [
-            each
-            for each in map(Path, live)
-            if not tables.is_landed(each) or _written(each) < latest
-        ]
-        if old:
-            self.ratios.append(len(old) / max(self.options.partitions, 1))
+    def in_spec(self) -> dict[str, Any]:
+        """Return what the spec has besides."""
+        parts = [f"bucket({self.partitions}, id)"]
+        return {"partition_by": parts, "maintain": {"every": self.maintain}}
+
+
+Watch = Callable[[psutil.Process, Path], AbstractContextManager[object]]
+"""Watches a run, and the folder of its tables, inside a `with` block."""
+
+
+def measure(options: Options, place: Scratch) -> Measured:
+    """Measure one pipeline under a steady producer."""
+    return _measured(options, place, lambda _run, _folder: nullcontext())
+
+
+def measure_maintained(options: MaintainedOptions, place: Scratch) -> Measured:
+    """Measure one whose table is maintained meanwhile, and what becomes of its files."""
+    beside, ratios = Beside(), list[float]()
+
+    @contextmanager
+    def watching(run: psutil.Process, folder: Path) -> Iterator[None]:
+        def look() -> None:
+            ratios.append(_old_files(folder, options) / options.partitions)
+
+        def see() -> None:
+            beside.see(run)
+
+        with sampling(look, LAYOUT_EVERY_SECONDS), sampling(see, BESIDE_EVERY_SECONDS):
+            yield
+
+    found = _measured(options, place, watching)
+    cores = sum(beside.seconds.values()) / options.seconds
+    more = {"maintenance_cores": cores, "old_files_ratio": max(ratios)}
+    return Measured({**found.values, **more}, {**found.raw, "old_files_ratios": ratios})
 
 
 @dataclass(slots=True)
 class Beside:
     """What the processes use that maintain tables beside a run, as they were last seen."""
 
-    root: psutil.Process
     seconds: dict[int, float] = field(default_factory=dict)
 
-    def look(self) -> None:
+    def see(self, run: psutil.Process) -> None:
         """See which there are, and what each has used."""
-        for each in self.root.children():
+        for each in run.children():
             with suppress(psutil.Error):
                 if "maintain" in each.cmdline():
                     times = each.cpu_times()
                     self.seconds[each.pid] = times.user + times.system
 
 
-def _written(file: Path) -> float:
-    return file.stat().st_mtime
+def _old_files(folder: Path, options: MaintainedOptions) -> int:
+    """Count the live files of a table but for the newest."""
+    latest = time.time() - options.newest_seconds
+    live = map(Path, tables.live_files(folder, options.format))
+    return sum(not tables.is_landed(each) or each.stat().st_mtime < latest for each in live)
 
 
-def measure(options: Options, place: Scratch) -> Measured:
-    """Measure one pipeline under a steady producer."""
+def _measured(options: Options, place: Scratch, watch: Watch) -> Measured:
     place.topic(TOPIC, PARTITIONS)
     first = options.keyed_rows or FIRST
     topics.fill(place.brokers, TOPIC, PARTITIONS, first)
@@ -107,9 +132,7 @@ def measure(options: Options, place: Scratch) -> Measured:
         TOPIC,
         table_format=options.format,
         every=options.every,
-        partition_by=[f"bucket({options.partitions}, id)"] if options.partitions else [],
-        rule=keyed.KEYED if options.keyed_rows else {},
-        maintain={"every": options.maintain} if options.maintain else {},
+        **options.in_spec(),
     )
     child = place.penstock(spec)
     commits: dict[int, int] = {}
@@ -117,9 +140,8 @@ def measure(options: Options, place: Scratch) -> Measured:
     producer = _producer(options, place)
     time.sleep(options.warm_seconds)
     since_ms, began, before = now_ms(), time.monotonic(), usage_of(child.root)
-    layouts, beside = Layouts(folder, options), Beside(child.root)
     total = first + options.rate * (options.warm_seconds + options.seconds)
-    with sampling(layouts.look, LOOK_SECONDS), sampling(beside.look, BESIDE_SECONDS):
+    with watch(child.root, folder):
         _take(child, commits, total - landed)
     used, seconds = usage_of(child.root).seconds - before.seconds, time.monotonic() - began
     producer.ended()
@@ -138,11 +160,8 @@ def measure(options: Options, place: Scratch) -> Measured:
         "cores": used / seconds,
         "commits": float(len(commits)),
         "files": float(len(paths)),
-        "maintenance_cores": sum(beside.seconds.values()) / seconds,
-        "old_files_ratio": max(layouts.ratios, default=0.0),
     }
-    raw = {"records": len(waited), "options": asdict(options), "old_files_ratios": layouts.ratios}
-    return Measured(values, raw)
+    return Measured(values, {"records": len(waited), "options": asdict(options)})
 
 
 def _producer(options: Options, place: Scratch) -> Child:

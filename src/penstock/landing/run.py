@@ -63,7 +63,8 @@ def run(
             raise _undecided(before, "these ranges can no longer be read")
         before = ended.catch_up_first
         with former_rules(settings, environment, before, former) as (rules, log):
-            outside = replace(environment, log=log)
+            # No table is held while it is leveled: it would end the run.
+            outside = replace(environment, log=log, health=dict)
             leveled = _coordinate(rules, outside, stop, "caught-up", ends=before.ends)
         for table, reason in leveled.parked.items():
             if table in before.ranges:

@@ -20,7 +20,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from penstock.core.maintenance import LOOKED_AT_MAX, worst_first
+from penstock.core.maintenance import worst_first
 from penstock.observe.formatting import (
     NOT_KNOWN,
     NOTHING,
@@ -237,9 +237,8 @@ def _health(snapshot: Snapshot, now_ms: int) -> Iterator[Text]:
     for name, health in worst_first(known).items():
         yield _line(f"{name_text(name)} has {health_text(health, now_ms)}", "yellow")
     for name, table in sorted(snapshot.tables.items()):
-        files = table.table_files or 0
-        if table.health is None and files > LOOKED_AT_MAX:
-            text = f"{name_text(name)} has {files:,} files, too many to look at here"
+        if table.is_unseen:
+            text = f"{name_text(name)} has {table.table_files:,} files, too many to look at here"
             yield _line(text, "yellow")
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from penstock.core.errors import InvalidError
 from penstock.core.hold import HELD
-from penstock.core.maintenance import TableHealth
+from penstock.core.maintenance import LOOKED_AT_MAX, TableHealth
 
 SNAPSHOT_VERSION = 1
 
@@ -115,6 +115,11 @@ class TableStatus:
     def is_paused(self, now_ms: int) -> bool:
         """Return whether the table is paused."""
         return self.paused_until_ms is not None and self.paused_until_ms > now_ms
+
+    @property
+    def is_unseen(self) -> bool:
+        """Return whether it has too many files to look at where somebody waits, and no run did."""
+        return self.health is None and (self.table_files or 0) > LOOKED_AT_MAX
 
     @property
     def quarantined_total(self) -> int:

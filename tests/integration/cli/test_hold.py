@@ -8,18 +8,22 @@ import threading
 
 import pytest
 from tests.integration.cli.shop import Shop
+from tests.integration.cli.within import land, within
 
 from penstock.app import maintenance_process
 from penstock.app.assembly.process import SystemClock
+from penstock.app.inspect import status
+from penstock.app.inspect.status import status_file
 from penstock.app.run import run
 from penstock.core.crash_points import CrashPoint
 from penstock.core.events import Event, TableCommitted
 from penstock.core.maintenance_events import EpochsNarrowed, EpochsWidened, LayoutMeasured
 from penstock.landing.epoch import hold
-from penstock.observe.status import StatusBoard
+from penstock.observe.status import StatusBoard, StatusFile
 from penstock.spec.load import load
 
 PATIENCE_SECONDS = 90.0
+LAKE = "lake.shop.orders"
 
 
 class Until:
@@ -71,3 +75,32 @@ def test_epochs_widen_for_files_that_landed_and_come_back_after_maintenance(
     assert None is board.snapshot().widened
     assert 0 == shop.run().code
     shop.prove()
+
+
+@pytest.fixture
+def known(shop: Shop) -> Shop:
+    """Land a file in each table; the last run knew of a table that it had far too many."""
+    shop.send(0, 5)
+    land(shop)
+    shop.spec["maintain"] = {"hold": {"excess_files": 10, "then": "stop"}}
+    pipeline, clock = load(shop.path), SystemClock()
+    board = StatusBoard(pipeline.name, clock)
+    board(LayoutMeasured(LAKE, 30, 1, 9_000, 5, 0, 777, 77, 1, 1000))
+    with StatusFile(status_file(pipeline), board, clock, pytest.fail):
+        return shop
+
+
+def test_a_plan_says_which_tables_a_run_would_hold(known: Shop) -> None:
+    said = within("plan", known.path)
+
+    assert f"{LAKE} has 29 files too many: it would be parked, P895" in said.out
+    assert {LAKE: 29} == within("plan", known.path, "--json").json["sick"]
+
+
+def test_of_tables_with_too_many_files_to_look_at_status_says_what_the_run_knew(
+    known: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status, "LOOKED_AT_MAX", 0)
+
+    health = within("status", known.path, "--json").json["tables"][LAKE]["health"]
+    assert (1, 1, 777) == tuple(health[k] for k in ("files", "files_after", "metadata_bytes"))

@@ -5,7 +5,8 @@ was about yields to landing, and the next one finds the rest (docs/design/0309).
 it only looks how tables lie (docs/design/0323).
 
 Invariants:
-- at most one runs, at the lowest priority and with one thread of Arrow's;
+- at most one runs, at the lowest priority and with one thread of Arrow's; where memory is short, the
+  kernel ends it before the run;
 - what lands while it is looked at tables is counted with the next look;
 - it ends with the run, and no end of it ends the run.
 """
@@ -37,6 +38,9 @@ LOOK_SECONDS = 3_600.0
 LOOK_SECONDS_HELD = 300.0
 LOOK_SECONDS_LEAST = 60.0
 _LOWEST = 19
+_PROCESSES = Path("/proc")
+_ENDED_FIRST = "1000"
+"""The kernel ends such a process first where memory is short, and not the run."""
 _ENDS_WITHIN_SECONDS = 10.0
 _ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
@@ -141,6 +145,8 @@ def _started(command: Sequence[str]) -> subprocess.Popen[str]:
     )
     with suppress(OSError):  # it has ended already
         os.setpriority(os.PRIO_PROCESS, process.pid, _LOWEST)
+        if _PROCESSES.is_dir():  # Linux
+            (_PROCESSES / str(process.pid) / "oom_score_adj").write_text(_ENDED_FIRST)
     return process
 
 

@@ -84,6 +84,22 @@ def test_it_ends_with_the_run_and_nothing_is_said_or_started_then() -> None:
     assert [] == heard.events
 
 
+UNTIL_TOLD = """
+import json, os, pathlib
+score = pathlib.Path("/proc/self/oom_score_adj")
+while os.nice(0) != 19 or score.read_text() != "1000\\n":
+    pass
+print(json.dumps({"error": {"code": "P1", "message": "ready"}}))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel is another one")
+def test_it_has_the_lowest_priority_and_is_the_first_to_end_where_memory_is_short() -> None:
+    heard = Heard()
+    run(UNTIL_TOLD, heard)
+    assert [MaintenanceFailed("", "P1  ready")] == heard.events
+
+
 def test_tables_are_looked_at_once_an_hour_and_more_often_while_one_is_held(
     clock: ManualClock,
 ) -> None:

@@ -5,8 +5,8 @@ was about yields to landing, and the next one finds the rest (docs/design/0309).
 it only looks how tables lie (docs/design/0323).
 
 Invariants:
-- at most one runs, at the lowest priority and with one thread of Arrow's; where memory is short, the
-  kernel ends it before the run;
+- at most one runs, at the lowest priority and with one thread of Arrow's; where memory is short,
+  the kernel ends it before the run;
 - what lands while it is looked at tables is counted with the next look;
 - it ends with the run, and no end of it ends the run.
 """

@@ -32,6 +32,7 @@ from benchmarks import (
     recovery,
     shapes,
     specs,
+    standby,
     startup,
     storms,
 )
@@ -562,6 +563,24 @@ FIGURES = (
             Metric("cpu_median_seconds", "CPU until then", "s", "", "less"),
             Metric("any_commit_median_seconds", "to any commit, prepared before or not", "s"),
             Metric("kills", "kills"),
+        ],
+    ),
+    Figure(
+        "standby",
+        "A pipeline changes its owner, with a stand-by that is ready: from kill -9 to the first "
+        "commit of newly read records, and the gap between two commits where it is handed over.",
+        standby.measure,
+        full=[standby.Options()],
+        quick=[],
+        metrics=[
+            Metric("median_seconds", "SIGKILL to a new commit: median", "s", "≤ 1", "less"),
+            Metric("max_seconds", "at worst", "s", "≤ 2", "less"),
+            Metric("handover_median_seconds", "hand-over: gap, median", "s", "≤ 1.5", "less"),
+            Metric("handover_max_seconds", "at worst", "s", "≤ 2.5", "less"),
+            Metric("rest_cores", "a stand-by at rest: cores", "", "≤ 0.02", "less"),
+            Metric("rest_mib", "its memory", "MiB", "≤ 900", "less"),
+            Metric("kills", "kills"),
+            Metric("handovers", "hand-overs"),
         ],
     ),
     Figure(

@@ -52,25 +52,25 @@ def measure(options: Options, place: Scratch) -> Measured:
     spec = specs.write(
         folder, place.brokers, TOPIC, table_format=options.format, every=options.every
     )
-    producer = _producer(options, place)
+    sending = producer(options.rate, place)
     child, draw = place.penstock(spec), np.random.default_rng(records.SEED)
     started: list[float] = []
     any_commit: list[float] = []
     new_commit: list[float] = []
     used: list[float] = []
-    _until_commits(child, 3)
+    until_commits(child, 3)
     for _ in range(options.kills):
         time.sleep(draw.uniform(0.0, 1.5))
         killed = time.monotonic()
         child.kill()
         child = place.penstock(spec)
-        back = _back(child)
+        returned = back(child)
         used.append(usage_of(child.root).seconds)
-        started.append(back.started - killed)
-        any_commit.append(back.any_commit - killed)
-        new_commit.append(back.new_commit - killed)
-        _until_commits(child, 2)
-    producer.stop()
+        started.append(returned.started - killed)
+        any_commit.append(returned.any_commit - killed)
+        new_commit.append(returned.new_commit - killed)
+        until_commits(child, 2)
+    sending.stop()
     child.stop()
     total = sum(topics.ends(place.brokers, TOPIC, PARTITIONS))
     last = place.penstock(spec, "--until-caught-up")
@@ -91,20 +91,22 @@ def measure(options: Options, place: Scratch) -> Measured:
     return Measured(values, raw)
 
 
-def _producer(options: Options, place: Scratch) -> Child:
+def producer(rate: int, place: Scratch) -> Child:
+    """Start what sends so many records a second, until it is stopped."""
     order = {
         "brokers": place.brokers,
         "topic": TOPIC,
         "partitions": PARTITIONS,
-        "rate": options.rate,
+        "rate": rate,
         "seconds": PRODUCER_SECONDS_MAX,
     }
-    producer = place.start("benchmarks.topics", json.dumps(order))
-    assert next(producer.lines())["event"] == "Ready"
-    return producer
+    child = place.start("benchmarks.topics", json.dumps(order))
+    assert next(child.lines())["event"] == "Ready"
+    return child
 
 
-def _until_commits(child: Child, count: int) -> None:
+def until_commits(child: Child, count: int) -> None:
+    """Wait for so many commits with rows."""
     for line in child.lines():
         count -= line["event"] == "TableCommitted" and line["rows"] > 0
         if not count:
@@ -112,7 +114,7 @@ def _until_commits(child: Child, count: int) -> None:
     raise child.failed("ended too soon")
 
 
-def _back(child: Child) -> Back:
+def back(child: Child) -> Back:
     """Follow a new life until something new has landed."""
     pending, started, first = 0, 0.0, 0.0
     for line in child.lines():

@@ -35,10 +35,11 @@ def write(
     policy: str = "quarantine",
     rule: Mapping[str, Any] | None = None,
     maintain: Mapping[str, Any] | None = None,
+    store: str = "",
 ) -> Path:
     """Write a spec whose tables and store are below its folder; JSON is YAML.
 
-    `rule` is more of the table's own settings.
+    `rule` is more of the table's own settings, `store` the address of a store elsewhere.
     """
     table: dict[str, Any] = {
         "from": topic,
@@ -68,7 +69,7 @@ def write(
         "tables": [table],
         "commit": {"every": every, "or_records": or_records, "or_bytes": "4GB"},
         "quarantine": {"into": f"{_CATALOGS[table_format]}.ops.quarantine"},
-        "pending": {"store": f"sqlite:///{folder}/state/bench.db"},
+        "pending": {"store": store or f"sqlite:///{folder}/state/bench.db"},
     }
     if maintain:
         spec["maintain"] = dict(maintain)

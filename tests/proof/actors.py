@@ -1,7 +1,8 @@
 """Lives of a simulated world that move only on command.
 
 Invariants:
-- a life is a thread of its own, held at every crash point and before every listing;
+- a life is a thread of its own, held at every crash point, before every listing, and when it has
+  opened its tables;
 - one life moves at a time, so what is played is one story however threads are scheduled.
 """
 
@@ -21,6 +22,8 @@ from tests.story.single_thread import Waiting
 from penstock.core.crash_points import OF_PUBLISHING, CrashPoint
 
 LISTING = "listing"
+STARTED = "started"
+"""Where a life has claimed, and opened its tables."""
 LISTINGS_MAX, PASSINGS_MAX, MOVES_MAX = 60, 12, 80
 WAIT_SECONDS = 90.0
 BEATS = {CrashPoint.HEARTBEAT_BEFORE, CrashPoint.HEARTBEAT_AFTER}
@@ -37,6 +40,7 @@ class Actor:
         for number in range(1, LISTINGS_MAX):
             life.at_listing(number, lambda: self._hold(LISTING))
         life.at_listing(LISTINGS_MAX, life.stop.set)
+        life.observer.at_start = lambda: self._hold(STARTED)
         for point in set(CrashPoint) - BEATS - OF_PUBLISHING:
             for passing in range(1, PASSINGS_MAX):
                 life.at(point, lambda point=point: self._hold(point), passing=passing)

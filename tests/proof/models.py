@@ -197,6 +197,12 @@ MUTANTS = (
         **faults("park", Many=2, Shape="slow"),
     ),
     _mutant("order of rules", "I4", "a commit that fits is landed before its rank is looked at"),
+    _mutant(
+        "look after the claim",
+        "I2 I11",
+        "a stand-by keeps what it saw before its claim",
+        **faults("alter", Shape="widen", Early=1),
+    ),
     _mutant("generation", "I4", "nobody is fenced"),
     _mutant(
         "second witness",

@@ -2,9 +2,9 @@
 
     Play(model.constants, read_trace(name)).run()    # [] when every record is there once in the end
 
-- Each life is a thread of its own, held at every crash point and before every listing; the schedule
-  lets one go on at a time, so a trace is one story however threads are scheduled.
-- A step of the model is an act of the simulator: `Start` goes on to the claim, `Epoch` until the
+- Each life is a thread of its own, held at every crash point, before every listing, and when it has
+  opened its tables; the schedule lets one go on at a time, so a trace is one story however threads are scheduled.
+- A step of the model is an act of the simulator: `Start` goes on to the claim, `Open` until tables are opened, `Epoch` until the
   epoch is prepared, `Attempt` to the request or to the settling, `Arrives` lets the request through.
 - With its defence in place the code leaves the trace where the defence acts; the rest is played as
   far as it can be. What counts is the end: lives are killed, all is healed, and the oracle checks.
@@ -18,6 +18,7 @@ from typing import Any
 from tests.proof.actors import (
     LISTING,
     LISTINGS_MAX,
+    STARTED,
     Actor,
     CappedGround,
     DirectedCommits,
@@ -146,13 +147,27 @@ class Play:
 
     # Lives.
 
+    def _warm(self, step: Step) -> None:
+        if step.life not in self.actors:
+            self._arrive(step).until({CrashPoint.CLAIM_BEFORE})
+
     def _start(self, step: Step) -> None:
+        is_warm = step.life in self.actors and self._actor(step).at == CrashPoint.CLAIM_BEFORE
+        actor = self._actor(step) if is_warm else self._arrive(step)
+        actor.until({CrashPoint.CLAIM_AFTER if self._opens(step.life) else STARTED})
+
+    def _opens(self, life: int) -> bool:
+        """Return whether a life opens tables before all else that it does."""
+        ahead = (each.action for each in self.steps[self.number + 1 :] if each.life == life)
+        return next(ahead, "") == "Open"
+
+    def _arrive(self, step: Step) -> Actor:
         host = "there" if step.life in self.constants["Elsewhere"] else "here"
         accept = ["gap", "topic", "rules"]
         life = self.world.life(host=host, accept=accept, every_seconds=0.0)
         actor = Actor(life, lambda: life.run("stopped", takeover=True))
         self._enter(step.life, actor)
-        actor.until({CrashPoint.CLAIM_AFTER})
+        return actor
 
     def _enter(self, number: int, actor: Actor) -> None:
         if number in self.actors:
@@ -170,6 +185,8 @@ class Play:
         return self.actors[step.life]
 
     def _open(self, step: Step) -> None:
+        if self._actor(step).at == CrashPoint.CLAIM_AFTER:
+            self._actor(step).until({STARTED})
         if step.tables:  # a foreign claim fences
             self._actor(step).until({CrashPoint.FENCE_AFTER, CrashPoint.ANCHOR_AFTER, LISTING})
 

@@ -20,6 +20,7 @@ from penstock.core import decide as deciding
 from penstock.core.commits import CommitKind, landed_after
 from penstock.core.errors import ConflictError
 from penstock.core.file_ranges import Partitioned
+from penstock.landing import run
 from penstock.landing.epoch import prepare
 from penstock.landing.repair import replay, reread, retry, table_rows
 from penstock.landing.tables import log_checks, start_positions, table_set
@@ -83,7 +84,7 @@ def _commit_before_rank(prepared: Any, landed: Any, *claims: Any) -> Any:
 
 
 def _no_fencing(patch: pytest.MonkeyPatch) -> None:
-    for room in (errors, deciding, fencing):
+    for room in (errors, deciding, fencing, ownership):
         patch.setattr(room, "outranks", lambda *_: False)
 
 
@@ -186,13 +187,27 @@ def _examined_anywhere(patch: pytest.MonkeyPatch) -> None:
     _still_examined(patch)
 
 
+def _looked_before_the_claim(patch: pytest.MonkeyPatch) -> None:
+    early: dict[int, Any] = {}
+    coordinate, tables_of = run._coordinate, run._claimed_tables
+
+    def looking_first(settings: Any, environment: Any, *given: Any, **named: Any) -> Any:
+        unclaimed: Any = SimpleNamespace(rise_above=lambda _: False)
+        early[id(environment)] = tables_of(settings, environment, unclaimed)
+        return coordinate(settings, environment, *given, **named)
+
+    patch.setattr(run, "_coordinate", looking_first)
+    patch.setattr(run, "_claimed_tables", lambda _, environment, __: early[id(environment)])
+
+
 def _no_distrust(patch: pytest.MonkeyPatch) -> None:
-    for name in ("acquire", "reacquire"):
+    for name in ("acquire", "rise_above", "reacquire"):
         before = getattr(ownership.PipelineClaim, name)
 
-        def trusting(self: Any, *given: Any, before: Any = before, **named: Any) -> None:
-            before(self, *given, **named)
+        def trusting(self: Any, *given: Any, before: Any = before, **named: Any) -> Any:
+            found = before(self, *given, **named)
             self.foreign = False
+            return found
 
         patch.setattr(ownership.PipelineClaim, name, trusting)
 
@@ -257,6 +272,7 @@ UNDEFENDED: dict[str, Patch] = {
     "followers": _followers_stay,
     "examined basis": _examined_anywhere,
     "distrust": _no_distrust,
+    "look after the claim": _looked_before_the_claim,
     "given up when moved": _by_hand_on_a_moved_table,
     "whole files": _any_files,
     "replay look-up": lambda patch: patch.setattr(reread, "_quarantined", lambda *_: frozenset()),

@@ -21,7 +21,7 @@ from tests.story.observer import Crash, RecordingObserver
 
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import PenstockError, UnavailableError
-from penstock.core.events import Event
+from penstock.core.events import Event, PipelineStarted
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.planning import Bounds, Lane
 from penstock.landing.coordinator import RunResult
@@ -60,8 +60,15 @@ class StoryObserver(RecordingObserver):
     def __init__(self, plan: str) -> None:
         super().__init__(plan)
         self.acts: dict[tuple[CrashPoint, int], Act] = {}
+        self.at_start: Act = lambda: None
         self._seen: Counter[CrashPoint] = Counter()
         self._counting = threading.Lock()
+
+    def __call__(self, event: Event) -> None:
+        """Remember an event; play the act of a pipeline that has started, under its claim."""
+        super().__call__(event)
+        if isinstance(event, PipelineStarted):
+            self.at_start()
 
     def passed(self, point: CrashPoint) -> None:
         """Play the act of this passing, then go on as the plan says."""

@@ -137,6 +137,8 @@ Fence(c, ks) ==   \* move heads, so that no request in flight can land; it moves
 (* A claim is above all seen.  It is strange, and begins a line, where our store knows less.      *)
 Ledgers == {led[k] : k \in {k \in Chains : At[k] \notin away}}
 Over(own) == {Of(own)} \union {Of(L.own) : L \in Ledgers}
+Pending(c, t) == IF Many = 1 THEN store[Host(c)].rows
+                 ELSE SelectSeq(store[Host(c)].rows, LAMBDA r : For[r.k] = t)
 Start(c) ==
   /\ UNCHANGED <<World, Tabs, ghost>> /\ life[c].ph = "new"
   /\ \A d \in 1 .. c - 1 : life[d].ph # "new"
@@ -145,8 +147,9 @@ Start(c) ==
          strange == \E L \in Ledgers: Outranks(L, S, {}) /\ (L.wit # "rolled back" \/ L.gen > S.gen)
          own == c + 10 * IF strange \/ S.own = 0 THEN c ELSE Of(S.own)
      IN  /\ store' = [store EXCEPT ![Host(c)].gen = gen, ![Host(c)].own = own]
-         /\ life' = [life EXCEPT ![c] = [NoLife EXCEPT !.ph = "run", !.gen = gen, !.own = own,
-                       !.over = IF strange THEN Over(S.own) ELSE {}]]
+         /\ life' = [life EXCEPT ![c] = [@ EXCEPT !.ph = "run", !.gen = gen, !.own = own,
+                       !.over = IF strange THEN Over(S.own) ELSE {},
+                       !.trk = [t \in Tables |-> IF Pending(c, t) = <<>> THEN @[t] ELSE NoTrack]]]
 Fenced(c, by) ==   \* another owner landed: claim again, once, if our own store still names us
   /\ LET gen == Max2(by.gen, life[c].gen) + 1 IN
      IF ~Holds(c) \/ life[c].re THEN Exit(c) /\ UNCHANGED store
@@ -160,20 +163,24 @@ RolledBack(c, k) ==   \* fence at once, then stop: what to do is a human's choic
   ELSE /\ (IF On("rollback fence") THEN Fence(c, {k}) ELSE UNCHANGED Tabs) /\ UNCHANGED store
        /\ ghost' = [ghost EXCEPT !.told = @ \union {At[k]}, !.window = @ \ {At[k]}]
        /\ Aside(c, For[k], "stop")
-Pending(c, t) == IF Many = 1 THEN store[Host(c)].rows
-                 ELSE SelectSeq(store[Host(c)].rows, LAMBDA r : For[r.k] = t)
 (* Find where a table stands, but for what is in quarantine; what was examined has its own basis. *)
+Opened(c, t) ==
+  LET own == Ledger(t).offs
+      rej == Ledger(Rej(t)).offs
+      known == store[Host(c)].exam[t]
+      good == (known.basis = own /\ known.rejects = rej) \/ ~On("examined basis")
+  IN  [st |-> "in", exp |-> own, rexp |-> rej, line |-> <<>>, sch |-> tab[t].sch,
+       exam |-> IF good THEN [k \in Keys |-> Max2(own[k], known.reached[k])] ELSE own,
+       skip |-> IF On("quarantine look-up") THEN Rows(Rej(t)) ELSE {},
+       uuid |-> tab[t].uuid, seg |-> led[t].seg]
+Found(c, t) == t \notin away /\ Q \notin away /\ Pending(c, t) = <<>>
+Warm(c, t) ==   \* a stand-by that would keep what it saw before its claim
+  /\ life[c].ph = "new" /\ Trk(c, t).st = "aside" /\ Found(c, t) /\ ~On("look after the claim")
+  /\ life' = [life EXCEPT ![c].trk[t] = Opened(c, t)] /\ UNCHANGED <<World, Tabs, store, ghost>>
 Open(c, t) ==
-  /\ Runs(c) /\ Trk(c, t).st = "aside" /\ t \notin away /\ Q \notin away /\ Pending(c, t) = <<>>
+  /\ Runs(c) /\ Trk(c, t).st = "aside" /\ Found(c, t)
   /\ LET both == {t, Rej(t)}
-         own == Ledger(t).offs
-         rej == Ledger(Rej(t)).offs
-         known == store[Host(c)].exam[t]
-         good == (known.basis = own /\ known.rejects = rej) \/ ~On("examined basis")
-         track == [st |-> "in", exp |-> own, rexp |-> rej, line |-> <<>>, sch |-> tab[t].sch,
-                   exam |-> IF good THEN [k \in Keys |-> Max2(own[k], known.reached[k])] ELSE own,
-                   skip |-> IF On("quarantine look-up") THEN Rows(Rej(t)) ELSE {},
-                   uuid |-> tab[t].uuid, seg |-> led[t].seg]
+         track == Opened(c, t)
          rolled == {k \in both : led[k].wit = "rolled back"}
          newer == {k \in both : Newer(c, Ledger(k))}
      IN  IF rolled # {} THEN RolledBack(c, Max(rolled))
@@ -477,7 +484,7 @@ Retopic == \E s \in log.live :  \* deleted and created again: another id, with a
   /\ s + 1 \in Sources \ log.live /\ log' = [log EXCEPT !.live = (@ \ {s}) \union {s + 1}]
   /\ Strike("retopic") /\ Struck(ghost) /\ UNCHANGED <<Tabs, store, life, away, broken>>
 If(name, S) == IF name \in Faults THEN S ELSE {}   \* what is empty costs TLC nothing
-Next == \/ \E c \in Lives : Start(c) \/ Epoch(c)
+Next == \/ \E c \in Lives : Start(c) \/ Epoch(c) \/ \E t \in Tables : Warm(c, t)
         \/ \E c \in Lives, t \in Tables : Open(c, t) \/ Begin(c, t) \/ Anchor(c, t) \/ Turn(c, t)
         \/ \E c \in Lives, t \in Tables, s \in If("retention", Sources) : Consent(c, t, s)
         \/ \E c \in Lives, t \in If("park", Tables) : Park(c, t)

@@ -21,13 +21,13 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from penstock.core.events import Event
 from penstock.core.maintenance_events import LayoutMeasured, MaintenanceFailed, TableMaintained
 from penstock.observe.periodic import periodic
+from penstock.observe.status import StatusBoard
 from penstock.ports.runtime import Clock, Observer
 from penstock.spec.model import Pipeline
 
@@ -47,20 +47,27 @@ _ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 @contextmanager
 def maintained_beside(
-    pipeline: Pipeline, spec: Path, observer: Observer, clock: Clock, is_held: Callable[[], bool]
+    pipeline: Pipeline, spec: Path, observer: Observer, clock: Clock, board: StatusBoard
 ) -> Iterator[None]:
     """Maintain the tables of a pipeline inside a `with` block, as often as its spec says, and look
-    how they lie: a minute after the start, then hourly, more often while one `is_held`.
+    how they lie: a minute after the start, then hourly, more often while one is held.
+
+    While this process only stands by, its owner does both.
     """
     settings = pipeline.maintain
-    process = MaintenanceProcess(observer)
     only = [word for act in settings.only for word in ("--only", act)]
+    process = MaintenanceProcess(observer)
     maintain = _command(spec, "--yes", pipeline.name, *only)
-    looks = Looks(process, _command(spec, "--dry-run", "--only", "rearrange"), clock, is_held)
+    looks = Looks(process, _command(spec, "--dry-run", "--only", "rearrange"), clock, board)
+
+    def maintain_in_turn() -> None:
+        if not board.is_standing_by:
+            process.run(maintain, _done)
+
     with ExitStack() as stack:
         if (every_seconds := settings.every_seconds) is not None:
-            act = partial(process.run, maintain, _done)
-            stack.enter_context(periodic(act, every_seconds=every_seconds, name="maintenance"))
+            acting = periodic(maintain_in_turn, every_seconds=every_seconds, name="maintenance")
+            stack.enter_context(acting)
         stack.enter_context(
             periodic(looks.look_if_due, every_seconds=LOOK_SECONDS_LEAST, name="looks")
         )
@@ -75,13 +82,18 @@ class Looks:
     process: MaintenanceProcess
     command: Sequence[str]
     clock: Clock
-    is_held: Callable[[], bool]
+    board: StatusBoard
     _looked_at: float | None = None
 
     def look_if_due(self) -> None:
-        """Look, where the last look is long ago; the first time at once."""
+        """Look, where the last look is long ago; the first time at once. A stand-by does not, and
+        knows nothing when its turn begins.
+        """
+        if self.board.is_standing_by:
+            self._looked_at = None
+            return
         now = self.clock.monotonic()
-        pause_seconds = LOOK_SECONDS_HELD if self.is_held() else LOOK_SECONDS
+        pause_seconds = LOOK_SECONDS_HELD if self.board.is_held else LOOK_SECONDS
         if self._looked_at is None or now >= self._looked_at + pause_seconds:
             self._looked_at = now
             self.process.run(self.command, _seen)

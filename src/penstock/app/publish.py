@@ -11,15 +11,25 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 
 from penstock.app.assembly import engines, publishing
-from penstock.core.errors import InvalidError, PenstockError, gravest
+from penstock.app.assembly.producers import open_producers, open_targets
+from penstock.app.standby import (
+    Readiness,
+    member_of,
+    open_leadership,
+    required_leadership,
+    run_in_turn,
+    take_turn,
+)
+from penstock.core.errors import FencedError, InvalidError, PenstockError, gravest
+from penstock.ownership.membership import Membership
 from penstock.ports.runtime import Engine, Observer
 from penstock.publishing.publisher import AGAIN_SECONDS, ASKED, Publisher, Until, stopped_by
-from penstock.publishing.settings import Publication
+from penstock.publishing.settings import Publication, PublishingEnvironment
 from penstock.spec.problems import listed, nearest
 from penstock.spec.publications import Publications
 from penstock.spec.settings.publication import PublicationRule
@@ -48,10 +58,12 @@ def publish(
     stop: threading.Event,
     until: Until,
     takeover: bool = False,
+    standby: bool = False,
     accept: Collection[str] = (),
 ) -> list[PublishResult]:
     """Publish the named publications, or all. Raises what concerns all of them.
 
+    With `standby` each waits for its turn (InvalidError P521 where the store has no stand-bys).
     `accept` is what a person consents to: `ledger`, `target`, `tail` (what a start found), `gap`
     (go on behind records that are gone).
     """
@@ -60,7 +72,7 @@ def publish(
         engine = engines.open_engine(spec, work=publishing.PUBLISHING_WORK)
         stack.callback(engine.close)
         given = [publishing.publication_of(spec, rule, accept=accept) for rule in rules]
-        run = _Run(spec, engine, observer, stop, until, takeover)
+        run = _Run(spec, engine, observer, stop, until, takeover, standby)
         return side_by_side([partial(run.published, own) for own in given], stop)
 
 
@@ -74,6 +86,7 @@ class _Run:
     stop: threading.Event
     until: Until
     takeover: bool
+    standby: bool
 
     def published(self, own: Publication) -> PublishResult:
         """Open a publication, and publish it until it ends. Raises what the engine's start raised.
@@ -97,9 +110,44 @@ class _Run:
                     if self.stop.wait(AGAIN_SECONDS):
                         return PublishResult(own.name, ASKED, 0, 0, 0, error)
             self.engine.capacity()  # nothing is claimed by a run whose workers do not start
-            publisher = Publisher(own, environment, self.until, self.takeover)
-            publisher.run(self.stop)
-        return result_of(publisher)
+            return self._in_turn(own, environment)
+
+    def _in_turn(self, own: Publication, environment: PublishingEnvironment) -> PublishResult:
+        """Publish, at once or whenever it is the turn of this process."""
+
+        def run(ends: threading.Event, *, takeover: bool) -> PublishResult:
+            publisher = Publisher(own, environment, self.until, takeover)
+            publisher.run(ends)
+            if isinstance(publisher.error, FencedError) and self.standby:
+                raise publisher.error
+            return result_of(publisher)
+
+        opening = required_leadership if self.standby else open_leadership
+        leadership = opening(self.spec, own.claimed_as)
+        if leadership is None:
+            return run(self.stop, takeover=self.takeover)
+        readiness = Readiness(self.engine, partial(_probe, own))
+        me = member_of(environment.owner, own.rules_hash)
+        with closing(
+            Membership(own.claimed_as, leadership, me, readiness, self.observer, environment.clock)
+        ) as membership:
+            if self.standby:
+                ended = run_in_turn(membership, readiness, environment.store, self.stop, run)
+            else:
+                ended = take_turn(membership, self.stop, run, takeover=self.takeover)
+        return ended or PublishResult(own.name, ASKED, 0, 0, 0, None)
+
+
+def _probe(own: Publication) -> None:
+    """Ask what a publication needs, with connections of its own. Raises what a run would meet."""
+    with ExitStack() as stack:
+        if own.reads_own:  # to open it may be more than to look
+            stack.enter_context(closing(open_targets(own)))
+            stack.enter_context(closing(open_producers(own))).terms.check()
+            return
+        ports = publishing.open_ports(own, stack)
+        ports.producers.terms.check()
+        ports.source.ends()
 
 
 def side_by_side(
@@ -137,6 +185,14 @@ def result_of(publisher: Publisher) -> PublishResult:
 def exit_code(results: Sequence[PublishResult]) -> int:
     """Return the exit code of publications that ended: the gravest of their errors."""
     return gravest(each.error.exit_code for each in results if each.error is not None)
+
+
+def claims_named(spec: Publications, names: Collection[str]) -> list[str]:
+    """Return as what the named publications are claimed, or all. Raises InvalidError (P825)."""
+    return [
+        publishing.publication_of(spec, rule, accept=()).claimed_as
+        for rule in rules_named(spec, names)
+    ]
 
 
 def _rules_to_run(spec: Publications, names: Collection[str]) -> list[PublicationRule]:

@@ -7,14 +7,26 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from penstock.app.assembly import assembly
+from penstock.app.standby import (
+    LandingProbe,
+    Readiness,
+    member_of,
+    open_leadership,
+    required_leadership,
+    run_in_turn,
+    take_turn,
+)
 from penstock.core.errors import gravest
 from penstock.core.events import WaitBegan
 from penstock.landing.coordinator import TICK_SECONDS, RunResult
 from penstock.landing.run import run as land
 from penstock.landing.settings import Consent, HealthOf, Until
 from penstock.landing.waiting import ENGINE
+from penstock.ownership.membership import Membership
 from penstock.ports.runtime import Engine, Observer
 from penstock.spec.model import Pipeline
+
+ASKED, GAVE_WAY = "asked to stop", "handed over"
 
 
 def run(
@@ -24,6 +36,7 @@ def run(
     stop: threading.Event,
     until: Until,
     takeover: bool = False,
+    standby: bool = False,
     accept: frozenset[Consent] = frozenset(),
     faults: str = "",
     engine: Callable[[], Engine] | None = None,
@@ -31,24 +44,43 @@ def run(
 ) -> RunResult:
     """Run a pipeline to its end. Raises any PenstockError that concerns it as a whole.
 
-    `takeover` takes a live owner's place. `accept` is what a person consents to: `gap` (go on after
-    records that retention deleted), `topic` (a re-created topic is a new one), `rules` (the present
-    rules count for stretches other tables landed under former ones). `faults` are crash points.
-    `health` is what is known of how tables lie: without it, no table is ever held for it.
+    `takeover` takes a live owner's place; with `standby` it waits for its turn, again and again
+    (InvalidError P521 where the store has no stand-bys). `accept` is what a person consents to:
+    `gap` (go on after records that retention deleted), `topic` (a re-created topic is a new one),
+    `rules` (the present rules count for stretches other tables landed under former ones). `faults`
+    are crash points. `health` is what is known of how tables lie: without it, no table is ever held
+    for it.
     """
     with ExitStack() as stack:
+        opening = required_leadership if standby else open_leadership
+        leadership = opening(pipeline, pipeline.name)
         environment = assembly.open_environment(
             pipeline, stack, observer=observer, engine=engine, health=health
         )
         settings = assembly.settings_of(pipeline, accept=accept, faults=faults)
+        former = assembly.former_of(pipeline, accept=accept, faults=faults)
+
+        def landed(ends: threading.Event, *, takeover: bool) -> RunResult:
+            return land(settings, environment, ends, until, takeover=takeover, former=former)
+
         if takeover:  # a run that takes a live owner's place must be able to do its work
             observer(WaitBegan(ENGINE))
             while not environment.engine.is_ready(TICK_SECONDS):
                 if stop.is_set():
-                    return RunResult({}, "asked to stop")
+                    return RunResult({}, ASKED)
             environment.engine.capacity()
-        former = assembly.former_of(pipeline, accept=accept, faults=faults)
-        return land(settings, environment, stop, until, takeover=takeover, former=former)
+        if leadership is None:
+            return landed(stop, takeover=takeover)
+        readiness = Readiness(environment.engine, LandingProbe(pipeline))
+        me = member_of(environment.owner, settings.rules_hash)
+        membership = Membership(
+            pipeline.name, leadership, me, readiness, observer, environment.clock
+        )
+        stack.callback(membership.close)
+        if standby:
+            ended = run_in_turn(membership, readiness, environment.store, stop, landed)
+            return ended or RunResult({}, ASKED)
+        return take_turn(membership, stop, landed, takeover=takeover) or RunResult({}, GAVE_WAY)
 
 
 def exit_code(ended: RunResult, until: Until, *, asked_to_stop: bool) -> int:

@@ -33,6 +33,8 @@ COMMANDS = {
         "Publish sources into Kafka until you stop it.",
     ),
     "status": ("penstock.cli.status:status", "Show the state of each table."),
+    "members": ("penstock.cli.members:members", "Show who owns a pipeline and who stands by."),
+    "handover": ("penstock.cli.members:handover", "Let a stand-by take over from the owner."),
     "audit": ("penstock.cli.audit:audit", "Prove that no record is lost or duplicated."),
     "transactions": (
         "penstock.cli.transactions:transactions",
@@ -65,8 +67,8 @@ COMMANDS = {
 
 NAMING = frozenset(
     {
-        *("audit", "maintain", "pause", "peek", "publish", "purge", "quarantine"),
-        *("replay", "resume", "seek"),
+        *("audit", "handover", "maintain", "members", "pause", "peek", "publish", "purge"),
+        *("quarantine", "replay", "resume", "seek"),
     }
 )
 """Commands with names of tables and topics as arguments."""

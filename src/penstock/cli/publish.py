@@ -29,6 +29,7 @@ def publish(
     once: bool = False,
     until_caught_up: bool = False,
     takeover: Takeover = False,
+    standby: bool = False,
     accept: AcceptFound = (),
     metrics: MetricsAt = None,
     json: Annotated[
@@ -51,6 +52,9 @@ def publish(
         End one transaction of each, then stop.
     until_caught_up
         Stop when everything that was in the sources at the start has been published.
+    standby
+        Wait, ready, until a publication has no living owner; then publish it. Start it so on each
+        host: the pending store must be in PostgreSQL.
     """
     from penstock.app.assembly.crash_points import from_environment, observer_for
     from penstock.app.publish import exit_code, rules_named
@@ -70,6 +74,7 @@ def publish(
             stop=stop,
             until=until,
             takeover=takeover,
+            standby=standby,
             accept=accept,
         )
     _print_outcome(results, as_json=json)

@@ -38,6 +38,7 @@ def run(
     once: bool = False,
     until_caught_up: bool = False,
     takeover: Takeover = False,
+    standby: bool = False,
     accept: Accept = (),
     metrics: MetricsAt = None,
     json: Annotated[
@@ -58,6 +59,9 @@ def run(
         Land one epoch, then stop.
     until_caught_up
         Stop when everything that was in the topics at the start has landed.
+    standby
+        Wait, ready, until the pipeline has no living owner; then run it. Start it so on each host:
+        the pending store must be in PostgreSQL.
     """
     from penstock.app.assembly.crash_points import from_environment, observer_for
     from penstock.app.assembly.process import SystemClock
@@ -65,20 +69,15 @@ def run(
     from penstock.app.run import exit_code
     from penstock.app.run import run as run_pipeline
     from penstock.observe.fanout import Observers
-    from penstock.observe.status import StatusBoard
 
     pipeline = load_spec(spec)
     faults = from_environment()
     until: Until = "once" if once else "caught-up" if until_caught_up else "stopped"
     stop, voice = threading.Event(), Voice()
-    clock = SystemClock()
-    board = StatusBoard(pipeline.name, clock)
-    with (
-        signals(stop, voice),
-        _observers(pipeline, board, clock, metrics, voice, as_json=json) as listeners,
-    ):
-        observer = Observers(*listeners, observer_for(faults))
-        with maintained_beside(pipeline, spec, observer, clock, board.is_held):
+    with signals(stop, voice), _observers(pipeline, metrics, voice, as_json=json) as found:
+        board, *others = found
+        observer = Observers(board, *others, observer_for(faults))
+        with maintained_beside(pipeline, spec, observer, SystemClock(), board):
             ended = run_pipeline(
                 pipeline,
                 observer=observer,
@@ -86,6 +85,7 @@ def run(
                 stop=stop,
                 until=until,
                 takeover=takeover,
+                standby=standby,
                 accept=frozenset(accept),
                 faults=faults,
             )
@@ -96,19 +96,16 @@ def run(
 
 @contextmanager
 def _observers(
-    pipeline: Pipeline,
-    board: StatusBoard,
-    clock: Clock,
-    metrics: str | None,
-    voice: Voice,
-    *,
-    as_json: bool,
-) -> Iterator[list[Observer]]:
+    pipeline: Pipeline, metrics: str | None, voice: Voice, *, as_json: bool
+) -> Iterator[tuple[StatusBoard, *tuple[Observer, ...]]]:
+    from penstock.app.assembly.process import SystemClock
     from penstock.app.inspect.status import status_file
     from penstock.observe.periodic import periodic
-    from penstock.observe.status import StatusFile
+    from penstock.observe.status import StatusBoard, StatusFile
     from penstock.observe.watches import CHECK_EVERY_SECONDS, StallWatch
 
+    clock = SystemClock()
+    board = StatusBoard(pipeline.name, clock)
     interval_ms = int(pipeline.commit.every_seconds * 1000)
     with ExitStack() as stack:
         log = stack.enter_context(_log(board, clock, interval_ms, voice, as_json=as_json))
@@ -118,7 +115,7 @@ def _observers(
             periodic(watch.check, every_seconds=CHECK_EVERY_SECONDS, name="stall-watch")
         )
         if metrics is None:
-            yield [board, log]
+            yield board, log
             return
         from penstock.core.version import __version__
         from penstock.observe.metrics import Metrics
@@ -132,7 +129,7 @@ def _observers(
             target_file_bytes=pipeline.target_file_bytes,
         )
         stack.enter_context(serving(counted.registry, metrics, log))
-        yield [board, log, counted]
+        yield board, log, counted
 
 
 def _print_outcome(ended: RunResult, code: int, *, as_json: bool) -> None:

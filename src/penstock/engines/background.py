@@ -55,6 +55,10 @@ class BackgroundEngine:
         """Return whether it has started, or failed to; with patience, wait that long for it."""
         return bool(wait([self._started], timeout=patience_seconds).done)
 
+    def warm(self) -> object:
+        """Run a tiny job once it has started; raises what its start raised."""
+        return self._started.result().warm()
+
     def capacity(self) -> int:
         """Return the number of jobs that run at once; raises what its start raised."""
         return self._started.result().capacity()

@@ -52,6 +52,9 @@ class InlineEngine:
         del patience_seconds
         return True
 
+    def warm(self) -> None:
+        """Do nothing: this process works by itself."""
+
     def capacity(self) -> int:
         """Return the number of jobs that run at once."""
         return self._capacity

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 
 from penstock.core.commits import Chain
-from penstock.core.errors import DecisionNeededError, InvalidError
+from penstock.core.errors import DecisionNeededError, InvalidError, PenstockError
 from penstock.core.offsets import Positions
 from penstock.landing import waiting
 from penstock.landing.coordinator import Coordinator, RunResult
@@ -109,6 +109,21 @@ def _undecided(catch_up: CatchUp, reason: str) -> DecisionNeededError:
     )
 
 
+def _claimed_tables(settings: Settings, environment: Environment, claim: PipelineClaim) -> TableSet:
+    """Open the tables under a claim that outranks all in their ledgers.
+
+    What is read before a claim is worth nothing after it: its former owner may land meanwhile
+    (docs/design/0325).
+    """
+    while True:
+        tables = TableSet(settings, environment, open_quarantine(settings, environment))
+        tables.list_topics(environment.log.partitions())
+        by_number = fencing.read_claims(tables.rolled_back_chains())
+        seen = [each.last_claim for table in tables.progress.values() for each in table.positions]
+        if not claim.rise_above([*seen, *(replace(each, owner="") for each in by_number)]):
+            return tables
+
+
 def _coordinate(
     settings: Settings,
     environment: Environment,
@@ -122,14 +137,17 @@ def _coordinate(
 
     Raises what `Coordinator.land` raises.
     """
-    tables = TableSet(settings, environment, open_quarantine(settings, environment))
-    chain = Chain(f"{settings.pipeline}/*", settings.quarantine.table)  # its state is any chain's
-    quarantine = tables.quarantine.state(chain)
-    tables.list_topics(environment.log.partitions())
     claim = PipelineClaim(claim_context(settings, environment))
-    by_number = fencing.read_claims(tables.rolled_back_chains())
-    seen = [each.last_claim for table in tables.progress.values() for each in table.positions]
-    claim.acquire([*seen, *(replace(each, owner="") for each in by_number)], takeover=takeover)
+    claim.acquire([], takeover=takeover)
+    try:
+        tables = _claimed_tables(settings, environment, claim)
+        chain = Chain(f"{settings.pipeline}/*", settings.quarantine.table)  # its state is any's
+        quarantine = tables.quarantine.state(chain)
+    except BaseException:
+        claim.close()
+        with suppress(PenstockError):  # nothing is under way: others need not wait
+            claim.release()
+        raise
     queue = CommitQueue(claim.two_phase, environment.commit_executor(settings.commit_threads))
     observer, clock = environment.observer, environment.clock
     hold = EpochHold(settings.hold, settings.every_seconds, environment.health, observer, clock)

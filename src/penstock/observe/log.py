@@ -20,7 +20,7 @@ from logging import DEBUG, ERROR, INFO, WARNING, getLevelName
 from math import inf
 from typing import Any, Literal, TextIO
 
-from penstock.core import events, maintenance_events, publication_events
+from penstock.core import events, leadership_events, maintenance_events, publication_events
 from penstock.core.crash_points import CrashPoint
 from penstock.core.events import Event
 from penstock.observe.formatting import (
@@ -195,6 +195,8 @@ def _composed(event: Event) -> dict[str, str]:
             return {"seconds": age_text(int(event.seconds * 1000))}
         case events.BacklogCounted():
             return {"lag": number_of(sum(event.lag.values()), "record")}
+        case leadership_events.StandbyChanged():
+            return {"text": event.text}
         case events.PauseBegan():
             at = datetime.fromtimestamp(event.until_ms / 1000, UTC)
             return {"until": f"{at:%Y-%m-%d %H:%M:%S} UTC"}
@@ -320,6 +322,9 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
     events.RecordsQuarantined: (WARNING, "epoch {epoch} quarantined records: {codes}"),
     events.ReplayProgressed: (INFO, "{offsets_read} of {offsets} offsets read again"),
     events.HousekeepingFailed: (WARNING, "housekeeping failed, which does no harm: {reason}"),
+    leadership_events.StandbyChanged: (INFO, "stands by, {text}"),
+    leadership_events.LeadershipGained: (WARNING, "takes over: {reason}"),
+    leadership_events.HandoverBegan: (INFO, "gives way after the current epoch"),
     maintenance_events.TableMaintained: (
         INFO,
         "files {files_before} → {files_after}, {expired} snapshots gone, {deleted} files swept",

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.core import events, maintenance_events
+from penstock.core import events, leadership_events, maintenance_events
 from penstock.core.events import Event
 from penstock.observe.snapshot import (
     RECENT_COMMITS_MAX,
@@ -54,7 +54,10 @@ def apply(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
                 generation=event.generation,
                 owner=event.owner,
                 recovering=event.pending,
+                widened=None,
             )
+        case leadership_events.StandbyChanged() | leadership_events.LeadershipGained():
+            after = _in_turn(snapshot, event)
         case events.WaitBegan():
             after = _waits(snapshot, Waiting(event.what, now_ms))
         case events.BacklogCounted():
@@ -82,11 +85,19 @@ def apply(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
             after = replace(snapshot, silence=_silence(snapshot.silence, now_ms))
         case events.KafkaAnswered():
             after = replace(snapshot, silence=None)
-        case maintenance_events.EpochsWidened() | maintenance_events.EpochsNarrowed():
-            after = replace(snapshot, widened=_widened(snapshot.widened, event))
         case _:
             after = _of_table(snapshot, event, now_ms)
     return replace(_settled(after), updated_ms=now_ms)
+
+
+def _in_turn(
+    snapshot: Snapshot, event: leadership_events.StandbyChanged | leadership_events.LeadershipGained
+) -> Snapshot:
+    """Return the snapshot of a stand-by, or of one whose turn begins: what was before is over."""
+    anew = initial(event.pipeline, snapshot.started_ms)
+    if isinstance(event, leadership_events.LeadershipGained):
+        return anew
+    return replace(anew, state=State.STANDBY, reason=event.text)
 
 
 def stopping(snapshot: Snapshot) -> Snapshot:
@@ -99,6 +110,8 @@ def _of_table(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
         case events.CommitFoundLanded() | events.CommitAborted() if snapshot.recovering > 0:
             # An earlier run's commits come first.
             return replace(snapshot, recovering=snapshot.recovering - 1)
+        case maintenance_events.EpochsWidened() | maintenance_events.EpochsNarrowed():
+            return replace(snapshot, widened=_widened(snapshot.widened, event))
         case events.TableCommitted():
             snapshot = replace(snapshot, recovering=max(snapshot.recovering - 1, 0))
         case (

@@ -45,6 +45,7 @@ CODES_SHOWN_MAX = 4
 _STATE_STYLES = {
     State.RUNNING: "green",
     State.IDLE: "green",
+    State.STANDBY: "yellow",
     State.CATCHING_UP: "yellow",
     State.STOPPING: "yellow",
     State.FAILED: "bold red",

@@ -31,6 +31,7 @@ SILENT_FOR_MS = 60_000
 class State(StrEnum):
     """What a pipeline is doing."""
 
+    STANDBY = "stand-by"
     STARTING = "starting"
     RUNNING = "running"
     CATCHING_UP = "catching up"

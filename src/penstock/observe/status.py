@@ -21,7 +21,7 @@ from penstock.core.events import Event
 from penstock.core.maintenance import TableHealth
 from penstock.observe.periodic import periodic
 from penstock.observe.reducer import apply, initial, stopping
-from penstock.observe.snapshot import Snapshot, from_json, to_json
+from penstock.observe.snapshot import Snapshot, State, from_json, to_json
 from penstock.ports.runtime import Clock
 
 WRITE_EVERY_MS = 1_000
@@ -54,10 +54,16 @@ class StatusBoard:
         with self._guard:
             return self._snapshot
 
+    @property
+    def is_standing_by(self) -> bool:
+        """Return whether this process waits for its turn: another one owns the pipeline."""
+        return self.snapshot().state is State.STANDBY
+
     def health(self) -> dict[str, TableHealth]:
         """Return what is known of how tables lie, by their names."""
         return self.snapshot().health
 
+    @property
     def is_held(self) -> bool:
         """Return whether a table is so sick that something is held up for it."""
         return self.snapshot().is_held
@@ -90,13 +96,16 @@ class StatusFile:
 
     def __exit__(self, *error: object) -> None:
         self._writing.__exit__(None, None, None)
-        self._write(self._board.snapshot())
+        if not self._board.is_standing_by:
+            self._write(self._board.snapshot())
 
     def write_if_due(self) -> bool:
         """Write the file when the snapshot changed a second ago, or after five seconds.
 
         Return whether it was due.
         """
+        if self._board.is_standing_by:  # the file is the owner's, which may be on this host
+            return False
         snapshot = self._board.snapshot()
         if self._written is not None:
             before, written = self._written

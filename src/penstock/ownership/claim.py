@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from penstock.commit.attempt import CommitContext
+from penstock.commit.errors import fenced
 from penstock.commit.pauses import Pauses
 from penstock.commit.rewriting import Rewriting
 from penstock.commit.two_phase import TwoPhase
@@ -87,6 +88,7 @@ class PipelineClaim:
     foreign: bool = False
     supersedes: frozenset[str] = frozenset()
     pauses: Pauses = field(default_factory=Pauses)
+    _known: Claim = field(default_factory=lambda: Claim(Generation(0), ""))
     _lineage: str = ""
     _reclaimed: bool = False
     _error: PenstockError | None = None
@@ -99,12 +101,29 @@ class PipelineClaim:
         Raises UnavailableError while another owner is alive, unless `takeover`.
         """
         held = self.context.store.holding(self.context.pipeline)
-        known = held.claim if held is not None else Claim(Generation(0), "")
-        self.foreign = any(outranks(each, known) for each in seen)
-        self._lineage = known.line
+        self._known = held.claim if held is not None else Claim(Generation(0), "")
+        self.foreign = any(outranks(each, self._known) for each in seen)
+        self._lineage = self._known.line
         self._claim(seen, takeover=takeover)
         self.pauses.know(self.context.store.pauses(self.context.pipeline))
         self._heartbeat = self.context.start_heartbeat(self._beat, self.context.heartbeat_seconds)
+
+    def rise_above(self, seen: Collection[Claim]) -> bool:
+        """Claim again where ledgers know of claims that our store did not know of when we claimed.
+
+        Return whether we did: what was looked at before is to be looked at again. Raises
+        FencedError where our store knows of another owner by now.
+        """
+        higher = [each for each in seen if outranks(each, self._known, self.supersedes)]
+        if not higher:
+            return False
+        held = self.context.store.holding(self.context.pipeline)
+        if held is not None and held.claim != self.claim:
+            raise fenced(higher[0], self.claim)
+        self.foreign = True
+        self._claim(seen, takeover=True)
+        self._known = self.claim
+        return True
 
     def check(self) -> None:
         """Raise what the heartbeat found out: FencedError when another owner took over."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.ports.checks import CheckResult
 from penstock.ports.increments import FileRows, Increments
+from penstock.ports.leadership import Leadership
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.producers import Packer, ProducerNeeds, Producers, Sender
 from penstock.ports.registry import Registry, Subjects
@@ -76,6 +77,8 @@ class StoreConnector:
     ports_version: int
     schemes: frozenset[str]
     open_store: Callable[[str, Secrets], PendingStore]
+    open_leadership: Callable[[str, Secrets, str], Leadership] | None = None
+    """Open the leadership of a pipeline; without it there are no stand-bys."""
 
 
 @dataclass(frozen=True, slots=True)

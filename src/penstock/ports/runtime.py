@@ -46,6 +46,11 @@ class Engine(Protocol):
     def is_ready(self, patience_seconds: float) -> bool:
         """Return whether it has started, or failed to; with patience, wait that long for it."""
 
+    def warm(self) -> object:
+        """Run a tiny job, so that the next one finds workers; wait for the start. Raises as `run`
+        does.
+        """
+
     def capacity(self) -> int:
         """Return the number of jobs that run at once."""
 

@@ -61,7 +61,7 @@ def test_epochs_widen_for_files_that_landed_and_come_back_after_maintenance(
     watchdog.start()
     with (
         shop.producing() as sent,
-        maintenance_process.maintained_beside(pipeline, shop.path, seen, clock, board.is_held),
+        maintenance_process.maintained_beside(pipeline, shop.path, seen, clock, board),
     ):
         run(pipeline, observer=seen, stop=seen.stop, until="stopped", health=board.health)
         assert sent()

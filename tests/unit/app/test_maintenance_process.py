@@ -18,8 +18,15 @@ from penstock.app.maintenance_process import (
     _done,
 )
 from penstock.core.events import Event
+from penstock.core.leadership_events import LeadershipGained, StandbyChanged
 from penstock.core.maintenance import LastMaintenance, TableHealth
-from penstock.core.maintenance_events import LayoutMeasured, MaintenanceFailed, TableMaintained
+from penstock.core.maintenance_events import (
+    EpochsWidened,
+    LayoutMeasured,
+    MaintenanceFailed,
+    TableMaintained,
+)
+from penstock.observe.status import StatusBoard
 
 HEALTH = TableHealth(9, 2, 3, 4, 5, 6, 7, 8, 9, LastMaintenance(10, "spark"))
 LOOKED = {"table": "lake.b", "health": asdict(HEALTH)}
@@ -103,22 +110,40 @@ def test_it_has_the_lowest_priority_and_is_the_first_to_end_where_memory_is_shor
 def test_tables_are_looked_at_once_an_hour_and_more_often_while_one_is_held(
     clock: ManualClock,
 ) -> None:
-    heard, is_held = Heard(), list[bool]()
+    heard, board = Heard(), StatusBoard("shop", clock)
     said = json.dumps({"tables": [{"table": "lake.a", "health": None}, LOOKED]})
     process = MaintenanceProcess(heard)
-    looks = Looks(process, command(f"print({said!r})"), clock, lambda: bool(is_held))
+    looks = Looks(process, command(f"print({said!r})"), clock, board)
 
     counts = []
     for seconds in (0, LOOK_SECONDS - 1, 1, LOOK_SECONDS_HELD - 1, 1):
         clock.advance(seconds)
         looks.look_if_due()
         counts.append(len(heard.events))
-        is_held += [True] if len(counts) == 3 else []
+        if len(counts) == 3:
+            board(EpochsWidened("lake.b", 20_001, 2.0, 1.0))
 
     assert [1, 1, 2, 2, 3] == counts
     [measured, *_] = heard.events
     assert isinstance(measured, LayoutMeasured)
     assert (HEALTH, "lake.b") == (measured.health, measured.table)
+
+
+def test_a_stand_by_does_not_look_and_looks_at_once_when_its_turn_begins(
+    clock: ManualClock,
+) -> None:
+    heard, board = Heard(), StatusBoard("shop", clock)
+    looks = Looks(MaintenanceProcess(heard), ["/not/there"], clock, board)
+    looks.look_if_due()
+    assert 1 == len(heard.events)
+
+    board(StandbyChanged("shop", "there 7", ""))
+    looks.look_if_due()
+    assert 1 == len(heard.events)
+
+    board(LeadershipGained("shop", "there is none"))
+    looks.look_if_due()
+    assert 2 == len(heard.events)
 
 
 def test_what_maintenance_did_and_yielded_is_reported() -> None:

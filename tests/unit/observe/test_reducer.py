@@ -316,3 +316,8 @@ def test_epochs_that_are_wider_than_usual_are_known_until_they_are_not() -> None
 def test_a_table_that_is_parked_until_it_is_well_is_held() -> None:
     assert story(TableParked(T, HELD, "sick")).is_held
     assert not story(TableParked(T, "P402", "gone")).is_held
+
+
+def test_a_run_that_begins_has_epochs_as_usual() -> None:
+    wide = story(EpochsWidened(T, 23_000, 2.0, 1.0))
+    assert None is story(PipelineStarted("shop", 2, "o", 1, 0), begin=wide).widened

@@ -9,6 +9,7 @@ Invariant: importing this package imports no library.
 from __future__ import annotations
 
 from penstock.ports.connectors import PORTS_VERSION, StoreConnector
+from penstock.ports.leadership import Leadership
 from penstock.ports.runtime import Secrets
 from penstock.ports.store import PendingStore
 
@@ -37,5 +38,19 @@ def open_postgresql(address: str, secrets: Secrets) -> PendingStore:
     return SqlStore(StoreServer(postgresql_url(address, secrets)))
 
 
+def open_leadership(address: str, secrets: Secrets, pipeline: str) -> Leadership:
+    """Open the leadership of a pipeline beside its store; nothing is asked before its first use.
+
+    Raises what `open_postgresql` raises.
+    """
+    from penstock.connectors.sql.addresses import postgresql_url
+    from penstock.connectors.sql.leadership import SqlLeadership
+    from penstock.connectors.sql.server import StoreServer
+
+    return SqlLeadership(StoreServer(postgresql_url(address, secrets)), pipeline)
+
+
 sqlite = StoreConnector(PORTS_VERSION, frozenset({"sqlite"}), open_sqlite)
-postgresql = StoreConnector(PORTS_VERSION, frozenset({"postgresql"}), open_postgresql)
+postgresql = StoreConnector(
+    PORTS_VERSION, frozenset({"postgresql"}), open_postgresql, open_leadership
+)

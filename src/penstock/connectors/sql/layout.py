@@ -3,8 +3,8 @@
 Invariants:
 - a database of another program is never touched, one of a newer version never half understood;
 - version and tables are written in one transaction: a database has all of them or none; but for
-  `pauses`, which came later: it is added to a database without it when that is next written. A
-  version of penstock that does not know it ignores it (docs/design/0246).
+  those that came `LATER`: they are added to a database without them when that is next written. A
+  version of penstock that does not know them ignores them (docs/design/0246).
 """
 
 from __future__ import annotations
@@ -81,6 +81,28 @@ pauses = sql.Table(
     sql.Column("seen_by", _Whole, nullable=False),
 )
 
+members = sql.Table(
+    "members",
+    _metadata,
+    sql.Column("pipeline", sql.String, primary_key=True),
+    sql.Column("id", sql.String, primary_key=True),
+    sql.Column("host", sql.String, nullable=False),
+    sql.Column("pid", _Whole, nullable=False),
+    sql.Column("role", sql.String, nullable=False),
+    sql.Column("trouble", sql.Text, nullable=False),
+    sql.Column("version", sql.String, nullable=False),
+    sql.Column("rules", sql.String, nullable=False),
+    sql.Column("offered_to", sql.String, nullable=False),
+    sql.Column("asked", sql.String, nullable=False),
+    sql.Column("is_locked", sql.Boolean, nullable=False),
+    sql.Column("backend", _Whole, nullable=False),
+    sql.Column("began_ms", _Whole, nullable=False),
+    sql.Column("server_began_ms", _Whole, nullable=False),
+    sql.Column("seen_ms", _Whole, nullable=False),
+)
+
+LATER = (pauses, members)
+
 _layout = sql.Table("layout", sql.MetaData(), sql.Column("version", _Whole, nullable=False))
 _TABLES_OF_SCHEMA = sql.text(
     "SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
@@ -96,7 +118,7 @@ def prepare_file(connection: sql.Connection, place: str) -> None:
     application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
     version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
     if application == APPLICATION_ID and version == VERSION:
-        pauses.create(connection, checkfirst=True)
+        add_later(connection)
         return
     if application == APPLICATION_ID and version > VERSION:
         raise _newer(place, version)
@@ -108,7 +130,7 @@ def prepare_file(connection: sql.Connection, place: str) -> None:
 
 
 def is_in_schema(connection: sql.Connection, place: str) -> bool:
-    """Return whether the schema of a PostgreSQL database holds the tables, but for `pauses`.
+    """Return whether the schema of a PostgreSQL database holds the tables, but for `LATER` ones.
 
     Raises InvalidError: P505 for a newer version, P507 for a schema of another program.
     """
@@ -133,15 +155,18 @@ def create_in_schema(connection: sql.Connection) -> None:
     connection.execute(_layout.insert().values(version=VERSION))
 
 
-def has_pauses(connection: sql.Connection) -> bool:
-    """Return whether a database holds the table `pauses`: older ones do not."""
+def has_later(connection: sql.Connection, *tables: sql.Table) -> bool:
+    """Return whether a database holds some of the tables that came `LATER`; of none named, all."""
     schemas = connection.get_execution_options().get("schema_translate_map", {})
-    return sql.inspect(connection).has_table(pauses.name, schema=schemas.get(None))
+    inspected = sql.inspect(connection)
+    there = set(inspected.get_table_names(schema=schemas.get(None)))
+    return {each.name for each in tables or LATER} <= there
 
 
-def add_pauses(connection: sql.Connection) -> None:
-    """Create the table `pauses` in PostgreSQL where it is missing, within a transaction."""
-    pauses.create(connection, checkfirst=True)
+def add_later(connection: sql.Connection) -> None:
+    """Create the tables that came `LATER` where they are missing, within a transaction."""
+    for table in LATER:
+        table.create(connection, checkfirst=True)
 
 
 def _newer(place: str, version: int) -> InvalidError:

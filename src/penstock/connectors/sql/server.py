@@ -19,9 +19,9 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from penstock.connectors.sql.layout import (
     SCHEMA,
-    add_pauses,
+    add_later,
     create_in_schema,
-    has_pauses,
+    has_later,
     is_in_schema,
 )
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
@@ -75,20 +75,20 @@ class StoreServer:
     @contextmanager
     def creating(self, pipeline: str) -> Iterator[Connection]:
         """Write in one transaction; the tables are created when they are not there (any more)."""
-        with self._translated(), self._engine.begin() as connection:
+        with self.translated(), self._engine.begin() as connection:
             connection.execute(_BEGIN, self._waits)
-            if not (is_in_schema(connection, self._place) and has_pauses(connection)):
+            if not (is_in_schema(connection, self._place) and has_later(connection)):
                 _lock(connection, _LAYOUT_LOCK)
                 if not is_in_schema(connection, self._place):  # of several, one creates them
                     create_in_schema(connection)
-                add_pauses(connection)
+                add_later(connection)
             _lock(connection, pipeline)
             yield connection
 
     @contextmanager
     def writing(self, pipeline: str) -> Iterator[Connection]:
         """Write in one transaction. Raises UnavailableError (P502) when the tables are lost."""
-        with self._translated(), self._engine.begin() as connection:
+        with self.translated(), self._engine.begin() as connection:
             connection.execute(_BEGIN, self._waits)
             _lock(connection, pipeline)
             yield connection
@@ -96,9 +96,13 @@ class StoreServer:
     @contextmanager
     def reading(self) -> Iterator[Connection | None]:
         """Read in one transaction; None when there are no tables (any more)."""
-        with self._translated(), self._engine.begin() as connection:
+        with self.translated(), self._engine.begin() as connection:
             connection.execute(_BEGIN, self._waits)
             yield connection if is_in_schema(connection, self._place) else None
+
+    def session(self) -> Connection:
+        """Open a connection for one user, without transactions: each statement is one."""
+        return self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
 
     def lost(self) -> UnavailableError:
         """Return the error of a store that is not the one we began with."""
@@ -113,7 +117,8 @@ class StoreServer:
         self._engine.dispose()
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def translated(self) -> Iterator[None]:
+        """Raise errors of the database as errors of ours."""
         try:
             yield
         except DBAPIError as error:

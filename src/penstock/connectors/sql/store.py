@@ -22,7 +22,7 @@ from penstock.connectors.sql.layout import (
     PENDING,
     commits,
     examined,
-    has_pauses,
+    has_later,
     pauses,
     pipelines,
     rules,
@@ -208,7 +208,7 @@ class SqlStore:
     def pauses(self, pipeline: str) -> Sequence[Pause]:
         """List the pauses by table, also those that are over by their time."""
         with self._database.reading() as connection:
-            known = connection is not None and has_pauses(connection)
+            known = connection is not None and has_later(connection, pauses)
             return _pauses(connection, pipeline) if connection is not None and known else []
 
     def confirm_pause(self, pipeline: str, claim: Claim, pause: Pause) -> None:

@@ -1,0 +1,197 @@
+"""Stand by for a pipeline, warm, and run it in turn (docs/design/0325).
+
+Invariants:
+- a stand-by reads, and writes nothing but its own sign of life;
+- what it looked at to be ready is thrown away: a turn begins with a claim, and reads anew.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from itertools import cycle
+from typing import Protocol, TypeVar
+
+from penstock.app.assembly import assembly
+from penstock.app.assembly.connectors import store_connector
+from penstock.core.errors import FencedError, InvalidError, PenstockError, UnavailableError
+from penstock.core.leadership import Member, Reason, Role
+from penstock.core.version import __version__
+from penstock.observe.periodic import periodic
+from penstock.ownership.membership import Membership
+from penstock.ports.leadership import Leadership
+from penstock.ports.runtime import Engine
+from penstock.ports.store import Owner, PendingStore
+from penstock.spec.model import Pipeline
+from penstock.spec.publications import Publications
+from penstock.spec.secrets import ProcessSecrets
+
+CHECK_SECONDS = 20.0
+"""PySpark ends a worker that idles for a minute."""
+OWNED = "P510"
+WARMING = "warming up"
+
+BY_FORCE = frozenset({Reason.DIED, Reason.SILENT})
+"""Reasons for which another's claim is taken over though it said that it would live longer."""
+
+
+Result_co = TypeVar("Result_co", covariant=True)
+
+
+class Run(Protocol[Result_co]):
+    """Runs what was claimed until an event is set."""
+
+    def __call__(self, ends: threading.Event, *, takeover: bool) -> Result_co:
+        """Run it, and take over from an owner that seems to be alive, or not."""
+
+
+def open_leadership(spec: Pipeline | Publications, claimed_as: str) -> Leadership | None:
+    """Open the leadership of what is claimed by a name; None for a store that has none."""
+    address = spec.pending.store.replace("{name}", spec.name)
+    opening = store_connector(address).open_leadership
+    return None if opening is None else opening(address, ProcessSecrets(), claimed_as)
+
+
+def required_leadership(spec: Pipeline | Publications, claimed_as: str) -> Leadership:
+    """Open the leadership of what is claimed by a name. Raises InvalidError (P521)."""
+    found = open_leadership(spec, claimed_as)
+    if found is None:
+        raise InvalidError(
+            "a pending store in a file has no stand-bys: its lock does not end with another host",
+            code="P521",
+            hint="keep it in PostgreSQL:  pending: { store: 'postgresql://…' }",
+        )
+    return found
+
+
+class TurnEnd(threading.Event):
+    """Set when a turn is to end: because somebody asked for it, or with the process's own event."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        super().__init__()
+        self._stop = stop
+
+    def is_set(self) -> bool:
+        """Return whether the turn is to end."""
+        return super().is_set() or self._stop.is_set()
+
+
+def take_turn(
+    membership: Membership, stop: threading.Event, run: Run[Result_co], *, takeover: bool
+) -> Result_co | None:
+    """Run, and give way where somebody asks for it, or where a stand-by is there at the end.
+
+    Return None where it gave way because somebody asked.
+    """
+    turn = TurnEnd(stop)
+    with membership.owning(turn.set):
+        ended = run(turn, takeover=takeover)
+        if stop.is_set() and membership.is_followed():
+            membership.offer()
+    return ended if stop.is_set() or not turn.is_set() else None
+
+
+def run_in_turn(
+    membership: Membership,
+    readiness: Readiness,
+    store: PendingStore,
+    stop: threading.Event,
+    run: Run[Result_co],
+) -> Result_co | None:
+    """Stand by, and run whenever it is our turn, until asked to stop or a run ends by itself.
+
+    Return None where it was asked to stop as a stand-by. One that is fenced by an owner of its own
+    line stands by again; by another line it raises.
+    """
+    while True:
+        with readiness.kept():
+            reason = membership.await_turn(stop)
+        if reason is None:
+            return None
+        try:
+            ended = take_turn(membership, stop, run, takeover=reason in BY_FORCE)
+        except FencedError as error:
+            if not _is_followed_in_line(membership.pipeline, store, error):
+                raise
+        except UnavailableError as error:
+            if error.code != OWNED:  # another one was quicker
+                raise
+        else:
+            if ended is not None:
+                return ended
+
+
+def _is_followed_in_line(pipeline: str, store: PendingStore, error: FencedError) -> bool:
+    """Return whether our own store knows who fenced us."""
+    held = store.holding(pipeline)
+    return held is not None and (error.by is None or error.by.line == held.claim.line)
+
+
+def member_of(owner: Owner, rules: str) -> Member:
+    """Return what a process says of itself as a member."""
+    return Member(owner.id, owner.host, owner.pid, Role.OWNER, version=__version__, rules=rules)
+
+
+class Readiness:
+    """Whether this process could own a pipeline now: looked at again and again beside all else.
+
+    `probe` raises what would be in the way. Call it for that, with the code in front; "" for
+    nothing. Raises what the engine ended with: it does not come back in this process.
+    """
+
+    def __init__(self, engine: Engine, probe: Callable[[], None]) -> None:
+        self._engine, self._probe = engine, probe
+        self._trouble = WARMING
+        self._ended: PenstockError | None = None
+
+    def __call__(self) -> str:
+        """Return what is in the way, or raise what the engine ended with."""
+        if self._ended is not None:
+            raise self._ended
+        return self._trouble
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Look inside a `with` block: at once, and every so many seconds."""
+        self._trouble = WARMING
+        first = threading.Thread(target=self.look, name="readiness-first", daemon=True)
+        first.start()
+        with periodic(self.look, every_seconds=CHECK_SECONDS, name="readiness"):
+            yield
+
+    def look(self) -> None:
+        """Run a tiny job, and probe."""
+        try:
+            self._engine.warm()
+        except PenstockError as error:
+            self._ended = error
+            return
+        try:
+            self._probe()
+        except PenstockError as error:
+            self._trouble = f"{error.code}  {error.message}"
+        else:
+            self._trouble = ""
+
+
+class LandingProbe:
+    """Asks the brokers of a pipeline, and each catalog for the next of its tables."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        names = [rule.table for rule in pipeline.tables if "{" not in rule.table]
+        places = [assembly.place_of(pipeline, each) for each in (*names, pipeline.quarantine.into)]
+        self._tables = {
+            name: cycle([each.name for each in places if each.catalog == name])
+            for name in {each.catalog for each in places}
+        }
+
+    def __call__(self) -> None:
+        """Ask once, with connections of its own. Raises what a run would meet."""
+        with closing(assembly.open_log(self._pipeline)) as log:
+            log.partitions()
+        with ExitStack() as stack:
+            catalogs = assembly.open_catalogs(self._pipeline, stack, read_only=True)
+            for catalog, tables in self._tables.items():
+                catalogs[catalog].load(next(tables))

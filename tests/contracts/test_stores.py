@@ -14,6 +14,7 @@ from tests.story.foreign_acts import PlayedStore
 from penstock.connectors.sql import open_postgresql
 from penstock.connectors.sql.file import StoreFile
 from penstock.connectors.sql.store import SqlStore
+from penstock.core.errors import UnavailableError
 from penstock.ports.store import Pause, PendingStore
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.store import StoreContract, take
@@ -81,6 +82,34 @@ class TestPostgresqlStore(StoreContract):
         assert not store.resume("shop", "t")
         keeps_pauses(store)
 
+    def test_a_store_that_another_server_has_now_is_lost_to_its_owner_and_told_to_the_next(
+        self, place
+    ):
+        store = self.open_store(place)
+        held = take(store)
+        assert not store.holding("shop").elsewhere
+        self.server.execute("UPDATE penstock.servers SET server = '1/00000001'", self.name)
+
+        with pytest.raises(UnavailableError, match="lost"):
+            store.heartbeat("shop", held, alive_until_ms=2)
+        assert store.holding("shop").elsewhere
+        take(store)
+        assert not store.holding("shop").elsewhere
+        store.close()
+
+    def test_a_replica_that_is_promoted_is_another_store(self, place):
+        store = self.open_store(place)
+        held = take(store)
+        with self.server.promoted() as replica:
+            other = open_postgresql(replica.address(self.name), ProcessSecrets({}))
+            assert held == other.holding("shop").claim
+            assert other.holding("shop").elsewhere
+            with pytest.raises(UnavailableError, match="lost"):
+                other.heartbeat("shop", held, alive_until_ms=2)
+            store.heartbeat("shop", held, alive_until_ms=2)
+            other.close()
+        store.close()
+
 
 def keeps_pauses(store: PendingStore) -> None:
     """Let a store that was claimed keep a pause."""
@@ -114,6 +143,7 @@ import json, sys
 from pathlib import Path
 from penstock.connectors.sql.file import StoreFile
 from penstock.connectors.sql.store import SqlStore
+from penstock.core.errors import UnavailableError
 from penstock.core.errors import UnavailableError
 from penstock.ports.store import Owner
 

@@ -61,6 +61,29 @@ class PostgresqlServer:
             autocommit=True,
         )
 
+    @contextmanager
+    def promoted(self) -> Iterator[PostgresqlServer]:
+        """Run a replica that was promoted: a copy of now, on a timeline of its own."""
+        place = Path(tempfile.mkdtemp(prefix="penstock-replica-"))
+        try:
+            account = _account(place)
+            source = f"host=127.0.0.1 port={self.port} user={USER}"
+            command = [_program("pg_basebackup"), "-D", str(place / "data"), "-d", source]
+            done = subprocess.run(
+                [*command, "--write-recovery-conf", "--checkpoint=fast", "--no-sync"],
+                env={**os.environ, "PGPASSWORD": PASSWORD},
+                capture_output=True,
+                text=True,
+                check=False,
+                **account,
+            )
+            assert done.returncode == 0, done.stderr[-2000:]
+            with _started(place, account) as server:
+                server.execute("SELECT pg_promote()")
+                yield server
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
 
 @contextmanager
 def running() -> Iterator[PostgresqlServer]:
@@ -69,23 +92,29 @@ def running() -> Iterator[PostgresqlServer]:
     try:
         account = _account(home)
         _initialise(home, account)
-        server = PostgresqlServer(free_port())
-        settings = [f"-c{name}={value}" for name, value in _SETTINGS.items()]
-        with (home / "log").open("wb") as log:
-            process = subprocess.Popen(
-                [_program("postgres"), "-D", str(home / "data"), "-p", str(server.port), *settings],
-                stdout=log,
-                stderr=log,
-                **account,
-            )
-        try:
-            _wait(server, process, home / "log")
+        with _started(home, account) as server:
             yield server
-        finally:
-            process.send_signal(signal.SIGQUIT)  # at once: nothing of it is kept
-            process.wait()
     finally:
         shutil.rmtree(home, ignore_errors=True)
+
+
+@contextmanager
+def _started(home: Path, account: dict[str, str]) -> Iterator[PostgresqlServer]:
+    server = PostgresqlServer(free_port())
+    settings = [f"-c{name}={value}" for name, value in _SETTINGS.items()]
+    with (home / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [_program("postgres"), "-D", str(home / "data"), "-p", str(server.port), *settings],
+            stdout=log,
+            stderr=log,
+            **account,
+        )
+    try:
+        _wait(server, process, home / "log")
+        yield server
+    finally:
+        process.send_signal(signal.SIGQUIT)  # at once: nothing of it is kept
+        process.wait()
 
 
 def _initialise(home: Path, account: dict[str, str]) -> None:

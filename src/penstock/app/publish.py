@@ -19,9 +19,8 @@ from penstock.app.assembly import engines, publishing
 from penstock.app.assembly.producers import open_producers, open_targets
 from penstock.app.standby import (
     Readiness,
+    leadership_of_run,
     member_of,
-    open_leadership,
-    required_leadership,
     run_in_turn,
     take_turn,
 )
@@ -122,8 +121,9 @@ class _Run:
                 raise publisher.error
             return result_of(publisher)
 
-        opening = required_leadership if self.standby else open_leadership
-        leadership = opening(self.spec, own.claimed_as)
+        leadership = leadership_of_run(
+            self.spec, own.claimed_as, standby=self.standby, takeover=self.takeover
+        )
         if leadership is None:
             return run(self.stop, takeover=self.takeover)
         readiness = Readiness(self.engine, partial(_probe, own))

@@ -10,9 +10,8 @@ from penstock.app.assembly import assembly
 from penstock.app.standby import (
     LandingProbe,
     Readiness,
+    leadership_of_run,
     member_of,
-    open_leadership,
-    required_leadership,
     run_in_turn,
     take_turn,
 )
@@ -52,8 +51,7 @@ def run(
     for it.
     """
     with ExitStack() as stack:
-        opening = required_leadership if standby else open_leadership
-        leadership = opening(pipeline, pipeline.name)
+        leadership = leadership_of_run(pipeline, pipeline.name, standby=standby, takeover=takeover)
         environment = assembly.open_environment(
             pipeline, stack, observer=observer, engine=engine, health=health
         )

@@ -65,6 +65,24 @@ def required_leadership(spec: Pipeline | Publications, claimed_as: str) -> Leade
     return found
 
 
+def leadership_of_run(
+    spec: Pipeline | Publications, claimed_as: str, *, standby: bool, takeover: bool
+) -> Leadership | None:
+    """Open the leadership for a run; None where its store has none, and it does not stand by.
+
+    Raises InvalidError: P521, and P526 for a run that would both wait and take over.
+    """
+    if not standby:
+        return open_leadership(spec, claimed_as)
+    if takeover:
+        raise InvalidError(
+            "--standby waits for its turn, --takeover does not",
+            code="P526",
+            hint="give one of them; to let a stand-by take over:  penstock handover",
+        )
+    return required_leadership(spec, claimed_as)
+
+
 class TurnEnd(threading.Event):
     """Set when a turn is to end: because somebody asked for it, or with the process's own event."""
 

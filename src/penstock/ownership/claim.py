@@ -78,9 +78,10 @@ class ClaimContext:
 class PipelineClaim:
     """One owner's claim on its pipeline.
 
-    A claim is `foreign` when a ledger knew of one that our store did not: another store was lost or
-    is elsewhere, and its owner may hold commits that we cannot see (docs/design/0050). It begins
-    a lineage, and `supersedes` those that ledgers and our store knew (docs/design/0225).
+    A claim is `foreign` when a ledger knew of one that our store did not, or the one before was
+    made on another server: another store was lost or is elsewhere, and its owner may hold commits
+    that we cannot see (docs/design/0050, 0327). It begins a lineage, and `supersedes` those that
+    ledgers and our store knew (docs/design/0225).
     """
 
     context: ClaimContext
@@ -102,7 +103,8 @@ class PipelineClaim:
         """
         held = self.context.store.holding(self.context.pipeline)
         self._known = held.claim if held is not None else Claim(Generation(0), "")
-        self.foreign = any(outranks(each, self._known) for each in seen)
+        elsewhere = held is not None and held.elsewhere
+        self.foreign = elsewhere or any(outranks(each, self._known) for each in seen)
         self._lineage = self._known.line
         self._claim(seen, takeover=takeover)
         self.pauses.know(self.context.store.pauses(self.context.pipeline))

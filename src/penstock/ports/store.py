@@ -28,11 +28,16 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class ClaimRecord:
-    """The newest claim of a pipeline and how long its owner said it would be alive."""
+    """The newest claim of a pipeline and how long its owner said it would be alive.
+
+    It was made `elsewhere` where another server, or a replica that was promoted since, has the
+    store now: what was written to the former one last may be missing (docs/design/0327).
+    """
 
     claim: Claim
     owner: Owner
     alive_until_ms: int
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)

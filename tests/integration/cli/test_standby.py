@@ -209,6 +209,15 @@ def test_a_store_in_a_file_has_no_stand_bys(shop: Shop, words: tuple[str, ...]) 
     assert (2, "P521") == (refused.code, problem(refused)[0])
 
 
+@pytest.mark.parametrize("verb", ["run", "publish"])
+def test_one_waits_or_takes_over(shared: Shop, mirror: Mirror, verb: str) -> None:
+    where = shared if verb == "run" else mirror
+    refused = where.call(verb, "--standby", "--takeover", "--json")
+
+    assert 2 == refused.code
+    assert "P526" in refused.out
+
+
 def test_nobody_hands_over_what_nobody_owns(shared: Shop) -> None:
     refused = shared.call("handover", "--json")
     assert (2, "P524") == (refused.code, problem(refused)[0])

@@ -1,13 +1,14 @@
 """A pipeline is held while its run lives, whatever one beat meets."""
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 import pytest
 from tests.story.clock import ManualClock
 
 from penstock.connectors.memory.store import MemoryStore
+from penstock.core.claims import Claim, Generation
 from penstock.core.errors import FencedError, InvalidError, UnavailableError
 from penstock.ownership.claim import ClaimContext, PipelineClaim
 from penstock.ports.store import Owner, Pause
@@ -164,3 +165,38 @@ def test_an_owner_that_claims_during_a_pause_knows_it_before_the_first_beat(stor
 
     with pytest.raises(UnavailableError), tenure.pauses.passing("t", clock.now_ms()):
         pass
+
+
+def test_a_claim_over_one_of_another_server_begins_a_line(store, clock):
+    former = tenure_of(store, clock, Beating(), "former")
+    former.acquire([], takeover=False)
+    held = store.holding("shop")
+    store.holdings["shop"] = replace(held, elsewhere=True)
+    tenure = tenure_of(store, clock, Beating())
+    tenure.context = replace(tenure.context, token=lambda: "another-line")
+    tenure.acquire([], takeover=True)
+
+    assert tenure.foreign
+    assert ("a-line", "another-line") == (held.claim.line, tenure.claim.line)
+    assert {"a-line"} == tenure.supersedes
+
+
+def test_what_a_ledger_knows_and_the_store_did_not_is_risen_above(store, clock):
+    tenure = tenure_of(store, clock, Beating())
+    tenure.acquire([], takeover=False)
+    seen = Claim(Generation(7), "elsewhere/run")
+
+    assert not tenure.rise_above([])
+    assert tenure.rise_above([seen])
+    assert not tenure.rise_above([seen]), "it was superseded"
+    assert (8, True) == (tenure.claim.generation, tenure.foreign)
+
+
+def test_what_our_own_store_knows_by_now_fences_who_looks(store, clock):
+    tenure = tenure_of(store, clock, Beating())
+    tenure.acquire([], takeover=False)
+    another = tenure_of(store, clock, Beating(), "another")
+    another.acquire([], takeover=True)
+
+    with pytest.raises(FencedError):
+        tenure.rise_above([another.claim])

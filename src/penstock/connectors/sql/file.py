@@ -72,6 +72,12 @@ class StoreFile:
             with self._transaction("BEGIN") as connection:
                 yield connection
 
+    @staticmethod
+    def server(connection: Connection) -> str:
+        """Return "": a file is of no server."""
+        del connection
+        return ""
+
     def lost(self) -> UnavailableError:
         """Return the error of a store that is not the one we began with."""
         return UnavailableError(

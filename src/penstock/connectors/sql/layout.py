@@ -101,7 +101,16 @@ members = sql.Table(
     sql.Column("seen_ms", _Whole, nullable=False),
 )
 
-LATER = (pauses, members)
+servers = sql.Table(
+    "servers",
+    _metadata,
+    sql.Column("pipeline", sql.String, primary_key=True),
+    sql.Column("generation", _Whole, nullable=False),
+    sql.Column("server", sql.String, nullable=False),
+)
+"""On which server the newest claim of a pipeline was made."""
+
+LATER = (pauses, members, servers)
 
 _layout = sql.Table("layout", sql.MetaData(), sql.Column("version", _Whole, nullable=False))
 _TABLES_OF_SCHEMA = sql.text(

@@ -5,7 +5,8 @@ Invariants:
   a claim is a compare-and-swap and a fenced owner writes nothing;
 - a silent process does not keep others out: the server ends a transaction that idles, and a dead
   peer is noticed by both sides within half a minute;
-- tables that vanished or are older than what this process wrote are reported as lost (P502);
+- tables that vanished or are older than what this process wrote are reported as lost (P502), and
+  so is a store that a promoted replica, or another server, has taken the place of;
 - the driver's and SQLAlchemy's exceptions end here, and no password is in what is reported.
 """
 
@@ -13,8 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, text
+import psycopg
+from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from penstock.connectors.sql.layout import (
@@ -39,6 +42,10 @@ _CONNECTING = {
     "keepalives_count": "3",
     "tcp_user_timeout": "25000",
 }
+_SERVER = (
+    "SELECT system_identifier::text || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8)"
+    " FROM pg_control_system()"
+)
 _BEGIN = text(
     "SELECT set_config('lock_timeout', :lock, true), set_config('statement_timeout', :each, true),"
     " set_config('idle_in_transaction_session_timeout', :idle, true)"
@@ -66,9 +73,9 @@ class StoreServer:
     ) -> None:
         self._place = _place(url)
         options = {name: value for name, value in _CONNECTING.items() if name not in url.query}
-        self._engine: Engine = create_engine(
-            url, connect_args=options, pool_pre_ping=True, hide_parameters=True
-        ).execution_options(schema_translate_map={None: SCHEMA})
+        engine = create_engine(url, connect_args=options, pool_pre_ping=True, hide_parameters=True)
+        event.listen(engine, "connect", _note_server)
+        self._engine: Engine = engine.execution_options(schema_translate_map={None: SCHEMA})
         waits = {"lock": lock_wait_seconds, "each": _STATEMENT_SECONDS, "idle": idle_seconds}
         self._waits = {name: str(round(seconds * 1000)) for name, seconds in waits.items()}
 
@@ -100,6 +107,14 @@ class StoreServer:
             connection.execute(_BEGIN, self._waits)
             yield connection if is_in_schema(connection, self._place) else None
 
+    @staticmethod
+    def server(connection: Connection) -> str:
+        """Name the server and its timeline, which changes as a replica is promoted.
+
+        Return "" for a server that does not tell.
+        """
+        return str(connection.info.get("server", ""))
+
     def session(self) -> Connection:
         """Open a connection for one user, without transactions: each statement is one."""
         return self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
@@ -107,7 +122,8 @@ class StoreServer:
     def lost(self) -> UnavailableError:
         """Return the error of a store that is not the one we began with."""
         return UnavailableError(
-            f"the pending store {self._place} was lost: it was dropped, or restored from a backup",
+            f"the pending store {self._place} was lost: it was dropped, restored from a backup, or "
+            "another server has taken its place",
             code="P502",
             hint="start `penstock run` again: the tables know where to continue",
         )
@@ -157,6 +173,15 @@ class StoreServer:
             code="P512",
             hint="see that the server is up (`pg_isready -h HOST -p PORT`), then start again",
         )
+
+
+def _note_server(connection: Any, record: Any) -> None:
+    """Ask a new connection which server it is of; neither changes while it lasts."""
+    try:
+        record.info["server"] = connection.execute(_SERVER).fetchone()[0]
+    except psycopg.Error:  # a managed server that does not tell
+        record.info["server"] = ""
+    connection.rollback()
 
 
 def _lock(connection: Connection, name: str) -> None:

@@ -8,13 +8,14 @@ Invariants (protocol.md 6, I10):
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sql
 
+from penstock.connectors.sql.examined_json import examined_from_json, examined_to_json
 from penstock.connectors.sql.file import StoreFile
 from penstock.connectors.sql.layout import (
     ABORTED,
@@ -26,6 +27,7 @@ from penstock.connectors.sql.layout import (
     pauses,
     pipelines,
     rules,
+    servers,
 )
 from penstock.connectors.sql.owners import has_ended
 from penstock.connectors.sql.server import StoreServer
@@ -35,8 +37,6 @@ from penstock.core.errors import FencedError, UnavailableError
 from penstock.core.serialization import (
     committable_from_json,
     committable_to_json,
-    positions_from_json,
-    positions_to_json,
 )
 from penstock.core.store_errors import fenced, settled_otherwise
 from penstock.ports.store import ClaimRecord, Examined, Owner, Pause
@@ -78,6 +78,8 @@ class SqlStore:
                 "alive_until_ms": alive_until_ms,
             }
             _put(connection, pipelines, {"pipeline": pipeline}, values)
+            at = {"generation": claim.generation, "server": self._database.server(connection)}
+            _put(connection, servers, {"pipeline": pipeline}, at)
         return claim
 
     def require_free(self, pipeline: str, owner: Owner, *, now_ms: int) -> None:
@@ -108,7 +110,10 @@ class SqlStore:
     def holding(self, pipeline: str) -> ClaimRecord | None:
         """Return the owner of the pipeline, dead or alive."""
         with self._database.reading() as connection:
-            return None if connection is None else _holding(connection, pipeline)
+            held = None if connection is None else _holding(connection, pipeline)
+            if connection is None or held is None or not has_later(connection, servers):
+                return held
+            return replace(held, elsewhere=self._is_elsewhere(connection, pipeline, held))
 
     def prepare(
         self,
@@ -165,7 +170,7 @@ class SqlStore:
                 .where(examined.c.pipeline == pipeline, named)
                 .order_by(examined.c.table)
             )
-            found = {table: _examined_from_json(body) for table, body in rows}
+            found = {table: examined_from_json(body) for table, body in rows}
             return {table: noted for table, noted in found.items() if noted is not None}
 
     def keep_rules(self, pipeline: str, rules_hash: str, text: str) -> None:
@@ -237,6 +242,20 @@ class SqlStore:
             raise self._database.lost()
         if held.claim != claim:
             raise fenced(pipeline, held.claim.generation, held.owner.host, held.owner.pid)
+        if self._is_elsewhere(connection, pipeline, held):
+            raise self._database.lost()
+
+    def _is_elsewhere(self, connection: sql.Connection, pipeline: str, held: ClaimRecord) -> bool:
+        """Return whether a claim was made on another server, or on another timeline of this one."""
+        here = self._database.server(connection)
+        if not here:
+            return False
+        made_at = connection.execute(
+            sql.select(servers.c.server).where(
+                servers.c.pipeline == pipeline, servers.c.generation == held.claim.generation
+            )
+        ).scalar_one_or_none()
+        return bool(made_at) and made_at != here
 
 
 def _holding(connection: sql.Connection, pipeline: str) -> ClaimRecord | None:
@@ -345,30 +364,10 @@ def _put_examined(connection: sql.Connection, pipeline: str, noted: Mapping[str,
     )
     connection.execute(former)
     rows = [
-        {"pipeline": pipeline, "table": table, "body": _examined_to_json(each)}
+        {"pipeline": pipeline, "table": table, "body": examined_to_json(each)}
         for table, each in noted.items()
     ]
     connection.execute(sql.insert(examined), rows)
-
-
-def _examined_to_json(noted: Examined) -> str:
-    parts = {"basis": noted.basis, "rejects": noted.rejects, "reached": noted.reached}
-    data = {name: positions_to_json(positions) for name, positions in parts.items()}
-    return json.dumps({"v": 1, "rules": noted.rules_hash, **data}, separators=(",", ":"))
-
-
-def _examined_from_json(body: str) -> Examined | None:
-    """Read what was noted; None when it is damaged: it is advice, records are read again."""
-    try:
-        data = json.loads(body)
-        return Examined(
-            basis=positions_from_json(data["basis"]),
-            rejects=positions_from_json(data["rejects"]),
-            reached=positions_from_json(data["reached"]),
-            rules_hash=str(data.get("rules", "")),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
 
 
 def _prune(connection: sql.Connection, pipeline: str, commit: Committable) -> None:

@@ -10,6 +10,7 @@ from benchmarks import (
     bound,
     cluster,
     commits,
+    distribute,
     drain,
     epoch,
     exchange,
@@ -692,6 +693,31 @@ FIGURES = (
             Metric("seconds", "from start to end", "s", "≤ 10", "less"),
             Metric("cpu_seconds", "of it CPU", "s", "", "less"),
             Metric("files", "files"),
+        ],
+    ),
+    Figure(
+        "distribute",
+        "A backlog into a table of 1,000 or 24 partitions: a file for each in every task, late, or "
+        "as `auto` chooses, and what maintenance takes afterwards (benchmarks/distribute.py says "
+        "what is timed).",
+        distribute.measure,
+        full=[distribute.Options(), distribute.Options(values=24)],
+        quick=[],
+        metrics=[
+            each
+            for way, landing, in_all in (
+                ("none", "", ""),
+                ("late", "≤ 6", "≤ 12"),
+                ("auto", "≤ 6", "≤ 12"),
+            )
+            for each in (
+                Metric(f"{way}_cpu_seconds_per_million", f"{way}: landing", "s", landing, "less"),
+                Metric(f"{way}_maintenance_seconds_per_million", f"{way}: maintenance", "s"),
+                Metric(f"{way}_cpu_seconds_per_million_in_all", f"{way}: in all", "s", in_all),
+                Metric(f"{way}_files", f"{way}: files that landed"),
+                Metric(f"{way}_files_maintained", f"{way}: files afterwards"),
+                Metric(f"{way}_peak_mib", f"{way}: largest memory", "MiB"),
+            )
         ],
     ),
     Figure(

@@ -21,7 +21,14 @@ from pyarrow import fs
 from pyiceberg import types as iceberg
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema as IcebergSchema
-from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, Transform
+from pyiceberg.table.sorting import SortDirection, SortField, SortOrder
+from pyiceberg.transforms import (
+    BucketTransform,
+    DayTransform,
+    IdentityTransform,
+    Transform,
+    TruncateTransform,
+)
 
 from penstock.connectors.delta.files import target as delta
 from penstock.connectors.delta.files.writer import DeltaWriter
@@ -30,7 +37,7 @@ from penstock.connectors.iceberg.write.target import TARGET_VERSION
 from penstock.connectors.iceberg.write.writer import IcebergWriter
 from penstock.core.schema import Field, Kind, Struct
 from penstock.files import ParquetOptions, PartitionedParquetWriter
-from penstock.ports.writers import FileWriter
+from penstock.ports.writers import FileWriter, Placing
 from penstock.rows.arrow_types import arrow_schema
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.table_fixture import Quiet
@@ -122,12 +129,13 @@ def test_of_parquet_under_pressure(
 
 @pytest.mark.parametrize("layout", range(len(LAYOUTS)))
 @settings(max_examples=30)
-@given(batches=BATCHES, sizes=SIZES, writers=WRITERS)
+@given(batches=BATCHES, sizes=SIZES, writers=WRITERS, is_sorted=st.booleans())
 def test_of_iceberg(
     layout: int,
     batches: list[list[tuple[Any, ...]]],
     sizes: tuple[int, int],
     writers: int,
+    is_sorted: bool,
 ) -> None:
     schema = IcebergSchema(
         iceberg.NestedField(1, "id", iceberg.LongType(), required=False),
@@ -141,20 +149,32 @@ def test_of_iceberg(
             for n, (source, transform) in enumerate(LAYOUTS[layout])
         )
     )
+    order = SortOrder(
+        SortField(3, IdentityTransform(), direction=SortDirection.DESC),
+        SortField(2, TruncateTransform(1)),
+        order_id=1,
+    )
     with tempfile.TemporaryDirectory() as place:
         target = {
             "v": TARGET_VERSION,
             "table": "t",
             "location": f"file://{place}",
             "schema": schema.model_dump(mode="json", by_alias=True),
+            "format": 2,
             "spec": spec.model_dump(mode="json", by_alias=True),
+            "order": order.model_dump(mode="json", by_alias=True),
             "properties": {},
             "storage": {},
             "lent": {},
             "sizes": [*sizes, writers],
         }
         writer = IcebergWriter(
-            json.dumps(target), prefix="x", observer=Quiet(), secrets=NOTHING, places=True
+            json.dumps(target),
+            prefix="x",
+            observer=Quiet(),
+            secrets=NOTHING,
+            places=True,
+            placing=Placing(is_sorted=is_sorted),
         )
         check(writer, batches)
 

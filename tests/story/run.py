@@ -39,7 +39,7 @@ from penstock.landing.task.worker import work
 from penstock.ports.log import Log
 from penstock.ports.runtime import JobResult, Observer
 from penstock.ports.store import Owner
-from penstock.ports.writers import FileWriter, WriterFactory
+from penstock.ports.writers import AS_THEY_COME, FileWriter, Placing, WriterFactory
 from penstock.rows.decode.decoder import plain_readers
 
 if TYPE_CHECKING:
@@ -390,11 +390,17 @@ class WritersOnFullDisks:
         self._open: WriterFactory = life.world.ground.open_writer()
 
     def __call__(
-        self, target: str, *, prefix: str, observer: Observer, places: bool = False
+        self,
+        target: str,
+        *,
+        prefix: str,
+        observer: Observer,
+        places: bool = False,
+        placing: Placing = AS_THEY_COME,
     ) -> FileWriter:
         """Open a writer. Raises UnavailableError where the disk is full."""
         name = self._names.get(target, "")
         if self._life.full_disks.get(name, 0):
             self._life.full_disks[name] -= 1
             raise UnavailableError(f"{name}: no space left", code="P480", hint="make room")
-        return self._open(target, prefix=prefix, observer=observer, places=places)
+        return self._open(target, prefix=prefix, observer=observer, places=places, placing=placing)

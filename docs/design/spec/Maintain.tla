@@ -116,11 +116,13 @@ OtherLands ==
   /\ other' = [Idle EXCEPT !.ph = "done"]
   /\ ghost' = [ghost EXCEPT !.truth = @ \union {80}]
   /\ UNCHANGED <<disk, store, land, job, exp, sweep, broken>>
-(* A rearrangement: files of the head become one, and the same rows are live.                     *)
+(* A rearrangement: files of the head become one, and the same rows are live.  A single file, too:*)
+(* one that landed without its partition is split by it.  What it becomes lands together or not at*)
+(* all, and each row in it knows its place, so it is one file here.                               *)
 Plan ==
   /\ "rearrange" \in Acts /\ job.ph = "idle" /\ Sound /\ Cardinality(ghost.made) < 2
   /\ \E S \in SUBSET Files :
-       /\ Cardinality(S) = 2 \/ (Cardinality(S) = 1 /\ \E f \in S : f.dead # {})
+       /\ Cardinality(S) \in {1, 2}
        /\ {f.id : f \in S} \subseteq DOMAIN disk
        /\ disk' = Put(NewId, Live(S))
        /\ job' = [NoJob EXCEPT !.ph = "staged", !.in = S, !.file = NewId, !.era = tab.era,

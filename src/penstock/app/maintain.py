@@ -10,7 +10,8 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
@@ -27,11 +28,12 @@ from penstock.commit.expiring import expire
 from penstock.commit.rearranging import RearrangedFiles, Rearranging
 from penstock.commit.sweeping import Sweeping
 from penstock.core.errors import PenstockError, gravest
-from penstock.core.maintenance import MaintenanceAct
+from penstock.core.maintenance import FileGroup, MaintenanceAct
 from penstock.observe.fanout import Observers
 from penstock.observe.formatting import number_of, size_text
 from penstock.ports.runtime import Observer
 from penstock.ports.store import PendingStore
+from penstock.spec.language.notation import PLACEHOLDER
 from penstock.spec.model import Pipeline
 
 
@@ -75,11 +77,12 @@ def change_of(plan: MaintenancePlan) -> Change:
 
 def _steps(found: TableMaintenance) -> Iterator[Step]:
     if MaintenanceAct.REARRANGE in found.acts:
-        files = sum(len(group.files) for group in found.groups)
-        after = sum(group.files_after for group in found.groups)
-        size = size_text(sum(group.size_bytes for group in found.groups))
-        files_text = number_of(files, "file")
-        yield Step(f"{found.table}: {files_text}, {size}, are written again as {after:,}")
+        few = [group for group in found.groups if not group.late]
+        if late := [group for group in found.groups if group.late]:
+            yield Step(f"{found.table}: {_files_of(late)}, are moved to their partitions")
+        if few:
+            after = sum(group.files_after for group in few)
+            yield Step(f"{found.table}: {_files_of(few)}, are written again as {after:,}")
     if MaintenanceAct.EXPIRE in found.acts and found.expiry is not None:
         snapshots = number_of(len(found.expiry.expired), "snapshot")
         yield Step(f"{found.table}: {snapshots} can no longer be read", destructive=True)
@@ -91,6 +94,11 @@ def _steps(found: TableMaintenance) -> Iterator[Step]:
         if new := found.sweep.new:
             text = f"{found.table}: {number_of(len(new), 'file')} noted, to be deleted later"
             yield Step(text)
+
+
+def _files_of(groups: Sequence[FileGroup]) -> str:
+    files = sum(len(group.files) for group in groups)
+    return f"{number_of(files, 'file')}, {size_text(sum(each.size_bytes for each in groups))}"
 
 
 def maintain(
@@ -125,10 +133,24 @@ def _maintained(
             if table is None:
                 return MaintainedTable(name)
             work = maintenance_of(pipeline, name, table, store, observer)
-            rearranging = Rearranging(work, worker.writer(place.connector))
+            rearranging = Rearranging(
+                work, worker.writer(place.connector), sorts=_sorts(pipeline, name)
+            )
             return _done(rearranging, sweeping_of(pipeline, work, store), acts)
     except PenstockError as error:
         return MaintainedTable(name, errors=(error,))
+
+
+def _sorts(pipeline: Pipeline, name: str) -> bool:
+    """Return whether rows of a table are sorted by its order, by the first rule that leads to it.
+
+    A placeholder stands for any text.
+    """
+    for rule in pipeline.tables:
+        pattern = ".+".join(map(re.escape, PLACEHOLDER.split(rule.table)[::2]))
+        if re.fullmatch(pattern, name):
+            return rule.write.sort != "never"
+    return True
 
 
 def _done(

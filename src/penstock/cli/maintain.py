@@ -40,7 +40,8 @@ def maintain(
 ) -> int:
     """Write small files of tables again as fewer, expire snapshots, delete what nothing names.
 
-    Files of a partition that become one are a group; rows that are deleted in them go for good.
+    Files of a partition that become one are a group; rows that are deleted in them go for good, and
+    rows that landed late get to their partitions.
     Snapshots expire by the table's own `history.expire.*`. A file that nothing names is noted, and
     deleted by a later call, five days afterwards. A run may go on meanwhile: what it lands comes
     first. With neither --yes nor a terminal it only shows the plan. A table that cannot be read or
@@ -113,7 +114,7 @@ def _swept(sweep: Sweep) -> dict[str, Any]:
 
 
 def _figures(group: FileGroup) -> dict[str, Any]:
-    names = ("partition", "files_after", "size_bytes", "live_bytes", "rows", "deleted")
+    names = ("partition", "late", "files_after", "size_bytes", "live_bytes", "rows", "deleted")
     return {**{name: getattr(group, name) for name in names}, "files": len(group.files)}
 
 
@@ -144,6 +145,8 @@ def _lines(found: TableMaintenance, now_ms: int) -> Iterator[str]:
 def _text(group: FileGroup) -> str:
     place = f"{group.partition}: " if group.partition else ""
     into = f"→ 1 file, about {size_text(group.live_bytes)}" if group.files_after else "→ none"
+    if group.late:
+        into = f"→ their partitions, about {size_text(group.live_bytes)}"
     dropped = f", {number_of(group.deleted, 'deleted row')} dropped" if group.deleted else ""
     read = f"{number_of(len(group.files), 'file')}, {size_text(group.size_bytes)}"
     return f"{place}{read} {into}{dropped}"

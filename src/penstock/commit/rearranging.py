@@ -32,7 +32,7 @@ from penstock.core.maintenance import INPUTS_MAX, FileGroup, Layout, groups_of
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile
 from penstock.ports.tables import Table, TableState
-from penstock.ports.writers import WriterFactory
+from penstock.ports.writers import Placing, WriterFactory
 from penstock.rows.row_hashes import RowSum
 
 ROUNDS_MAX = 3
@@ -60,10 +60,15 @@ class RearrangedFiles:
 
 @dataclass(slots=True)
 class Rearranging:
-    """Writes files of one table again; the attempt of its `work` begins their names."""
+    """Writes files of one table again; the attempt of its `work` begins their names.
+
+    With `sorts` rows are sorted by the table's order, but for those of a keyed table: its files are
+    sorted by key.
+    """
 
     work: Maintenance
     open_writer: WriterFactory
+    sorts: bool = True
     done: RearrangedFiles = field(default_factory=RearrangedFiles)
 
     def run(self) -> RearrangedFiles:
@@ -116,7 +121,10 @@ class Rearranging:
         names, read = state.schema.names, RowSum()
         prefix = f"{self.work.chain.name.replace('/', '-')}-maintenance-{self.work.attempt}"
         observer = self.work.context.observer
-        writer = self.open_writer(state.target, prefix=prefix, observer=observer, places=True)
+        placing = Placing(is_sorted=self.sorts and not self._is_keyed(state))
+        writer = self.open_writer(
+            state.target, prefix=prefix, observer=observer, places=True, placing=placing
+        )
         try:
             for file in files:
                 for batch in self.work.table.read_live(state, file, names):
@@ -148,6 +156,9 @@ class Rearranging:
             for each in files
         ]
         return MovedRows(sources, new, writer.places(), prefix)
+
+    def _is_keyed(self, state: TableState) -> bool:
+        return any(each.keyed for each in self.work.table.ledgers(state))
 
     def _land(
         self, written: Sequence[MovedRows], schema_id: int, era: int

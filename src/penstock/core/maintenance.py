@@ -1,12 +1,15 @@
-"""Which files of a table would be written again as fewer, and how ill it is: pure, for all formats.
+"""Which files of a table would be written again, and how ill it is: pure, the same for all formats.
 
 Theory of operation: reading or listing a file costs a fixed price and one per byte. Files below
 half the target size are taken in ascending order and filled into groups, each of which becomes one
-file of at most the target size; so does a file with many deleted rows, whatever its size.
+file of at most the target size; so does a file with many deleted rows, whatever its size. Files of
+rows that landed late, without their partitions, are taken as they lie, and a group of them becomes
+a file for each partition that they have rows of.
 
 Invariants:
-- the files of a group are of one partition, and no file is in two groups;
-- a group becomes fewer files, or rows of it that are deleted go;
+- the files of a group are of one partition, or late, and no file is in two groups;
+- a group becomes fewer files, or rows of it that are deleted go, or get to their partitions;
+- a group of late files is small enough for a writer to write each of its partitions once;
 - how a table lies is judged here alone: `status`, metrics, the plan and what widens epochs say the
   same (docs/design/0323);
 - no file of a group weighs more than half as much again as all smaller ones in it together, but for
@@ -16,7 +19,7 @@ Invariants:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -32,6 +35,8 @@ OURS = "penstock"
 """What `LastMaintenance.by` is where Penstock did it."""
 _FULL = 2
 """A file of this part of the target is left alone."""
+_AT_ONCE = 2
+"""A group of late files is this part of the target at most: a writer holds its rows at once."""
 _LEAST = 256
 """A file weighs this part of the target at least: what opening it costs."""
 _ALIKE = 1.5
@@ -48,13 +53,16 @@ class MaintenanceAct(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A live data file: `deleted` of its `rows` are deleted; equal `partition`s are one."""
+    """A live data file: `deleted` of its `rows` are deleted; equal `partition`s are one. The rows
+    of a `late` one have yet to get to theirs.
+    """
 
     path: str
     partition: str
     rows: int
     size_bytes: int
     deleted: int = 0
+    late: bool = False
 
     @property
     def live_bytes(self) -> int:
@@ -94,9 +102,17 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class FileGroup:
-    """Files of one partition that become one, or none where no row of them is left."""
+    """Files of one partition that become one, or none where no row of them is left; or late ones,
+    which become about `spread` files.
+    """
 
     files: tuple[StoredFile, ...]
+    spread: int = 1
+
+    @property
+    def late(self) -> bool:
+        """Return whether its rows get to their partitions."""
+        return self.files[0].late
 
     @property
     def partition(self) -> str:
@@ -125,22 +141,25 @@ class FileGroup:
 
     @property
     def files_after(self) -> int:
-        """Count the files that it becomes."""
-        return min(self.rows, 1)
+        """Count the files that it becomes; of late ones about, for nobody knows their rows."""
+        return min(self.rows, self.spread)
 
     @property
     def is_worth_it(self) -> bool:
-        """Return whether there are fewer files afterwards, or far fewer deleted rows."""
+        """Return whether there are fewer files afterwards, or far fewer deleted rows, or rows are
+        in their partitions.
+        """
         fewer = len(self.files) > self.files_after
-        return fewer or any(each.has_many_deleted for each in self.files)
+        return fewer or self.late or any(each.has_many_deleted for each in self.files)
 
 
 @dataclass(frozen=True, slots=True)
 class TableHealth:
     """How a table lies, and what maintenance would make of it: `files_after` files, in `groups`.
 
-    `rows` are live ones, and `deleted` counts rows that are deleted and still in its files. The
-    rest is as in its `Layout`.
+    `rows` are live ones, and `deleted` counts rows that are deleted and still in its files. `late`
+    counts the files whose rows wait for their partitions; `files_after` leaves them as they are.
+    The rest is as in its `Layout`.
     """
 
     files: int
@@ -153,6 +172,7 @@ class TableHealth:
     target_bytes: int = 0
     commit_bytes: int = 0
     maintained: LastMaintenance | None = None
+    late: int = 0
 
     @property
     def excess_files(self) -> int:
@@ -167,8 +187,8 @@ class TableHealth:
     @property
     def needs_maintenance(self) -> bool:
         """Return whether it is worth a word."""
-        worn = self.groups > 0 and self.deleted_share >= DELETED_SHARE
-        return worn or self.excess_files >= WORTH_FILES
+        many = max(self.excess_files, self.late) >= WORTH_FILES
+        return many or (self.groups > 0 and self.deleted_share >= DELETED_SHARE)
 
     def with_files(self, files: int) -> TableHealth:
         """Return it with so many files now, whoever wrote or removed some since the look."""
@@ -193,9 +213,13 @@ class TableHealth:
 
 
 def groups_of(layout: Layout) -> tuple[FileGroup, ...]:
-    """Plan groups of files, those first that save the most files, then the most deleted rows."""
+    """Plan groups of files: late ones first, then those that save the most files, then the most
+    deleted rows.
+    """
     partitions: dict[str, list[StoredFile]] = defaultdict(list)
     for each in layout.files:
+        if each.late:
+            continue
         if each.has_many_deleted or each.size_bytes < layout.target_bytes / _FULL:
             partitions[each.partition].append(each)
     groups = [
@@ -205,7 +229,7 @@ def groups_of(layout: Layout) -> tuple[FileGroup, ...]:
     ]
     found = [each for each in groups if each.is_worth_it]
     found.sort(key=lambda each: (each.files_after - len(each.files), -each.deleted))
-    return tuple(found)
+    return (*_late_groups(layout), *found)
 
 
 def health_of(layout: Layout, groups: Sequence[FileGroup]) -> TableHealth:
@@ -213,7 +237,8 @@ def health_of(layout: Layout, groups: Sequence[FileGroup]) -> TableHealth:
     deleted = sum(each.deleted for each in layout.files)
     return TableHealth(
         files=len(layout.files),
-        files_after=len(layout.files) - sum(len(each.files) - each.files_after for each in groups),
+        files_after=len(layout.files)
+        - sum(len(each.files) - each.files_after for each in groups if not each.late),
         size_bytes=sum(each.size_bytes for each in layout.files),
         rows=sum(each.rows for each in layout.files) - deleted,
         deleted=deleted,
@@ -222,6 +247,7 @@ def health_of(layout: Layout, groups: Sequence[FileGroup]) -> TableHealth:
         target_bytes=layout.target_bytes,
         commit_bytes=layout.commit_bytes,
         maintained=layout.maintained,
+        late=sum(each.late for each in layout.files),
     )
 
 
@@ -230,6 +256,22 @@ def worst_first(tables: Mapping[str, TableHealth | None]) -> dict[str, TableHeal
     needy = {name: each for name, each in tables.items() if each and each.needs_maintenance}
     order = sorted(needy.items(), key=lambda kv: (-kv[1].excess_files, -kv[1].deleted, kv[0]))
     return dict(order)
+
+
+def _late_groups(layout: Layout) -> Iterator[FileGroup]:
+    """Yield groups of late files, as they lie, each of as many partitions as others have."""
+    spread = max(1, len({each.partition for each in layout.files if not each.late}))
+    group: list[StoredFile] = []
+    size_bytes = 0
+    for each in (file for file in layout.files if file.late):
+        size_bytes += each.live_bytes
+        is_full = size_bytes > layout.target_bytes / _AT_ONCE or len(group) == INPUTS_MAX
+        if group and is_full:
+            yield FileGroup(tuple(group), spread)
+            group, size_bytes = [], each.live_bytes
+        group.append(each)
+    if group:
+        yield FileGroup(tuple(group), spread)
 
 
 def _bundles(files: Iterable[StoredFile], target_bytes: int) -> list[list[StoredFile]]:

@@ -39,7 +39,8 @@ class LayoutMeasured(Event):
 
     Of its rows, `deleted` are deleted and still in its files; `metadata_bytes` is what a reader
     reads first, `commit_bytes` what each commit writes again. `maintained_ms` is when files of it
-    were last written again, by `maintained_by`; None where its metadata do not tell.
+    were last written again, by `maintained_by`; None where its metadata do not tell. `late` files
+    have rows that wait for their partitions.
     """
 
     table: str
@@ -54,6 +55,7 @@ class LayoutMeasured(Event):
     target_bytes: int
     maintained_ms: int | None = None
     maintained_by: str = ""
+    late: int = 0
 
     @property
     def health(self) -> TableHealth:
@@ -70,6 +72,7 @@ class LayoutMeasured(Event):
             self.target_bytes,
             self.commit_bytes,
             None if at_ms is None else LastMaintenance(at_ms, self.maintained_by),
+            self.late,
         )
 
 

@@ -102,6 +102,15 @@ def file_rejected(path: str, table: str, why: str) -> InvalidError:
     )
 
 
+def no_late_rows(table: str, why: str) -> InvalidError:
+    """Build the error for a table in which rows cannot land outside of their partitions."""
+    return InvalidError(
+        f"no rows can land late in {table}: {why}",
+        code="P869",
+        hint="set  write: {distribution: none}  for it, or auto, which chooses what it can have",
+    )
+
+
 def not_live(table: str, path: str) -> InvalidError:
     """Build the error for a file that a commit replaces and that the table no longer has."""
     return InvalidError(

@@ -4,10 +4,11 @@ Theory of operation: rows wait in one buffer per partition. A buffer that reache
 becomes a row group of its partition's open file; when all buffers together exceed `buffer_bytes`,
 the largest are written early. What is left at `close` is written one partition after another. So a
 partition gets one file unless it outgrows `target_file_bytes`, or was closed to make room among
-`open_writers`.
+`open_writers`. Where an order is given, a buffer holds a run of up to a quarter of `buffer_bytes`,
+which is sorted, for which it is copied twice, and then becomes row groups.
 
 Invariants:
-- rows of one partition stay in the order in which they came;
+- rows of one partition stay in the order in which they came, or are in the given one within a run;
 - at most `open_writers` files are open, at most `buffer_bytes` and one batch are buffered;
 - a file is reported only when it is complete and, on a local disk, synced with its directories;
 - the NaN of its columns of floats are counted, as the footer does not count them; a column with NaN
@@ -22,6 +23,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,12 +36,14 @@ from penstock.core.errors import UnavailableError
 from penstock.files.dictionary_encoding import repeating
 from penstock.files.float_statistics import FloatCounts, count_floats, floats_in
 from penstock.files.leaves import uuids_of, without
+from penstock.files.row_order import cuts
 from penstock.files.row_places import numbered, places_of, taken_off
 from penstock.files.storage import Storage
 from penstock.files.texts import Beginnings, beginnings, joined, texts_in
 from penstock.ports.runtime import Observer
 
 if TYPE_CHECKING:
+    from penstock.files.row_order import OrderOf
     from penstock.files.row_places import Numbers
     from penstock.ports.writers import Places
 
@@ -48,6 +52,7 @@ Partition = tuple[Any, ...]
 # A piece that pins more than this many times its own bytes is copied, so that a few rows of a
 # rare partition do not keep whole batches alive.
 _PINNED_RATIO_MAX = 2
+_RUNS_HELD = 4
 _CODECS_WITH_LEVELS = {"zstd", "gzip", "brotli"}
 
 
@@ -95,7 +100,8 @@ class Written:
 
     `nans` is how many NaN the columns of floats hold, by their paths in the footer; a column
     within a list or a map is not in it. `texts` bounds columns of text by the beginnings of those
-    that a footer has no room for (`texts.py`).
+    that a footer has no room for (`texts.py`). `is_ordered`: all of it is in the order that the
+    writer was given.
     """
 
     path: str
@@ -105,6 +111,7 @@ class Written:
     metadata: pq.FileMetaData
     nans: Mapping[str, int]
     texts: Beginnings = field(default_factory=dict)
+    is_ordered: bool = False
 
 
 @dataclass(slots=True)
@@ -122,6 +129,7 @@ class _OpenFile:
     footers: list[pq.FileMetaData]
     nans: Counter[str]
     first: FloatCounts
+    runs: set[int] = field(default_factory=set)
     texts: Beginnings = field(default_factory=dict)
     numbers: list[Numbers] = field(default_factory=list)
 
@@ -137,8 +145,8 @@ class PartitionedParquetWriter:
 
     `partition_of` splits a batch into pieces of one partition each, with exactly the columns of
     `schema`, and after them a last one that it does not know where `places` are asked for.
-    `path_of` returns a new path on `filesystem` at every call. After an error only `abandon` may
-    follow.
+    `path_of` returns a new path on `filesystem` at every call. `order` finds the order in which
+    rows of a partition are written. After an error only `abandon` may follow.
     """
 
     def __init__(
@@ -151,6 +159,7 @@ class PartitionedParquetWriter:
         options: ParquetOptions,
         observer: Observer,
         places: bool = False,
+        order: OrderOf | None = None,
     ) -> None:
         self._schema = schema
         self._floats = floats_in(schema)
@@ -160,7 +169,11 @@ class PartitionedParquetWriter:
         self._partition_of = partition_of
         self._options = options
         self._observer = observer
+        self._order = order
         self._group_bytes = min(options.row_group_bytes, options.target_file_bytes)
+        longest = options.buffer_bytes // _RUNS_HELD if order else 0
+        self._run_bytes = max(self._group_bytes, longest)
+        self._runs = 0
         self._buffers: dict[Partition, _Buffer] = {}
         self._buffered_bytes = 0
         self._open: dict[Partition, _OpenFile] = {}  # in order of use, coldest first
@@ -213,7 +226,7 @@ class PartitionedParquetWriter:
         buffer.pieces.append(piece)
         buffer.size_bytes += piece.nbytes
         self._buffered_bytes += piece.nbytes
-        if buffer.size_bytes >= self._group_bytes:
+        if buffer.size_bytes >= self._run_bytes:
             self._flush(partition)
 
     def _flush(self, partition: Partition) -> None:
@@ -224,12 +237,18 @@ class PartitionedParquetWriter:
         pieces, numbers = buffer.pieces, None
         if self._placed is not None:
             pieces, numbers = taken_off(pieces)
+        borders = np.empty(0, np.int64)
+        if self._order is not None:
+            run = pa.concat_batches(pieces)
+            order = self._order(run)
+            pieces, borders = [run.take(pa.array(order.rows))], order.borders
+            numbers = None if numbers is None else numbers[order.rows]
         table = pa.Table.from_batches(pieces, schema=self._schema)
-        groups = max(1, round(buffer.size_bytes / self._group_bytes))
-        rows = -(-table.num_rows // groups)
-        for start in range(0, table.num_rows, rows):
-            part = None if numbers is None else numbers[start : start + rows]
-            self._write_group(partition, table.slice(start, rows), part)
+        self._runs += 1
+        groups = min(max(1, round(buffer.size_bytes / self._group_bytes)), table.num_rows)
+        for start, stop in pairwise(cuts(table.num_rows, groups, borders)):
+            part = None if numbers is None else numbers[start:stop]
+            self._write_group(partition, table.slice(start, stop - start), part)
 
     def _write_group(self, partition: Partition, rows: pa.Table, numbers: Numbers | None) -> None:
         odd = count_floats(self._floats, rows)
@@ -237,6 +256,7 @@ class PartitionedParquetWriter:
         with self._storage.translated("written", file.path):
             file.writer.write_table(rows, row_group_size=rows.num_rows)
             size_bytes = file.stream.tell()
+        file.runs.add(self._runs)
         file.nans.update(odd.nans)
         file.texts = joined(file.texts, beginnings(self._texts, rows))
         if numbers is not None:
@@ -292,7 +312,14 @@ class PartitionedParquetWriter:
         self._observer.passed(CrashPoint.FILE_CLOSED)
         (footer,) = file.footers
         written = Written(
-            file.path, partition, footer.num_rows, size_bytes, footer, file.nans, file.texts
+            file.path,
+            partition,
+            footer.num_rows,
+            size_bytes,
+            footer,
+            file.nans,
+            file.texts,
+            is_ordered=self._order is not None and len(file.runs) == 1,
         )
         self._written.append(written)
         if self._placed is not None:

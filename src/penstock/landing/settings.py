@@ -18,7 +18,7 @@ from penstock.ports.row_deletes import RowDeleteMode
 from penstock.ports.runtime import Clock, Engine, Observer
 from penstock.ports.store import Owner, PendingStore
 from penstock.ports.tables import TableDefinition, TableFormat
-from penstock.ports.writers import WriterFactory
+from penstock.ports.writers import AS_THEY_COME, Placing, WriterFactory
 from penstock.rows.options import RowOptions
 from penstock.rows.route.filters import NOTHING, ComputedColumns, DynamicRoute, RecordFilter
 from penstock.rows.schema.inference import table_schema
@@ -56,6 +56,7 @@ class TableTarget:
     identifier_fields: tuple[str, ...] = ()
     sort_by: tuple[str, ...] = ()
     row_deletes: RowDeleteMode = RowDeleteMode.AUTO
+    placing: Placing = AS_THEY_COME
     registry: Mapping[str, Any] | None = None
     filters: Mapping[str, RecordFilter] = field(default_factory=dict)
     computed: ComputedColumns = NOTHING

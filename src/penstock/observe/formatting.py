@@ -75,9 +75,11 @@ def health_text(health: TableHealth, now_ms: int) -> str:
     """Say how the files of a table lie, worst first: `482 files where 9 would do, in 4 groups`."""
     files = number_of(health.files, "file")
     parts = [f"{files}, {size_text(health.size_bytes)}"]
-    if health.groups or health.excess_files:
+    if health.excess_files or (health.groups and not health.late):
         groups = number_of(health.groups, "group")
         parts = [f"{files} where {health.files_after:,} would do, in {groups}"]
+    if health.late:
+        parts.append(f"{number_of(health.late, 'file')} of rows that wait for their partitions")
     if health.deleted:
         parts.append(f"{health.deleted_share:.0%} of its rows are deleted")
     parts.append(f"metadata {size_text(health.metadata_bytes)}")

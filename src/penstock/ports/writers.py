@@ -7,6 +7,8 @@ durable on storage; no file is ever deleted.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.core.commits import DataFile
@@ -19,6 +21,30 @@ if TYPE_CHECKING:
     from penstock.ports.runtime import Observer, Secrets
 
     Places = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
+
+
+class Distribution(StrEnum):
+    """How the rows of one task get into the partitions of a table (docs/design/0320).
+
+    NONE: into a file for each partition. LATE: into one file, without partitions, and into those
+    when the table is maintained. AUTO: as a writer finds cheaper, where the table allows both.
+    """
+
+    NONE = "none"
+    LATE = "late"
+    AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """How rows get into the files of a table; `is_sorted`: by its sort order, where it has one."""
+
+    distribution: Distribution = Distribution.NONE
+    is_sorted: bool = False
+
+
+AS_THEY_COME = Placing()
+"""Rows go into a file for each partition, in the order in which they come."""
 
 
 class FileWriter(Protocol):
@@ -46,10 +72,18 @@ class WriterFactory(Protocol):
     """Opens a writer from a table's `target`."""
 
     def __call__(
-        self, target: str, *, prefix: str, observer: Observer, places: bool = False
+        self,
+        target: str,
+        *,
+        prefix: str,
+        observer: Observer,
+        places: bool = False,
+        placing: Placing = AS_THEY_COME,
     ) -> FileWriter:
         """`prefix` begins every file's name: it attributes leftovers; a random part is added.
-        With `places` the writer knows `FileWriter.places`, at the price of 20 bytes for each row.
+        With `places` the writer knows `FileWriter.places`, at the price of 20 bytes for each row;
+        it then places no row late. Raises InvalidError (P869) where the table can hold no late
+        rows.
         """
 
 
@@ -64,5 +98,6 @@ class WriterOpener(Protocol):
         observer: Observer,
         secrets: Secrets,
         places: bool = False,
+        placing: Placing = AS_THEY_COME,
     ) -> FileWriter:
         """Like `WriterFactory`; raises InvalidError when a reference is not there."""

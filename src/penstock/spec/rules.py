@@ -77,9 +77,9 @@ def rules_hash(pipeline: Pipeline) -> str:
 def with_rules(pipeline: Pipeline, text: str) -> Pipeline:
     """Return the pipeline with rules kept before, in its present surroundings.
 
-    Properties of a rule are those of the present rule for the same table. Raises InvalidError when
-    the text is not rules of a version known here, or when it names a catalog that the spec no
-    longer has.
+    Properties of a rule, and how it writes files, are those of the present rule for the same table.
+    Raises InvalidError when the text is not rules of a version known here, or when it names a
+    catalog that the spec no longer has.
     """
     rules = _parsed(text)
     try:
@@ -137,6 +137,7 @@ def _kept(pipeline: Pipeline, rules: Mapping[str, Any]) -> Pipeline:
             "across_partitions": today.across_partitions,
             "row_deletes": today.row_deletes,
             "rewrite_bytes_max": today.rewrite_bytes_max,
+            "write": today.write,
             "records": _at_registry(table.records, today.records),
         }
         tables.append(table.model_copy(update=surroundings))

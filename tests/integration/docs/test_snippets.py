@@ -41,6 +41,7 @@ STORIES = {
             "docs/tutorial/first-pipeline.md",
             "docs/how-to/read-the-tables.md",
             "docs/how-to/keep-tables-healthy.md",
+            "docs/how-to/land-in-many-partitions.md",
         ),
         "spark: { master: inline }\n",
     ),

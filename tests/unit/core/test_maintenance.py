@@ -49,6 +49,30 @@ def test_small_files_of_one_partition_become_one() -> None:
     )
 
 
+def late(megabytes: float) -> StoredFile:
+    return replace(file(megabytes, partition="late"), late=True)
+
+
+def test_late_files_go_first_as_they_lie_whatever_their_size() -> None:
+    others = [file(100, partition="a"), *[file(1, partition="b")] * 2, file(200, partition="c")]
+    files = [late(200), late(1), *others, late(60), late(70)]
+    layout = Layout(files, TARGET, 0)
+
+    groups = groups_of(layout)
+    sizes = [[each.size_bytes // MB for each in group.files] for group in groups]
+    assert [[200], [1, 60], [70], [1, 1]] == sizes
+    assert [3, 3, 3, 1] == [each.files_after for each in groups]
+    health = health_of(layout, groups)
+    assert (8, 7, 4, 4) == (health.files, health.files_after, health.late, health.groups)
+
+
+def test_many_late_files_are_worth_a_word() -> None:
+    few, many = ([late(1)] * count for count in (31, 32))
+    found = [health_of(Layout(each, TARGET, 0), ()) for each in (few, many)]
+
+    assert [False, True] == [each.needs_maintenance for each in found]
+
+
 def test_what_is_full_or_alone_is_left() -> None:
     assert [] == planned()
     assert [] == planned(file(200), file(129), file(128))

@@ -269,7 +269,13 @@ def test_the_error_survives_a_journey_between_processes(spec: Changed) -> None:
 
 
 @pytest.mark.parametrize(
-    "setting", ["branch: new", "sort_by: [id desc]", "identifier_fields: [id]"]
+    "setting",
+    [
+        "branch: new",
+        "sort_by: [id desc]",
+        "identifier_fields: [id]",
+        "write: { sort: at_write }",
+    ],
 )
 def test_what_a_delta_table_cannot_have_is_refused(
     spec: Changed, codes: Codes, setting: str
@@ -280,6 +286,33 @@ def test_what_a_delta_table_cannot_have_is_refused(
     )
 
     assert [(10, "P155")] == codes(spec(*delta))
+
+
+@pytest.mark.parametrize("word", ["hash", "range"])
+def test_an_exchange_of_rows_is_refused_with_what_to_write_instead(
+    spec: Changed, word: str
+) -> None:
+    text = spec(("    into:", f"    write: {{ distribution: {word} }}\n    into:"))
+    with pytest.raises(SpecError) as caught:
+        loads(text, base=Path("/srv"))
+
+    (problem,) = caught.value.problems
+    assert ("P867", True) == (problem.code, "write late" in problem.hint)
+
+
+@pytest.mark.parametrize("kind", ["delta", "keyed"])
+def test_late_rows_are_refused_where_a_table_cannot_have_them(spec: Changed, kind: str) -> None:
+    change = {
+        "delta": "into: delta.bronze",
+        "keyed": "mode: upsert\n    keys: [id]\n    into: lake.bronze",
+    }
+    late = f"    write: {{ distribution: late }}\n    {change[kind]}.orders"
+    text = spec(DELTA, ("    into: lake.bronze.orders", late))
+    with pytest.raises(SpecError) as caught:
+        loads(text, base=Path("/srv"))
+
+    (problem,) = [each for each in caught.value.problems if each.code == "P869"]
+    assert f"{kind} table" in problem.message.lower()
 
 
 def reported(text: str) -> list[tuple[int, str]]:

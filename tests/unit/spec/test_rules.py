@@ -26,6 +26,7 @@ RULE = {"from": "shop.orders", "into": "lake.bronze.orders"}
         {"target_file_bytes": "1GB"},
         {"quarantine": {"into": "lake.ops.quarantine", "stop_above": "5%"}},
         {"tables": [{**RULE, "properties": {"a": "b"}}]},
+        {"tables": [{**RULE, "write": {"distribution": "late"}}]},
         {"kafka": {"brokers": "other:1", "topics": [{"pattern": ".*"}], "start": "latest"}},
         {
             "catalogs": {

@@ -46,6 +46,7 @@ from penstock.ports.runtime import Engine, Observer
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat
 from penstock.ports.transactions import Transactions
+from penstock.ports.writers import Distribution, Placing
 from penstock.rows.options import RowOptions
 from penstock.rows.quarantine.rows import QUARANTINE_SCHEMA
 from penstock.rows.route.filters import ComputedColumns, DynamicRoute, RecordFilter, SqlExpression
@@ -303,6 +304,7 @@ def _target(pipeline: Pipeline, topic: str, routed: Routed) -> TableTarget:
         identifier_fields=identifier_fields(rule, pipeline.catalogs[place.catalog]),
         sort_by=tuple(rule.sort_by),
         row_deletes=RowDeleteMode(rule.row_deletes),
+        placing=Placing(Distribution(rule.write.distribution), rule.write.sort == "at_write"),
         registry=_registry_settings(pipeline, records),
         filters={} if gate.passes_all else {topic: gate},
         computed=_computed(rule, f"tables[{routed.number}].transform.columns"),

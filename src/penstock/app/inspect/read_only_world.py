@@ -44,7 +44,7 @@ from penstock.observe.fanout import UNHEARD
 from penstock.ports.log import Fetched, RangeReader
 from penstock.ports.runtime import Engine, Observer
 from penstock.ports.tables import TableDefinition
-from penstock.ports.writers import FileWriter
+from penstock.ports.writers import AS_THEY_COME, FileWriter, Placing
 from penstock.spec.model import Pipeline
 from penstock.spec.routing.names import no_table
 
@@ -94,9 +94,15 @@ class DryRun:
         """Let go of nothing."""
 
     def _writer(
-        self, target: str, *, prefix: str, observer: Observer, places: bool = False
+        self,
+        target: str,
+        *,
+        prefix: str,
+        observer: Observer,
+        places: bool = False,
+        placing: Placing = AS_THEY_COME,
     ) -> FileWriter:
-        del prefix, observer, places
+        del prefix, observer, places, placing
         return _ListWriter(self.rows[target])
 
 

@@ -13,7 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.connectors.delta.schema.reserved_names import reserved
+from penstock.core.table_errors import no_late_rows
 from penstock.ports.connectors import PORTS_VERSION, Settings, TableConnector
+from penstock.ports.writers import AS_THEY_COME, Distribution, Placing
 
 if TYPE_CHECKING:
     from penstock.ports.increments import FileRows, Increments
@@ -38,11 +40,22 @@ def open_catalog(settings: Settings, secrets: Secrets, observer: Observer) -> Ta
 
 
 def open_writer(
-    target: str, *, prefix: str, observer: Observer, secrets: Secrets, places: bool = False
+    target: str,
+    *,
+    prefix: str,
+    observer: Observer,
+    secrets: Secrets,
+    places: bool = False,
+    placing: Placing = AS_THEY_COME,
 ) -> FileWriter:
-    """Open a writer on a worker from a table's `target`; opens no log and no deltalake."""
+    """Open a writer on a worker from a table's `target`; opens no log and no deltalake.
+
+    A table has no sort order. Raises InvalidError (P869): its files have its one partitioning.
+    """
     from penstock.connectors.delta.files.writer import DeltaWriter
 
+    if placing.distribution is Distribution.LATE:
+        raise no_late_rows("a Delta table", "all of its files have its one partitioning")
     return DeltaWriter(target, prefix=prefix, observer=observer, secrets=secrets, places=places)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from penstock.connectors.iceberg.schema.reserved_names import RESERVED
 from penstock.ports.connectors import PORTS_VERSION, READ_ONLY, Settings, TableConnector
+from penstock.ports.writers import AS_THEY_COME, Placing
 
 if TYPE_CHECKING:
     from penstock.ports.increments import FileRows, Increments
@@ -40,12 +41,20 @@ def open_catalog(settings: Settings, secrets: Secrets, observer: Observer) -> Ta
 
 
 def open_writer(
-    target: str, *, prefix: str, observer: Observer, secrets: Secrets, places: bool = False
+    target: str,
+    *,
+    prefix: str,
+    observer: Observer,
+    secrets: Secrets,
+    places: bool = False,
+    placing: Placing = AS_THEY_COME,
 ) -> FileWriter:
     """Open a writer on a worker from a table's `target`; opens no catalog."""
     from penstock.connectors.iceberg.write.writer import IcebergWriter
 
-    return IcebergWriter(target, prefix=prefix, observer=observer, secrets=secrets, places=places)
+    return IcebergWriter(
+        target, prefix=prefix, observer=observer, secrets=secrets, places=places, placing=placing
+    )
 
 
 def open_increments(

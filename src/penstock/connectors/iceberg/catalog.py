@@ -38,7 +38,7 @@ from penstock.connectors.iceberg.errors import CATALOG_ERRORS, on_reading, readi
 from penstock.connectors.iceberg.increments import IcebergIncrements
 from penstock.connectors.iceberg.io.credentials import credentials_of
 from penstock.connectors.iceberg.io.s3_file_io import IMPLEMENTATION
-from penstock.connectors.iceberg.ledger.properties import ledger_key
+from penstock.connectors.iceberg.ledger.properties import CREATED, ledger_key
 from penstock.connectors.iceberg.row_deletes.kept_rows import require_row_deletes
 from penstock.connectors.iceberg.schema.features import require_properties
 from penstock.connectors.iceberg.schema.layout import (
@@ -159,6 +159,7 @@ class IcebergTables:
         properties = {
             **_DEFAULTS,
             **definition.properties,
+            CREATED: "true",
             **{ledger_key(each.chain, branch): ledger_to_json(each) for each in ledgers},
         }
         self._create_namespace(identifier[:-1], name)

@@ -16,6 +16,7 @@ from penstock.connectors.iceberg.files.manifests import live_manifests
 from penstock.connectors.iceberg.ledger.properties import is_maintenance, parent_of
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
 from penstock.connectors.iceberg.row_deletes.live_rows import PartitionKey, partition_key
+from penstock.connectors.iceberg.schema.late_spec import late_spec_id
 from penstock.core.errors import InvalidError
 from penstock.core.maintenance import OURS, LastMaintenance, Layout, StoredFile
 from penstock.ports.tables import TableFacts
@@ -51,6 +52,7 @@ def layout_of(table: Table, branch: str, rows: KeptRows, target_bytes: int) -> L
     Raises InvalidError (P436): format version 1, equality deletes; OSError, ValueError.
     """
     live, metadata = rows.of(table), table.metadata
+    late = late_spec_id(metadata)
     named: dict[PartitionKey, str] = {}
 
     def partition(file: DataFile) -> str:
@@ -66,6 +68,7 @@ def layout_of(table: Table, branch: str, rows: KeptRows, target_bytes: int) -> L
             entry.data_file.record_count,
             entry.data_file.file_size_in_bytes,
             live.count_deleted(path),
+            late=entry.data_file.spec_id == late,
         )
         for path, entry in live.data.items()
     ]
@@ -115,6 +118,8 @@ def _partition(metadata: TableMetadata, file: DataFile) -> str:
             human = each.transform.to_human_string(schema.find_type(each.source_id), value)
             value = json.dumps(human, ensure_ascii=False) if isinstance(value, str) else human
         named.append(f"{each.name}={'null' if value is None else value}")
+    if spec.spec_id == late_spec_id(metadata):
+        return "late"
     former = [] if spec.spec_id == metadata.default_spec_id else [f"spec {spec.spec_id}"]
     return ", ".join([*former, *named])
 

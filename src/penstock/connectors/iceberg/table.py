@@ -42,6 +42,7 @@ from penstock.connectors.iceberg.read.scan import (
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows, require_row_deletes
 from penstock.connectors.iceberg.row_deletes.reading import live_files_of, rows_of
 from penstock.connectors.iceberg.schema.features import require_honourable
+from penstock.connectors.iceberg.schema.late_spec import added_spec, is_late
 from penstock.connectors.iceberg.schema.partition_values import least_values
 from penstock.connectors.iceberg.schema.types import to_core, widened
 from penstock.connectors.iceberg.upkeep import IcebergUpkeep
@@ -122,6 +123,8 @@ class IcebergTable:
         table: PyIcebergTable = state.handle
         if self.begin_at(table):
             raise table_errors.moved(self.name, "its branch was given a snapshot to begin at")
+        if self._admits_late_rows(table, commit.files):
+            raise table_errors.moved(self.name, "it was given a partition spec for late rows")
         base = self._base(table, target_from_json(state.target).options())
         with reading(self.name):
             if state.verdict is Verdict.ROLLED_BACK and commit.kind is not CommitKind.SEEK:
@@ -144,6 +147,17 @@ class IcebergTable:
         if empty is None:
             return False
         self._context.send(self.name, table, empty.requirements, empty.updates)
+        return True
+
+    def _admits_late_rows(self, table: PyIcebergTable, files: Sequence[DataFile]) -> bool:
+        """Give the table a spec for late rows, if files need one; return whether. Raises what
+        `commit` raises.
+        """
+        if not added_spec(table.metadata) or not any(map(is_late, files)):
+            return False
+        with reading(self.name):
+            request = append.late_spec_request(self._base(table, self._context.options))
+        self._context.send(self.name, table, request.requirements, request.updates)
         return True
 
     def upkeep(self, state: TableState) -> IcebergUpkeep:

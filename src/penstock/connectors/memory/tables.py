@@ -123,10 +123,16 @@ class MemoryTables:
         """Let go of nothing."""
 
     def open_writer(
-        self, target: str, *, prefix: str, observer: Observer, places: bool = False
+        self,
+        target: str,
+        *,
+        prefix: str,
+        observer: Observer,
+        places: bool = False,
+        placing: writers.Placing = writers.AS_THEY_COME,
     ) -> writers.FileWriter:
         """Open a writer of rows kept in memory, which knows their places by itself."""
-        del places
+        del places, placing
         name = json.loads(target)["table"]
         path = f"{directory_of(name)}/{prefix}-{self._warehouse.number():016x}.parquet"
         return MemoryWriter(self._warehouse, path, observer)

@@ -180,7 +180,7 @@ def job_of(target: TableTarget, state: TableState, topics: Collection[str]) -> T
             reserved=(*options.reserved, *state.reserved),
             types=types,
         ),
-        write_target=WriteTarget(target.location.connector, state.target),
+        write_target=WriteTarget(target.location.connector, state.target, target.placing),
         filters={topic: each for topic, each in target.filters.items() if topic in topics},
         registry=target.registry,
         computed=target.computed,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from decimal import Decimal
 from typing import Any
@@ -41,6 +41,7 @@ from penstock.landing.task.messages import (
     TaskResult,
     WriteTarget,
 )
+from penstock.ports.writers import Distribution, Placing
 from penstock.rows.options import KeyedOptions, RowOptions
 from penstock.rows.route.filters import (
     computed_from_data,
@@ -161,12 +162,21 @@ def _lane_from_data(data: list[Any]) -> Lane:
     return Lane(at, covered, tuple(data[1]))
 
 
+def _destination_to_data(target: WriteTarget) -> list[Any]:
+    placing = target.placing
+    return [target.connector, target.target, placing.distribution, placing.is_sorted]
+
+
+def _destination_from_data(data: Sequence[Any]) -> WriteTarget:
+    connector, target, distribution, is_sorted = data
+    return WriteTarget(connector, target, Placing(Distribution(distribution), is_sorted))
+
+
 def _table_to_data(table: TableJob) -> dict[str, Any]:
-    destination = table.write_target
     return {
         "schema": type_to_json(table.schema),
         "options": _options_to_data(table.options),
-        "destination": None if destination is None else [destination.connector, destination.target],
+        "destination": table.write_target and _destination_to_data(table.write_target),
         "quarantined": sorted(table.quarantined),
         "registry": None if table.registry is None else dict(table.registry),
         "filters": {topic: filter_to_data(each) for topic, each in table.filters.items()},
@@ -181,7 +191,7 @@ def _table_from_data(data: Mapping[str, Any]) -> TableJob:
     return TableJob(
         schema=schema_from_json(data["schema"]),
         options=_options_from_data(data["options"]),
-        write_target=WriteTarget(*data["destination"]) if data["destination"] else None,
+        write_target=_destination_from_data(data["destination"]) if data["destination"] else None,
         quarantined=frozenset((str(i), int(p), int(o)) for i, p, o in data["quarantined"]),
         registry=data["registry"],
         filters={topic: filter_from_data(each) for topic, each in data["filters"].items()},

@@ -20,6 +20,7 @@ from penstock.core.planning import Lane
 from penstock.core.schema import Schema
 from penstock.landing.task.coordinates import Coordinate
 from penstock.ports.tables import ColumnPath
+from penstock.ports.writers import AS_THEY_COME, Placing
 from penstock.rows.options import RowOptions
 from penstock.rows.route.filters import NOTHING, PASS_ALL, ComputedColumns, RecordFilter
 
@@ -38,10 +39,13 @@ class PoisonKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WriteTarget:
-    """Where a worker writes: the connector's name and its versioned target JSON, never shown."""
+    """Where a worker writes: the connector's name and its versioned target JSON, never shown; and
+    how rows get into files there.
+    """
 
     connector: str
     target: str = field(repr=False)
+    placing: Placing = AS_THEY_COME
 
 
 @dataclass(frozen=True, slots=True)

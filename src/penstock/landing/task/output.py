@@ -199,8 +199,10 @@ class TaskOutput:
 
     def _opened(self, target: WriteTarget, suffix: str = "", *, places: bool = False) -> FileWriter:
         prefix, observer = f"{self.job.prefix}{suffix}", self.context.observer
-        open_writer = self.context.writers[target.connector]
-        return open_writer(target.target, prefix=prefix, observer=observer, places=places)
+        open_writer, placing = self.context.writers[target.connector], target.placing
+        return open_writer(
+            target.target, prefix=prefix, observer=observer, places=places, placing=placing
+        )
 
 
 def _of_ranges(

@@ -49,6 +49,14 @@ def check_format(
         fact = f"a {format_} table has no {name.partition('_')[0]} to set"
         hint = "remove it, or land into an Iceberg catalog"
         yield Problem((*at, name), "P155", fact, hint, on_key=True)
+    if table.write.distribution == "late" and (format_ or table.is_keyed):
+        fact = f"no rows can land late in a {format_ or 'keyed'} table"
+        hint = "remove it: each task writes a file for each partition then"
+        yield Problem((*at, "write", "distribution"), "P869", fact, hint)
+    if table.write.sort == "at_write" and format_:
+        fact = f"a {format_} table has no sort order to sort by"
+        hint = "remove it, or land into an Iceberg catalog"
+        yield Problem((*at, "write", "sort"), "P155", fact, hint)
     if given["branch"] and table.route:
         fact = "a route writes to the main branches of its tables"
         hint = "remove it, or write a rule with a fixed table"

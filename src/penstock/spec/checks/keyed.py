@@ -269,6 +269,9 @@ def _check_target(at: KeyPath, table: Table) -> Iterator[Problem]:
         fact = "the keys identify a row, and these are other columns"
         hint = "remove it: identifier fields are the keys by themselves"
         yield Problem((*at, "identifier_fields"), "P198", fact, hint)
+    if table.write.sort == "at_write":
+        fact = "files of a keyed table are sorted by its keys as they land"
+        yield Problem((*at, "write", "sort"), "P198", fact, "remove it")
     for name, value in table.properties.items():
         needless = name == _VECTORS and table.row_deletes == "rewrite"
         if value.lower() == _WITHOUT_DELETES.get(name) and not needless:

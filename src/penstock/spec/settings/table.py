@@ -19,6 +19,7 @@ from penstock.spec.language.notation import MalformedError, form
 from penstock.spec.settings.fields import NOT_YET, Bytes, FreeText, Setting, Several, never, reading
 from penstock.spec.settings.keyed import Deletes, Mode, Operation, RowDeletes, Soft, Tombstones
 from penstock.spec.settings.records import Records
+from penstock.spec.settings.writes import Write
 
 ChangeColumn = Literal["operation", "timestamp", "source"]
 SourceColumn = Literal["topic", "partition", "offset", "timestamp", "key", "headers"]
@@ -330,10 +331,11 @@ class Table(Setting):
     sort_by: Several[Annotated[str, reading(notation.sort_field)]] = Field(
         (),
         description=(
-            "Sort order of an Iceberg table when it is created, for rewrites of its files: column,"
-            " day(column) desc."
+            "Sort order of an Iceberg table when it is created: column, day(column) desc;"
+            " write.sort says when rows are sorted by it."
         ),
     )
+    write: Write = Field(default_factory=Write, description="How rows get into files.")
     records: Records | None = Field(
         None, description="The format of this rule's records, if it differs from the spec's."
     )

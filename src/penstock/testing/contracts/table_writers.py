@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from penstock.ports.row_deletes import POSITION
 from penstock.ports.tables import TableFormat
+from penstock.ports.writers import AS_THEY_COME, Distribution, Placing
 from penstock.testing.contracts.table_fixture import RETAIN, Quiet, TableBench, batch_of
 from penstock.testing.prepared import orders, origin
 
 _BATCHES = (range(5), range(5, 5), range(5, 12))
+_PLACINGS = (AS_THEY_COME, Placing(Distribution.AUTO, is_sorted=True))
 
 
 class WriterTests(TableBench):
@@ -17,7 +21,7 @@ class WriterTests(TableBench):
     def test_a_writer_knows_the_file_of_each_row_and_its_place_there(
         self, catalog: TableFormat
     ) -> None:
-        for number, definition in enumerate(self.layouts):
+        for number, (definition, placing) in enumerate(product(self.layouts, _PLACINGS)):
             name = self.name.replace("orders", f"placed_{number}")
             table = catalog.create(name, definition, [origin(self.chain, {0: 0})])
             state = table.state(self.chain)
@@ -26,7 +30,7 @@ class WriterTests(TableBench):
                 for place, row in enumerate(orders({0: (0, 12)}))
             ]
             writer = self.open_writer()(
-                state.target, prefix="shop-1-0-", observer=Quiet(), places=True
+                state.target, prefix="shop-1-0-", observer=Quiet(), places=True, placing=placing
             )
             for batch in _BATCHES:
                 writer.write(batch_of(state.schema, [rows[each] for each in batch]))

@@ -192,6 +192,8 @@ def test_a_rule_of_a_keyed_table_is_accepted(pipeline: Build, rule: dict[str, An
         (CDC, {"source_columns": ["offset", "partition", "topic"]}, []),
         (CDC, {"identifier_fields": ["email"]}, [("P198", "identifier_fields")]),
         (CDC, {"keys": ["a", "b"], "identifier_fields": ["b", "a"]}, []),
+        (CDC, {"write": {"sort": "at_write"}}, [("P198", "write.sort")]),
+        (CDC, {"write": {"sort": "never", "distribution": "auto"}}, []),
         (CDC, {"properties": {"format-version": "1"}}, [("P198", "properties.format-version")]),
         (CDC, {"properties": {"format-version": "2"}}, []),
         (

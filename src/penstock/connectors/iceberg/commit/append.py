@@ -34,6 +34,7 @@ from penstock.connectors.iceberg.ledger import properties as records
 from penstock.connectors.iceberg.ledger.witnesses import check_chain, vouching
 from penstock.connectors.iceberg.read.scan import LiveData
 from penstock.connectors.iceberg.row_deletes.changes import RowChanges, row_changes
+from penstock.connectors.iceberg.schema.late_spec import added_spec
 from penstock.core.commits import (
     DELETES_ROWS,
     Chain,
@@ -113,6 +114,24 @@ def initial_snapshot(base: CommitBase) -> CommitRequest | None:
     on_main = replace(base, branch=MAIN_BRANCH)
     keys = {records.BEGINNING: "true"}
     return request_of(on_main, _snapshot(on_main, base.metadata.new_snapshot_id(), keys))
+
+
+def late_spec_request(base: CommitBase) -> CommitRequest:
+    """Return the request that gives a table a partition spec for late rows; it needs one.
+
+    An empty snapshot comes with it, and every ref is asserted: of two that add it at once, on
+    whatever branches, one is refused. Catalogs that PyIceberg keeps would else have it twice.
+    """
+    keys = {records.BEGINNING: "true"}
+    snapshot = _snapshot(base, base.metadata.new_snapshot_id(), keys)
+    request = request_of(base, snapshot, *added_spec(base.metadata))
+    asserted = {getattr(each, "ref", "") for each in request.requirements}
+    others = (
+        update.AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id)
+        for name, ref in base.metadata.refs.items()
+        if name not in asserted
+    )
+    return replace(request, requirements=(*request.requirements, *others))
 
 
 def _snapshot(

@@ -50,6 +50,7 @@ from pyiceberg.utils.truncate import (
     truncate_upper_bound_text_string,
 )
 
+from penstock.connectors.iceberg.schema.late_spec import spec_of
 from penstock.core.commits import DataFile
 from penstock.core.table_errors import file_rejected
 from penstock.files import Written
@@ -67,12 +68,20 @@ _METRICS_MAX_KEY = "write.metadata.metrics.max-inferred-column-defaults"
 
 
 class Describer:
-    """Describes the finished files of one table's writer."""
+    """Describes the finished files of one table's writer.
+
+    `order_id` names the sort order that the writer was given, where that is one of the table.
+    """
 
     def __init__(
-        self, schema: IcebergSchema, spec: PartitionSpec, properties: Mapping[str, str]
+        self,
+        schema: IcebergSchema,
+        spec: PartitionSpec,
+        properties: Mapping[str, str],
+        order_id: int | None = None,
     ) -> None:
         self._schema = schema
+        self._order_id = order_id
         self._spec = spec
         self._plan = _plan(schema, dict(properties))
         self._ids = parquet_path_to_id_mapping(schema)
@@ -118,6 +127,7 @@ class Describer:
                 "columns": columns,
                 "nans": [each for each in nans if each[0] in counted],
                 "splits": _splits(footer),
+                "order": self._order_id if written.is_ordered else None,
             },
             separators=(",", ":"),
         )
@@ -133,7 +143,7 @@ def data_file(file: DataFile, metadata: TableMetadata, table: str) -> ManifestFi
         detail = json.loads(file.detail)
         if detail["v"] > DESCRIPTION_VERSION:
             raise file_rejected(file.path, table, f"its description has version {detail['v']}")
-        spec = metadata.specs()[detail["spec"]]
+        spec = spec_of(metadata, detail["spec"])
         schema = metadata.schema()
         lost = {column[0] for column in detail["columns"]}.difference(schema.field_ids)
         if lost:
@@ -181,7 +191,7 @@ def _rebuilt(
         key_metadata=None,
         split_offsets=list(detail["splits"]),
         equality_ids=None,
-        sort_order_id=None,
+        sort_order_id=detail.get("order"),
     )
     rebuilt.spec_id = spec.spec_id
     return rebuilt

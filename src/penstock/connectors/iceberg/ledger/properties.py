@@ -33,13 +33,18 @@ from penstock.core.serialization import progress_from_json, progress_to_json
 
 RANGES_BYTES_MAX = 16_384
 BEGINNING = "penstock.beginning"
-"""The summary key of an empty snapshot that was made on main for branches to begin at."""
+"""The summary key of an empty snapshot of ours that something begins at: a branch, late rows."""
 
 _MAINTENANCE = "penstock.maintenance"
 _BRANCH = "penstock.branch"
 _LEDGERS = "penstock.ledgers"
 
 _ERA = "penstock.maintenance-era"
+
+CREATED = "penstock.created"
+"""The property of a table that we created: nobody relies on how its files are distributed."""
+LATE_SPEC = "penstock.late-spec"
+"""The property that names the partition spec of rows that land late (docs/design/0320)."""
 
 LEDGER = "penstock.ledger."
 """The prefix of the property of each chain's ledger, on any branch."""

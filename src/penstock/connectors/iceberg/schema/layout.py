@@ -7,8 +7,7 @@ Names of partition fields are those of Iceberg's own builders: `ts_day`, `id_buc
 
 Invariants:
 - identifier columns are required, as are the structs that hold them;
-- the sort order is for jobs that rewrite files: our files are recorded as unsorted, as the format
-  lets every writer do.
+- a file is recorded as sorted by the sort order only where all of it is (write/row_orders.py).
 
 Source: Apache Iceberg table specification, "Identifier Field IDs", "Sorting".
 """

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from pyiceberg import types as iceberg
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema as IcebergSchema
+from pyiceberg.table.sorting import SortField
 from pyiceberg.transforms import (
     BucketTransform,
     DayTransform,
@@ -70,19 +71,24 @@ def splitter(
     spec: PartitionSpec, schema: IcebergSchema
 ) -> Callable[[pa.RecordBatch], Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]]:
     """Return what yields the values and the rows of each partition in a batch."""
-    parts = [_part(field, schema) for field in spec.fields]
+    values_of = partition_columns(spec, schema)
 
     def split(batch: pa.RecordBatch) -> Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]:
-        if not parts or not batch.num_rows:
-            yield (None,) * len(parts), batch
+        if not spec.fields or not batch.num_rows:
+            yield (None,) * len(spec.fields), batch
             return
-        encoded = [
-            _encoded(transform(_column(batch, path))).dictionary_encode("encode")
-            for path, transform in parts
-        ]
+        encoded = [_encoded(each).dictionary_encode("encode") for each in values_of(batch)]
         yield from split_rows(batch, encoded, [_known(each.dictionary) for each in encoded])
 
     return split
+
+
+def partition_columns(
+    spec: PartitionSpec, schema: IcebergSchema
+) -> Callable[[pa.RecordBatch], list[pa.Array]]:
+    """Return what computes the values of each partition field for the rows of a batch."""
+    parts = [_part(field, schema) for field in spec.fields]
+    return lambda batch: [transform(column_at(batch, path)) for path, transform in parts]
 
 
 def least_values(spec: PartitionSpec, schema: IcebergSchema) -> dict[ColumnPath, Decimal]:
@@ -141,12 +147,15 @@ def path_of(fields: Sequence[iceberg.NestedField], source: int) -> tuple[tuple[i
     return ()
 
 
-def _column(batch: pa.RecordBatch, path: tuple[int, ...]) -> pa.Array:
+def column_at(batch: pa.RecordBatch, path: tuple[int, ...]) -> pa.Array:
+    """Return a column of a batch, by its place at each level of structs."""
     column = batch.column(path[0])
     return pc.struct_field(column, list(path[1:])) if path[1:] else column
 
 
-def transform_of(field: PartitionField, schema: IcebergSchema) -> Callable[[pa.Array], pa.Array]:
+def transform_of(
+    field: PartitionField | SortField, schema: IcebergSchema
+) -> Callable[[pa.Array], pa.Array]:
     """Return the function that computes a column's partition values, in Iceberg's internal form."""
     transform, source = field.transform, schema.find_field(field.source_id).field_type
     match transform:

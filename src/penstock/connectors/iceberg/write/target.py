@@ -19,13 +19,16 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table import TableProperties
+from pyiceberg.table.sorting import SortOrder
 
 from penstock.connectors.iceberg.io.credentials import Credential, shared
+from penstock.connectors.iceberg.ledger.properties import CREATED
 from penstock.core.table_errors import no_target, require_target_version
 from penstock.files import ParquetOptions
 
-TARGET_VERSION = 2
+TARGET_VERSION = 3
 
+DISTRIBUTION_MODE = "write.distribution-mode"
 _METRICS = "write.metadata.metrics."
 _PROPERTY_PREFIXES = (
     "write.parquet.",
@@ -34,6 +37,8 @@ _PROPERTY_PREFIXES = (
     "write.object-storage.",
     "write.target-file-size-bytes",
     "write.metadata.path",
+    DISTRIBUTION_MODE,
+    CREATED,
 )
 _CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
 
@@ -47,6 +52,7 @@ class Shape:
 
     schema: IcebergSchema
     spec: PartitionSpec
+    order: SortOrder
     metrics: Mapping[str, str]
 
 
@@ -55,6 +61,7 @@ class Target:
     """Where and how files of a table are written."""
 
     table: str
+    format_version: int
     location: str
     shape: Shape
     properties: Mapping[str, str]
@@ -95,9 +102,11 @@ def target_of(
     data = {
         "v": TARGET_VERSION,
         "table": name,
+        "format": metadata.format_version,
         "location": metadata.location,
         "schema": metadata.schema().model_dump(mode="json", by_alias=True),
         "spec": metadata.spec().model_dump(mode="json", by_alias=True),
+        "order": table.sort_order().model_dump(mode="json", by_alias=True),
         "properties": {
             key: value
             for key, value in sorted(metadata.properties.items())
@@ -124,8 +133,8 @@ def lends(target: str) -> bool:
 def target_from_json(text: str) -> Target:
     """Read a target. Raises InvalidError (P190) for a newer version, BugError (P702) for no target.
 
-    Schema and spec are made once for all tables that are alike: that is nearly all of the work, and
-    a route has thousands of them.
+    Schema, spec and order are made once for all tables that are alike: that is nearly all of the
+    work, and a route has thousands of them.
     """
     try:
         data: dict[str, Any] = json.loads(text)
@@ -134,8 +143,11 @@ def target_from_json(text: str) -> Target:
         metrics = {key: each for key, each in properties.items() if key.startswith(_METRICS)}
         return Target(
             table=data["table"],
+            format_version=data["format"],
             location=data["location"],
-            shape=_shape_from_json(json.dumps([data["schema"], data["spec"], metrics])),
+            shape=_shape_from_json(
+                json.dumps([data["schema"], data["spec"], data["order"], metrics])
+            ),
             properties=properties,
             storage=data["storage"],
             lent=data["lent"],
@@ -147,6 +159,10 @@ def target_from_json(text: str) -> Target:
 
 @functools.lru_cache(maxsize=64)
 def _shape_from_json(text: str) -> Shape:
-    schema, spec, metrics = json.loads(text)
-    read = IcebergSchema.model_validate(schema), PartitionSpec.model_validate(spec)
-    return Shape(*read, metrics)
+    schema, spec, order, metrics = json.loads(text)
+    return Shape(
+        IcebergSchema.model_validate(schema),
+        PartitionSpec.model_validate(spec),
+        SortOrder.model_validate(order),
+        metrics,
+    )

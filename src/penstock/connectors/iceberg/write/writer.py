@@ -4,6 +4,7 @@ Invariants:
 - everything comes from the target: location, field ids, partition spec, write properties;
 - no part of a path comes from a record: names are `<prefix>-<random>.parquet` below the table's
   data path, and partition values live in metadata only;
+- all rows of a writer land late, or none does: where it chooses, by the first that it holds;
 - nothing is deleted.
 """
 
@@ -12,35 +13,56 @@ from __future__ import annotations
 import functools
 import secrets
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table.locations import load_location_provider
+from pyiceberg.table.sorting import SortOrder
 
 from penstock.connectors.iceberg.files.file_metadata import Describer
 from penstock.connectors.iceberg.io.credentials import opened
+from penstock.connectors.iceberg.schema.late_spec import LATE
 from penstock.connectors.iceberg.schema.partition_values import splitter
 from penstock.connectors.iceberg.schema.types import file_schema
+from penstock.connectors.iceberg.write.distribution import (
+    HELD_BYTES,
+    is_cheaper_late,
+    late_by_table,
+)
+from penstock.connectors.iceberg.write.row_orders import can_sort_by, order_of
 from penstock.connectors.iceberg.write.target import Shape, target_from_json
 from penstock.core.commits import DataFile
 from penstock.files import PartitionedParquetWriter
 from penstock.ports.runtime import Observer, Secrets
+from penstock.ports.writers import AS_THEY_COME, Distribution, Placing
 
 if TYPE_CHECKING:
+    from penstock.files.row_order import OrderOf
     from penstock.ports.writers import Places
 
 _RANDOM_BYTES = 8
 
 
 class IcebergWriter:
-    """Routes rows to one rolling Parquet file for each partition and describes the files.
+    """Routes rows to one rolling Parquet file for each partition, or to one without any, and
+    describes the files.
 
-    Raises InvalidError when the target asks for what cannot be honoured.
+    Raises InvalidError when the target asks for what cannot be honoured, or has no late rows
+    (P869).
     """
 
     def __init__(
-        self, target: str, *, prefix: str, observer: Observer, secrets: Secrets, places: bool
+        self,
+        target: str,
+        *,
+        prefix: str,
+        observer: Observer,
+        secrets: Secrets,
+        places: bool,
+        placing: Placing = AS_THEY_COME,
     ) -> None:
         assert "/" not in prefix, f"a file's name cannot begin with {prefix!r}"
         self._target = target_from_json(target)
@@ -50,35 +72,70 @@ class IcebergWriter:
         self._places = load_location_provider(self._target.location, dict(self._target.properties))
         self._uris: dict[str, str] = {}
         scheme, netloc, _ = PyArrowFileIO.parse_location(self._places.new_data_location("x"))
-        self._writer = PartitionedParquetWriter(
+        self._open = partial(
+            PartitionedParquetWriter,
             schema=self._schema,
             filesystem=self._io.fs_by_scheme(scheme, netloc),
             path_of=self._new_path,
-            partition_of=splitter(self._target.shape.spec, self._target.shape.schema),
             options=self._target.options(),
             observer=observer,
             places=places,
         )
+        self._is_sorted = placing.is_sorted
+        self._held: list[pa.RecordBatch] = []
+        self._held_bytes = 0
+        self._writer: PartitionedParquetWriter | None = None
+        late = late_by_table(self._target, Distribution.NONE if places else placing.distribution)
+        if late is not None:
+            self._begin(is_late=late)
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Take rows with the columns of the schema, in its order. Raises UnavailableError."""
         assert rows.schema.names == self._schema.names, (
             f"columns {rows.schema.names} are not the table's {self._schema.names}"
         )
-        self._writer.write(rows.cast(self._schema))
+        rows = rows.cast(self._schema)
+        if self._writer is not None:
+            self._writer.write(rows)
+            return
+        self._held.append(rows)
+        self._held_bytes += rows.nbytes
+        if self._held_bytes > HELD_BYTES:
+            self._decide()
 
     def close(self) -> Sequence[DataFile]:
         """Finish all files and describe them. Raises UnavailableError."""
-        known = _describer(self._target.shape)
-        return [known.described(self._uris[each.path], each) for each in self._writer.close()]
+        if self._writer is None:
+            self._decide()
+        assert self._writer is not None, "what is held decides"
+        written = self._writer.close()
+        return [self._describer.described(self._uris[each.path], each) for each in written]
 
     def places(self) -> Places:
         """Return, once closed, where each row went, if that was asked for."""
+        assert self._writer is not None, "rows have places once their files are finished"
         return self._writer.places()
 
     def abandon(self) -> None:
         """Let go of open files without finishing them; deletes nothing."""
-        self._writer.abandon()
+        self._held.clear()
+        if self._writer is not None:
+            self._writer.abandon()
+
+    def _decide(self) -> None:
+        """Let the rows that are held decide whether they land late, and write them."""
+        self._begin(is_late=is_cheaper_late(self._held, self._target.shape))
+        assert self._writer is not None, "it has begun"
+        for each in self._held:
+            self._writer.write(each)
+        self._held.clear()
+
+    def _begin(self, *, is_late: bool) -> None:
+        shape, is_sorted = self._target.shape, self._is_sorted
+        split = splitter(LATE if is_late else shape.spec, shape.schema)
+        order = _order(shape, is_late=is_late, is_sorted=is_sorted)
+        self._writer = self._open(partition_of=split, order=order)
+        self._describer = _describer(shape, is_late=is_late, is_sorted=is_sorted)
 
     def _new_path(self, partition: tuple[Any, ...]) -> str:
         del partition  # never part of a path
@@ -95,5 +152,19 @@ def _file_schema(shape: Shape) -> pa.Schema:
 
 
 @functools.lru_cache(maxsize=64)
-def _describer(shape: Shape) -> Describer:
-    return Describer(shape.schema, shape.spec, shape.metrics)
+def _order(shape: Shape, *, is_late: bool, is_sorted: bool) -> OrderOf | None:
+    """Return the order of late rows, by partition first; that of the table; None."""
+    within = shape.order if is_sorted and can_sort_by(shape.order, shape.schema) else SortOrder()
+    if not is_late and not within.fields:
+        return None
+    return order_of(shape.spec if is_late else PartitionSpec(), within, shape.schema)
+
+
+@functools.lru_cache(maxsize=64)
+def _describer(shape: Shape, *, is_late: bool, is_sorted: bool) -> Describer:
+    """Return what describes files: late ones are sorted by partition first, so by no order."""
+    if is_late:
+        return Describer(shape.schema, LATE, shape.metrics)
+    has_order = is_sorted and can_sort_by(shape.order, shape.schema)
+    order_id = shape.order.order_id if has_order else None
+    return Describer(shape.schema, shape.spec, shape.metrics, order_id)

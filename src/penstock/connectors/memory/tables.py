@@ -27,6 +27,7 @@ from penstock.connectors.memory.row_deletes import (
     delete_state,
     delete_states,
     deleted_of,
+    last_maintenance,
     rearranged,
 )
 from penstock.connectors.memory.upkeep import MemoryUpkeep
@@ -45,7 +46,7 @@ from penstock.connectors.memory.writer import MemoryWriter
 from penstock.core import table_errors
 from penstock.core.commits import Chain, Committable, DataFile, Landed
 from penstock.core.key_columns import require_key_columns
-from penstock.core.maintenance import OURS, LastMaintenance, Layout, StoredFile
+from penstock.core.maintenance import Layout, StoredFile
 from penstock.core.schema import Schema
 from penstock.core.scratch import require_scratch
 from penstock.core.serialization import ledger_from_json, ledger_to_json
@@ -222,13 +223,9 @@ class MemoryTable:
 
     def layout(self, state: ports.TableState) -> Layout:
         """List the files of a state: all are of one partition, and no metadata is on storage."""
-        stored = [
-            StoredFile(each.path, "", each.rows, each.size_bytes, each.deleted)
-            for each in self.live_files(state)
-        ]
-        moved = (each for each in state.handle.ancestry() if each.vouches is not None)
-        newest = next((LastMaintenance(each.timestamp_ms, OURS) for each in moved), None)
-        return Layout(stored, TARGET_BYTES, 0, maintained=newest)
+        live = self.live_files(state)
+        stored = [StoredFile(f.path, "", f.rows, f.size_bytes, f.deleted) for f in live]
+        return Layout(stored, TARGET_BYTES, 0, maintained=last_maintenance(state.handle))
 
     def upkeep(self, state: ports.TableState) -> MemoryUpkeep:
         """Return what keeps the table small."""

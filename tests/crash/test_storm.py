@@ -17,18 +17,20 @@ from deltalake import write_deltalake
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.typedef import Record as PartitionValues
 from tests.integration.delta.foreign_delete import foreign_delete
+from tests.processes.broker import Cluster
 from tests.processes.process import KILLED
-from tests.storm.judgement import judgement_of, mirrored
+from tests.storm.judgement import by_spark, judgement_of, mirrored, read_otherwise
 from tests.storm.other_writers import OtherWriters
 from tests.storm.plan import Fault, digest, plan
 from tests.storm.report import Report, lines
 from tests.storm.stage import KEY, Stage, opened
 from tests.storm.storm import LONG, SHORT, storm
 from tests.storm.watch import NOWHERE, SHIFT, Contents, Watch, wrong
-from tests.story.oracle import Coordinate, Record
+from tests.story.oracle import Coordinate, Record, committed_records
 
 from penstock.connectors.delta.locations import StorageRoot
 from penstock.core.statistics import Fault as Wrong
+from penstock.testing.sent import Sent
 
 OF_COLUMNS = (
     "column_sizes",
@@ -43,6 +45,7 @@ SECONDS = float(os.environ.get("STORM_SECONDS", "30"))
 SEED = int(os.environ.get("STORM_SEED", "1"))
 
 Blown = tuple[Stage, Report]
+_COPY = Record(Coordinate("into", 0, 3), 7, b"k", b"a", (("h", b"1"),))
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +194,20 @@ PLANTED = (
 )
 
 
+def test_a_record_that_spark_does_not_read_turns_the_report_red(blown: Blown) -> None:
+    """One that is committed after Spark has read the mirror, as if Spark had passed it over."""
+    stage, report = blown
+    [topic] = report.judgement.published
+    read = by_spark(stage, topic)
+    assert [] == read_otherwise(topic, committed_records(stage.direct, [topic]), read)
+    Cluster(stage.direct).begin(topic, 0, [Sent(b"planted")]).commit()
+
+    found = read_otherwise(topic, committed_records(stage.direct, [topic]), read)
+    assert ["1 records are others by Spark"] == [each.split(": ")[1] for each in found]
+    judgement = replace(report.judgement, spark_differs=found)
+    assert replace(report, judgement=judgement).wrong == found
+
+
 @pytest.fixture(scope="module")
 def judged(blown: Blown) -> tuple[Mapping[str, Check], Report]:
     """Plant all faults, each of which is found by itself, and judge once: it takes a while."""
@@ -278,6 +295,23 @@ def test_the_judge_of_mirrors_finds_what_must_not_be(copied: str, kinds: list[st
 
     found = mirrored("into", those("from", "abc"), those("into", copied))
     assert kinds == [each.kind for each in found]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        [],
+        [_COPY, _COPY],
+        [replace(_COPY, value=b"b")],
+        [replace(_COPY, key=None)],
+        [replace(_COPY, timestamp_ms=8)],
+        [replace(_COPY, headers=())],
+        [replace(_COPY, at=Coordinate("into", 0, 4))],
+    ],
+)
+def test_a_record_that_spark_reads_otherwise_is_found(other: list[Record]) -> None:
+    assert [] == read_otherwise("into", [_COPY], [_COPY])
+    assert 1 == len(read_otherwise("into", [_COPY], other))
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,9 @@ ledgers = st.builds(
     ),
     positions=st.builds(PositionsSum, counts, texts),
     totals=st.builds(PublishedTotals, counts, counts, counts),
+    accepted_ends=st.dictionaries(
+        st.builds(TopicPartition, texts, counts, texts), counts, max_size=3
+    ),
 )
 batches = st.builds(
     lambda first, more, records, count, crc: Batches(first, first + more, records, count, crc),

@@ -13,6 +13,7 @@ from penstock.engines.java import find_java
 
 _HERE = Path(__file__).parent
 _ICEBERG, _JETTY, _DELTA = "1.11.0", "12.1.5", "4.4.0"
+_SPARK_KAFKA = "4.1.1"  # the newest of this line whose parts are all published
 _APICURIO = "3.0.9"  # the newest that runs on Java 17
 
 
@@ -110,6 +111,27 @@ DELTA_READER = Bundle(
         ),
     ),
     _HERE / "delta.jars.lock",
+)
+
+KAFKA_READER = Bundle(
+    f"spark-kafka-{_SPARK_KAFKA}",
+    dependencies(
+        [("org.apache.spark", "spark-sql-kafka-0-10_2.13", _SPARK_KAFKA)],
+        # Spark brings its own of these.
+        without=(
+            "spark-tags_2.13",
+            "scala-library",
+            "scala-parallel-collections_2.13",
+            "hadoop-client-api",
+            "hadoop-client-runtime",
+            "zstd-jni",
+            "lz4-java",
+            "snappy-java",
+            "slf4j-api",
+            "jsr305",
+        ),
+    ),
+    _HERE / "kafka.jars.lock",
 )
 
 SCHEMA_REGISTRY = Bundle(

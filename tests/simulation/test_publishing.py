@@ -232,6 +232,39 @@ def test_a_target_that_was_made_again_stops_the_publication(world, accept):
     assert ([b"c"] if accept else []) == world.published(0)
 
 
+def test_what_a_target_lost_is_accepted_once(world):
+    """Also where nothing is published after it, and the run that accepted it has long ended."""
+    published_once(world)
+    world.make_again(INTO)
+    assert "" == code_of(world, accept=frozenset({Accepted.TARGET}))
+    assert "" == code_of(world)
+    world.make_again(INTO)  # nothing of ours was in it
+    assert "" == code_of(world)
+
+    world.send(0, "c")
+    assert "" == code_of(world)
+    world.make_again(INTO)
+    assert "P808" == code_of(world)
+
+
+def test_what_is_accepted_holds_for_one_start(world):
+    """A run that goes on for weeks asks again about what is lost later."""
+    published_once(world)
+    world.make_again(INTO)
+    world.send(0, "c")
+    run = world.publisher("stopped", accept=frozenset({Accepted.TARGET}), accept_gap=True)
+    run.step()
+    run.step()
+    assert [b"c"] == world.published(0)
+    world.make_again(INTO)
+    world.send(0, "d")
+    run.run(threading.Event())
+
+    assert run.error is not None
+    assert "P808" == run.error.code
+    assert [] == world.published(0)
+
+
 @pytest.mark.parametrize("accept", [set(), {Accepted.LEDGER}])
 def test_an_offsets_topic_that_went_back_stops_the_publication(world, accept):
     published_once(world)
@@ -457,6 +490,8 @@ def test_a_plan_says_that_a_target_was_deleted_as_a_run_does(world):
     assert planned is not None
     assert "P808" == planned.code == code_of(world, **given)
     assert (None, 0) == (found.problem, found.backlog)
+    world.run(**given, accept=frozenset({Accepted.TARGET}))
+    assert None is view_of(asked, world.ports(asked)).problem
 
 
 def test_a_target_that_is_missing_is_named_with_what_creates_it(world):

@@ -8,6 +8,7 @@ Invariants:
 - tables with keys have the last record of each slot, if it has a value and no other writer has
   deleted its row;
 - a mirror has in each partition the records of the topic, in their order, and its audit agrees;
+  librdkafka and Spark's own source of Kafka read the same of it, record by record;
 - a leftover is a data file that no table ever needed; what other writers replaced is none;
 - it counts as attributed only when its name gives pipeline, epoch, slice and attempt, and a
   life of that pipeline ran when it was written; other writers' files are known by their names,
@@ -33,7 +34,15 @@ from tests.servers.warm import warm_penstock
 from tests.storm.lives import Life
 from tests.storm.other_writers import OtherWriters, in_spark
 from tests.storm.stage import KEY, KEYED, TOPIC, Pipe, Stage, path_of
-from tests.story.oracle import Finding, Record, Row, committed_records, compare, same
+from tests.story.oracle import (
+    Coordinate,
+    Finding,
+    Record,
+    Row,
+    committed_records,
+    compare,
+    same,
+)
 
 ATTEMPT = re.compile(
     r"(?P<pipe>[a-z]+)-(?P<epoch>\d+)-(?P<slice>\d+)-(?P<token>[0-9a-f]{8})(-sought-\d+)?(-q)?-"
@@ -113,6 +122,7 @@ def judgement_of(
         copies = committed_records(stage.direct, [pipe.into])
         published[pipe.into] = len(copies)
         findings += mirrored(pipe.into, records, copies)
+        differs += read_otherwise(pipe.into, copies, by_spark(stage, pipe.into)) if spark else []
     return Judgement(
         published=published,
         audits=[each for pipe in stage.mirrors for each in _audited(stage, pipe)],
@@ -124,7 +134,7 @@ def judgement_of(
         others_wrong=wrong,
         spark_differs=differs,
         values=_values(stage),
-        read_by_spark=sum(rows.values()) + refused if spark else 0,
+        read_by_spark=sum((*rows.values(), *published.values())) + refused if spark else 0,
         leftovers=leftovers(stage, lives, others.replaced),
     )
 
@@ -151,6 +161,32 @@ def mirrored(topic: str, records: Sequence[Record], copies: Sequence[Record]) ->
         if len(found) == before and [*map(_content, wanted)] != [*map(_content, there)]:
             found.append(Finding("out of order", topic, there[0].at, "the order is another one"))
     return found
+
+
+def by_spark(stage: Stage, topic: str) -> list[Record]:
+    """Return the committed records of a topic as Spark read them."""
+    found = pq.read_table(stage.directory / "by-spark" / topic).to_pylist()
+    return [
+        Record(
+            Coordinate(each["topic"], each["partition"], each["offset"]),
+            round(each["timestamp"].timestamp() * 1000),
+            each["key"],
+            each["value"],
+            tuple((header["key"], header["value"]) for header in each["headers"] or ()),
+        )
+        for each in found
+    ]
+
+
+def read_otherwise(topic: str, copies: Sequence[Record], others: Sequence[Record]) -> list[str]:
+    """Compare the committed records of a topic as librdkafka and as Spark read them."""
+    mine, spark = ({each.at: each for each in those} for those in (copies, others))
+    unlike = sorted(at for at in mine.keys() | spark.keys() if mine.get(at) != spark.get(at))
+    unlike += sorted(at for at, times in Counter(each.at for each in others).items() if times > 1)
+    if not unlike:
+        return []
+    first = f"{mine.get(unlike[0])}, {spark.get(unlike[0])}"
+    return [f"{topic}: {len(unlike)} records are others by Spark: {first}"]
 
 
 def _content(record: Record) -> tuple[Any, ...]:

@@ -152,7 +152,7 @@ def _place(row: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def in_spark(stage: Stage, act: str) -> subprocess.CompletedProcess[str]:
-    """Let a Spark of its own, with the jars of Delta and Iceberg, act on all tables; give how it ended."""
+    """Let a Spark of its own act on all tables, and read the mirrors; give how it ended."""
     order = {
         "act": act,
         "catalog": stage.catalog,
@@ -161,6 +161,8 @@ def in_spark(stage: Stage, act: str) -> subprocess.CompletedProcess[str]:
             table: str(stage.place(table)) if table.startswith("delta.") else table
             for table in stage.everything
         },
+        "brokers": stage.direct,
+        "topics": [pipe.into for pipe in stage.mirrors],
     }
     return subprocess.run(
         [sys.executable, SPARK_SCRIPT, json.dumps(order)],

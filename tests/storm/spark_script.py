@@ -1,6 +1,7 @@
-"""A Spark that knows both formats: it reads all tables into Parquet, or rewrites Iceberg's files.
+"""A Spark that knows both formats and Kafka: it reads all into Parquet, or rewrites Iceberg's files.
 
-    python tests/storm/spark_script.py '{"act": "read", "catalog": URL, "directory": DIR, "tables": {…}}'
+    python tests/storm/spark_script.py '{"act": "read", "catalog": URL, "directory": DIR, "tables": {…},
+        "brokers": HOST:PORT, "topics": […]}'
 
 A process of its own, so that nothing of ours and no other session is in it.
 """
@@ -18,8 +19,8 @@ from py4j.protocol import Py4JJavaError
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from pyspark.sql import SparkSession  # noqa: E402
-from tests.servers.jars import DELTA_READER, SPARK_READER, class_path  # noqa: E402
+from pyspark.sql import DataFrame, SparkSession  # noqa: E402
+from tests.servers.jars import DELTA_READER, KAFKA_READER, SPARK_READER, class_path  # noqa: E402
 
 DELTA_SESSION = "io.delta.sql.DeltaSparkSessionExtension"
 ICEBERG_SESSION = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
@@ -28,7 +29,7 @@ ICEBERG_SESSION = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtens
 def session(catalog: str, directory: Path) -> SparkSession:
     """Start a session of one core that knows the REST catalog as `lake`, and paths of Delta."""
     settings = {
-        "spark.driver.extraClassPath": class_path(SPARK_READER, DELTA_READER),
+        "spark.driver.extraClassPath": class_path(SPARK_READER, DELTA_READER, KAFKA_READER),
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.sql.codegen.wholeStage": "false",  # little data: compiling would take longer
@@ -53,17 +54,37 @@ def session(catalog: str, directory: Path) -> SparkSession:
 
 
 def main(order: dict[str, Any]) -> None:
-    """Do the given act with each table."""
+    """Do the given act with each table; read the topics as well."""
     directory = Path(order["directory"])
     spark = session(order["catalog"], directory)
     for table, place in order["tables"].items():
         if order["act"] == "read":
             name = f"delta.`{place}`" if table.startswith("delta.") else place
-            found = spark.table(name)
-            found.coalesce(1).write.mode("overwrite").parquet(str(directory / "by-spark" / table))
+            keep(spark.table(name), directory, table)
         elif not table.startswith("delta."):
             tidy(spark, table.partition(".")[2])
+    if order["act"] == "read":
+        for topic in order["topics"]:
+            keep(committed(spark, order["brokers"], topic), directory, topic)
     spark.stop()
+
+
+def keep(found: DataFrame, directory: Path, name: str) -> None:
+    """Write what was read into one file of Parquet."""
+    found.coalesce(1).write.mode("overwrite").parquet(str(directory / "by-spark" / name))
+
+
+def committed(spark: SparkSession, brokers: str, topic: str) -> DataFrame:
+    """Read the committed records of a topic by Spark's own source."""
+    settings = {
+        "kafka.bootstrap.servers": brokers,
+        "kafka.isolation.level": "read_committed",
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "endingOffsets": "latest",
+        "includeHeaders": "true",
+    }
+    return spark.read.format("kafka").options(**settings).load()
 
 
 def tidy(spark: SparkSession, table: str) -> None:

@@ -19,6 +19,7 @@ from penstock.cli.parameters import SPEC, SPEC_VARIABLE
 
 if TYPE_CHECKING:
     from penstock.spec.model import Pipeline
+    from penstock.spec.problems import Problem
     from penstock.spec.publications import Publications
 
 ENDINGS = (".yaml", ".yml")
@@ -49,12 +50,10 @@ def named_again(path: Path) -> str:
 def load_spec(path: Path) -> Pipeline:
     """Load a spec and print its warnings; from here on, hints name it. Raises SpecError."""
     from penstock.spec.load import load_with_warnings
-    from penstock.spec.problems import render
 
     name_spec(named_again(path))
     loaded = load_with_warnings(path)
-    if loaded.warnings:
-        say(render(loaded.warnings, width=talk_width()))
+    _warn(loaded.warnings)
     return loaded.pipeline
 
 
@@ -75,8 +74,20 @@ def parts_of(path: Path) -> Parts:
 
 
 def load_publications(path: Path) -> Publications:
-    """Load the publishing part of a spec; from here on, hints name it. Raises SpecError."""
-    from penstock.spec.load import load_publications as load
+    """Load the publishing part of a spec and print its warnings; from here on, hints name it.
+
+    Raises SpecError.
+    """
+    from penstock.spec.load import load_publications_with_warnings
 
     name_spec(named_again(path))
-    return load(path)
+    loaded = load_publications_with_warnings(path)
+    _warn(loaded.warnings)
+    return loaded.publications
+
+
+def _warn(warnings: Sequence[Problem]) -> None:
+    from penstock.spec.problems import render
+
+    if warnings:
+        say(render(warnings, width=talk_width()))

@@ -26,7 +26,6 @@ from penstock.core.plain_data import (
     as_natural,
     as_rows,
     as_text,
-    as_truth,
     as_whole,
     reading,
     refusing,
@@ -79,6 +78,8 @@ class LedgerRecord:
 
     `producer_id` and `producer_epoch` are the term of the transaction that wrote it, `uuid`
     is drawn when the ledger begins, `protocol` is how that transaction ended.
+    `accepted_ends` are where partitions ended of which a person accepted that they lost records of
+    the last receipt: the transaction that follows, and has a receipt of its own, drops them.
     """
 
     uuid: str
@@ -94,26 +95,13 @@ class LedgerRecord:
     positions: PositionsSum
     totals: PublishedTotals
     protocol: int = 2
+    accepted_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     @property
     def following(self) -> tuple[int, int] | None:
         """Return the term that the coordinator has if its transaction was the last one."""
         following = self.producer_id, self.producer_epoch + (self.protocol > 1)
         return following if self.protocol else None
-
-
-@dataclass(frozen=True, slots=True)
-class TasksRecord:
-    """How many tasks a publication has, and the claim of the start that said so.
-
-    `start` names the start; it has `begun` once its first transaction ended.
-    """
-
-    count: int
-    generation: Generation
-    owner: str
-    start: str
-    begun: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +155,6 @@ def ledger_key(name: str, task: int) -> OffsetKey:
     return key_of(name, {RESERVED: "ledger", "task": task})
 
 
-def tasks_key(name: str) -> OffsetKey:
-    """Return the key of the count of tasks and the claim."""
-    return key_of(name, {RESERVED: "tasks"})
-
-
 def receipt_key(name: str, task: int, epoch: int, part: int) -> OffsetKey:
     """Return the key of a part of a receipt, in the slot of its epoch."""
     slot = epoch % RECEIPT_SLOTS
@@ -198,6 +181,10 @@ def transaction_commit_id(
 
 def ledger_record_to_json(ledger: LedgerRecord) -> bytes:
     """Write a ledger as its value in the offsets topic."""
+    accepted = [
+        [at.topic_id, at.partition, at.topic, end]
+        for at, end in sorted(ledger.accepted_ends.items())
+    ]
     return _encoded(
         {
             "v": VERSION,
@@ -215,6 +202,7 @@ def ledger_record_to_json(ledger: LedgerRecord) -> bytes:
             "positions": {"count": ledger.positions.count, "digest": ledger.positions.digest},
             "totals": asdict(ledger.totals),
         }
+        | ({"accepted": accepted} if accepted else {})
     )
 
 
@@ -240,32 +228,7 @@ def ledger_record_from_json(value: bytes) -> LedgerRecord:
                 as_natural(totals["rejected"]),
             ),
             protocol=as_natural(data.get("protocol", 2)),  # those before it knew one alone
-        )
-
-
-def tasks_record_to_json(tasks: TasksRecord) -> bytes:
-    """Write the count of tasks and the claim as their value in the offsets topic."""
-    return _encoded(
-        {
-            "v": VERSION,
-            "task-count": tasks.count,
-            "generation": tasks.generation,
-            "owner": tasks.owner,
-            "start": tasks.start,
-            "begun": tasks.begun,
-        }
-    )
-
-
-def tasks_record_from_json(value: bytes) -> TasksRecord:
-    """Read the count of tasks and the claim. Raises InvalidError (P190, P191)."""
-    with reading(value, "count of tasks", VERSION) as data:
-        return TasksRecord(
-            count=as_natural(data["task-count"], 1),
-            generation=Generation(as_whole(data["generation"])),
-            owner=as_text(data["owner"]),
-            start=as_text(data["start"]),
-            begun=as_truth(data["begun"]),
+            accepted_ends=dict(_end(*row) for row in as_rows(data.get("accepted", []))),
         )
 
 
@@ -386,6 +349,11 @@ def _target(*row: Any) -> tuple[TopicPartition, Batches]:
         count=as_natural(count, 1),
         crc_sum=None if crc_sum is None else as_natural(crc_sum),
     )
+
+
+def _end(topic_id: Any, partition: Any, topic: Any, end: Any) -> tuple[TopicPartition, int]:
+    at = TopicPartition(as_text(topic_id), as_natural(partition), as_text(topic))
+    return at, as_natural(end)
 
 
 def _flat(values: Any) -> str:

@@ -20,7 +20,8 @@ from enum import Enum, StrEnum
 from penstock.core.claims import Generation
 from penstock.core.offsets import TopicPartition
 from penstock.core.positions import Position, SourcePartition
-from penstock.core.receipts import LedgerRecord, Receipt, TasksRecord, counted
+from penstock.core.receipts import LedgerRecord, Receipt, counted
+from penstock.core.tasks_record import TasksRecord
 
 TAIL_BYTES_MAX = 1 << 30
 
@@ -124,9 +125,10 @@ def _with_ledger(
     if damaged and Accepted.POSITIONS not in accepted:
         said = f"{len(found.stands)} positions are not the {ledger.positions.count} it counts"
         return Stopped(StopReason.LEDGER_DAMAGED, said)
-    lost = _lost(found)
+    lost = lost_ends(found.last, ledger.accepted_ends, found.ends)
     if lost and Accepted.TARGET not in accepted:
-        return Stopped(StopReason.TARGET_LOST_RECORDS, f"receipts say more of {lost}")
+        named = ", ".join(f"{at.topic}-{at.partition}" for at in sorted(lost))
+        return Stopped(StopReason.TARGET_LOST_RECORDS, f"receipts say more of {named}")
     if _followed(found):
         return Resume.GO_ON
     if found.tail is None:
@@ -180,10 +182,18 @@ def _too_long(tail: Tail, accepted: AbstractSet[Accepted]) -> Stopped | None:
     return Stopped(StopReason.TAIL_TOO_LONG, said)
 
 
-def _lost(found: FoundOfTask) -> str:
-    targets = found.last.targets if found.last else {}
-    return ", ".join(
-        f"{at.topic}-{at.partition}"
-        for at, batches in sorted(targets.items())
-        if found.ends.get(at, 0) <= batches.last
-    )
+def lost_ends(
+    last: Receipt | None,
+    accepted_ends: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, int]:
+    """Return where the partitions end that lost records of the last receipt.
+
+    One that is not there ends at 0; what is still as a person accepted it is left out.
+    """
+    targets = last.targets if last else {}
+    return {
+        at: ends.get(at, 0)
+        for at, batches in targets.items()
+        if ends.get(at, 0) < accepted_ends.get(at, batches.last + 1)
+    }

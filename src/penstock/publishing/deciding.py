@@ -15,10 +15,12 @@ from penstock.core.claims import Generation
 from penstock.core.offsets import TopicPartition
 from penstock.core.resuming import (
     TAIL_BYTES_MAX,
+    Accepted,
     FoundOfTask,
     Resume,
     Stopped,
     Tail,
+    lost_ends,
     resume,
 )
 from penstock.ports.producers import NO_TRANSACTIONS, Remembered, Term
@@ -49,14 +51,16 @@ def decided(
     generation: Generation,
     record: PublicationRecord,
     noticed: Mapping[int, Noticed],
+    *,
+    ends: Mapping[TopicPartition, int],
 ) -> Resume:
-    """Decide whether a publication goes on from its record, or begins.
+    """Decide whether a publication goes on from its record, or begins; `ends` are its targets'.
 
     Raises what `start` raises where it does neither.
     """
     decision = Resume.BEGIN
     for task in range(max(len(record.ledgers), 1)):
-        found = _found_of(publication, ports, record, task, noticed[task])
+        found = replace(_found_of(publication, ports, record, task, noticed[task]), ends=ends)
 
         def decide(found: FoundOfTask) -> Resume | Stopped:
             return resume(
@@ -73,6 +77,27 @@ def decided(
     return decision
 
 
+def ends_of(ports: PublicationPorts) -> dict[TopicPartition, int]:
+    """Return the high watermarks of what a publication writes."""
+    bounds = ports.targets.bounds(ports.targets.partitions())
+    return {at: int(each.high) for at, each in bounds.items()}
+
+
+def accepted_ends(
+    publication: Publication,
+    record: PublicationRecord,
+    task: int,
+    ends: Mapping[TopicPartition, int],
+) -> Mapping[TopicPartition, int]:
+    """Return where partitions end that lost records of a task's last receipt, as was accepted."""
+    if task >= len(record.ledgers):
+        return {}
+    known = record.ledgers[task].accepted_ends
+    if Accepted.TARGET not in publication.accept:
+        return known
+    return {**known, **lost_ends(record.lasts[task], known, ends)}
+
+
 def _found_of(
     publication: Publication,
     ports: PublicationPorts,
@@ -80,8 +105,6 @@ def _found_of(
     task: int,
     noticed: Noticed,
 ) -> FoundOfTask:
-    targets = ports.targets.partitions()
-    ends = {at: int(each.high) for at, each in ports.targets.bounds(targets).items()}
     remembered = noticed.remembered
     ledger = record.ledgers[task] if record.ledgers else None
     return FoundOfTask(
@@ -89,7 +112,6 @@ def _found_of(
         claim=record.claim,
         stands=record.stands_of(task),
         last=record.lasts[task] if record.lasts else None,
-        ends=ends,
         remembered=astuple(remembered.term) if remembered else None,
         fenced=astuple(noticed.fenced) if noticed.fenced else None,
         following=ledger.following if ledger else None,

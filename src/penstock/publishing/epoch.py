@@ -281,6 +281,7 @@ def _end(share: Share, state: PublicationState, found: _Sent) -> Published | InD
         producer_epoch=state.term.epoch,
         positions=counted(stands),
         totals=ledger.totals.plus(receipt.totals),
+        accepted_ends={},  # they are of the receipt before
     )
     entries = entries_of(
         publication.name,

@@ -57,7 +57,8 @@ AGAIN_SECONDS = 10.0
 class Publisher:
     """Publishes one publication, from one thread.
 
-    `reason` says why it ended, `error` what it waits for or ended with.
+    `reason` says why it ended, `error` what it waits for or ended with. What a person accepted
+    holds for one start: what is found later is asked for again.
     """
 
     publication: Publication
@@ -182,6 +183,7 @@ class Publisher:
         claim = claimed(publication, environment, takeover=takeover, former=former)
         self._claim, self._former = claim, claim.claim
         self._state = start(Run(publication, environment, claim))
+        self.publication = replace(publication, accept=frozenset(), accept_gap=False)
         self.error, self._doubts = None, 0
         ends = environment.ports.source.ends()
         if self.until != "stopped" and self._fixed is None:

@@ -25,7 +25,6 @@ from penstock.core.positions import (
 from penstock.core.receipts import (
     LedgerRecord,
     Receipt,
-    TasksRecord,
     counted,
     ledger_key,
     ledger_record_from_json,
@@ -33,6 +32,9 @@ from penstock.core.receipts import (
     receipt_from_parts,
     receipt_key,
     receipt_to_parts,
+)
+from penstock.core.tasks_record import (
+    TasksRecord,
     tasks_key,
     tasks_record_from_json,
     tasks_record_to_json,

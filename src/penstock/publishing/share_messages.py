@@ -15,14 +15,12 @@ from penstock.core.positions import OffsetKey, Position, SourcePartition
 from penstock.core.receipts import (
     LedgerRecord,
     Receipt,
-    TasksRecord,
     ledger_record_from_json,
     ledger_record_to_json,
     receipt_from_parts,
     receipt_to_parts,
-    tasks_record_from_json,
-    tasks_record_to_json,
 )
+from penstock.core.tasks_record import TasksRecord, tasks_record_from_json, tasks_record_to_json
 from penstock.ports.sources import Stretch
 from penstock.publishing.messages import stretch_to_data
 from penstock.publishing.settings import Publication, Rejects

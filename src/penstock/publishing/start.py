@@ -27,12 +27,13 @@ from penstock.core.errors import (
 )
 from penstock.core.offsets import TopicPartition
 from penstock.core.positions import OffsetKey, Position, SourcePartition
-from penstock.core.receipts import Batches, LedgerRecord, PublishedTotals, TasksRecord, counted
+from penstock.core.receipts import Batches, LedgerRecord, PublishedTotals, counted
 from penstock.core.resuming import Resume
+from penstock.core.tasks_record import TasksRecord
 from penstock.ownership.claim import PipelineClaim
 from penstock.ports.producers import PROTOCOL_2, Refused, Term
 from penstock.ports.sources import Source, Stands
-from penstock.publishing.deciding import Noticed, decided
+from penstock.publishing.deciding import Noticed, accepted_ends, decided, ends_of
 from penstock.publishing.new_topics import topics_to_create
 from penstock.publishing.record import FIRST, PublicationRecord, entries_of, read_record, share_of
 from penstock.publishing.settings import (
@@ -229,13 +230,14 @@ def _ended(ports: PublicationPorts, term: Term, sent: Mapping[TopicPartition, Ba
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a start found; `noticed` by task, of the ids that it took."""
+    """What a start found; `noticed` by task, of the ids that it took; `ends` of the targets."""
 
     term: Term
     record: PublicationRecord
     decision: Resume
     topic_ids: frozenset[str]
     noticed: Mapping[int, Noticed]
+    ends: Mapping[TopicPartition, int]
 
 
 def _fence_and_look(run: Run) -> _Found | None:
@@ -268,9 +270,9 @@ def _fence_and_look(run: Run) -> _Found | None:
             code="P803",
             hint="find it, and end it:  penstock transactions --cluster",
         )
-    topic_ids = _topic_ids(ports)
-    decision = decided(publication, ports, run.generation, record, noticed)
-    return _Found(term, record, decision, topic_ids, noticed)
+    topic_ids, ends = _topic_ids(ports), ends_of(ports)
+    decision = decided(publication, ports, run.generation, record, noticed, ends=ends)
+    return _Found(term, record, decision, topic_ids, noticed, ends)
 
 
 def _require_new(run: Run, record: PublicationRecord, noticed: Noticed, tasks: int) -> None:
@@ -281,7 +283,8 @@ def _require_new(run: Run, record: PublicationRecord, noticed: Noticed, tasks: i
     ports, publication = run.environment.ports, run.publication
     remembered = ports.producers.terms.remembered
     others = {task: Noticed(remembered(publication.id_of(task))) for task in range(1, tasks)}
-    decided(publication, ports, run.generation, record, {FIRST: noticed, **others})
+    known = {FIRST: noticed, **others}
+    decided(publication, ports, run.generation, record, known, ends=ends_of(ports))
 
 
 def _taken(run: Run, task: int) -> Noticed:
@@ -378,6 +381,7 @@ def _ledger(
         positions=counted(stands),
         totals=former.totals if former else PublishedTotals(),
         protocol=run.environment.ports.producers.terms.protocol,
+        accepted_ends=accepted_ends(publication, found.record, task, found.ends),
     )
     if formers and new_segment:
         return replace(own, segment=own.segment + 1, totals=PublishedTotals())

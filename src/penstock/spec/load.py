@@ -21,7 +21,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from penstock.core.errors import InvalidError
 from penstock.spec.checks.agreement import Draft, check
+from penstock.spec.checks.literals import literal_secrets
 from penstock.spec.checks.rules import is_read
+from penstock.spec.consequences import Broken
 from penstock.spec.model import UNCHECKED, Pipeline
 from penstock.spec.paths import (
     is_resolved_later,
@@ -38,7 +40,13 @@ from penstock.spec.problems import (
     in_order,
     nearest,
 )
-from penstock.spec.publications import OF_PUBLISHING, Publications, check_publications
+from penstock.spec.publications import (
+    OF_PUBLISHING,
+    Publications,
+    check_publications,
+    secrets_of_all,
+    secrets_of_rules,
+)
 from penstock.spec.routing.topics import tables_for
 from penstock.spec.secrets import ProcessSecrets, may_hold_secret, references
 from penstock.spec.settings.catalogs import Catalog
@@ -59,6 +67,14 @@ class Loaded:
     """A pipeline and what is worth a word about it."""
 
     pipeline: Pipeline
+    warnings: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPublications:
+    """The publishing part of a spec and what is worth a word about it."""
+
+    publications: Publications
     warnings: tuple[Problem, ...]
 
 
@@ -113,7 +129,7 @@ def read(
         raise _refused([*reading.problems, *lacking], reading)
     data = _part(data, without=OF_PUBLISHING)
     problems = [*reading.problems, *_structural(data, Pipeline, reading)]
-    broken = _Broken(problems)
+    broken = Broken(problems)
     problems += [each for each in check(_draft(data, broken)) if not broken.hides(each)]
     if not _errors(problems):
         pipeline = Pipeline.model_validate(data, context=UNCHECKED, by_alias=True, by_name=False)
@@ -137,24 +153,32 @@ def blocks_of(path: Path | str) -> frozenset[str]:
 
 def load_publications(path: Path | str) -> Publications:
     """Read the publishing part of a spec's file. Raises SpecError, also where there is none."""
-    return read_publications(
-        _content(Path(path)), base=Path(path).absolute().parent, name=str(path)
-    )
+    return load_publications_with_warnings(path).publications
+
+
+def load_publications_with_warnings(path: Path | str) -> LoadedPublications:
+    """Read the publishing part of a spec's file and keep the warnings. Raises SpecError."""
+    path = Path(path)
+    return read_publications(_content(path), base=path.absolute().parent, name=str(path))
 
 
 def read_publications(
     text: str | bytes, *, base: Path, name: str, secrets: ProcessSecrets | None = None
-) -> Publications:
-    """Read the publishing part of a spec's text. Raises SpecError, also where there is none."""
+) -> LoadedPublications:
+    """Read the publishing part of a spec's text and keep the warnings.
+
+    Of what both parts have, the one that lands warns, where there is one. Raises SpecError, also
+    where nothing is published.
+    """
     secrets = secrets or ProcessSecrets()
     reading = _Reading(_decoded(text, name), name)
     data = with_leaves(reading.document.data, partial(reading.interpolated, secrets))
-    problems = [*reading.problems]
+    problems, lands = [*reading.problems], isinstance(data, dict) and "tables" in data
     if isinstance(data, dict) and "publish" not in data and not problems:
         fact = "this spec publishes nothing: it has no 'publish'"
         problems = [Problem((), "P823", fact, "to land its topics:  penstock run")]
     else:
-        if isinstance(data, dict) and "tables" in data:
+        if lands:
             data = _part(data, only=Publications.model_fields.keys())
             data["kafka"] = _part(data.get("kafka"), only=Cluster.model_fields.keys())
         problems += _structural(data, Publications, reading)
@@ -162,8 +186,10 @@ def read_publications(
         found = Publications.model_validate(data, context=UNCHECKED, by_alias=True, by_name=False)
         topics = [rule.into for rule in found.publish]
         problems += check_publications(found, _landed(text, base, name, topics))
-        if not problems:
-            return located_publications(found, base, secrets)
+        problems += literal_secrets((secrets_of_rules if lands else secrets_of_all)(found))
+        if not _errors(problems):
+            found = located_publications(found, base, secrets)
+            return LoadedPublications(found, tuple(in_order(map(reading.placed, problems))))
     raise _refused(problems, reading)
 
 
@@ -265,44 +291,6 @@ class _Reading:
         return Place(self.name, span.line + 1, span.column + 1, max(stop - span.column, 1), line)
 
 
-_OF_KEYED = frozenset({"P194", "P195", "P196", "P197", "P198", "P199", "P260", "P261", "P262"})
-_SAY_MODE = ("mode", "keys", "operation", "records")
-"""Settings of a rule by which it is a keyed one, and how."""
-
-
-class _Broken:
-    """The paths of problems found so far: what is found at or around them is a consequence.
-
-    A setting that is given twice is not among them: its first value counts.
-    """
-
-    def __init__(self, problems: Iterable[Problem]) -> None:
-        self.paths = {each.path for each in problems if each.code != "P103"}
-        self.above = {path[:size] for path in self.paths for size in range(len(path) + 1)}
-        self.tables = any(path[:1] == ("tables",) for path in self.paths)
-
-    def covers(self, path: KeyPath) -> bool:
-        return any(path[:size] in self.paths for size in range(len(path) + 1))
-
-    def hides(self, problem: Problem) -> bool:
-        """Return whether a broken block may cause a finding: only complete rules are compared."""
-        if problem.code in _OF_KEYED:
-            rule = problem.path[:2]
-            around = [("records",), *((*rule, name) for name in _SAY_MODE)]
-            if not self.above.isdisjoint(around):
-                return True
-        return (problem.code == "P118" and self.tables) or self.covers(problem.path)
-
-    def left_out(self, value: Any, path: KeyPath) -> Any:
-        if not isinstance(value, dict):
-            return value
-        return {
-            name: self.left_out(inner, (*path, name))
-            for name, inner in value.items()
-            if (*path, name) not in (self.above if isinstance(inner, list) else self.paths)
-        }
-
-
 def _decoded(text: str | bytes, name: str) -> str:
     if isinstance(text, str):
         return text
@@ -349,13 +337,13 @@ def _structural(data: Any, model: type[Setting], reading: _Reading) -> list[Prob
     try:
         model.model_validate(data, context=UNCHECKED, by_alias=True, by_name=False)
     except ValidationError as error:
-        broken = _Broken(reading.problems)
+        broken = Broken(reading.problems)
         found = problems_of(error, model)
         return [problem for problem in found if not broken.covers(problem.path)]
     return []
 
 
-def _draft(data: Any, broken: _Broken) -> Draft:
+def _draft(data: Any, broken: Broken) -> Draft:
     data = data if isinstance(data, dict) else {}
     tables, catalogs = data.get("tables"), data.get("catalogs")
     table_kind, catalog_kind = TypeAdapter(Table), TypeAdapter(Catalog)

@@ -15,8 +15,9 @@ from typing import Any, Literal, Self
 from pydantic import Field, ValidationInfo, model_validator
 
 from penstock.spec.checks.agreement import check_undecided
-from penstock.spec.checks.connections import check_registry
+from penstock.spec.checks.connections import check_registry, check_security
 from penstock.spec.checks.formats import is_of_iceberg
+from penstock.spec.checks.literals import Block, of_connections
 from penstock.spec.language.notation import MAIN, PLACEHOLDER
 from penstock.spec.model import UNCHECKED
 from penstock.spec.problems import Problem, SpecError, listed, nearest, shown
@@ -44,6 +45,7 @@ from penstock.spec.settings.sources import (
 
 OF_PUBLISHING = frozenset({"publish", "publishing"})
 """The blocks of a spec that are about publishing alone."""
+_OTHER_SECURITY = ("from", "kafka", "security")
 MessagePart = Literal["key", "value"]
 
 
@@ -113,6 +115,7 @@ def check_publications(
     """
     return [
         *check_undecided(found.undecided),
+        *check_security(found.kafka.security),
         *_check_names(found.publish),
         *_check_topics(found.publish, found.publishing),
         *_check_catalogs(found),
@@ -121,6 +124,7 @@ def check_publications(
             each
             for index, rule in enumerate(found.publish)
             for each in (
+                *_check_cluster(index, rule),
                 *_check_messages(index, rule),
                 *_check_boundary(index, rule),
                 *_check_files(index, rule),
@@ -134,6 +138,35 @@ def check_publications(
             else ()
         ),
     ]
+
+
+def secrets_of_rules(found: Publications) -> Iterator[Block]:
+    """Yield the blocks that may hold secrets, and that publishing alone has."""
+    if found.publishing.registry is not None:
+        yield ("publishing", "registry"), found.publishing.registry.revealed()
+    for index, rule in enumerate(found.publish):
+        if (other := _other_cluster(rule)) is not None:
+            yield ("publish", index, *_OTHER_SECURITY), other.security.revealed()
+        for part, own in (("key", rule.key), ("value", rule.value)):
+            registry = _registry(own)
+            if registry is not None:
+                yield ("publish", index, part, "registry"), registry.revealed()
+
+
+def secrets_of_all(found: Publications) -> Iterator[Block]:
+    """Yield the blocks that may hold secrets, those that landing has, too."""
+    yield from of_connections(found.kafka, found.catalogs, found.spark, found.pending)
+    yield from secrets_of_rules(found)
+
+
+def _check_cluster(index: int, rule: PublicationRule) -> Iterator[Problem]:
+    """Find security of another cluster that contradicts itself."""
+    if (other := _other_cluster(rule)) is not None:
+        yield from check_security(other.security, ("publish", index, *_OTHER_SECURITY))
+
+
+def _other_cluster(rule: PublicationRule) -> Cluster | None:
+    return rule.from_.kafka if isinstance(rule.from_, TopicToPublish) else None
 
 
 def _check_names(rules: Sequence[PublicationRule]) -> Iterator[Problem]:
@@ -287,7 +320,7 @@ def source_name(rule: PublicationRule) -> str:
 
 def _source_of(rule: PublicationRule) -> str:
     """Return the name of what a rule publishes, which tells topics of other clusters apart."""
-    other = rule.from_.kafka if isinstance(rule.from_, TopicToPublish) else None
+    other = _other_cluster(rule)
     return source_name(rule) if other is None else f"{source_name(rule)} on {other.brokers}"
 
 

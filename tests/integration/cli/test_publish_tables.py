@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.types import StringType
 from tests.integration.cli.test_publish import Mirror
 from tests.processes.broker import Cluster
 from tests.processes.process import KILLED
@@ -259,3 +260,36 @@ def test_an_audit_passes_over_what_brokers_changed(published):
         (found,) = audit.json["publications"]
         assert (0, [], rows) == (audit.code, found["breaks"], found["rows"])
     assert "transaction 1: its records are gone" in found["not_compared"]
+
+
+LINES = pa.list_(pa.struct([("sku", pa.string())]))
+NESTED = pa.schema([("id", pa.int64()), ("to", pa.struct([("city", pa.string())])), ("of", LINES)])
+
+
+def test_an_audit_knows_fields_that_were_added_within_others(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """And columns that stand in another order."""
+    table = Published(cluster, tmp_path, "iceberg")
+    rule = table.spec["publish"][0]
+    for name in ("where", "delete_when", "timestamp", "rejects"):
+        del rule[name]
+    rule["key"] = "id"
+    lake = table.sql()
+    lake.create_namespace("shop")
+    made = lake.create_table("shop.rows", NESTED)
+    rows = [
+        {"id": n, "to": {"city": f"c{n}"}, "of": [{"sku": "s"}, None][: n % 3]} for n in range(9)
+    ]
+    made.append(pa.Table.from_pylist(rows, NESTED))
+    assert 0 == table.call("publish", "--until-caught-up").code
+    with made.update_schema() as update:
+        update.add_column(("to", "zip"), StringType())
+        update.add_column(("of", "price"), StringType())
+        update.move_first("of")
+    done = table.call("audit", "--count", "--json")
+
+    assert 0 == done.code, done.out + done.err
+    (found,) = done.json["publications"]
+    assert ([], 9) == (found["breaks"], found["rows"])
+    assert "of.price, to.zip" in found["not_compared"][0]

@@ -68,6 +68,9 @@ def test_the_cluster_that_is_read_is_that_of_plan_status_doctor_and_transactions
 
     assert dict.fromkeys(found, 0) == {verb: each.code for verb, each in found.items()}, found
     assert "20" in found["plan"].out
+    checks = mirror.call("doctor", "--json").json["checks"]
+    asked = {each["subject"]: each for each in checks if each["check"] == "permissions"}
+    assert "1 topic" in asked[mirror.other.bootstrap]["message"]
 
 
 def test_a_cluster_that_is_not_there_is_named(mirror: Elsewhere) -> None:
@@ -76,3 +79,7 @@ def test_a_cluster_that_is_not_there_is_named(mirror: Elsewhere) -> None:
 
     assert 75 == done.code, done.err
     assert "127.0.0.1:1" in done.err
+    examined = mirror.call("doctor", "--json")
+    failed = [each for each in examined.json["checks"] if each["status"] == "failed"]
+    assert [("brokers", "127.0.0.1:1")] == [(each["check"], each["subject"]) for each in failed]
+    assert 75 == examined.code

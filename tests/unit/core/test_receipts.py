@@ -13,7 +13,6 @@ from penstock.core.receipts import (
     PositionsSum,
     PublishedTotals,
     Receipt,
-    TasksRecord,
     counted,
     ledger_key,
     ledger_record_from_json,
@@ -21,10 +20,13 @@ from penstock.core.receipts import (
     receipt_from_parts,
     receipt_key,
     receipt_to_parts,
+    transaction_commit_id,
+)
+from penstock.core.tasks_record import (
+    TasksRecord,
     tasks_key,
     tasks_record_from_json,
     tasks_record_to_json,
-    transaction_commit_id,
 )
 
 ORDERS, USERS = SourcePartition('{"table":"orders"}'), SourcePartition('{"table":"users"}')
@@ -84,7 +86,11 @@ def test_a_ledger_has_the_documented_form():
         b'"term":3,'
         b'"totals":{"filtered":2,"published":35,"rejected":1},"uuid":"u","v":1}'
     )
-    assert expected % LEDGER.positions.digest.encode() == ledger_record_to_json(LEDGER)
+    expected %= LEDGER.positions.digest.encode()
+    assert expected == ledger_record_to_json(LEDGER)
+    short = replace(LEDGER, accepted_ends={TARGET: 4})
+    accepted = b'{"accepted":[["id-a",0,"crm.orders",4]],'
+    assert accepted + expected[1:] == ledger_record_to_json(short)
 
 
 def test_the_count_of_tasks_has_the_documented_form():

@@ -4,14 +4,7 @@ import pytest
 
 from penstock.core.offsets import TopicPartition
 from penstock.core.positions import Position, SourcePartition
-from penstock.core.receipts import (
-    Batches,
-    LedgerRecord,
-    PublishedTotals,
-    Receipt,
-    TasksRecord,
-    counted,
-)
+from penstock.core.receipts import Batches, LedgerRecord, PublishedTotals, Receipt, counted
 from penstock.core.resuming import (
     TAIL_BYTES_MAX,
     Accepted,
@@ -22,6 +15,7 @@ from penstock.core.resuming import (
     Tail,
     resume,
 )
+from penstock.core.tasks_record import TasksRecord
 
 STANDS = {SourcePartition('{"table":"orders"}'): Position('{"row":9}')}
 AT = TopicPartition("id-a", 0, "crm.orders")
@@ -37,6 +31,7 @@ DOUBT = replace(USUAL, remembered=None)
 FORGOTTEN = replace(DOUBT, following=None)
 BEGUN = TasksRecord(1, 4, "line/run", "s", begun=True)
 ANNOUNCED = replace(BEGUN, begun=False)
+SHORT = replace(LEDGER, accepted_ends={AT: 5})
 USED = FoundOfTask(remembered=(7, 0), fenced=(7, 1))
 LONG = Tail(TAIL_BYTES_MAX + 1, 0)
 
@@ -58,6 +53,10 @@ def decided(found, *accepted, generation=5):
         (replace(USUAL, last=ONE, ends={}), StopReason.TARGET_LOST_RECORDS),
         (replace(USUAL, ends={}), StopReason.TARGET_LOST_RECORDS),
         (replace(USUAL, ends={AT: 8}), StopReason.TARGET_LOST_RECORDS),
+        (replace(USUAL, ledger=SHORT, ends={AT: 5}), Resume.GO_ON),
+        (replace(USUAL, ledger=SHORT, ends={AT: 4}), StopReason.TARGET_LOST_RECORDS),
+        (replace(USUAL, ledger=SHORT, ends={}), StopReason.TARGET_LOST_RECORDS),
+        (replace(USUAL, ledger=replace(LEDGER, accepted_ends={AT: 0}), ends={}), Resume.GO_ON),
         (USUAL, Resume.GO_ON),
         (replace(USUAL, ends={AT: 9}), Resume.GO_ON),
         (DOUBT, Resume.READ_TAIL),

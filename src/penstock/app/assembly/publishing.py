@@ -128,7 +128,7 @@ def open_ports(
     """Open what a publication reads, unless it is given, and writes; `stack` closes it again."""
     targets = stack.enter_context(closing(open_targets(publication)))
     producers = stack.enter_context(closing(open_producers(publication)))
-    subjects = {part: _open_subjects(each) for part, each in publication.registries.items()}
+    subjects = {part: open_subjects(each) for part, each in publication.registries.items()}
     opened = stack.enter_context(closing(source or open_source(publication)))
     return PublicationPorts(opened, targets, producers, subjects)
 
@@ -263,7 +263,8 @@ def _open_log(settings: Any) -> Log:
     return connector_of(LogConnector, LOG).open_log(settings, ProcessSecrets())
 
 
-def _open_subjects(settings: Mapping[str, Any]) -> Subjects:
+def open_subjects(settings: Mapping[str, Any]) -> Subjects:
+    """Open what schemas are registered with. Connects when first asked."""
     connector = registry_connector(settings["url"])
     assert connector.open_subjects is not None, "the connector for registries has it"
     return connector.open_subjects(settings, ProcessSecrets())

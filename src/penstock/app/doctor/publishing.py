@@ -1,40 +1,102 @@
-"""Publications: what each needs of the cluster that it writes, and whether it has it."""
+"""Publications: what each needs of the outside, and whether it has it.
+
+Invariants:
+- a check that fails keeps no other from being made;
+- nothing is written: no id is taken, no topic created, no schema registered;
+- sources are asked where they end, as a start asks; no row of a table is read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
+from penstock.app.assembly.assembly import open_store
 from penstock.app.assembly.connectors import connector_of
-from penstock.app.assembly.publishing import publication_of
+from penstock.app.assembly.process import SystemClock
+from penstock.app.assembly.publishing import open_source, open_subjects, publication_of
+from penstock.app.inspect.publications import in_words
 from penstock.core.errors import PenstockError
-from penstock.ports.checks import CheckResult, failed
+from penstock.observe.formatting import number_of
+from penstock.ports.checks import CheckResult, failed, passed
 from penstock.ports.connectors import LogConnector
 from penstock.ports.producers import ProducerNeeds
 from penstock.publishing.settings import Publication
+from penstock.publishing.start import require_messages
 from penstock.spec.publications import Publications
 from penstock.spec.secrets import ProcessSecrets
 
 
 def findings(spec: Publications) -> Iterator[CheckResult]:
-    """Check each publication of a spec; one that fails keeps no other from being checked."""
+    """Check the cluster that is written, claims, sources and registries of each publication."""
     for rule in spec.publish:
         try:
             own = publication_of(spec, rule)
-            examine = connector_of(LogConnector, own.target["connector"]).examine_writing
-            assert examine is not None, "the connector for Kafka has it"
-            needs = ProducerNeeds(
-                ids=tuple(own.id_of(task) for task in range(own.tasks)),
-                offsets_topic=own.offsets_topic,
-                created=frozenset({own.offsets_topic, *own.created_topics}),
-                timeout_ms=round(own.timeout_seconds * 1000),
-                mirrored=_mirrored(own),
-            )
-            yield from examine(own.target, ProcessSecrets(), needs)
         except PenstockError as error:
             yield failed("publication", rule.name, error)
+            continue
+        checks = {
+            "publication": _written(own),
+            "store": _claim(spec, own),
+            "source": _read(own),
+            "registry": _schemas(own),
+        }
+        for name, found in checks.items():
+            try:
+                yield from found
+            except PenstockError as error:
+                yield failed(name, rule.name, error)
 
 
-def _mirrored(own: Publication) -> tuple[str, ...]:
-    """Return the topics that are read from the cluster that is written to."""
-    is_other = own.source.get("brokers") != own.target["brokers"]
-    return () if is_other else tuple(own.source.get("topics", ()))
+def _written(own: Publication) -> Iterator[CheckResult]:
+    """Check the cluster that is written."""
+    examine = connector_of(LogConnector, own.target["connector"]).examine_writing
+    assert examine is not None, "the connector for Kafka has it"
+    needs = ProducerNeeds(
+        ids=tuple(own.id_of(task) for task in range(own.tasks)),
+        offsets_topic=own.offsets_topic,
+        created=frozenset({own.offsets_topic, *own.created_topics}),
+        timeout_ms=round(own.timeout_seconds * 1000),
+        mirrored=() if _is_elsewhere(own) else tuple(own.source.get("topics", ())),
+    )
+    yield from examine(own.target, ProcessSecrets(), needs)
+
+
+def _claim(spec: Publications, own: Publication) -> Iterator[CheckResult]:
+    """Check the pending store, where claims are."""
+    with closing(open_store(spec)) as store:
+        held = store.holding(own.claimed_as)
+    text = "no run yet" if held is None else f"generation {held.claim.generation}"
+    yield passed("store", f"claim of {own.name}", text)
+
+
+def _read(own: Publication) -> Iterator[CheckResult]:
+    """Check what is read, but for topics of the cluster that is written."""
+    if own.reads_frames:
+        return
+    if own.messages is None:
+        examine = connector_of(LogConnector, own.source["connector"]).examine
+        if _is_elsewhere(own) and examine is not None:
+            yield from examine(own.source, ProcessSecrets(), SystemClock())
+        return
+    with closing(open_source(own)) as source:
+        ends = source.ends()
+        require_messages(own, source)
+        columns = source.columns()
+    known = [] if columns is None else [number_of(len(columns), "column")]
+    known += [in_words(own, ends)] if own.reads_table else [number_of(len(ends), "part")]
+    yield passed("source", own.source_name, ", ".join(known))
+
+
+def _schemas(own: Publication) -> Iterator[CheckResult]:
+    """Check the registries of keys and values."""
+    for part, settings in own.registries.items():
+        subject = own.subjects[part].subject
+        newest = open_subjects(settings).newest(subject)
+        text = "has no schema yet" if newest is None else f"has a schema, {newest.format}"
+        yield passed("registry", f"subject {subject}", text)
+
+
+def _is_elsewhere(own: Publication) -> bool:
+    """Return whether its topic is in another cluster than it writes."""
+    return bool(own.source.get("brokers") != own.target["brokers"])

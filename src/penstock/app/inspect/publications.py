@@ -12,11 +12,11 @@ from penstock.app.publish import rules_named
 from penstock.core.claims import Generation
 from penstock.core.errors import PenstockError
 from penstock.core.positions import Position, SourcePartition
-from penstock.core.resuming import Accepted, Resume, Stopped, StopReason
+from penstock.core.resuming import Accepted, Resume, Stopped, StopReason, lost_ends
 from penstock.observe.formatting import number_of, one_line, size_text
 from penstock.ports.producers import NO_TRANSACTIONS, PROTOCOL_2, NewTopic
 from penstock.ports.sources import NO_LIMIT, Stands, Stretch
-from penstock.publishing.deciding import Noticed, decided
+from penstock.publishing.deciding import Noticed, decided, ends_of
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.new_topics import topics_to_create
 from penstock.publishing.own_rows import BEGINNING
@@ -149,8 +149,11 @@ def beginning_of(
 ) -> Beginning:
     """Return how a run that begins now would begin. Raises what a start raises."""
     creates, begins = topics_to_create(publication, ports), record.ledger is None
-    accepted = Accepted.TARGET in publication.accept
-    if publication.into in creates and any(record.lasts) and not accepted:
+    lost = any(
+        lost_ends(last, ledger.accepted_ends, {})
+        for last, ledger in zip(record.lasts, record.ledgers, strict=True)
+    )
+    if publication.into in creates and lost and Accepted.TARGET not in publication.accept:
         raise stopped(publication, Stopped(StopReason.TARGET_LOST_RECORDS, "it is not there"))
     if creates:
         starts = ports.source.starts(publication.start) if begins else record.stands
@@ -169,7 +172,7 @@ def decision_on(
         task: Noticed(remembered(publication.id_of(task)))
         for task in range(max(len(record.ledgers), 1))
     }
-    return decided(publication, ports, NEWEST, record, noticed)
+    return decided(publication, ports, NEWEST, record, noticed, ends=ends_of(ports))
 
 
 def _planned(

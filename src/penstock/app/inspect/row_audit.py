@@ -7,14 +7,14 @@ other columns than the table has now, the columns that it still has are compared
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.app.inspect.message_schemas import COLUMNS_GONE, with_schemas_of
+from penstock.app.inspect.odd_members import Path, named, odd_members, without
 from penstock.core.audit import Break
 from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
 from penstock.core.positions import SourcePartition
@@ -23,7 +23,7 @@ from penstock.observe.formatting import number_of
 from penstock.ports.registry import Subjects
 from penstock.ports.sources import NO_LIMIT, RowReader, Rows, Source
 from penstock.publishing.rejects import POISON
-from penstock.rows.encode.encoder import Encoded, encode
+from penstock.rows.encode.encoder import encode
 from penstock.rows.encode.rules import MessagePart, MessageRules
 
 FOREVER = float("inf")
@@ -91,13 +91,15 @@ class RowComparison:
         timed = bool(self.rules.timestamp) and not stamped
         sent = _by_key([each.messages for each in made], timed=timed)
         published = _by_key(there, timed=timed)
-        odd = _odd_columns(made, there) if rules.is_json and sent != published else ()
-        if odd:
-            self._odd_columns[odd] = receipt.epoch
+        if rules.is_json and sent != published:
+            columns = next((each.rows.schema for each in read), pa.schema([]))
+            odd = odd_members(columns, [each.messages for each in made], there)
+            if odd:
+                self._odd_columns[tuple(sorted(map(named, odd)))] = receipt.epoch
+            if any(_is_of_key(path, rules) for path in odd):
+                self.skip(receipt, "columns of its keys have other names now")
+                return
             sent, published = _without(sent, odd), _without(published, odd)
-        if rules.key_is_object and not {*odd}.isdisjoint(rules.key):
-            self.skip(receipt, "columns of its keys have other names now")
-            return
         self.rows += sum(each.count for each in read)
         for reason in _differences(sent, published, compacted=compacted):
             self.breaks.append(Break("rows", where, reason))
@@ -155,6 +157,11 @@ def _by_key(batches: Sequence[pa.RecordBatch], *, timed: bool) -> ByKey:
     return found
 
 
+def _is_of_key(path: Path, rules: MessageRules) -> bool:
+    """Return whether the text of a key has a member."""
+    return path[0] in rules.key and (rules.key_is_object or len(path) > 1)
+
+
 def _transactions(epochs: Sequence[int]) -> str:
     first, last = min(epochs), max(epochs)
     if first == last:
@@ -162,36 +169,15 @@ def _transactions(epochs: Sequence[int]) -> str:
     return f"{number_of(len(epochs), 'transaction')} from {first} to {last}"
 
 
-def _odd_columns(made: Sequence[Encoded], there: Sequence[pa.RecordBatch]) -> tuple[str, ...]:
-    """Return the columns that only the messages have, or only what rows make now."""
-    now, then = _members(each.messages for each in made), _members(there)
-    return () if now is None or then is None else tuple(sorted(now ^ then))
-
-
-def _members(batches: Iterable[pa.RecordBatch]) -> set[str] | None:
-    """Return the members of the first message that has a value."""
-    for batch in batches:
-        for value in batch.column("value").drop_null():
-            return {*json.loads(value.as_py())}
-    return None
-
-
-def _without(by_key: ByKey, columns: Collection[str]) -> ByKey:
+def _without(by_key: ByKey, odd: Collection[Path]) -> ByKey:
     """Return the messages without some of their members, those of no key sorted."""
     found = {
-        key: [(_other_members(value, columns), time) for value, time in messages]
+        key: [(without(value, odd), time) for value, time in messages]
         for key, messages in by_key.items()
     }
     if None in found:
         found[None].sort(key=str)
     return found
-
-
-def _other_members(value: bytes | None, columns: Collection[str]) -> list[str] | None:
-    if value is None:
-        return None
-    members = json.loads(value, parse_float=repr)  # with all digits that are there
-    return sorted(f"{name}: {each!r}" for name, each in members.items() if name not in columns)
 
 
 def agree(sent: Sequence[Any], found: Sequence[Any], *, compacted: bool) -> bool:

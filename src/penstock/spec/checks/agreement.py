@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from penstock.spec.checks.connections import check_records, check_security
 from penstock.spec.checks.expressions import check_expressions
 from penstock.spec.checks.formats import check_format, check_hints
 from penstock.spec.checks.keyed import check_keyed
+from penstock.spec.checks.literals import literal_secrets, of_connections
 from penstock.spec.checks.rules import (
     check_readings,
     check_same_tables,
@@ -23,7 +23,6 @@ from penstock.spec.checks.rules import (
 )
 from penstock.spec.language import notation
 from penstock.spec.problems import KeyPath, Problem, listed, nearest, shown
-from penstock.spec.secrets import is_literal, is_secret_name, without_password
 from penstock.spec.settings.catalogs import Catalog
 from penstock.spec.settings.fields import NOT_YET
 from penstock.spec.settings.records import Records
@@ -220,30 +219,14 @@ def _check_reach(draft: Draft) -> Iterator[Problem]:
 
 
 def _check_secrets(draft: Draft) -> Iterator[Problem]:
-    blocks: list[tuple[KeyPath, Mapping[str, Any]]] = []
-    if draft.kafka is not None:
-        blocks.append((("kafka", "security"), draft.kafka.security.revealed()))
-    for name, catalog in (draft.catalogs or {}).items():
-        if catalog is not None:
-            entry = catalog.revealed()
-            blocks.append((("catalogs", name), entry))
-            blocks.append((("catalogs", name, "storage_options"), entry.get("storage_options", {})))
-    for at, records in _all_records(draft):
-        if records.registry is not None:
-            blocks.append(((*at, "registry"), records.registry.revealed()))
-    if draft.spark is not None:
-        blocks.append((("spark", "conf"), draft.spark.conf))
-    if draft.pending is not None:
-        blocks.append((("pending",), {"store": draft.pending.store}))
-    for at, settings in blocks:
-        for name, value in settings.items():
-            if not isinstance(value, str):
-                continue
-            if (is_secret_name(name) and is_literal(value)) or without_password(value) != value:
-                fact = "a secret is in the spec itself"
-                anywhere = "${env:…}" if at[0] == "spark" else "${file:/run/secrets/…} or ${env:…}"
-                hint = f"write {anywhere} in its place"
-                yield Problem((*at, name), "P124", fact, hint, "warning")
+    yield from literal_secrets(
+        of_connections(draft.kafka, draft.catalogs or {}, draft.spark, draft.pending)
+    )
+    yield from literal_secrets(
+        ((*at, "registry"), records.registry.revealed())
+        for at, records in _all_records(draft)
+        if records.registry is not None
+    )
 
 
 def is_remote(master: str) -> bool:

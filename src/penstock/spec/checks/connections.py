@@ -29,9 +29,11 @@ _PAIRS = (
 )
 
 
-def check_security(security: Security) -> Iterator[Problem]:
+OF_KAFKA: KeyPath = ("kafka", "security")
+
+
+def check_security(security: Security, at: KeyPath = OF_KAFKA) -> Iterator[Problem]:
     """Find settings that the protocol lacks, and those that it does not use."""
-    at: KeyPath = ("kafka", "security")
     protocol = security.protocol
     for name in ("mechanism", "username", "password"):
         is_given = getattr(security, name) is not None

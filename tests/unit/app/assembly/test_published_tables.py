@@ -26,7 +26,7 @@ publish: [{ name: numbers, from: { table: lake.gold.numbers, changes: whole }, i
 @pytest.fixture
 def spec(tmp_path):
     write_deltalake(tmp_path / "delta/gold/numbers", pa.table({"id": [1, 2, 3]}))
-    return read_publications(SPEC, base=tmp_path, name="penstock.yaml")
+    return read_publications(SPEC, base=tmp_path, name="penstock.yaml").publications
 
 
 def test_a_table_is_read_as_the_spec_says(spec):
@@ -64,7 +64,7 @@ BY_A_FILE = SPEC.replace(
 def test_a_file_of_protobuf_is_compiled_and_workers_are_given_its_message(tmp_path):
     text = 'syntax = "proto3"; message Number { int64 id = 7; }'
     (tmp_path / "numbers.proto").write_text(text)
-    spec = read_publications(BY_A_FILE, base=tmp_path, name="penstock.yaml")
+    spec = read_publications(BY_A_FILE, base=tmp_path, name="penstock.yaml").publications
     rules = publishing.publication_of(spec, spec.publish[0]).messages
     assert rules is not None
     (found,) = rules.schemas.values()

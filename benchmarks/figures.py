@@ -18,6 +18,7 @@ from benchmarks import (
     far,
     freshness,
     growth,
+    health,
     keyed,
     keyed_peers,
     keyed_reads,
@@ -535,6 +536,22 @@ FIGURES = (
         ],
     ),
     Figure(
+        "freshness-maintained",
+        "The same, of a table of 24 partition values that the run maintains meanwhile; and how "
+        "many files it has beyond the newest, of those that would do.",
+        freshness.measure_maintained,
+        full=[freshness.MaintainedOptions()],
+        quick=[],
+        metrics=[
+            Metric("p50_seconds", "median", "s", "", "less"),
+            Metric("p99_seconds", "p99", "s", "≤ 1.5", "less"),
+            Metric("max_seconds", "at worst", "s"),
+            Metric("cores", "cores used", "", "", "less"),
+            Metric("maintenance_cores", "of it by maintenance", "", "≤ 0.5", "less"),
+            Metric("old_files_ratio", "older files, of those that would do", "", "≤ 1.5", "less"),
+        ],
+    ),
+    Figure(
         "recovery",
         "From kill -9 to the first commit of newly read records; the process is restarted at once.",
         recovery.measure,
@@ -663,6 +680,19 @@ FIGURES = (
             Metric("cpu_seconds_per_gb", "CPU for a GB of files", "s", "≤ 30", "less"),
             Metric("peer_cpu_seconds_per_gb", "deltalake's", "s"),
             Metric("read_gb", "files that were read", "GB"),
+        ],
+    ),
+    Figure(
+        "health",
+        "How long `penstock maintain --dry-run` takes, in a process of its own, on a table of "
+        "100,000 files in ten partitions.",
+        health.measure,
+        full=[health.Options(format=each) for each in specs.FORMATS],
+        quick=[health.Options(commits=10)],
+        metrics=[
+            Metric("seconds", "from start to end", "s", "≤ 10", "less"),
+            Metric("cpu_seconds", "of it CPU", "s", "", "less"),
+            Metric("files", "files"),
         ],
     ),
     Figure(

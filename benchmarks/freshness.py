@@ -1,20 +1,26 @@
 """How old a record is when its row can be read: from the producer's clock to our commit's line.
 
 A record's time is the one its producer gave it; its row is there when the commit of its epoch is
-reported, which is after it was read back. Both are the same machine's clock.
+reported, which is after it was read back. Both are the same machine's clock. The files that epochs
+wrote are read for it, whatever maintenance made of them: none is deleted before the end.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import psutil
 
 from benchmarks import keyed, records, specs, tables, topics
 from benchmarks.children import Child, now_ms
-from benchmarks.meter import usage_of
+from benchmarks.meter import sampling, usage_of
 from benchmarks.results import Measured
 from benchmarks.scratch import Scratch
 from benchmarks.specs import Format
@@ -22,6 +28,8 @@ from benchmarks.specs import Format
 TOPIC = "fresh"
 PARTITIONS = 4
 FIRST = 1000
+LAYOUT_EVERY_SECONDS = 20
+BESIDE_EVERY_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +46,82 @@ class Options:
     format: Format = "iceberg"
     keyed_rows: int = 0
 
+    def in_spec(self) -> dict[str, Any]:
+        """Return what the spec has besides."""
+        return {"rule": keyed.KEYED} if self.keyed_rows else {}
+
+
+@dataclass(frozen=True, slots=True)
+class MaintainedOptions(Options):
+    """A table that is partitioned by so many values, and maintained by the run every so often.
+
+    Files that landed in the last `newest_seconds`, and are as they landed, are not counted.
+    """
+
+    seconds: int = 600
+    partitions: int = 24
+    maintain: str = "1m"
+    newest_seconds: int = 120
+
+    def in_spec(self) -> dict[str, Any]:
+        """Return what the spec has besides."""
+        parts = [f"bucket({self.partitions}, id)"]
+        return {"partition_by": parts, "maintain": {"every": self.maintain}}
+
+
+Watch = Callable[[psutil.Process, Path], AbstractContextManager[object]]
+"""Watches a run, and the folder of its tables, inside a `with` block."""
+
 
 def measure(options: Options, place: Scratch) -> Measured:
     """Measure one pipeline under a steady producer."""
+    return _measured(options, place, lambda _run, _folder: nullcontext())
+
+
+def measure_maintained(options: MaintainedOptions, place: Scratch) -> Measured:
+    """Measure one whose table is maintained meanwhile, and what becomes of its files."""
+    beside, ratios = Beside(), list[float]()
+
+    @contextmanager
+    def watching(run: psutil.Process, folder: Path) -> Iterator[None]:
+        def look() -> None:
+            ratios.append(_old_files(folder, options) / options.partitions)
+
+        def see() -> None:
+            beside.see(run)
+
+        with sampling(look, LAYOUT_EVERY_SECONDS), sampling(see, BESIDE_EVERY_SECONDS):
+            yield
+
+    found = _measured(options, place, watching)
+    cores = sum(beside.seconds.values()) / options.seconds
+    more = {"maintenance_cores": cores, "old_files_ratio": max(ratios)}
+    return Measured({**found.values, **more}, {**found.raw, "old_files_ratios": ratios})
+
+
+@dataclass(slots=True)
+class Beside:
+    """What the processes use that maintain tables beside a run, as they were last seen."""
+
+    seconds: dict[int, float] = field(default_factory=dict)
+
+    def see(self, run: psutil.Process) -> None:
+        """See which there are, and what each has used."""
+        for each in run.children():
+            with suppress(psutil.Error):
+                if "maintain" in each.cmdline():
+                    times = each.cpu_times()
+                    self.seconds[each.pid] = times.user + times.system
+
+
+def _old_files(folder: Path, options: MaintainedOptions) -> int:
+    """Count the live files of a table but for the newest."""
+    latest = time.time() - options.newest_seconds
+    live = map(Path, tables.live_files(folder, options.format))
+    return sum(not tables.is_landed(each) or each.stat().st_mtime < latest for each in live)
+
+
+def _measured(options: Options, place: Scratch, watch: Watch) -> Measured:
     place.topic(TOPIC, PARTITIONS)
     first = options.keyed_rows or FIRST
     topics.fill(place.brokers, TOPIC, PARTITIONS, first)
@@ -51,7 +132,7 @@ def measure(options: Options, place: Scratch) -> Measured:
         TOPIC,
         table_format=options.format,
         every=options.every,
-        rule=keyed.KEYED if options.keyed_rows else {},
+        **options.in_spec(),
     )
     child = place.penstock(spec)
     commits: dict[int, int] = {}
@@ -60,7 +141,8 @@ def measure(options: Options, place: Scratch) -> Measured:
     time.sleep(options.warm_seconds)
     since_ms, began, before = now_ms(), time.monotonic(), usage_of(child.root)
     total = first + options.rate * (options.warm_seconds + options.seconds)
-    _take(child, commits, total - landed)
+    with watch(child.root, folder):
+        _take(child, commits, total - landed)
     used, seconds = usage_of(child.root).seconds - before.seconds, time.monotonic() - began
     producer.ended()
     child.stop()
@@ -70,7 +152,7 @@ def measure(options: Options, place: Scratch) -> Measured:
     else:
         tables.checked(folder, options.format, total)
     paths = tables.live_files(folder, options.format)
-    waited = tables.latencies(paths, commits, since_ms)
+    waited = tables.latencies(tables.landed_files(folder), commits, since_ms)
     values = {
         "p50_seconds": float(np.quantile(waited, 0.5)),
         "p99_seconds": float(np.quantile(waited, 0.99)),

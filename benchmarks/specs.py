@@ -34,6 +34,7 @@ def write(
     reader: str = "columnar",
     policy: str = "quarantine",
     rule: Mapping[str, Any] | None = None,
+    maintain: Mapping[str, Any] | None = None,
     store: str = "",
 ) -> Path:
     """Write a spec whose tables and store are below its folder; JSON is YAML.
@@ -70,6 +71,8 @@ def write(
         "quarantine": {"into": f"{_CATALOGS[table_format]}.ops.quarantine"},
         "pending": {"store": store or f"sqlite:///{folder}/state/bench.db"},
     }
+    if maintain:
+        spec["maintain"] = dict(maintain)
     path = folder / "penstock.yaml"
     path.write_text(json.dumps(spec, indent=2))
     return path

@@ -6,6 +6,7 @@ empty expectation is refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +76,16 @@ def live_files(folder: Path, table_format: Format, name: str = TABLE) -> list[st
         catalog = load_catalog("lake", type="sql", uri=uri, warehouse=f"file://{folder}/lake")
         uris = [task.file.file_path for task in catalog.load_table(name).scan().plan_files()]
     return [uri.removeprefix("file://") for uri in uris]
+
+
+def landed_files(folder: Path) -> list[str]:
+    """List the data files that epochs wrote, those that nothing names any more as well."""
+    return [str(each) for each in folder.rglob("*.parquet") if is_landed(each)]
+
+
+def is_landed(file: Path) -> bool:
+    """Return whether an epoch wrote a data file: its name bears the number."""
+    return re.search(_FILE_EPOCH, str(file)) is not None
 
 
 def latencies(

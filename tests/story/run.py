@@ -194,6 +194,7 @@ class Life:
             token=_Numbers(self.number).token,
             commit_executor=self.world.hands,
             start_heartbeat=self.world.beats,
+            health=self.world.health,
         )
         try:
             live(outside)

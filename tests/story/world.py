@@ -37,6 +37,7 @@ from penstock.core.serialization import progress_from_json
 from penstock.landing.settings import (
     CommitExecutor,
     Consent,
+    HealthOf,
     Routes,
     Settings,
     TableLocation,
@@ -99,6 +100,7 @@ class World:
         self.hosts = {"here"}
         self.hands: Callable[[int], CommitExecutor] = ThreadPoolCommits
         self.beats: Callable[[Callable[[], bool], float], Heartbeat] = Heartbeat
+        self.health: HealthOf = dict
         self._lives = itertools.count(1)
         self._next_value = itertools.count(1)
         self._gone: list[tuple[str, Held]] = []

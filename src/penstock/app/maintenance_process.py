@@ -1,10 +1,13 @@
 """Maintenance beside a run: `penstock maintain` in a process of its own, again and again.
 
 A process takes neither the run's interpreter nor its memory, and may die at any point: whatever it
-was about yields to landing, and the next one finds the rest (docs/design/0309).
+was about yields to landing, and the next one finds the rest (docs/design/0309). Without maintenance
+it only looks how tables lie (docs/design/0323).
 
 Invariants:
-- at most one runs, at the lowest priority and with one thread of Arrow's;
+- at most one runs, at the lowest priority and with one thread of Arrow's; where memory is short,
+  the kernel ends it before the run;
+- what lands while it is looked at tables is counted with the next look;
 - it ends with the run, and no end of it ends the run.
 """
 
@@ -15,64 +18,108 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.core.maintenance_events import MaintenanceFailed, TableMaintained
+from penstock.core.events import Event
+from penstock.core.maintenance_events import LayoutMeasured, MaintenanceFailed, TableMaintained
 from penstock.observe.periodic import periodic
-from penstock.ports.runtime import Observer
+from penstock.observe.status import StatusBoard
+from penstock.ports.runtime import Clock, Observer
 from penstock.spec.model import Pipeline
 
+EventsIn = Callable[[Mapping[str, Any]], Iterable[Event]]
+"""Reads the events in what a command said."""
+
+LOOK_SECONDS = 3_600.0
+LOOK_SECONDS_HELD = 300.0
+LOOK_SECONDS_LEAST = 60.0
 _LOWEST = 19
+_PROCESSES = Path("/proc")
+_ENDED_FIRST = "1000"
+"""The kernel ends such a process first where memory is short, and not the run."""
 _ENDS_WITHIN_SECONDS = 10.0
 _ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 
 @contextmanager
 def maintained_beside(
-    pipeline: Pipeline, spec: Path, observer: Observer, is_owner: Callable[[], bool]
+    pipeline: Pipeline, spec: Path, observer: Observer, clock: Clock, board: StatusBoard
 ) -> Iterator[None]:
-    """Maintain the tables of a pipeline inside a `with` block, as often as its spec says.
+    """Maintain the tables of a pipeline inside a `with` block, as often as its spec says, and look
+    how they lie: a minute after the start, then hourly, more often while one is held.
 
-    While this process only stands by, its owner does it.
+    While this process only stands by, its owner does both.
     """
     settings = pipeline.maintain
-    if settings.every_seconds is None:
-        yield
-        return
     only = [word for act in settings.only for word in ("--only", act)]
-    words = ["maintain", "--spec", str(spec), "--yes", pipeline.name, "--json", *only]
-    process = MaintenanceProcess([sys.executable, "-P", "-m", "penstock", *words], observer)
+    process = MaintenanceProcess(observer)
+    maintain = _command(spec, "--yes", pipeline.name, *only)
+    looks = Looks(process, _command(spec, "--dry-run", "--only", "rearrange"), clock, board)
 
-    def run_in_turn() -> None:
-        if is_owner():
-            process.run()
+    def maintain_in_turn() -> None:
+        if not board.is_standing_by:
+            process.run(maintain, _done)
 
-    with periodic(run_in_turn, every_seconds=settings.every_seconds, name="maintenance"):
-        try:
-            yield
-        finally:
-            process.close()
+    with ExitStack() as stack:
+        if (every_seconds := settings.every_seconds) is not None:
+            acting = periodic(maintain_in_turn, every_seconds=every_seconds, name="maintenance")
+            stack.enter_context(acting)
+        stack.enter_context(
+            periodic(looks.look_if_due, every_seconds=LOOK_SECONDS_LEAST, name="looks")
+        )
+        stack.callback(process.close)
+        yield
+
+
+@dataclass(slots=True)
+class Looks:
+    """Looks how tables lie once an hour, and more often while one is held for it."""
+
+    process: MaintenanceProcess
+    command: Sequence[str]
+    clock: Clock
+    board: StatusBoard
+    _looked_at: float | None = None
+
+    def look_if_due(self) -> None:
+        """Look, where the last look is long ago; the first time at once. A stand-by does not, and
+        knows nothing when its turn begins.
+        """
+        if self.board.is_standing_by:
+            self._looked_at = None
+            return
+        now = self.clock.monotonic()
+        pause_seconds = LOOK_SECONDS_HELD if self.board.is_held else LOOK_SECONDS
+        if self._looked_at is None or now >= self._looked_at + pause_seconds:
+            self._looked_at = now
+            self.process.run(self.command, _seen)
 
 
 class MaintenanceProcess:
-    """Runs a command that maintains tables, and reports what it did; `close` ends it for good."""
+    """Runs commands, one after the other, and reports what they say; `close` ends it for good."""
 
-    def __init__(self, command: Sequence[str], observer: Observer) -> None:
-        self._command, self._observer = command, observer
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._turn = threading.Lock()
         self._lock = threading.Lock()
         self._running: subprocess.Popen[str] | None = None
         self._closed = threading.Event()
 
-    def run(self) -> None:
-        """Run the command to its end, and report it."""
+    def run(self, command: Sequence[str], events_in: EventsIn) -> None:
+        """Run a command to its end, once no other one runs, and report it."""
+        with self._turn:
+            self._run(command, events_in)
+
+    def _run(self, command: Sequence[str], events_in: EventsIn) -> None:
         with self._lock:
             if self._closed.is_set():
                 return
             try:
-                process = self._running = _started(self._command)
+                process = self._running = _started(command)
             except OSError as error:
                 self._observer(MaintenanceFailed("", f"no process could be started: {error}"))
                 return
@@ -81,7 +128,7 @@ class MaintenanceProcess:
             self._running = None
             if self._closed.is_set():
                 return
-        for event in _events(said, complained, process.returncode):
+        for event in _events(said, complained, process.returncode, events_in):
             self._observer(event)
 
     def close(self) -> None:
@@ -110,13 +157,18 @@ def _started(command: Sequence[str]) -> subprocess.Popen[str]:
     )
     with suppress(OSError):  # it has ended already
         os.setpriority(os.PRIO_PROCESS, process.pid, _LOWEST)
+        if _PROCESSES.is_dir():  # Linux
+            (_PROCESSES / str(process.pid) / "oom_score_adj").write_text(_ENDED_FIRST)
     return process
 
 
-def _events(
-    said: str, complained: str, exit_code: int
-) -> Iterator[TableMaintained | MaintenanceFailed]:
-    """Read what a command said of each table that it did something to, or could not."""
+def _command(spec: Path, *words: str) -> Sequence[str]:
+    penstock = (sys.executable, "-P", "-m", "penstock")
+    return [*penstock, "maintain", "--spec", str(spec), "--json", *words]
+
+
+def _events(said: str, complained: str, exit_code: int, events_in: EventsIn) -> Iterator[Event]:
+    """Read what a command said, or why it said nothing."""
     try:
         data: Mapping[str, Any] = json.loads(said)
     except ValueError:
@@ -126,6 +178,24 @@ def _events(
     if error := data.get("error"):
         yield MaintenanceFailed("", _reason(error))
         return
+    yield from events_in(data)
+
+
+def _seen(data: Mapping[str, Any]) -> Iterator[LayoutMeasured]:
+    """Read how tables lie; one that cannot be looked at is not known."""
+    for table in data["tables"]:
+        if (health := table["health"]) is not None:
+            last = health.pop("maintained") or {}
+            yield LayoutMeasured(
+                table["table"],
+                **health,
+                maintained_ms=last.get("at_ms"),
+                maintained_by=last.get("by", ""),
+            )
+
+
+def _done(data: Mapping[str, Any]) -> Iterator[TableMaintained | MaintenanceFailed]:
+    """Read what was done to each table, or could not be."""
     for table in data["tables"]:
         for error in filter(None, [table["error"], *table["left_alone"].values()]):
             yield MaintenanceFailed(table["table"], _reason(error))
@@ -140,8 +210,11 @@ def _events(
             table["expired"],
             swept["deleted"],
             swept["noted"],
+            done["written_bytes"],
+            done["given_up"],
         )
-        if any((found.files_before, found.expired, found.deleted, found.noted)):
+        acts = (found.files_before, found.expired, found.deleted, found.noted, found.given_up)
+        if any(acts):
             yield found
 
 

@@ -19,7 +19,7 @@ from penstock.core.errors import gravest
 from penstock.core.events import WaitBegan
 from penstock.landing.coordinator import TICK_SECONDS, RunResult
 from penstock.landing.run import run as land
-from penstock.landing.settings import Consent, Until
+from penstock.landing.settings import Consent, HealthOf, Until
 from penstock.landing.waiting import ENGINE
 from penstock.ownership.membership import Membership
 from penstock.ports.runtime import Engine, Observer
@@ -39,6 +39,7 @@ def run(
     accept: frozenset[Consent] = frozenset(),
     faults: str = "",
     engine: Callable[[], Engine] | None = None,
+    health: HealthOf = dict,
 ) -> RunResult:
     """Run a pipeline to its end. Raises any PenstockError that concerns it as a whole.
 
@@ -46,11 +47,14 @@ def run(
     (InvalidError P521 where the store has no stand-bys). `accept` is what a person consents to:
     `gap` (go on after records that retention deleted), `topic` (a re-created topic is a new one),
     `rules` (the present rules count for stretches other tables landed under former ones). `faults`
-    are crash points.
+    are crash points. `health` is what is known of how tables lie: without it, no table is ever held
+    for it.
     """
     with ExitStack() as stack:
         leadership = leadership_of_run(pipeline, pipeline.name, standby=standby, takeover=takeover)
-        environment = assembly.open_environment(pipeline, stack, observer=observer, engine=engine)
+        environment = assembly.open_environment(
+            pipeline, stack, observer=observer, engine=engine, health=health
+        )
         settings = assembly.settings_of(pipeline, accept=accept, faults=faults)
         former = assembly.former_of(pipeline, accept=accept, faults=faults)
 

@@ -56,6 +56,7 @@ def maintain(
     dry_run
         Show the plan, group by group, and do nothing. No data file is opened.
     """
+    from penstock.app.assembly.process import SystemClock
     from penstock.app.inspect.maintenance import plan_maintenance
     from penstock.app.maintain import change_of
     from penstock.app.maintain import maintain as maintained
@@ -65,7 +66,7 @@ def maintain(
         plan = plan_maintenance(pipeline, tables, observer, acts)
     if not json:
         for table in plan.tables:
-            for line in _lines(table):
+            for line in _lines(table, SystemClock().now_ms()):
                 print_line(one_line(line))
     done, exit_code = None, plan.exit_code
     if not dry_run:
@@ -117,7 +118,7 @@ def _figures(group: FileGroup) -> dict[str, Any]:
     return {**{name: getattr(group, name) for name in names}, "files": len(group.files)}
 
 
-def _lines(found: TableMaintenance) -> Iterator[str]:
+def _lines(found: TableMaintenance, now_ms: int) -> Iterator[str]:
     if found.error is not None:
         yield f"{found.table}  {found.error.code}  {found.error.message}"
         yield f"  → {pasteable(found.error.hint)}"
@@ -125,7 +126,7 @@ def _lines(found: TableMaintenance) -> Iterator[str]:
         yield f"{found.table}  is not created yet"
     else:
         todo = "" if found.groups else "nothing to do: "
-        yield f"{found.table}  {todo}{health_text(found.health)}"
+        yield f"{found.table}  {todo}{health_text(found.health, now_ms)}"
         for code, message in {
             each.code: each.message for each in found.left_alone.values()
         }.items():

@@ -16,6 +16,7 @@ from penstock.cli.record_text import shown_bytes
 from penstock.cli.specs import load_spec, parts_of
 from penstock.cli.waiting import waits_shown
 from penstock.core.errors import gravest
+from penstock.core.hold import HELD, HoldAct
 from penstock.observe.formatting import age_text, count_text, number_of, one_line, size_text
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ OUTCOMES = {
     0: "nothing to do: every table holds all there is",
     10: "a run would do this:  {run}",
     11: "a step is destructive: penstock run refuses it without --accept",
+}
+WHILE_SICK = {
+    HoldAct.WIDEN: "epochs would widen",
+    HoldAct.STOP: f"it would be parked, {HELD}",
+    HoldAct.NOTHING: "nothing is done about it",
 }
 NO_TOPIC = "nothing to land: no topic matches"
 REJECTS_SHOWN_MAX = 8
@@ -113,6 +119,7 @@ def _data(found: Plan) -> dict[str, Any]:
         "level_first": found.level_first,
         "unrouted": found.unrouted,
         "unmatched_patterns": found.unmatched_patterns,
+        "sick": {**found.sick},
         "seconds": found.seconds,
         "tables": [_table_data(each) for each in found.tables],
     }
@@ -146,6 +153,9 @@ def plan_lines(found: Plan, run: str = "penstock run") -> Iterator[RenderableTyp
         yield Text(f"  no topic matches the pattern {one_line(pattern)}", "yellow")
     for topic in found.unrouted:
         yield Text(f"  no table takes topic {one_line(topic)}", "yellow")
+    for name, files in found.sick.items():
+        sick = one_line(f"{name} has {number_of(files, 'file')} too many: {WHILE_SICK[found.hold]}")
+        yield Text(f"  {sick}; to make fewer:  {pasteable(f'penstock maintain {name}')}", "yellow")
     for table in found.tables:
         yield Text()
         yield from _table_lines(table)

@@ -64,6 +64,7 @@ def run(
         the pending store must be in PostgreSQL.
     """
     from penstock.app.assembly.crash_points import from_environment, observer_for
+    from penstock.app.assembly.process import SystemClock
     from penstock.app.maintenance_process import maintained_beside
     from penstock.app.run import exit_code
     from penstock.app.run import run as run_pipeline
@@ -76,10 +77,11 @@ def run(
     with signals(stop, voice), _observers(pipeline, metrics, voice, as_json=json) as found:
         board, *others = found
         observer = Observers(board, *others, observer_for(faults))
-        with maintained_beside(pipeline, spec, observer, lambda: not board.is_standing_by):
+        with maintained_beside(pipeline, spec, observer, SystemClock(), board):
             ended = run_pipeline(
                 pipeline,
                 observer=observer,
+                health=board.health,
                 stop=stop,
                 until=until,
                 takeover=takeover,

@@ -14,6 +14,7 @@ from penstock.cli.parameters import SPEC, Json, Spec
 from penstock.cli.specs import load_spec, parts_of
 from penstock.cli.waiting import waits_shown
 from penstock.core.errors import UnavailableError, gravest
+from penstock.core.maintenance import worst_first
 from penstock.observe.formatting import one_line
 
 if TYPE_CHECKING:
@@ -113,9 +114,8 @@ def _drawn(found: Status, clock: Clock) -> RenderableType:
     from penstock.observe.render import StatusText
 
     shown = StatusText(_hinting(found.snapshot), clock.now_ms(), stall=found.stall)
-    tables = found.snapshot.tables.values()
-    hints = []
-    if any(each.health is not None and each.health.needs_maintenance for each in tables):
+    snapshot, hints = found.snapshot, []
+    if worst_first(snapshot.health) or any(each.is_unseen for each in snapshot.tables.values()):
         hints.append("to see which files, and to make fewer of them:  penstock maintain")
     if found.stuck:
         hints.append("to end one:  penstock transactions --abort NAME")

@@ -1,4 +1,4 @@
-"""Which files of a table would be written again: a pure plan, the same for all formats.
+"""Which files of a table would be written again, and how ill it is: pure, the same for all formats.
 
 Theory of operation: reading or listing a file costs a fixed price and one per byte. Files below
 half the target size are taken in ascending order and filled into groups, each of which becomes one
@@ -10,6 +10,8 @@ Invariants:
 - the files of a group are of one partition, or late, and no file is in two groups;
 - a group becomes fewer files, or rows of it that are deleted go, or get to their partitions;
 - a group of late files is small enough for a writer to write each of its partitions once;
+- how a table lies is judged here alone: `status`, metrics, the plan and what widens epochs say the
+  same (docs/design/0323);
 - no file of a group weighs more than half as much again as all smaller ones in it together, but for
   one with many deleted rows: a large one is not written again and again for little ones.
 """
@@ -17,8 +19,8 @@ Invariants:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 INPUTS_MAX = 2_000
@@ -27,13 +29,18 @@ DELETED_SHARE = 0.1
 """From which share of deleted rows on a file is written again without them."""
 WORTH_FILES = 32
 """From how many files that maintenance would save a table is worth a word."""
+LOOKED_AT_MAX = 10_000
+"""Up to how many files of a table are looked at where somebody waits for it."""
+OURS = "penstock"
+"""What `LastMaintenance.by` is where Penstock did it."""
 _FULL = 2
+"""A file of this part of the target is left alone."""
 _AT_ONCE = 2
 """A group of late files is this part of the target at most: a writer holds its rows at once."""
 _LEAST = 256
+"""A file weighs this part of the target at least: what opening it costs."""
 _ALIKE = 1.5
 """How much more than all smaller ones a file of a group may weigh: sizes of a stream vary."""
-"""A file weighs this part of the target at least: what opening it costs."""
 
 
 class MaintenanceAct(StrEnum):
@@ -70,14 +77,27 @@ class StoredFile:
 
 
 @dataclass(frozen=True, slots=True)
+class LastMaintenance:
+    """When files of a table were last written again as others with the same rows, and by what."""
+
+    at_ms: int
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
-    """How the live files of a table lie. `target_bytes` is the size that a full file has, and
-    `metadata_bytes` the size of what a reader reads before the first data file.
+    """How the live files of a table lie. `target_bytes` is the size that a full file has.
+
+    `metadata_bytes` is the size of what a reader reads before the first data file, and
+    `commit_bytes` how much of that each commit writes again. `maintained` is None where the
+    metadata do not tell.
     """
 
     files: Sequence[StoredFile]
     target_bytes: int
     metadata_bytes: int
+    commit_bytes: int = 0
+    maintained: LastMaintenance | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +159,7 @@ class TableHealth:
 
     `rows` are live ones, and `deleted` counts rows that are deleted and still in its files. `late`
     counts the files whose rows wait for their partitions; `files_after` leaves them as they are.
+    The rest is as in its `Layout`.
     """
 
     files: int
@@ -148,7 +169,15 @@ class TableHealth:
     deleted: int
     metadata_bytes: int
     groups: int
+    target_bytes: int = 0
+    commit_bytes: int = 0
+    maintained: LastMaintenance | None = None
     late: int = 0
+
+    @property
+    def excess_files(self) -> int:
+        """Count the files that maintenance would save."""
+        return self.files - self.files_after
 
     @property
     def deleted_share(self) -> float:
@@ -158,9 +187,29 @@ class TableHealth:
     @property
     def needs_maintenance(self) -> bool:
         """Return whether it is worth a word."""
-        saved = self.files - self.files_after
-        many = max(saved, self.late) >= WORTH_FILES
+        many = max(self.excess_files, self.late) >= WORTH_FILES
         return many or (self.groups > 0 and self.deleted_share >= DELETED_SHARE)
+
+    def with_files(self, files: int) -> TableHealth:
+        """Return it with so many files now, whoever wrote or removed some since the look."""
+        return replace(self, files=files, files_after=min(self.files_after, files))
+
+    def after_commit(self, files: int, size_bytes: int) -> TableHealth:
+        """Return it with files that landed since it was looked at: each of them is one too many,
+        but for full ones. Rows, deleted ones and metadata are those of the look.
+        """
+        full = size_bytes * _FULL >= files * self.target_bytes
+        return replace(
+            self,
+            files=self.files + files,
+            files_after=self.files_after + (files if full else 0),
+            size_bytes=self.size_bytes + size_bytes,
+        )
+
+    def after_maintenance(self, before: int, after: int, at_ms: int) -> TableHealth:
+        """Return it with so many files in the place of others since it was looked at."""
+        found = self.with_files(max(self.files - before + after, 0))
+        return replace(found, maintained=LastMaintenance(at_ms, OURS))
 
 
 def groups_of(layout: Layout) -> tuple[FileGroup, ...]:
@@ -195,8 +244,18 @@ def health_of(layout: Layout, groups: Sequence[FileGroup]) -> TableHealth:
         deleted=deleted,
         metadata_bytes=layout.metadata_bytes,
         groups=len(groups),
+        target_bytes=layout.target_bytes,
+        commit_bytes=layout.commit_bytes,
+        maintained=layout.maintained,
         late=sum(each.late for each in layout.files),
     )
+
+
+def worst_first(tables: Mapping[str, TableHealth | None]) -> dict[str, TableHealth]:
+    """Return the tables that need maintenance by name, those with most files too many first."""
+    needy = {name: each for name, each in tables.items() if each and each.needs_maintenance}
+    order = sorted(needy.items(), key=lambda kv: (-kv[1].excess_files, -kv[1].deleted, kv[0]))
+    return dict(order)
 
 
 def _late_groups(layout: Layout) -> Iterator[FileGroup]:

@@ -32,6 +32,7 @@ _DATA = (
     r"-{16}(-deletes)?\.(parquet|puffin)"
 )
 _HEX = re.compile(r"\{(\d+)\}")
+_REARRANGED = re.compile(r"-maintenance-[0-9a-f]{8}-[0-9a-f]{16}\.parquet$")
 _METADATA = rf"(snap-\d+-0-)?{METADATA_MARK}[0-9a-f-]{{36}}(-m\d+)?\.avro"
 
 
@@ -94,6 +95,11 @@ class SweepContext:
 def name_of(path: str) -> str:
     """Return the last part of a path."""
     return path.rpartition("/")[2]
+
+
+def is_rearranged(path: str) -> bool:
+    """Return whether Penstock wrote a data file in the place of others, by its name."""
+    return _REARRANGED.search(path) is not None
 
 
 def own_names(pipeline: str) -> re.Pattern[str]:

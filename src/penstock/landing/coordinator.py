@@ -126,6 +126,8 @@ class Coordinator:
         while not self.stop.is_set():
             self.commits.claim.check()
             self.commits.collect(0.0)
+            self.commits.stop_sick()
+            self.trigger.every_seconds = self.commits.hold.every_seconds
             self.commits.retry_parked(patient=until == "stopped")
             self._anchor_idle()
             listing = self.discovery.poll(self._begin)

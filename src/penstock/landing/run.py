@@ -20,6 +20,7 @@ from penstock.landing import waiting
 from penstock.landing.coordinator import Coordinator, RunResult
 from penstock.landing.epoch.commit_queue import CommitQueue
 from penstock.landing.epoch.committer import Committer
+from penstock.landing.epoch.hold import EpochHold
 from penstock.landing.epoch.partition_discovery import PartitionDiscovery
 from penstock.landing.epoch.pause_watch import PauseWatch
 from penstock.landing.epoch.poison_isolation import PoisonIsolation
@@ -62,7 +63,8 @@ def run(
             raise _undecided(before, "these ranges can no longer be read")
         before = ended.catch_up_first
         with former_rules(settings, environment, before, former) as (rules, log):
-            outside = replace(environment, log=log)
+            # No table is held while it is leveled: it would end the run.
+            outside = replace(environment, log=log, health=dict)
             leveled = _coordinate(rules, outside, stop, "caught-up", ends=before.ends)
         for table, reason in leveled.parked.items():
             if table in before.ranges:
@@ -147,19 +149,19 @@ def _coordinate(
             claim.release()
         raise
     queue = CommitQueue(claim.two_phase, environment.commit_executor(settings.commit_threads))
+    observer, clock = environment.observer, environment.clock
+    hold = EpochHold(settings.hold, settings.every_seconds, environment.health, observer, clock)
     preparer = Preparer(tables, claim, queue)
     coordinator = Coordinator(
         tables,
         stop,
-        Committer(
-            tables, claim, queue, PauseWatch(claim.pauses, environment.observer, environment.clock)
-        ),
+        Committer(tables, claim, queue, PauseWatch(claim.pauses, observer, clock), hold),
         preparer,
         PartitionDiscovery(tables, preparer, endless=until == "stopped"),
-        EpochTrigger(settings, environment.clock),
+        EpochTrigger(settings, clock),
         StoppingOffsets(ends, keep_first=until != "stopped"),
         PoisonIsolation(environment),
-        waiting.Waits(environment.observer),
+        waiting.Waits(observer),
         quarantine,
     )
     return coordinator.land(until)

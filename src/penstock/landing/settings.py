@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from penstock.commit.rewriting import Rewriting
+from penstock.core.hold import Hold
 from penstock.core.key_columns import require_key_columns, require_sequence_columns
+from penstock.core.maintenance import TableHealth
 from penstock.core.schema import Field, Schema, Struct, Type
 from penstock.ownership.claim import ClaimContext, Heartbeat
 from penstock.ports.log import Log
@@ -24,6 +26,8 @@ from penstock.rows.schema.inference import table_schema
 Start = Literal["earliest", "latest"] | int | Mapping[str, Mapping[int, int]]
 Until = Literal["stopped", "once", "caught-up"]
 Consent = Literal["gap", "topic", "rules"]
+HealthOf = Callable[[], Mapping[str, TableHealth]]
+"""Returns what is known of how tables lie, by their names in the spec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +168,7 @@ class Settings:
     alive_seconds: float = 15.0
     stop_across_partitions: frozenset[str] = frozenset()
     rewritten: Mapping[str, RewrittenTable] = field(default_factory=dict)
+    hold: Hold = field(default_factory=Hold)
     accept: frozenset[Consent] = frozenset()
     crash_plan: str = ""
 
@@ -199,7 +204,8 @@ class ThreadPoolCommits(ThreadPoolExecutor):
 class Environment:
     """The outside, as ports. `writers` gives those of a connector by its name. `cluster_id` is the
     log's, asked once: a cluster that takes its place has topics of other ids. `jitter` gives
-    numbers in 0..1, `token` short random texts.
+    numbers in 0..1, `token` short random texts, `health` what is known of how tables lie, by their
+    names.
     """
 
     log: Log
@@ -215,6 +221,7 @@ class Environment:
     token: Callable[[], str]
     commit_executor: Callable[[int], CommitExecutor] = ThreadPoolCommits
     start_heartbeat: Callable[[Callable[[], bool], float], Heartbeat] = Heartbeat
+    health: HealthOf = dict
 
 
 def claim_context(settings: Settings, environment: Environment) -> ClaimContext:

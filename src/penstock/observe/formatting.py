@@ -16,6 +16,8 @@ CUT = "…"
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400  # seconds
 _WHOLE_FROM = 10  # rates from here on have no fraction
 
+_MUCH_BYTES = 4_000_000
+"""From how many bytes that each commit writes again of metadata on that is worth a word."""
 _SIZES = (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000))
 
 
@@ -69,18 +71,24 @@ def age_text(age_ms: int | None) -> str:
     return f"{seconds // _DAY}d {seconds % _DAY // _HOUR}h"
 
 
-def health_text(health: TableHealth) -> str:
+def health_text(health: TableHealth, now_ms: int) -> str:
     """Say how the files of a table lie, worst first: `482 files where 9 would do, in 4 groups`."""
     files = number_of(health.files, "file")
     parts = [f"{files}, {size_text(health.size_bytes)}"]
-    if health.files_after < health.files or (health.groups and not health.late):
+    if health.excess_files or (health.groups and not health.late):
         groups = number_of(health.groups, "group")
         parts = [f"{files} where {health.files_after:,} would do, in {groups}"]
     if health.late:
         parts.append(f"{number_of(health.late, 'file')} of rows that wait for their partitions")
     if health.deleted:
         parts.append(f"{health.deleted_share:.0%} of its rows are deleted")
-    return "; ".join([*parts, f"metadata {size_text(health.metadata_bytes)}"])
+    parts.append(f"metadata {size_text(health.metadata_bytes)}")
+    if health.commit_bytes >= _MUCH_BYTES:
+        parts.append(f"each commit writes {size_text(health.commit_bytes)} of them again")
+    if health.maintained is not None:
+        ago = age_text(now_ms - health.maintained.at_ms)
+        parts.append(f"last maintained {ago} ago by {one_line(health.maintained.by)}")
+    return "; ".join(parts)
 
 
 def one_line(text: str) -> str:

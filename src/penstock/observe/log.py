@@ -217,13 +217,13 @@ def _in_words(name: str, value: Any) -> str:
     if name in _NOUNS and isinstance(value, int):
         return number_of(value, _NOUNS[name])
     match name:
-        case "seconds":
+        case "seconds" | "every_seconds" | "usual_seconds":
             return seconds_text(value)
         case "size_bytes":
             return size_text(value)
         case "commit_id":
             return str(value)[:8]
-        case "offsets_read" | "offsets":
+        case "offsets_read" | "offsets" | "files_after" | "excess_files":
             return f"{value:,}"
     return str(value)
 
@@ -253,6 +253,7 @@ _SUBJECTS: Mapping[type[Event], str] = {
     events.CommitsResumed: "commits",
     events.ClassArchiveBegun: "Java",
     events.MetricsServed: "metrics",
+    maintenance_events.EpochsNarrowed: "epochs",
 }
 """What an event is about that names no table, topic, partition, pipeline or epoch."""
 
@@ -331,6 +332,22 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
     maintenance_events.MaintenanceFailed: (
         WARNING,
         "not maintained, and landing goes on: {reason}",
+    ),
+    maintenance_events.LayoutMeasured: (DEBUG, "{files} where {files_after} would do"),
+    maintenance_events.EpochsWidened: (
+        WARNING,
+        (
+            "{excess_files} files more than would do: epochs are {every_seconds} apart now, "
+            "usually {usual_seconds}"
+        ),
+    ),
+    maintenance_events.EpochsNarrowed: (
+        INFO,
+        "are {every_seconds} apart now, usually {usual_seconds}: tables have fewer files",
+    ),
+    maintenance_events.HoldExceeded: (
+        WARNING,
+        "{excess_files} files more than would do; `penstock maintain` makes fewer of them",
     ),
     events.ClassArchiveBegun: (
         INFO,

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from penstock.core import events
+from penstock.core import events, maintenance_events
 from penstock.core.crash_points import CrashPoint
 from penstock.core.events import Event
 from penstock.observe.snapshot import State, TableStatus, stalled
@@ -70,6 +70,21 @@ _TABLE_GAUGES: Sequence[tuple[str, str, Callable[[TableStatus], float | None]]] 
         "Until when a table is paused; missing if it is not.",
         lambda table: seconds_of(table.paused_until_ms),
     ),
+    (
+        "table_excess_files",
+        "Files that maintenance would save: as looked at last, and what landed since.",
+        lambda table: table.health.excess_files if table.health else None,
+    ),
+    (
+        "table_deleted_share",
+        "Share of the rows in the table's files that are deleted, as looked at last.",
+        lambda table: table.health.deleted_share if table.health else None,
+    ),
+    (
+        "table_metadata_bytes",
+        "Bytes of metadata that a reader reads first, as looked at last.",
+        lambda table: table.health.metadata_bytes if table.health else None,
+    ),
     ("table_parked", "1 while the table is parked.", lambda table: int(table.parked is not None)),
 )
 
@@ -105,6 +120,10 @@ class Metrics(Collector):
         self._changes = counter("changes_landed", about, "table", "outcome")
         about = "Bytes of files that were written again where rows went."
         self._rewritten = counter("rewritten_bytes", about, "table")
+        about = "Bytes of files that maintenance beside the run wrote in the place of others."
+        self._maintained = counter("maintenance_bytes", about, "table")
+        about = "Groups of files that maintenance wrote, and that yielded to commits."
+        self._yields = counter("maintenance_yields", about, "table")
         self._quarantined = counter("records_quarantined", "Records rejected.", "table", "code")
         self._filtered = counter("records_filtered", "Records filtered out.", "reason")
         self._commits = counter("commits", "Attempts to commit, by outcome.", "table", "outcome")
@@ -140,6 +159,9 @@ class Metrics(Collector):
                 _add(self._quarantined, event.codes, event.table)
             case events.RecordsFiltered():
                 _add(self._filtered, event.reasons)
+            case maintenance_events.TableMaintained():
+                self._maintained.labels(event.table).inc(event.written_bytes)
+                self._yields.labels(event.table).inc(event.given_up)
             case events.SchemaChanged():
                 self._schema_changes.labels(event.kind).inc()
         outcome = _OUTCOMES.get(type(event))

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.core import events, leadership_events
+from penstock.core import events, leadership_events, maintenance_events
 from penstock.core.events import Event
 from penstock.observe.snapshot import (
     RECENT_COMMITS_MAX,
@@ -29,6 +29,7 @@ from penstock.observe.snapshot import (
     State,
     TableStatus,
     Waiting,
+    Widened,
 )
 
 HEALED = "healed"
@@ -53,6 +54,7 @@ def apply(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
                 generation=event.generation,
                 owner=event.owner,
                 recovering=event.pending,
+                widened=None,
             )
         case leadership_events.StandbyChanged() | leadership_events.LeadershipGained():
             after = _in_turn(snapshot, event)
@@ -108,6 +110,8 @@ def _of_table(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
         case events.CommitFoundLanded() | events.CommitAborted() if snapshot.recovering > 0:
             # An earlier run's commits come first.
             return replace(snapshot, recovering=snapshot.recovering - 1)
+        case maintenance_events.EpochsWidened() | maintenance_events.EpochsNarrowed():
+            return replace(snapshot, widened=_widened(snapshot.widened, event))
         case events.TableCommitted():
             snapshot = replace(snapshot, recovering=max(snapshot.recovering - 1, 0))
         case (
@@ -121,6 +125,8 @@ def _of_table(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
             | events.PauseBegan()
             | events.PauseEnded()
             | events.RecordsQuarantined()
+            | maintenance_events.LayoutMeasured()
+            | maintenance_events.TableMaintained()
         ):
             pass
         case _:
@@ -154,8 +160,25 @@ def _changed(table: TableStatus, event: Event, now_ms: int) -> TableStatus:
             counts = Counter(table.quarantined)
             counts.update(event.codes)
             return replace(table, quarantined=dict(sorted(counts.items())))
+        case maintenance_events.LayoutMeasured():
+            return replace(table, health=event.health)
+        case maintenance_events.TableMaintained() if event.files_before and table.health:
+            before, after = event.files_before, event.files_after
+            return replace(table, health=table.health.after_maintenance(before, after, now_ms))
         case _:
             return table
+
+
+def _widened(
+    before: Widened | None,
+    event: maintenance_events.EpochsWidened | maintenance_events.EpochsNarrowed,
+) -> Widened | None:
+    seconds = event.every_seconds, event.usual_seconds
+    if isinstance(event, maintenance_events.EpochsWidened):
+        return Widened(event.table, event.excess_files, *seconds)
+    if before is None or event.every_seconds <= event.usual_seconds:
+        return None
+    return replace(before, every_seconds=event.every_seconds)
 
 
 def _waits(snapshot: Snapshot, waiting: Waiting) -> Snapshot:
@@ -229,6 +252,9 @@ def _settled(snapshot: Snapshot) -> Snapshot:
 
 def _landed(table: TableStatus, event: events.TableCommitted, now_ms: int) -> TableStatus:
     left = tuple(pending for pending in table.pending if pending.epoch > event.epoch)
+    health = table.health
+    if health is not None and event.files:
+        health = health.after_commit(event.files, event.size_bytes)
     through_ms = [at for at in (table.valid_through_ms, event.valid_through_ms) if at is not None]
     return replace(
         table,
@@ -251,6 +277,7 @@ def _landed(table: TableStatus, event: events.TableCommitted, now_ms: int) -> Ta
         recent=(*table.recent, (now_ms, _landed_records(event)))[-RECENT_COMMITS_MAX:],
         changes=_added(table.changes, event.changes),
         rewritten_bytes=table.rewritten_bytes + event.rewritten_bytes,
+        health=health,
     )
 
 

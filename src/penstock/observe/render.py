@@ -20,6 +20,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from penstock.core.maintenance import worst_first
 from penstock.observe.formatting import (
     NOT_KNOWN,
     NOTHING,
@@ -30,6 +31,7 @@ from penstock.observe.formatting import (
     number_of,
     one_line,
     rate_text,
+    seconds_text,
     size_text,
 )
 from penstock.observe.snapshot import Snapshot, Stall, State, TableStatus, rows_per_second
@@ -204,7 +206,7 @@ def _remarks_on_tables(snapshot: Snapshot, now_ms: int) -> Iterator[Text]:
     yield from _pauses(snapshot, now_ms)
     yield from _purges(snapshot)
     yield from _changes(snapshot)
-    yield from _health(snapshot)
+    yield from _health(snapshot, now_ms)
     for name, table in sorted(snapshot.tables.items()):
         if table.quarantined:
             yield Text(f"{name_text(name)} quarantined {_codes(table)}", "yellow")
@@ -221,11 +223,24 @@ def _changes(snapshot: Snapshot) -> Iterator[Text]:
             yield Text(f"{name_text(name)} {when}: {counts}{files}")
 
 
-def _health(snapshot: Snapshot) -> Iterator[Text]:
-    """Return how the files of tables lie that need maintenance."""
+def _health(snapshot: Snapshot, now_ms: int) -> Iterator[Text]:
+    """Return how the files of tables lie that need maintenance, and which are not looked at."""
+    widened = snapshot.widened
+    if widened is not None and not snapshot.state.ended:
+        apart = seconds_text(widened.every_seconds)
+        usual = seconds_text(widened.usual_seconds)
+        yield _line(
+            f"epochs are {apart} apart, usually {usual}: {name_text(widened.table)} had "
+            f"{number_of(widened.excess_files, 'file')} too many",
+            "bold yellow",
+        )
+    known = {name: table.health for name, table in snapshot.tables.items()}
+    for name, health in worst_first(known).items():
+        yield _line(f"{name_text(name)} has {health_text(health, now_ms)}", "yellow")
     for name, table in sorted(snapshot.tables.items()):
-        if table.health is not None and table.health.needs_maintenance:
-            yield _line(f"{name_text(name)} has {health_text(table.health)}", "yellow")
+        if table.is_unseen:
+            text = f"{name_text(name)} has {table.table_files:,} files, too many to look at here"
+            yield _line(text, "yellow")
 
 
 def _purges(snapshot: Snapshot) -> Iterator[Text]:

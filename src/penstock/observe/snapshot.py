@@ -1,7 +1,8 @@
 """The state of a pipeline at one moment, and its versioned JSON form.
 
 Invariants:
-- a snapshot is made of events alone; it is for people and decides nothing;
+- a snapshot is made of events alone; it is for people, and decides nothing of what lands: only how
+  far apart epochs are, where a table has too many files;
 - times are epoch milliseconds; ages and rates are computed for a `now` that the caller gives;
 - the JSON form only grows: a reader ignores keys it does not know and refuses a newer version.
 """
@@ -15,7 +16,8 @@ from enum import StrEnum
 import msgspec
 
 from penstock.core.errors import InvalidError
-from penstock.core.maintenance import TableHealth
+from penstock.core.hold import HELD
+from penstock.core.maintenance import LOOKED_AT_MAX, TableHealth
 
 SNAPSHOT_VERSION = 1
 
@@ -87,7 +89,8 @@ class TableStatus:
     Where the table was read, `table_rows` and `table_files` count all its rows and data files,
     whichever writer they are from, and `offsets` are the next to land, by `topic:partition`; of
     keys that were deleted until `purged_through_ms` the rows were purged. `health` says how its
-    files lie; None where they are too many to look at, or their metadata do not tell.
+    files lie, as they were looked at last and with what this run landed since; None where nobody
+    looked yet, or their metadata do not tell.
     """
 
     rows: int = 0
@@ -113,6 +116,11 @@ class TableStatus:
     def is_paused(self, now_ms: int) -> bool:
         """Return whether the table is paused."""
         return self.paused_until_ms is not None and self.paused_until_ms > now_ms
+
+    @property
+    def is_unseen(self) -> bool:
+        """Return whether it has too many files to look at where somebody waits, and no run did."""
+        return self.health is None and (self.table_files or 0) > LOOKED_AT_MAX
 
     @property
     def quarantined_total(self) -> int:
@@ -146,9 +154,22 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
+class Widened:
+    """How far apart epochs are, instead of `usual_seconds`, since a table has so many files too
+    many.
+    """
+
+    table: str
+    excess_files: int
+    every_seconds: float
+    usual_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """A whole pipeline. `recovering` counts an earlier run's commits that are still to be settled;
     `lag` is empty until it is known. `updated_ms` is 0 where no run has written its status.
+    `widened` is None while epochs are as far apart as the spec says.
     """
 
     pipeline: str
@@ -167,6 +188,19 @@ class Snapshot:
     clean: bool | None = None
     silence: Silence | None = None
     waiting: Waiting | None = None
+    widened: Widened | None = None
+
+    @property
+    def health(self) -> dict[str, TableHealth]:
+        """Return what is known of how tables lie, by their names."""
+        known = ((name, each.health) for name, each in self.tables.items())
+        return {name: each for name, each in known if each is not None}
+
+    @property
+    def is_held(self) -> bool:
+        """Return whether a table is so sick that epochs are wider for it, or it is parked."""
+        parked = (each.parked for each in self.tables.values())
+        return self.widened is not None or any(each and each.code == HELD for each in parked)
 
     @property
     def lag_records(self) -> int | None:

@@ -18,6 +18,7 @@ from typing import Self
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import UnavailableError
 from penstock.core.events import Event
+from penstock.core.maintenance import TableHealth
 from penstock.observe.periodic import periodic
 from penstock.observe.reducer import apply, initial, stopping
 from penstock.observe.snapshot import Snapshot, State, from_json, to_json
@@ -57,6 +58,15 @@ class StatusBoard:
     def is_standing_by(self) -> bool:
         """Return whether this process waits for its turn: another one owns the pipeline."""
         return self.snapshot().state is State.STANDBY
+
+    def health(self) -> dict[str, TableHealth]:
+        """Return what is known of how tables lie, by their names."""
+        return self.snapshot().health
+
+    @property
+    def is_held(self) -> bool:
+        """Return whether a table is so sick that something is held up for it."""
+        return self.snapshot().is_held
 
 
 class StatusFile:

@@ -35,12 +35,21 @@ def names_of(text: str) -> set[str]:
 
 def documented(part: str) -> set[str]:
     """Name all series that the reference lists for `landing` or `publishing`."""
-    text = (ROOT / "docs/reference/metrics.md").read_text()
-    listed = dict(zip(("landing", "publishing"), text.split("## Of publications"), strict=True))
-    kinds = dict(re.findall(r"^\| `(penstock_\w+)` \| (\w+)", listed[part], re.MULTILINE))
+    kinds = dict(re.findall(r"^\| `(penstock_\w+)` \| (\w+)", _listed(part), re.MULTILINE))
     histograms = {name for name, kind in kinds.items() if kind == "histogram"}
     parts = {f"{name}_{part}" for name in histograms for part in ("bucket", "sum", "count")}
     return (kinds.keys() - histograms) | parts
+
+
+def labels_documented(part: str) -> dict[str, set[str]]:
+    """Name the labels that the reference lists of each series."""
+    row = re.compile(r"^\| `(penstock_\w+)` \| \w+ \| ([\w, ]*)\|", re.MULTILINE)
+    return {name: {*re.findall(r"\w+", labels)} for name, labels in row.findall(_listed(part))}
+
+
+def _listed(part: str) -> str:
+    text = (ROOT / "docs/reference/metrics.md").read_text()
+    return dict(zip(("landing", "publishing"), text.split("## Of publications"), strict=True))[part]
 
 
 def page(url: str) -> str:

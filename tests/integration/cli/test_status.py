@@ -55,7 +55,7 @@ def test_files_are_counted_and_not_looked_at_where_they_are_too_many_or_do_not_t
     land(shop)
 
     looked_at = within("status", shop.path, "--json").json["tables"]
-    monkeypatch.setattr(status, "FILES_LOOKED_AT_MAX", 0)
+    monkeypatch.setattr(status, "LOOKED_AT_MAX", 0)
     too_many = within("status", shop.path, "--json").json["tables"]
 
     assert (None, 1) == (looked_at[LAKE]["health"], looked_at[DELTA]["health"]["files"])

@@ -10,6 +10,7 @@ from tests.integration.maintaining import maintained
 from penstock.connectors.delta import connector
 from penstock.core.commits import Chain
 from penstock.core.errors import DecisionNeededError
+from penstock.core.maintenance import OURS
 from penstock.ports.tables import Verdict
 from penstock.spec.secrets import ProcessSecrets
 
@@ -47,6 +48,25 @@ def test_the_entry_is_an_optimize_that_changes_no_data_and_fences_nobody(lake):
     )
     assert [False] * 5 == [each["dataChange"] for each in moved]
     assert ["penstock/other/file", "penstock/shop/file"] == sorted(ids)
+
+
+def test_the_layout_tells_who_rearranged_files_last(lake):
+    def last():
+        return lake.table.layout(lake.state()).maintained
+
+    before = last()
+    maintain(lake)
+    own = last()
+    lake.land({0: (6, 8)})
+    since = last()
+    lake.handle.optimize.compact()
+    foreign = last()
+
+    assert None is before
+    assert OURS == own.by
+    assert own == since
+    assert "another writer" == foreign.by
+    assert foreign.at_ms >= own.at_ms
 
 
 def test_ledgers_are_whole_when_the_log_is_cleaned_up_to_it(lake):

@@ -9,6 +9,7 @@ from penstock.connectors.iceberg import connector
 from penstock.connectors.iceberg.ledger.properties import ledger_key, mark_in
 from penstock.core.commits import Chain, CommitKind
 from penstock.core.errors import ConflictError, DecisionNeededError
+from penstock.core.maintenance import OURS
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.tables import TableDefinition, Verdict
 from penstock.spec.secrets import ProcessSecrets
@@ -212,3 +213,20 @@ def test_manifests_that_a_landing_merges_meanwhile_are_written_again(lake):
 
     assert (1, 0) == (done.groups, done.given_up)
     assert [*range(46)] == lake.ids()
+
+
+def test_the_layout_tells_who_rearranged_files_last(lake):
+    table = filled(lake)
+
+    def last():
+        return table.layout(table.state(lake.chain)).maintained
+
+    before = last()
+    maintain(lake, table)
+    own = last()
+    lake.land(table, {0: (6, 8)})
+    lake.land(table, {0: (8, 10)})
+
+    assert None is before
+    assert OURS == own.by
+    assert own == last()

@@ -10,12 +10,15 @@ from hypothesis import strategies as st
 
 from penstock.core.maintenance import (
     INPUTS_MAX,
+    OURS,
     FileGroup,
+    LastMaintenance,
     Layout,
     StoredFile,
     TableHealth,
     groups_of,
     health_of,
+    worst_first,
 )
 
 MB = 1_000_000
@@ -133,8 +136,43 @@ def test_health_sums_up_what_is_there_and_what_would_be() -> None:
 
     health = health_of(layout, groups_of(layout))
 
-    assert TableHealth(42, 2, 540 * MB, 41_700, 300, 77, 1) == health
+    assert TableHealth(42, 2, 540 * MB, 41_700, 300, 77, 1, TARGET) == health
     assert health.needs_maintenance
+    assert 40 == health.excess_files
+
+
+LOOKED = TableHealth(500, 20, 2_000 * MB, 1000, 0, 77, 9, TARGET)
+
+
+@pytest.mark.parametrize(
+    ("files", "megabytes", "excess"), [(1, 1, 481), (24, 240, 504), (3, 600, 480), (0, 0, 480)]
+)
+def test_what_landed_since_a_look_is_too_much_but_for_full_files(
+    files: int, megabytes: int, excess: int
+) -> None:
+    after = LOOKED.after_commit(files, megabytes * MB)
+
+    assert (500 + files, excess) == (after.files, after.excess_files)
+    assert LOOKED.size_bytes + megabytes * MB == after.size_bytes
+
+
+def test_what_was_maintained_since_a_look_is_less() -> None:
+    after = LOOKED.after_maintenance(300, 6, 77)
+
+    assert (206, 186) == (after.files, after.excess_files)
+    assert LastMaintenance(77, OURS) == after.maintained
+    all_of_them = LOOKED.after_maintenance(600, 1, 77)
+    assert (0, 0) == (all_of_them.files, all_of_them.excess_files)
+
+
+def test_tables_that_need_maintenance_are_listed_the_worst_first() -> None:
+    worn = replace(LOOKED, files=20, rows=70, deleted=30)
+    found = worst_first(
+        {"worn": worn, "well": replace(LOOKED, files=30), "none": None}
+        | {"bad": LOOKED, "worse": replace(LOOKED, files=501)}
+    )
+
+    assert ["worse", "bad", "worn"] == list(found)
 
 
 def test_a_few_files_are_not_worth_a_word() -> None:

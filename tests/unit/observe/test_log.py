@@ -136,6 +136,14 @@ LINES = [
         "warning: not maintained, and landing goes on: P436  no",
     ),
     (
+        maintenance_events.EpochsWidened(T, 23_104, 480.0, 1.0),
+        ("warning: 23,104 files more than would do: epochs are 8m 00s apart now, usually 1.0 s"),
+    ),
+    (
+        maintenance_events.HoldExceeded(T, 23_104),
+        "warning: 23,104 files more than would do; `penstock maintain` makes fewer of them",
+    ),
+    (
         PoisonFound(3, "flights-0", 17),
         "warning: offset 17 kills the process that reads it; the record is rejected, P343",
     ),

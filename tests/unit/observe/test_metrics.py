@@ -10,6 +10,7 @@ import pytest
 
 from penstock.core import events
 from penstock.core.errors import InvalidError
+from penstock.core.maintenance_events import LayoutMeasured, TableMaintained
 from penstock.observe.metrics import Metrics
 from penstock.observe.metrics_endpoint import address, metrics_served, served_at
 from penstock.observe.status import StatusBoard
@@ -32,6 +33,19 @@ def reported(clock):
 
 def value(metrics: Metrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(f"penstock_{name}", labels)
+
+
+def test_how_tables_lie_is_measured_once_somebody_looked(reported, clock) -> None:
+    metrics = reported(committed(clock))
+    assert None is value(metrics, "table_excess_files", table="lake.a")
+
+    looked = LayoutMeasured("lake.a", 500, 20, 9_000, 750, 250, 77, 7, 9, 1000)
+    reported(looked, committed(clock), TableMaintained("lake.a", 300, 6, 0, 0, 0, 4096, 2))
+    assert 187 == value(metrics, "table_excess_files", table="lake.a")
+    assert 0.25 == value(metrics, "table_deleted_share", table="lake.a")
+    assert 77 == value(metrics, "table_metadata_bytes", table="lake.a")
+    assert 4096 == value(metrics, "maintenance_bytes_total", table="lake.a")
+    assert 2 == value(metrics, "maintenance_yields_total", table="lake.a")
 
 
 def committed(clock, table: str = "lake.a", rows: int = 5) -> events.TableCommitted:

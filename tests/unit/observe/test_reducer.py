@@ -22,6 +22,14 @@ from penstock.core.events import (
     TableResumed,
     WaitBegan,
 )
+from penstock.core.hold import HELD
+from penstock.core.maintenance import LastMaintenance, TableHealth
+from penstock.core.maintenance_events import (
+    EpochsNarrowed,
+    EpochsWidened,
+    LayoutMeasured,
+    TableMaintained,
+)
 from penstock.observe.reducer import apply, initial, stopping
 from penstock.observe.snapshot import (
     LastCommit,
@@ -31,6 +39,7 @@ from penstock.observe.snapshot import (
     Snapshot,
     State,
     Waiting,
+    Widened,
 )
 
 T = "lake.bronze.flights"
@@ -273,3 +282,42 @@ def test_changes_of_a_keyed_table_are_totals_of_the_run_and_each_counts_in_the_r
     assert [12] == [table.rewritten_bytes]
     assert {"inserted": 3, "superseded": 7, "deleted": 2, "healed": 1} == table.changes
     assert (3, [10, 2]) == (table.rows, [count for _, count in table.recent])
+
+
+MEASURED = LayoutMeasured(T, 500, 20, 900_000, 1000, 10, 77, 7, 9, 1000)
+
+
+def test_how_a_table_lies_is_known_from_the_last_look_and_what_happened_since() -> None:
+    health = story(committed(1), MEASURED).tables[T].health
+    assert TableHealth(500, 20, 900_000, 1000, 10, 77, 9, 1000, 7) == health
+
+    after = story(committed(1), MEASURED, committed(2), TableMaintained(T, 300, 6, 0, 0, 0))
+    known = after.tables[T].health
+    assert known is not None
+    assert (208, 188, 900_500) == (known.files, known.excess_files, known.size_bytes)
+    assert LastMaintenance(1_004, "penstock") == known.maintained
+
+
+def test_where_nobody_looked_nothing_is_known_of_how_a_table_lies() -> None:
+    assert None is story(committed(1), TableMaintained(T, 300, 6, 0, 0, 0)).tables[T].health
+
+
+def test_epochs_that_are_wider_than_usual_are_known_until_they_are_not() -> None:
+    wide = story(EpochsWidened(T, 23_000, 2.0, 1.0), EpochsWidened(T, 24_000, 4.0, 1.0))
+    assert Widened(T, 24_000, 4.0, 1.0) == wide.widened
+    assert wide.is_held
+
+    less = story(EpochsNarrowed(2.0, 1.0), begin=wide)
+    assert Widened(T, 24_000, 2.0, 1.0) == less.widened
+    assert None is story(EpochsNarrowed(1.0, 1.0), begin=less).widened
+    assert not story(EpochsNarrowed(1.0, 1.0), begin=less).is_held
+
+
+def test_a_table_that_is_parked_until_it_is_well_is_held() -> None:
+    assert story(TableParked(T, HELD, "sick")).is_held
+    assert not story(TableParked(T, "P402", "gone")).is_held
+
+
+def test_a_run_that_begins_has_epochs_as_usual() -> None:
+    wide = story(EpochsWidened(T, 23_000, 2.0, 1.0))
+    assert None is story(PipelineStarted("shop", 2, "o", 1, 0), begin=wide).widened

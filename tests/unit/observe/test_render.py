@@ -6,7 +6,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from penstock.core.maintenance import TableHealth
+from penstock.core.maintenance import LastMaintenance, TableHealth
 from penstock.observe.render import StatusText
 from penstock.observe.snapshot import (
     LastCommit,
@@ -18,6 +18,7 @@ from penstock.observe.snapshot import (
     State,
     TableStatus,
     Waiting,
+    Widened,
 )
 
 NOW_MS = 1_000_000
@@ -320,3 +321,33 @@ def test_a_table_that_needs_maintenance_says_so_and_others_say_nothing() -> None
 
     words = "482 files where 9 would do, in 4 groups; 10% of its rows are deleted; metadata 3.2 MB"
     assert [f"lake.a has {words}"] == [each for each in lines if " has " in each]
+
+
+def test_tables_that_need_maintenance_are_said_the_worst_first_with_the_last_time() -> None:
+    last = LastMaintenance(NOW_MS - 3 * 3_600_000, "spark")
+    poor = TableHealth(482, 9, 12_000_000, 900, 0, 3_200_000, 4, maintained=last)
+    poorer = replace(poor, files=600, commit_bytes=6_100_000)
+    tables = {
+        "lake.a": TableStatus(health=poor),
+        "lake.b": TableStatus(health=poorer),
+        "lake.c": TableStatus(table_files=10_001),
+        "lake.d": TableStatus(table_files=10_000),
+    }
+
+    lines = shown(replace(SHOP, tables=tables), width=160).splitlines()
+
+    said = "files where 9 would do, in 4 groups; metadata 3.2 MB"
+    ago = "last maintained 3h 00m ago by spark"
+    assert [
+        f"lake.b has 600 {said}; each commit writes 6.1 MB of them again; {ago}",
+        f"lake.a has 482 {said}; {ago}",
+        "lake.c has 10,001 files, too many to look at here",
+    ] == [each for each in lines if " has " in each]
+
+
+def test_epochs_that_are_wider_than_usual_are_said_while_a_run_goes_on() -> None:
+    wide = replace(SHOP, widened=Widened("lake.a", 23_104, 480.0, 1.0))
+    said = "epochs are 8m 00s apart, usually 1.0 s: lake.a had 23,104 files too many"
+
+    assert said in shown(wide, width=120)
+    assert said not in shown(replace(wide, state=State.STOPPED), width=120)

@@ -23,12 +23,14 @@ from penstock.app.assembly.reopening_log import ReopeningLog
 from penstock.app.assembly.worker import writer
 from penstock.core.errors import InvalidError
 from penstock.core.events import WaitBegan
+from penstock.core.hold import Hold, HoldAct
 from penstock.core.schema import SOURCE_PREFIX
 from penstock.files.reopening import Reopening
 from penstock.landing.run import FormerSpec
 from penstock.landing.settings import (
     Consent,
     Environment,
+    HealthOf,
     RewrittenTable,
     Routes,
     Settings,
@@ -97,6 +99,11 @@ def settings_of(
             for rule in pipeline.tables
             if (size := rule.rewritten_bytes_max) is not None
         },
+        hold=Hold(
+            pipeline.maintain.hold.excess_files,
+            HoldAct(pipeline.maintain.hold.then),
+            pipeline.maintain.hold.every_most_seconds,
+        ),
         accept=accept,
         crash_plan=faults,
     )
@@ -185,6 +192,7 @@ def open_environment(
     *,
     observer: Observer,
     engine: Callable[[], Engine] | None = None,
+    health: HealthOf = dict,
 ) -> Environment:
     """Open everything a run needs; `stack` closes it again.
 
@@ -214,6 +222,7 @@ def open_environment(
         owner=this_owner(),
         jitter=jitter,
         token=token,
+        health=health,
     )
 
 

@@ -18,7 +18,7 @@ from penstock.app.inspect.open_transactions import stuck
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError, PenstockError, gravest
 from penstock.core.events import WaitBegan
-from penstock.core.maintenance import TableHealth, groups_of, health_of
+from penstock.core.maintenance import LOOKED_AT_MAX, TableHealth, groups_of, health_of
 from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Bounds, waiting_beyond
 from penstock.core.resolutions import records_only
@@ -44,8 +44,6 @@ from penstock.ports.transactions import OpenTransaction
 from penstock.spec.model import Pipeline
 from penstock.spec.secrets import ProcessSecrets
 
-FILES_LOOKED_AT_MAX = 10_000
-"""Up to how many files of a table are looked at; `penstock maintain --dry-run` looks at all."""
 _SQLITE = "sqlite:///"
 
 
@@ -170,7 +168,7 @@ def _as_read(
     table = catalogs[place.catalog].load(place.name)
     if table is not None:
         state, facts = table.state(Chain(pipeline.name, place.table)), table.describe()
-        landed, health = state.landed, _health(table, state, facts)
+        landed, health = state.landed, _health(table, state, facts, before.health)
     offsets = {} if landed is None else records_only(landed.offsets)
     return replace(
         before,
@@ -184,13 +182,16 @@ def _as_read(
     )
 
 
-def _health(table: Table, state: TableState, facts: TableFacts) -> TableHealth | None:
-    """Look at the files of a table, where they are not very many and metadata tell of their rows.
-
-    Raises UnavailableError.
+def _health(
+    table: Table, state: TableState, facts: TableFacts, known: TableHealth | None
+) -> TableHealth | None:
+    """Look at the files of a table, where they are not very many and metadata tell of their rows;
+    else return what the run knew, with as many files as there are. Raises UnavailableError.
     """
-    if facts.rows is None or facts.files is None or facts.files > FILES_LOOKED_AT_MAX:
-        return None
+    if facts.files is not None and facts.files > LOOKED_AT_MAX:
+        return known and known.with_files(facts.files)
+    if facts.rows is None or facts.files is None:
+        return known
     try:
         layout = table.layout(state)
     except InvalidError:  # equality deletes: which rows are live would have to be searched for

@@ -10,16 +10,18 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Operation, Snapshot
 
 from penstock.connectors.iceberg.files.manifests import live_manifests
-from penstock.connectors.iceberg.ledger.properties import parent_of
+from penstock.connectors.iceberg.ledger.properties import is_maintenance, parent_of
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
 from penstock.connectors.iceberg.row_deletes.live_rows import PartitionKey, partition_key
 from penstock.connectors.iceberg.schema.late_spec import late_spec_id
 from penstock.core.errors import InvalidError
-from penstock.core.maintenance import Layout, StoredFile
+from penstock.core.maintenance import OURS, LastMaintenance, Layout, StoredFile
 from penstock.ports.tables import TableFacts
 
+_ANOTHER = "another writer"
 _COUNTED_FILES_MAX = 10_000
 """Of how many data files deleted rows are counted; manifests, and some delete files, are read."""
 
@@ -70,7 +72,39 @@ def layout_of(table: Table, branch: str, rows: KeptRows, target_bytes: int) -> L
         )
         for path, entry in live.data.items()
     ]
-    return Layout(files, target_bytes, _metadata_bytes(table, branch))
+    commit_bytes, manifests_bytes = _metadata_bytes(table, branch)
+    read_bytes = commit_bytes + manifests_bytes
+    return Layout(files, target_bytes, read_bytes, commit_bytes, last_maintenance(metadata, branch))
+
+
+def last_maintenance(metadata: TableMetadata, branch: str) -> LastMaintenance | None:
+    """Return when and by what files were last rearranged, as the snapshots tell that are left.
+
+    Trimmed ones break the line of a branch, so all that are not newer than its head are looked at.
+    """
+    head = metadata.snapshot_by_name(branch)
+    if head is None:
+        return None
+    moves = [
+        each
+        for each in metadata.snapshots
+        if (each.sequence_number or 0) <= (head.sequence_number or 0) and _moves_rows(each)
+    ]
+    if not moves:
+        return None
+    newest = max(moves, key=lambda each: (each.sequence_number or 0, each.timestamp_ms))
+    assert newest.summary is not None, "it tells what moved"
+    others = newest.summary.get("engine-name") or _ANOTHER
+    by = OURS if is_maintenance(newest, branch) else others
+    return LastMaintenance(newest.timestamp_ms, by)
+
+
+def _moves_rows(snapshot: Snapshot) -> bool:
+    """Return whether a snapshot put data files in the place of others with the same rows."""
+    summary = snapshot.summary
+    if summary is None or summary.operation != Operation.REPLACE:
+        return False
+    return bool(summary.get("deleted-data-files"))
 
 
 def _partition(metadata: TableMetadata, file: DataFile) -> str:
@@ -90,14 +124,16 @@ def _partition(metadata: TableMetadata, file: DataFile) -> str:
     return ", ".join([*former, *named])
 
 
-def _metadata_bytes(table: Table, branch: str) -> int:
-    """Sum up the metadata file, the manifest list and the manifests with live entries."""
+def _metadata_bytes(table: Table, branch: str) -> tuple[int, int]:
+    """Sum up what each commit writes again, the metadata file and the manifest list; and the
+    manifests with live entries.
+    """
     head = parent_of(table.metadata, branch)
     snapshot = None if head is None else table.metadata.snapshot_by_id(head)
     places = [table.metadata_location, *([] if snapshot is None else [snapshot.manifest_list])]
     manifests = live_manifests(table, head)
     lists = sum(len(table.io.new_input(each)) for each in places)
-    return lists + sum(each.manifest_length for each in manifests)
+    return lists, sum(each.manifest_length for each in manifests)
 
 
 def _live_rows(table: Table, rows: KeptRows) -> int | None:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from penstock.connectors.memory.warehouse import START_MS, Contents, Snapshot
 from penstock.core import table_errors
 from penstock.core.commits import DataFile
+from penstock.core.maintenance import OURS, LastMaintenance
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import RowDeletes
 
@@ -61,3 +62,9 @@ def rearranged(
     left = {**kept, **{path: each for path, each in carried.items() if each}}
     moved = Snapshot(f"s{number}", base.head, START_MS + number, files, None, left, base.ledgers)
     return base.with_snapshot(moved)
+
+
+def last_maintenance(contents: Contents) -> LastMaintenance | None:
+    """Return when files were last rearranged, of the snapshots that are left."""
+    moved = (each for each in contents.ancestry() if each.vouches is not None)
+    return next((LastMaintenance(each.timestamp_ms, OURS) for each in moved), None)

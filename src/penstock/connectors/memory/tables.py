@@ -27,6 +27,7 @@ from penstock.connectors.memory.row_deletes import (
     delete_state,
     delete_states,
     deleted_of,
+    last_maintenance,
     rearranged,
 )
 from penstock.connectors.memory.upkeep import MemoryUpkeep
@@ -222,11 +223,9 @@ class MemoryTable:
 
     def layout(self, state: ports.TableState) -> Layout:
         """List the files of a state: all are of one partition, and no metadata is on storage."""
-        stored = [
-            StoredFile(each.path, "", each.rows, each.size_bytes, each.deleted)
-            for each in self.live_files(state)
-        ]
-        return Layout(stored, TARGET_BYTES, 0)
+        live = self.live_files(state)
+        stored = [StoredFile(f.path, "", f.rows, f.size_bytes, f.deleted) for f in live]
+        return Layout(stored, TARGET_BYTES, 0, maintained=last_maintenance(state.handle))
 
     def upkeep(self, state: ports.TableState) -> MemoryUpkeep:
         """Return what keeps the table small."""

@@ -16,7 +16,9 @@ from typing import TypeVar
 from penstock.commit.attempt import CommitContext
 from penstock.core.commits import Chain
 from penstock.core.errors import FencedError, InvalidError, UnavailableError
+from penstock.core.hold import held
 from penstock.landing.epoch.commit_queue import CommitBatch, CommitQueue, Outcome
+from penstock.landing.epoch.hold import EpochHold
 from penstock.landing.epoch.pause_watch import PauseWatch
 from penstock.landing.tables.progress import by_table
 from penstock.landing.tables.table_set import TableSet
@@ -35,6 +37,7 @@ class Committer:
     claim: PipelineClaim
     queue: CommitQueue
     pauses: PauseWatch
+    hold: EpochHold
 
     @property
     def paused(self) -> set[str]:
@@ -58,6 +61,7 @@ class Committer:
             name
             for name in tables.due_for_retry(self.queue.busy, patient=patient)
             if not (tables.parked[name].is_paused and paused & {name, rejects})
+            and not (tables.parked[name].is_held and name in self.hold.stopped)
         ]
         if not due:
             return
@@ -66,6 +70,13 @@ class Committer:
             work = tables.recovery_work(name, rows.get(name, []))
             if work is not None:
                 self.queue.submit(CommitBatch(name, work, recovering=True))
+
+    def stop_sick(self) -> None:
+        """Park tables with too many files, where the spec says so; they open when they are well."""
+        self.hold.look()
+        for name, excess_files in self.hold.stopped.items():
+            if name in self.tables.active:
+                self.tables.parked.park(name, held(name, excess_files, self.hold.hold))
 
     def collect(self, timeout_seconds: float) -> None:
         """Note with their tables what became of commits that ended meanwhile.

@@ -29,10 +29,14 @@ class EpochTrigger:
 
     settings: Settings
     clock: Clock
+    every_seconds: float = field(init=False)
     _started_at: float | None = None
     _record_bytes: dict[TopicPartition, float] = field(default_factory=dict)
     _written_per_read: float = 0.5
     _budget: Budget | None = None
+
+    def __post_init__(self) -> None:
+        self.every_seconds = self.settings.every_seconds
 
     def budget(self, capacity: int, *, surveying: bool = False) -> Budget:
         """Bound the next epoch; one that is read twice, for a table that does not exist, more."""
@@ -66,7 +70,7 @@ class EpochTrigger:
         """Return the time until the next epoch is due by the clock."""
         if self._started_at is None:
             return 0.0
-        return self._started_at + self.settings.every_seconds - self.clock.monotonic()
+        return self._started_at + self.every_seconds - self.clock.monotonic()
 
     def started(self) -> None:
         """Note that an epoch begins."""

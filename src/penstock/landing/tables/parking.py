@@ -20,6 +20,7 @@ from penstock.core.errors import (
     UnavailableError,
 )
 from penstock.core.events import TableAbandoned, TableParked
+from penstock.core.hold import HELD
 from penstock.landing.foreign_errors import acting_on_table
 from penstock.landing.settings import TableLocation
 from penstock.ports.runtime import Clock, Observer
@@ -55,6 +56,11 @@ class Parked:
     def is_paused(self) -> bool:
         """Return whether it is parked only until a pause is over."""
         return self.error.code == PAUSED
+
+    @property
+    def is_held(self) -> bool:
+        """Return whether it is parked until it has fewer small files."""
+        return self.error.code == HELD
 
 
 @dataclass(slots=True, eq=False)
@@ -92,7 +98,7 @@ class ParkedTables(Mapping[str, Parked]):
         """Park a table, loudly; it is tried again after a while unless a person must act."""
         before, now = self._parked.get(name), self.clock.monotonic()
         since = now if before is None else before.since
-        self._tries[name] += error.code != PAUSED
+        self._tries[name] += error.code not in (PAUSED, HELD)
         retry_at = now + retry_delay_seconds(max(self._tries[name], 1))
         self._parked[name] = Parked(error, since, retry_at, self._tries[name], internal=False)
         self._recovering.discard(name)

@@ -295,6 +295,28 @@ class PendingSettings(Setting):
     )
 
 
+class HoldSettings(Setting):
+    """What a run does while a table has too many small files."""
+
+    excess_files: int = Field(
+        20_000,
+        ge=1,
+        description="A table is sick with more files than this above what would do, until it has "
+        "fewer than half of it.",
+    )
+    then: Literal["widen", "stop", "nothing"] = Field(
+        "widen",
+        description="While a table is sick: epochs begin further apart, twice as far each minute, "
+        "and full ones at once (widen); it is parked (stop); it is only said (nothing).",
+    )
+    every_most_seconds: Seconds = Field(
+        600.0,
+        alias="every_most",
+        description="How far apart epochs become at most; `commit.every`, where that is longer.",
+        examples=["10m"],
+    )
+
+
 class MaintainSettings(Setting):
     """How a run maintains the tables of its pipeline, in a process of its own."""
 
@@ -307,6 +329,10 @@ class MaintainSettings(Setting):
     )
     only: Several[Literal["rearrange", "expire", "sweep"]] = Field(
         (), description="The acts to do; all of them where none are named."
+    )
+    hold: HoldSettings = Field(
+        default_factory=HoldSettings,
+        description="What is done while a table has too many small files.",
     )
 
 

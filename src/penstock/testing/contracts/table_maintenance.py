@@ -17,6 +17,7 @@ from penstock.commit.maintaining import Maintenance
 from penstock.commit.rearranging import RearrangedFiles, Rearranging
 from penstock.core.commits import Chain
 from penstock.core.errors import BugError, ConflictError, DecisionNeededError
+from penstock.core.maintenance import OURS
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.tables import Table, TableFormat, Verdict
 from penstock.testing.contracts.table_fixture import RETAIN, Quiet, StillClock
@@ -46,7 +47,7 @@ class MaintenanceTests(RewriteTests):
                 acts.pop()()
             return []
 
-        work = Maintenance(self.chain, table, context, "m1", pauses)  # type: ignore[arg-type]
+        work = Maintenance(self.chain, table, context, "0c0ffee1", pauses)  # type: ignore[arg-type]
         return Rearranging(work, self.open_writer()).run()
 
     def files_of(self, table: Table) -> dict[str, str]:
@@ -61,6 +62,7 @@ class MaintenanceTests(RewriteTests):
     ) -> None:
         self.land(table, {0: (0, 2)}, {0: (2, 4), 1: (0, 1)}, {0: (4, 5)})
         before, ids = self.landed(table), self.ids(table)
+        assert table.layout(table.state(self.chain)).maintained is None
         history = table.history(self.chain)
         done = self.maintain(table)
         again = self.found(catalog)
@@ -76,6 +78,9 @@ class MaintenanceTests(RewriteTests):
         assert ids == self.ids(again)
         assert (Verdict.AGREED, before) == (state.verdict, state.landed)
         assert 1 == len(self.files_of(again))
+        maintained = again.layout(state).maintained
+        assert maintained is not None
+        assert OURS == maintained.by
         assert (history.commits, history.began, 0) == (
             after.commits,
             after.began,

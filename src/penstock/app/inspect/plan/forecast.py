@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from penstock.app.inspect.notebook_tables import NotebookTable, Rows
 from penstock.core.errors import PenstockError, gravest
+from penstock.core.hold import HoldAct
 
 NOTHING, CHANGES, DESTRUCTIVE = 0, 10, 11
 
@@ -143,7 +144,9 @@ class Plan(NotebookTable):
 
     `owner` is the process that runs the pipeline now; `level_first` names tables that are first
     brought level under the previous spec; `unrouted` are topics that no table takes.
-    `stops` are what would end the whole run, in order; `unmatched_patterns` match no topic.
+    `stops` are what would end the whole run, in order; `unmatched_patterns` match no topic. `sick`
+    counts the files that tables have too many, as far as the last run knew, for which a run would
+    do what `hold` says.
     """
 
     pipeline: str
@@ -155,6 +158,8 @@ class Plan(NotebookTable):
     rows_per_second: float | None = None
     stops: tuple[PenstockError, ...] = ()
     unmatched_patterns: tuple[str, ...] = ()
+    sick: Mapping[str, int] = field(default_factory=dict)
+    hold: HoldAct = HoldAct.WIDEN
 
     def rows(self) -> Rows:
         """Return a row for each table."""

@@ -9,7 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.app.assembly import assembly, engines
@@ -21,6 +21,7 @@ from penstock.app.inspect.sample.trial import try_sample
 from penstock.app.inspect.status import status_file
 from penstock.core.errors import PenstockError
 from penstock.core.events import WaitBegan
+from penstock.core.hold import Hold
 from penstock.landing.epoch.partition_discovery import no_leader, no_records_returned
 from penstock.landing.run import FormerSpec, former_rules
 from penstock.landing.settings import Consent, TableTarget
@@ -29,6 +30,7 @@ from penstock.landing.tables.progress import by_table
 from penstock.landing.tables.spec_change import CatchUp, catch_up_needed
 from penstock.landing.tables.table_set import TableSet
 from penstock.observe.fanout import UNHEARD
+from penstock.observe.snapshot import Snapshot
 from penstock.observe.status import read_status
 from penstock.ports.runtime import Observer
 from penstock.ports.tables import TableDefinition
@@ -51,14 +53,17 @@ def plan(
     with open_world(pipeline, accept=accept, observer=observer) as world:
         stops = _errors_of(lambda: engines.require_engine(pipeline))
         former = assembly.former_of(pipeline, accept=accept)
-        found = planned(world, former, takeover=takeover, pace=_pace(pipeline), stops=stops)
+        last = _last_run(pipeline)
+        found = planned(world, former, takeover=takeover, pace=_pace(last), stops=stops)
         topics = {at.topic for at in world.listing}
         unmatched_hints = tuple(
             each
             for each in pipeline.kafka.patterns
             if not any(map(compiled(each).fullmatch, topics))
         )
-        return replace(found, unmatched_patterns=unmatched_hints)
+        hold = world.settings.hold
+        sick = _sick(hold, last)
+        return replace(found, unmatched_patterns=unmatched_hints, sick=sick, hold=hold.then)
 
 
 def planned(
@@ -175,11 +180,20 @@ def _unreadable(starts: Iterable[TableStart], outcome: SampleOutcome) -> list[Pe
     ]
 
 
-def _pace(pipeline: Pipeline) -> float | None:
+def _last_run(pipeline: Pipeline) -> Snapshot | None:
     reported = read_status(status_file(pipeline))
-    if reported is None:
+    return None if reported is None else reported[0]
+
+
+def _sick(hold: Hold, last: Snapshot | None) -> Mapping[str, int]:
+    """Return how many files tables have too many, for which a run would do what `hold` says."""
+    known = {} if last is None else last.health
+    return {name: known[name].excess_files for name in sorted(hold.sick(known, ()))}
+
+
+def _pace(snapshot: Snapshot | None) -> float | None:
+    if snapshot is None:
         return None
-    snapshot, _ = reported
     rows = sum(table.rows for table in snapshot.tables.values())
     last = [table.last_commit.at_ms for table in snapshot.tables.values() if table.last_commit]
     seconds = (max(last, default=snapshot.started_ms) - snapshot.started_ms) / 1000

@@ -10,8 +10,11 @@ from penstock.connectors.delta.log.tail import LogView
 from penstock.connectors.delta.read.bounds import live_row_count
 from penstock.connectors.delta.read.live_files import Add
 from penstock.connectors.delta.read.live_map import LiveMap
-from penstock.core.maintenance import Layout, StoredFile
+from penstock.core.maintenance import OURS, LastMaintenance, Layout, StoredFile
+from penstock.core.sweeps import is_rearranged
 from penstock.ports.tables import TableFacts
+
+_ANOTHER = "another writer"
 
 
 def facts_of(view: LogView, adds: Collection[Add], written_ns: int | None) -> TableFacts:
@@ -30,15 +33,38 @@ def facts_of(view: LogView, adds: Collection[Add], written_ns: int | None) -> Ta
 
 
 def layout_of(view: LogView, live: LiveMap, log: Log) -> Layout:
-    """List how the live files of a view lie. Raises OSError, and what listing them raises."""
+    """List how the live files of a view lie. Raises OSError, and what listing them raises.
+
+    A commit writes no metadata again: its entry is its own.
+    """
     target = view.form.target
     names = dict(zip(target.partition_by, view.form.partition_by, strict=True))
-    found = [
-        StoredFile(file.path, _partition(names, each.add), file.rows, file.size_bytes, file.deleted)
-        for each in live.files(view).values()
-        for file in (each.file,)
-    ]
-    return Layout(found, target.options.target_file_bytes, log.bytes_at(view.version))
+    found, own = [], None
+    for each in live.counted(view):
+        file, partition = each.file, _partition(names, each.add)
+        found.append(StoredFile(file.path, partition, file.rows, file.size_bytes, file.deleted))
+        if is_rearranged(file.path):
+            own = max(own or 0, int(each.add.get("modificationTime") or 0))
+    return Layout(
+        found,
+        target.options.target_file_bytes,
+        log.bytes_at(view.version),
+        maintained=_last(own, log, view.version),
+    )
+
+
+def _last(own_ms: int | None, log: Log, head: int) -> LastMaintenance | None:
+    """Return when files were last rearranged: by ours that are live, or by the log since its last
+    checkpoint.
+    """
+    base, _ = log.checkpoint(head)
+    moves = (
+        LastMaintenance(each.timestamp_ms, _ANOTHER)
+        for each in log.entries(range(base + 1, head + 1))
+        if each is not None and each.operation == "OPTIMIZE" and not each.marks
+    )
+    ours = [] if own_ms is None else [LastMaintenance(own_ms, OURS)]
+    return max((*ours, *moves), key=lambda each: each.at_ms, default=None)
 
 
 def _partition(names: Mapping[str, str], add: Add) -> str:

@@ -15,7 +15,7 @@ Threads share no lock: what is held is a value.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow.parquet as pq
@@ -77,10 +77,16 @@ class LiveMap:
         }
         found = {each.file.path: each for each in known.values()}
         if len(found) != len(known):
-            counts = Counter(each.file.path for each in known.values())
-            [(twice, _)] = counts.most_common(1)
-            raise unreadable_log(self._name, ValueError(f"{twice} is live twice"))
+            self._require_once(each.file.path for each in known.values())
         self._held = replace(held, known=known, by_path=found)
+        return found
+
+    def counted(self, view: LogView) -> Sequence[KnownFile]:
+        """Return the files that are live in a view, without what the log says of their columns:
+        that takes most of the time. Raises as `files`.
+        """
+        found = [self._counted(add) for add in self._at(view).live.values()]
+        self._require_once(each.file.path for each in found)
         return found
 
     def _at(self, view: LogView) -> _Held:
@@ -106,11 +112,16 @@ class LiveMap:
             self._held = found
         return found
 
-    def _known(self, view: LogView, add: Add) -> KnownFile:
+    def _require_once(self, paths: Iterable[str]) -> None:
+        """Raise InvalidError (P438) where a path is live twice."""
+        for twice, times in Counter(paths).most_common(1):
+            if times > 1:
+                raise unreadable_log(self._name, ValueError(f"{twice} is live twice"))
+
+    def _counted(self, add: Add) -> KnownFile:
         place = place_of(self._root, self._name, add["path"])
         try:
             rows, vector = record_count(add), vector_of(add)
-            bounds, nulls = bounds_of(add, view.form)
         except ValueError as error:
             raise unreadable_log(self._name, error) from error
         file = LiveFile(
@@ -119,10 +130,16 @@ class LiveMap:
             size_bytes=int(add["size"]),
             deleted=0 if vector is None else vector.cardinality,
             delete_state="" if vector is None else vector.unique_id,
-            bounds=bounds,
-            nulls=nulls,
         )
         return KnownFile(add, file)
+
+    def _known(self, view: LogView, add: Add) -> KnownFile:
+        counted = self._counted(add)
+        try:
+            bounds, nulls = bounds_of(add, view.form)
+        except ValueError as error:
+            raise unreadable_log(self._name, error) from error
+        return KnownFile(add, replace(counted.file, bounds=bounds, nulls=nulls))
 
     def rows_in(self, place: str) -> int:
         """Count the rows that were written into a file, by its footer. Raises UnavailableError."""

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from penstock.app.inspect.plan.forecast import Plan, TablePlan
 from penstock.cli.plan import plan_lines
+from penstock.core.hold import HoldAct
 
 
 def shown(plan: Plan) -> str:
@@ -58,3 +59,18 @@ def test_a_hint_that_has_no_effect_is_said_with_the_type_that_is_there() -> None
     assert "the hint id: string has no effect: the column is there, as long" in shown(
         Plan("shop", (table,))
     )
+
+
+@pytest.mark.parametrize(
+    ("hold", "said"),
+    [
+        (HoldAct.WIDEN, "epochs would widen"),
+        (HoldAct.STOP, "it would be parked, P895"),
+        (HoldAct.NOTHING, "nothing is done about it"),
+    ],
+)
+def test_what_a_run_would_do_about_too_many_files_is_said(hold: HoldAct, said: str) -> None:
+    plan = Plan("shop", (), sick={"lake.a": 23_104}, hold=hold)
+
+    line = f"lake.a has 23,104 files too many: {said}; to make fewer:  penstock maintain lake.a"
+    assert line in shown(plan)

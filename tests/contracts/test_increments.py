@@ -29,7 +29,7 @@ from penstock.connectors.memory.increments import (
     MemoryHistory,
     MemoryIncrements,
 )
-from penstock.core.errors import InvalidError
+from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.increments import FileRows, Increments
 from penstock.publishing.table_source import TableSource
@@ -292,3 +292,20 @@ class TestDelta(IncrementsContract):
     def make_again(self) -> None:
         shutil.rmtree(self.place)
         self.make_table()
+
+    def test_what_a_vacuum_took_before_it_was_read_is_gone_on_from_by_a_seek(self) -> None:
+        """The log has the versions for longer than the storage their files: no gap is seen there."""
+        self.append(1, 2)
+        stands = self.source("stop").starts("latest")
+        self.append(3)
+        self.append(4)
+        self.compact()
+        self.table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+        with pytest.raises(DecisionNeededError) as stopped:
+            self.read(self.source("stop"), stands)
+        accepted = self.source("stop").readable(stands)
+        sought = self.source("stop").places(["earliest"])
+
+        assert ("P828", True) == (stopped.value.code, "penstock seek" in stopped.value.hint)
+        assert accepted == stands
+        assert [1, 2, 3, 4] == sorted(self.read(self.source("stop"), sought)[0])

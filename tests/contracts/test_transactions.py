@@ -233,7 +233,8 @@ class TestOffsetsTopic(OnABroker):
     def test_what_was_written_after_partitions_were_added_counts(self, expiring: Running) -> None:
         """A key moves to another partition; what stands in its former one is old."""
         Cluster(expiring.bootstrap).create("grown", 2, cleanup_policy="compact")
-        terms = self.open_terms(timeout_ms=LONG_MS)
+        terms, former = self.open_terms(timeout_ms=LONG_MS), self.open_ledger("grown")
+        assert {} == former.look().entries
         keys = [f'["grown",{{"n":{n}}}]'.encode() for n in range(30)]
         for written, partitions in ((keys, 2), (keys[::2], 3)):
             if partitions > 2:
@@ -246,6 +247,7 @@ class TestOffsetsTopic(OnABroker):
 
         wanted = {key: b"3" if key in keys[::2] else b"2" for key in keys}
         assert wanted == self.open_ledger("grown").look().entries
+        assert wanted == former.look().entries  # a stand-by's, whose turn comes again
 
     def test_a_topic_that_was_created_again_is_neither_written_nor_read(
         self, expiring: Running

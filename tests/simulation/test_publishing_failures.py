@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 from tests.story.clock import START_MS, ManualClock
-from tests.story.publishing import Act, PublishingWorld, by_library, live
+from tests.story.publishing import FROM, Act, PublishingWorld, by_library, live
 from tests.story.publishing_rows import RowsWorld, at
 
 from penstock.connectors.memory.log import MemoryReader
@@ -19,12 +19,18 @@ from penstock.ports.producers import PackedBatch, Refused, Term
 from penstock.ports.sources import Stretch
 from penstock.publishing.messages import Encoding, SendJob, job_from_json
 from penstock.publishing.poison_search import FOUND_MAX
+from penstock.publishing.publisher import AGAIN_SECONDS
 from penstock.publishing.share_messages import is_share, share_from_json
 from penstock.publishing.topic_source import TopicReader
 from penstock.publishing.worker import SendTools
 
 DISK_FULL = Refused(56, "the log directory is offline: KAFKA_STORAGE_ERROR")
 SKEWS_MS = (-600_000, 0, 600_000)
+
+
+@pytest.fixture
+def world() -> PublishingWorld:
+    return PublishingWorld()
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -228,3 +234,40 @@ def test_a_record_of_a_topic_that_kills_is_named(chosen):
     assert '"partition":1' in error.message
     assert world.sent(1)[:20] == world.published(1)
     assert world.sent(0)[: len(world.published(0))] == world.published(0)
+
+
+def test_a_publication_begins_at_ends_that_are_known(world: PublishingWorld) -> None:
+    """Else all of a partition came, whose leader was away when the others began at their ends."""
+    world.send(0, "old")
+    world.send(1, "old")
+    world.cluster.partition(FROM, 1).led = False
+    publisher = world.publisher("stopped", start="latest")
+    publisher.step()
+
+    assert publisher.error is not None
+    assert ("P250", "") == (publisher.error.code, publisher.reason)
+
+    world.cluster.partition(FROM, 1).led = True
+    world.clock.advance(AGAIN_SECONDS + 1)
+    assert publisher.step()
+    world.send(1, "new")
+    world.clock.advance(60)
+    assert publisher.step()
+    assert ([], [b"new"]) == (world.published(0), world.published(1))
+
+
+def test_a_publication_goes_on_with_the_partitions_that_have_a_leader(
+    world: PublishingWorld,
+) -> None:
+    world.send(0, "a")
+    world.send(1, "b")
+    assert world.run().error is None
+    world.send(0, "c")
+    world.send(1, "d")
+    world.cluster.partition(FROM, 1).led = False
+    assert world.run().error is None
+    assert ([b"a", b"c"], [b"b"]) == (world.published(0), world.published(1))
+
+    world.cluster.partition(FROM, 1).led = True
+    assert world.run().error is None
+    assert [b"b", b"d"] == world.published(1)

@@ -64,9 +64,15 @@ def publish(
 
     With `standby` each waits for its turn (InvalidError P521 where the store has no stand-bys).
     `accept` is what a person consents to: `ledger`, `target`, `tail` (what a start found), `gap`
-    (go on behind records that are gone).
+    (go on behind records that are gone); not with `standby` (P893), whose turns are later.
     """
     rules = _rules_to_run(spec, names)
+    if standby and accept:
+        raise InvalidError(
+            "--standby waits for its turn, and --accept is said of what is there now",
+            code="P893",
+            hint="accept it in a run of its own first:  penstock publish --once --accept …",
+        )
     with ExitStack() as stack:
         engine = engines.open_engine(spec, work=publishing.PUBLISHING_WORK)
         stack.callback(engine.close)

@@ -43,5 +43,5 @@ def file_gone(table: str, fact: str) -> DecisionNeededError:
     return DecisionNeededError(
         f"a file of the table {table} was removed before it was published: {fact}",
         code="P828",
-        hint="restore it; or publish all of what is there:  penstock publish --accept gap",
+        hint="restore it; or publish all of what is there:  penstock seek NAME earliest",
     )

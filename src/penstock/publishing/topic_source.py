@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from penstock.core.errors import InvalidError
+from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
 from penstock.core.planning import Bounds, Budget, cut, lanes_of
 from penstock.core.positions import (
@@ -36,10 +36,21 @@ class TopicSource:
         self._log, self._topic = log, topic
 
     def starts(self, word: str) -> Stands:
-        """Return the first offset of each partition, or its end."""
+        """Return the first offset of each partition, or its end.
+
+        Raises UnavailableError (P250) while one has no leader: where to begin is known for sure.
+        """
+        partitions = self._log.partitions()
+        bounds = self._log.bounds(partitions)
+        if absent := [at for at in partitions if at not in bounds]:
+            raise UnavailableError(
+                f"{', '.join(map(str, absent[:3]))} cannot be listed: no leader",
+                code="P250",
+                hint="bring the partition's broker back, then run again",
+            )
         return {
             _partition(at): _position(each.start if word == "earliest" else each.stop, None)
-            for at, each in self._bounds().items()
+            for at, each in bounds.items()
         }
 
     def places(self, words: Sequence[str]) -> Stands:
@@ -104,8 +115,9 @@ class TopicSource:
 
     def plan(self, stands: Stands, ends: Stands, limit: EpochLimit) -> Sequence[Stretch]:
         """Return a stretch of each partition that has records, cut to the limit."""
-        added = ends.keys() - stands.keys()
-        starts = {**(self.starts("earliest") if added else {}), **stands}
+        bounds = self._bounds() if ends.keys() - stands.keys() else {}
+        added = {_partition(at): _position(each.start, None) for at, each in bounds.items()}
+        starts = {**added, **stands}
         places = {_place(of): _offset(position) for of, position in starts.items()}
         stops = {_place(of): _offset(end) for of, end in ends.items() if of in starts}
         budget = Budget(limit.rows_max, limit.bytes_max, limit.bytes_max, 1)

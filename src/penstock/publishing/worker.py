@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -26,11 +27,13 @@ from penstock.ports.producers import (
     Sender,
 )
 from penstock.ports.runtime import Clock
-from penstock.ports.sources import SourceReader
+from penstock.ports.sources import MESSAGES, Read, SourceReader
 from penstock.publishing.messages import Delivered, Delivery, SendJob, SendResult
 
 ROWS_TOGETHER = 10_000
 """Stretches of no more rows are read before the first byte is sent, and share requests."""
+BYTES_TOGETHER = 64 << 20
+"""So much of them is in memory at once: records may be large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +60,17 @@ def send(
     deadline = tools.clock.monotonic() + job.timeout_seconds
     stretches: list[_Stretch] = []
     sent: dict[TopicPartition, Batches] = {}
-    for together in _groups(deliveries):
-        own = [_Stretch(each, deadline, reader, tools.packer) for each in together]
-        batches: Mapping[TopicPartition, Iterable[PackedBatch]]
-        if len(own) > 1:
-            batches = _together(own, tools.packer)
-        else:
-            batches = {each.into: each.batches() for each in own}
+    while left := deliveries[len(stretches) :]:
+        own = [_Stretch(each, deadline, reader, tools.packer) for each in _few(left)]
+        batches = _together(own, tools.packer) if len(own) > 1 else {own[0].into: own[0].batches()}
         found = tools.sender.send(job.transactional_id, job.term, batches)
         if isinstance(found, RecordsRefused):
-            raise _not_taken(next(each for each in together if each.into == found.at), found)
+            raise _not_taken(next(each for each in left if each.into == found.at), found)
         if not isinstance(found, Mapping):
             limit = found.bytes_max if isinstance(found, BatchTooLarge) else None
             refused = Refused(found.error, found.reason)
             return SendResult(job.number, refused=refused, batch_bytes_max=limit)
-        stretches += own
+        stretches += own[: len(batches)]
         sent |= found
     return SendResult(
         job.number,
@@ -82,63 +81,81 @@ def send(
     )
 
 
-def _groups(deliveries: Sequence[Delivery]) -> Iterator[list[Delivery]]:
-    """Yield what is sent in one call: stretches of few rows together, any other alone."""
-    together: list[Delivery] = []
-    for each in deliveries:
-        if sum(has.stretch.rows for has in (*together, each)) > ROWS_TOGETHER and together:
-            yield together
-            together = []
-        together.append(each)
-    if together:
-        yield together
+def _few(deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+    """Return what is sent next in one call: stretches of few rows together, any other alone."""
+    rows = itertools.accumulate(each.stretch.rows for each in deliveries)
+    fitting = sum(count <= ROWS_TOGETHER for count in rows)
+    return deliveries[: max(fitting, 1)]
 
 
 def _together(
     stretches: Sequence[_Stretch], packer: Packer
-) -> dict[TopicPartition, list[PackedBatch]]:
-    """Read stretches, one after the other as a reader does, and pack all of them at once."""
-    packed: dict[TopicPartition, list[PackedBatch]] = {each.into: [] for each in stretches}
-    read = [(number, part) for number, each in enumerate(stretches) for part in each.messages()]
-    if not read:
-        return packed
-    whole = pa.Table.from_batches([part for _, part in read]).combine_chunks()
-    places = np.repeat([number for number, _ in read], [part.num_rows for _, part in read])
-    begun = 0
-    for rows in whole.to_batches():  # more than one where Arrow's offsets are too small
-        own = pa.array(places[begun : begun + rows.num_rows].astype(np.int32))
-        begun += rows.num_rows
-        for number, batches in packer.pack(rows, own).items():
-            packed[stretches[number].into] += batches
-            stretches[number].bytes += sum(len(each.records) for each in batches)
-    return packed
+) -> dict[TopicPartition, Iterable[PackedBatch]]:
+    """Read stretches, one after the other as a reader does, and pack what was read at once.
+
+    One that makes it too much is read on as it is sent; those behind it are left out.
+    """
+    parts: list[pa.RecordBatch] = []
+    rows: list[int] = []
+    bytes_left = BYTES_TOGETHER
+    for each in stretches:
+        read = each.read(bytes_left)
+        parts += read
+        rows.append(sum(part.num_rows for part in read))
+        bytes_left -= sum(part.nbytes for part in read)
+        if bytes_left <= 0:
+            break
+    begun = stretches[: len(rows)]
+    packed: list[list[PackedBatch]] = [[] for _ in begun]
+    places = np.repeat(np.arange(len(begun), dtype=np.int32), rows)
+    whole = pa.Table.from_batches(parts, MESSAGES).combine_chunks()
+    at = 0
+    for batch in whole.to_batches():  # more than one where Arrow's offsets are too small
+        own = pa.array(places[at : at + batch.num_rows])
+        at += batch.num_rows
+        for number, batches in packer.pack(batch, own).items():
+            packed[number] += batches
+            begun[number].bytes += sum(len(each.records) for each in batches)
+    found: dict[TopicPartition, Iterable[PackedBatch]] = {
+        each.into: batches for each, batches in zip(begun, packed, strict=True)
+    }
+    return {**found, begun[-1].into: itertools.chain(packed[-1], begun[-1].batches())}
 
 
 class _Stretch:
-    """Reads one stretch, and remembers how far it came."""
+    """Reads one stretch, once, and remembers how far it came."""
 
     def __init__(
         self, delivery: Delivery, deadline: float, reader: SourceReader, packer: Packer
     ) -> None:
-        self._stretch, self._deadline = delivery.stretch, deadline
-        self._reader, self._packer = reader, packer
+        self._packer = packer
+        self._messages = self._read(reader.read(delivery.stretch, deadline=deadline))
         self.of, self.into = delivery.stretch.of, delivery.into
         self.reached, self.rows, self.bytes = delivery.stretch.start, 0, 0
 
-    def messages(self) -> Iterator[pa.RecordBatch]:
-        """Yield what is read."""
-        for read in self._reader.read(self._stretch, deadline=self._deadline):
-            self.reached, self.rows = read.reached, self.rows + read.messages.num_rows
-            if read.messages.num_rows:
-                yield read.messages
+    def read(self, bytes_max: int) -> list[pa.RecordBatch]:
+        """Return the messages that are next, until they have so many bytes or more."""
+        found: list[pa.RecordBatch] = []
+        for messages in self._messages:
+            found.append(messages)
+            bytes_max -= messages.nbytes
+            if bytes_max <= 0:
+                break
+        return found
 
     def batches(self) -> Iterator[PackedBatch]:
-        """Yield it packed, as it is read."""
-        for messages in self.messages():
+        """Yield what is left, packed as it is read."""
+        for messages in self._messages:
             only = pa.array(np.zeros(messages.num_rows, np.int32))
             for batch in self._packer.pack(messages, only)[0]:
                 self.bytes += len(batch.records)
                 yield batch
+
+    def _read(self, parts: Iterable[Read]) -> Iterator[pa.RecordBatch]:
+        for part in parts:
+            self.reached, self.rows = part.reached, self.rows + part.messages.num_rows
+            if part.messages.num_rows:
+                yield part.messages
 
 
 def _not_taken(delivery: Delivery, found: RecordsRefused) -> InvalidError:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from penstock.app.publish import PublishResult, publish, side_by_side
+from penstock.core.errors import InvalidError
 from penstock.observe.fanout import UNHEARD
 from penstock.spec.load import load_publications
 
@@ -71,6 +72,28 @@ def test_what_cannot_be_opened_is_the_end_of_its_publication_unless_it_may_pass(
     assert ("P854", "P854") == (one.error.code, other.error.code)
     assert "the disk is away" in one.reason
     assert "asked to stop" == other.reason
+
+
+def test_a_consent_is_said_of_what_is_there_now_and_a_stand_by_starts_later(tmp_path: Path) -> None:
+    spec = {
+        "name": "shop",
+        "kafka": {"brokers": "localhost:1"},
+        "publish": [{"name": "feed", "from": {"topic": "raw"}, "into": "rows"}],
+    }
+    (tmp_path / "publish.yaml").write_text(yaml.safe_dump(spec))
+    loaded, stop = load_publications(tmp_path / "publish.yaml"), threading.Event()
+    with pytest.raises(InvalidError) as refused:
+        publish(
+            loaded,
+            [],
+            observer=UNHEARD,
+            stop=stop,
+            until="stopped",
+            standby=True,
+            accept=["ledger"],
+        )
+
+    assert "P893" == refused.value.code
 
 
 def unopened() -> None:

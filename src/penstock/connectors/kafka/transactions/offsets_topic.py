@@ -91,11 +91,7 @@ class OffsetsTopic:
 
     def exists(self) -> bool:
         """Return whether the topic is there."""
-        try:
-            (found,) = self._brokers.listed([self._topic])
-        except FallbackError as error:
-            raise unconnected(error, f"topic {self._topic}", self._settings) from error
-        return bool(found.error_code != UNKNOWN_TOPIC)
+        return bool(self._described().error_code != UNKNOWN_TOPIC)
 
     def look(self) -> Look:
         """Read all partitions up to the high watermarks of now."""
@@ -104,7 +100,7 @@ class OffsetsTopic:
         undecided: frozenset[bytes] = frozenset()
         with contextlib.suppress(FallbackError):  # then it is looked up when it is needed
             self._brokers.look_up(self._topic)  # offsets are listed by its name, of whichever id
-        places = self._partitions()
+        places = self._grown()
         for at in places:
             try:
                 # Before the high watermark is listed: what it says may be old.
@@ -137,26 +133,40 @@ class OffsetsTopic:
         self._sender.close()
 
     def _partitions(self) -> list[TopicPartition]:
-        if self._places:
-            return self._places
-        until = time.monotonic() + GONE_SECONDS_MIN
-        while True:
-            try:
-                (found,) = self._brokers.listed([self._topic])
-            except FallbackError as error:
-                raise unconnected(error, f"topic {self._topic}", self._settings) from error
-            if found.error_code not in MOVED or time.monotonic() > until:
-                break
-            time.sleep(PAUSE_SECONDS)
-        if found.error_code:
-            raise refused(found.error_code, f"topic {self._topic}", self._settings)
+        """Return the partitions of the last look, behind which nobody else has written."""
+        if not self._places:
+            until = time.monotonic() + GONE_SECONDS_MIN
+            while (found := self._described()).error_code in MOVED and time.monotonic() <= until:
+                time.sleep(PAUSE_SECONDS)
+            if found.error_code:
+                raise refused(found.error_code, f"topic {self._topic}", self._settings)
+            self._places = self._places_of(found)
+        return self._places
+
+    def _grown(self) -> list[TopicPartition]:
+        """Return the partitions, with those that were added since; another topic has none of it."""
+        known = self._partitions()
+        found = self._described()
+        if not found.error_code:
+            listed = self._places_of(found)
+            if listed[0].topic_id == known[0].topic_id:
+                self._places = listed
+        return self._places
+
+    def _described(self) -> Any:
+        try:
+            (found,) = self._brokers.listed([self._topic])
+        except FallbackError as error:
+            raise unconnected(error, f"topic {self._topic}", self._settings) from error
+        return found
+
+    def _places_of(self, found: Any) -> list[TopicPartition]:
         if found.topic_id in (None, NO_ID):
             identity = f"name:{self._topic}"
         else:
             identity = base64.urlsafe_b64encode(found.topic_id.bytes).decode().rstrip("=")
         numbers = sorted(each.partition_index for each in found.partitions)
-        self._places = [TopicPartition(identity, number, self._topic) for number in numbers]
-        return self._places
+        return [TopicPartition(identity, number, self._topic) for number in numbers]
 
     def _read(self, at: TopicPartition) -> Iterator[Written]:
         begin = offset_of(self._leaders, at, EARLIEST, UNCOMMITTED)

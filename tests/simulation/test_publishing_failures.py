@@ -271,3 +271,17 @@ def test_a_publication_goes_on_with_the_partitions_that_have_a_leader(
     world.cluster.partition(FROM, 1).led = True
     assert world.run().error is None
     assert [b"b", b"d"] == world.published(1)
+
+
+@pytest.mark.parametrize("stands_by", [False, True])
+def test_a_stand_by_that_another_run_forestalled_stands_by_again(
+    world: PublishingWorld, stands_by: bool
+) -> None:
+    """Else it was in a run's place without being its owner, for as long as that one lived."""
+    assert world.publisher("stopped").step()
+    late = world.publisher("stopped")
+    late.takeover, late.stands_by = False, stands_by
+    late.step()
+
+    assert late.error is not None
+    assert ("P510", stands_by) == (late.error.code, bool(late.reason))

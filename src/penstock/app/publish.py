@@ -12,8 +12,9 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeGuard
 
 from penstock.app.assembly import engines, publishing
 from penstock.app.assembly.producers import open_producers, open_targets
@@ -29,6 +30,7 @@ from penstock.ownership.membership import Membership
 from penstock.ports.runtime import Engine, Observer
 from penstock.publishing.publisher import AGAIN_SECONDS, ASKED, Publisher, Until, stopped_by
 from penstock.publishing.settings import Publication, PublishingEnvironment
+from penstock.publishing.stops import ALIVE
 from penstock.spec.problems import listed, nearest
 from penstock.spec.publications import Publications
 from penstock.spec.settings.publication import PublicationRule
@@ -119,13 +121,15 @@ class _Run:
 
     def _in_turn(self, own: Publication, environment: PublishingEnvironment) -> PublishResult:
         """Publish, at once or whenever it is the turn of this process."""
+        turns: list[PublishResult] = []
 
         def run(ends: threading.Event, *, takeover: bool) -> PublishResult:
-            publisher = Publisher(own, environment, self.until, takeover)
+            publisher = Publisher(own, environment, self.until, takeover, self.standby)
             publisher.run(ends)
-            if isinstance(publisher.error, FencedError) and self.standby:
+            turns.append(result_of(publisher))
+            if self.standby and is_of_another(publisher.error):
                 raise publisher.error
-            return result_of(publisher)
+            return turns[-1]
 
         leadership = leadership_of_run(
             self.spec, own.claimed_as, standby=self.standby, takeover=self.takeover
@@ -141,7 +145,22 @@ class _Run:
                 ended = run_in_turn(membership, readiness, environment.store, self.stop, run)
             else:
                 ended = take_turn(membership, self.stop, run, takeover=self.takeover)
-        return ended or PublishResult(own.name, ASKED, 0, 0, 0, None)
+        return ended_after(turns, ended or PublishResult(own.name, ASKED, 0, 0, 0, None))
+
+
+def is_of_another(error: PenstockError | None) -> TypeGuard[PenstockError]:
+    """Return whether a turn ended because another run has the publication."""
+    return isinstance(error, FencedError) or (error is not None and error.code == ALIVE)
+
+
+def ended_after(turns: Sequence[PublishResult], last: PublishResult) -> PublishResult:
+    """Return how a run ended, with what it published in all of its turns."""
+    return replace(
+        last,
+        rows=sum(each.rows for each in turns),
+        rejected=sum(each.rejected for each in turns),
+        transactions=sum(each.transactions for each in turns),
+    )
 
 
 def _probe(own: Publication) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from penstock.app.publish import PublishResult, publish, side_by_side
+from penstock.app.publish import PublishResult, ended_after, publish, side_by_side
 from penstock.core.errors import InvalidError
 from penstock.observe.fanout import UNHEARD
 from penstock.spec.load import load_publications
@@ -72,6 +72,14 @@ def test_what_cannot_be_opened_is_the_end_of_its_publication_unless_it_may_pass(
     assert ("P854", "P854") == (one.error.code, other.error.code)
     assert "the disk is away" in one.reason
     assert "asked to stop" == other.reason
+
+
+def test_what_all_turns_published_counts_however_the_last_one_ended() -> None:
+    turns = [PublishResult("feed", "asked to stop", 7, 1, 2, None)] * 2
+
+    assert PublishResult("feed", "handed over", 14, 2, 4, None) == ended_after(
+        turns, PublishResult("feed", "handed over", 0, 0, 0, None)
+    )
 
 
 def test_a_consent_is_said_of_what_is_there_now_and_a_stand_by_starts_later(tmp_path: Path) -> None:

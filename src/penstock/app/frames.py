@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -72,13 +72,16 @@ def publisher(
 ) -> Callable[[Frame, int], None]:
     """Return a function for Spark's `foreachBatch`: each batch of a query is published once.
 
-    `query` is the id of the query, which Spark tells where it calls the function itself.
+    `query` is the id of the query, which Spark tells where it calls the function itself. What is
+    accepted holds until a batch was published.
     """
-    own = _publication(spec, publication, "batches", accept)
+    given = _publication(spec, publication, "batches", accept)
 
     def publish(frame: Frame, number: int) -> None:
+        nonlocal given
         batch = batch_of(query or query_of(frame), number, lambda: rows_of(frame))
-        _published(own, batch, observer)
+        if _published(given, batch, observer).transactions:
+            given = replace(given, own=given.own.without_consent)
 
     return publish
 

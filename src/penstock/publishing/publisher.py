@@ -185,7 +185,7 @@ class Publisher:
         claim = claimed(publication, environment, takeover=takeover, former=former)
         self._claim, self._former = claim, claim.claim
         self._state = start(Run(publication, environment, claim))
-        self.publication = replace(publication, accept=frozenset(), accept_gap=False)
+        self.publication = publication.without_consent
         self.error, self._doubts = None, 0
         ends = environment.ports.source.ends()
         if self.until != "stopped" and self._fixed is None:

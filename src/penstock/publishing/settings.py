@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from penstock.commit.transactions import TransactionContext
@@ -131,6 +131,11 @@ class Publication:
         if self.new_topic is None:
             return {}
         return {**dict.fromkeys(self.written, REJECTED_TOPIC), self.into: self.new_topic}
+
+    @property
+    def without_consent(self) -> Publication:
+        """Return it as it goes on after a start: what is found later is asked for again."""
+        return replace(self, accept=frozenset(), accept_gap=False)
 
     @property
     def transactional_id(self) -> str:

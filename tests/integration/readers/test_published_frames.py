@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from tests.integration.cli.conftest import cluster  # noqa: F401
 from tests.integration.cli.test_publish import Mirror
@@ -105,3 +106,20 @@ def test_batches_of_a_stream_are_published_once(lakes: Lakes, frames: Frames) ->
     with pytest.raises(DecisionNeededError) as stopped:
         back(spark.range(3), 9)
     assert "P862" == stopped.value.code
+
+
+def test_a_consent_of_a_program_holds_for_one_batch(frames: Frames) -> None:
+    """A checkpoint that goes back later is another decision."""
+
+    def rows(*ids: int) -> pa.Table:
+        return pa.table({"id": ids, "k": ["a"] * len(ids)})
+
+    penstock.publisher(frames.path, "clicks", query="first")(rows(1), 7)
+    publish = penstock.publisher(frames.path, "clicks", query="second", accept=["gap"])
+    publish(rows(2), 0)
+    publish(rows(3), 5)
+    with pytest.raises(DecisionNeededError) as stopped:
+        publish(rows(2), 4)
+
+    assert "P862" == stopped.value.code
+    assert Counter([1, 2, 3]) == frames.ids("clicks")

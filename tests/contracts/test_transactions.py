@@ -249,6 +249,30 @@ class TestOffsetsTopic(OnABroker):
         assert wanted == self.open_ledger("grown").look().entries
         assert wanted == former.look().entries  # a stand-by's, whose turn comes again
 
+    def test_a_key_whose_partition_was_its_former_one_has_no_former_value(
+        self, expiring: Running
+    ) -> None:
+        """Partitions are added twice: a key may come back to the first one, which had it once."""
+        Cluster(expiring.bootstrap).create("grown-twice", 1, cleanup_policy="compact")
+        terms, ledger = self.open_terms(timeout_ms=LONG_MS), self.open_ledger("grown-twice")
+        keys = [f'["twice",{{"n":{n}}}]'.encode() for n in range(30)]
+        for partitions in (1, 2, 3):
+            if partitions > 1:
+                Cluster(expiring.bootstrap).grow("grown-twice", partitions)
+            term = terms.take("grown-twice")
+            found = ledger.look().entries
+            assert dict.fromkeys(keys if partitions > 1 else (), b"%d" % (partitions - 1)) == found
+            written = [(key, b"%d" % partitions) for key in keys]
+            assert ledger.append("grown-twice", term, written) is None
+            terms.end("grown-twice", term)
+        term = terms.take("grown-twice")
+        assert dict.fromkeys(keys, b"3") == ledger.look().entries
+        assert ledger.append("grown-twice", term, [(key, None) for key in keys]) is None
+        terms.end("grown-twice", term)
+        terms.take("grown-twice")
+
+        assert {} == self.open_ledger("grown-twice").look().entries
+
     def test_a_topic_that_was_created_again_is_neither_written_nor_read(
         self, expiring: Running
     ) -> None:

@@ -3,8 +3,8 @@
 Invariants:
 - it is compacted and nothing else: retention would delete positions (Connect's own rule);
 - it is read up to the high watermark of all partitions, listed when the reading begins;
-- a key is in one partition, by the hash that Java's producers use, as Connect writes it; what
-  another has of it is from when there were fewer, and older;
+- a key is written to the partition of its hash, as Java's producers and Connect do it, and what
+  another one has of it, from when there were fewer, is taken away with that: one copy is live;
 - what is written, in whichever partition, is written by one sender under its rules.
 
 Source: KIP-618; `org.apache.kafka.connect.storage.KafkaOffsetBackingStore`; docs/design/0274.
@@ -79,6 +79,7 @@ class OffsetsTopic:
         self._packer = packer or KafkaPacker(codec="none")
         self._sender = sender or KafkaSender(settings)
         self._places: list[TopicPartition] = []
+        self._former: dict[bytes, list[int]] = {}
 
     def prepare(self) -> None:
         """Create the topic if it is missing, and check its policy. Raises InvalidError (P800)."""
@@ -97,6 +98,7 @@ class OffsetsTopic:
         """Read all partitions up to the high watermarks of now."""
         at_home: dict[bytes, bytes] = {}
         elsewhere: dict[bytes, bytes] = {}  # from when there were fewer partitions
+        self._former = {}
         undecided: frozenset[bytes] = frozenset()
         with contextlib.suppress(FallbackError):  # then it is looked up when it is needed
             self._brokers.look_up(self._topic)  # offsets are listed by its name, of whichever id
@@ -112,17 +114,28 @@ class OffsetsTopic:
             homes = self._packer.partitions_of(pa.array(keys, pa.binary()), len(places)).to_pylist()
             for key, home in zip(keys, homes, strict=True):
                 (at_home if home == at.partition else elsewhere)[key] = found.entries[key]
+                if home != at.partition:
+                    self._former.setdefault(key, []).append(at.partition)
             undecided |= found.undecided
         return Look(elsewhere | at_home, undecided)
 
     def append(self, transactional_id: str, term: Term, entries: Sequence[Entry]) -> Refused | None:
-        """Write entries, each where its key's hash says; those of a partition in their order."""
+        """Write entries, each where its key's hash says; those of a partition in their order.
+
+        Copies of their keys that the last look found in other partitions go with that.
+        """
         places = self._partitions()
         keys = pa.array([key for key, _ in entries], pa.binary())
-        values = pa.array([value for _, value in entries], pa.binary())
-        stamps = pa.array([self._now_ms()] * len(entries), pa.timestamp("ms", tz="UTC"))
-        rows = pa.record_batch({"timestamp": stamps, "key": keys, "value": values})
-        packed = self._packer.pack(rows, self._packer.partitions_of(keys, len(places)))
+        homes = self._packer.partitions_of(keys, len(places)).to_pylist()
+        at = [(*entry, home) for entry, home in zip(entries, homes, strict=True)]
+        at += [(key, None, former) for key, _ in entries for former in self._former.pop(key, ())]
+        columns = [
+            pa.array([self._now_ms()] * len(at), pa.timestamp("ms", tz="UTC")),
+            pa.array([key for key, _, _ in at], pa.binary()),
+            pa.array([value for _, value, _ in at], pa.binary()),
+        ]
+        rows = pa.record_batch(columns, ["timestamp", "key", "value"])
+        packed = self._packer.pack(rows, pa.array([place for *_, place in at], pa.int32()))
         batches = {places[number]: own for number, own in packed.items()}
         sent = self._sender.send(transactional_id, term, batches)
         return None if isinstance(sent, Mapping) else Refused(sent.error, sent.reason)

@@ -254,12 +254,12 @@ class TestOffsetsTopic(OnABroker):
     ) -> None:
         """Partitions are added twice: a key may come back to the first one, which had it once."""
         Cluster(expiring.bootstrap).create("grown-twice", 1, cleanup_policy="compact")
-        terms, ledger = self.open_terms(timeout_ms=LONG_MS), self.open_ledger("grown-twice")
+        terms = self.open_terms(timeout_ms=LONG_MS)
         keys = [f'["twice",{{"n":{n}}}]'.encode() for n in range(30)]
         for partitions in (1, 2, 3):
             if partitions > 1:
                 Cluster(expiring.bootstrap).grow("grown-twice", partitions)
-            term = terms.take("grown-twice")
+            term, ledger = terms.take("grown-twice"), self.open_ledger("grown-twice")
             found = ledger.look().entries
             assert dict.fromkeys(keys if partitions > 1 else (), b"%d" % (partitions - 1)) == found
             written = [(key, b"%d" % partitions) for key in keys]

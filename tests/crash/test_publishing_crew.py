@@ -127,7 +127,7 @@ class Crew:
 
     def call(self, *words: str) -> Any:
         """Run a command on the spec."""
-        return warm_penstock(*words, directory=self.directory)
+        return warm_penstock(*words, environment={}, directory=self.directory)
 
     def _published(self) -> Counter[str]:
         return sum(map(self._counts, self.drivers), Counter(self._ended))

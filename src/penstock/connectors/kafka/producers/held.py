@@ -11,7 +11,8 @@ Source: KIP-98, KIP-618; docs/design/0297.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -130,8 +131,25 @@ def let_go(settings: KafkaSettings, transactional_id: str) -> None:
 
 
 def _close(client: Producer) -> None:
-    with suppress(KafkaException):  # one that was fenced has nothing left to abort
+    with suppress(KafkaException), fatal_errors():  # one that was fenced has nothing to abort
         client.close()
+
+
+@contextmanager
+def fatal_errors() -> Iterator[None]:
+    """Raise the KafkaException of a fatal error inside a `with` block.
+
+    The library sets it between two callbacks; the one that follows makes a SystemError of it.
+    """
+    try:
+        yield
+    except SystemError as error:
+        cause = error.__cause__
+        while isinstance(cause, SystemError):
+            cause = cause.__cause__
+        if not isinstance(cause, KafkaException):
+            raise
+        raise cause from None
 
 
 def refusal(error: KafkaError) -> Refused:

@@ -22,7 +22,7 @@ from confluent_kafka import KafkaError, KafkaException
 from penstock.connectors.kafka.native.brokers import Brokers
 from penstock.connectors.kafka.native.connection import FallbackError
 from penstock.connectors.kafka.native.record_batch_writer import KafkaPacker
-from penstock.connectors.kafka.producers.held import HeldProducer, held, refusal
+from penstock.connectors.kafka.producers.held import HeldProducer, fatal_errors, held, refusal
 from penstock.connectors.kafka.settings import KafkaSettings
 from penstock.connectors.kafka.transactions.answers import WRITE_REFUSED, write_refused
 from penstock.core.offsets import TopicPartition
@@ -114,12 +114,13 @@ class ProducerSender:
             return gone
         heard = {at: _Heard(at) for at in batches}
         try:
-            all_given = all(
-                self._give(producer, heard[at], packed)
-                for at, own in batches.items()
-                for packed in own
-            )
-            left = producer.client.flush(self.patience_seconds) if all_given else len(heard)
+            with fatal_errors():
+                all_given = all(
+                    self._give(producer, heard[at], packed)
+                    for at, own in batches.items()
+                    for packed in own
+                )
+                left = producer.client.flush(self.patience_seconds) if all_given else len(heard)
         except KafkaException as error:
             failed = refusal(error.args[0])
             return self._why(heard.values(), transactional_id) or failed

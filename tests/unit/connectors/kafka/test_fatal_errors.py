@@ -10,11 +10,10 @@ from penstock.connectors.kafka.producers.held import FENCED, fatal_errors, refus
 
 def test_a_fence_that_is_heard_between_two_callbacks_is_a_fence() -> None:
     fence = KafkaException(KafkaError(KafkaError._FENCED))
+    first, second = SystemError("with an exception set"), SystemError("and the next callback")
+    first.__cause__, second.__cause__ = fence, first
     with pytest.raises(KafkaException) as caught, fatal_errors():
-        try:
-            raise SystemError("a callback returned a result with an exception set") from fence
-        except SystemError as first:
-            raise SystemError("and the next one") from first
+        raise second
 
     assert FENCED == refusal(caught.value.args[0]).error
 

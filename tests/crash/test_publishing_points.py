@@ -91,7 +91,6 @@ CELLS = tuple(
 )
 FEW = (
     Cell(CrashPoint.END_AFTER, Blow.STOP, "own"),
-    Cell(CrashPoint.LEDGER_AFTER, Blow.STOP, "librdkafka"),
     Cell(CrashPoint.END_BEFORE, Blow.STOP, "delta"),
     Cell(CrashPoint.LEDGER_BEFORE, Blow.RAISE, "iceberg"),
 )

@@ -64,9 +64,9 @@ class Sweeping:
     def run(self) -> Sweep:
         """Delete what is due, and note what nothing names; return what was found.
 
-        Raises DecisionNeededError (P455 rolled back, P846), InvalidError (P891, P892 it cannot be
-        swept), UnavailableError (P866 others commit all the time, P445 the table is paused, storage
-        or store do not answer), and what committing raises.
+        Raises DecisionNeededError (P455 rolled back, P846), InvalidError (P891, P892, P896, P897:
+        it cannot be swept), UnavailableError (P866 others commit all the time, P445 the table is
+        paused, storage or store do not answer), and what committing raises.
         """
         storage = self._storage()
         notes = notes_from_json(storage.read_notes(self.work.pipeline))

@@ -146,6 +146,20 @@ class UpkeepTests(TableBench):
         assert [*range(6)] == self.ids(table)
         assert Verdict.AGREED is table.state(self.chain).verdict
 
+    def test_a_live_file_stays_whatever_the_list_of_names_says(
+        self, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.land(table, {0: (0, 2)}, {0: (2, 4)})
+        upkeep = type(table.upkeep(table.state(self.chain)))
+        monkeypatch.setattr(upkeep, "named", lambda _: ())
+        live = {name_of(each.path) for each in table.live_files(table.state(self.chain))}
+        self.swept(table)
+        self.land(table, {0: (4, 6)})
+        deleted = {each.name for each in self.swept(table)}
+
+        assert live.isdisjoint(deleted)
+        assert live <= self.stored(table)
+
     def test_a_young_file_is_not_looked_at(self, table: Table) -> None:
         self.land(table, {0: (0, 2)})
         orphan = self.orphan(table)

@@ -95,3 +95,28 @@ def test_what_a_checkpoint_names_stays(lake, again):
     assert before & names < stored(lake)
     assert [*range(8)] == lake.ids()
     assert 2 == pa.table(DeltaTable(lake.location, version=1).scan()).num_rows
+
+
+def test_files_are_known_where_the_log_was_cleaned_up_since_they_were_looked_at(tmp_path):
+    lake = Lake(tmp_path, warm=True)
+    lake.create(origin(CHAIN, {0: 0}))
+    assert [] == lake.table.live_files(lake.state())
+    for first in (0, 2, 4):
+        land(lake, first)
+    lake.clean_up_log()
+
+    assert f"{1:020d}.json" not in lake.log()
+    assert 3 == len(lake.table.live_files(lake.state()))
+
+
+def test_rows_of_a_table_without_vectors_that_go_meanwhile_are_read_again(tmp_path):
+    """Another writer takes a file as a whole, and what was written has its rows."""
+    lake = Lake(tmp_path)
+    lake.create(origin(CHAIN, {0: 0}))
+    for first in (0, 2, 4):
+        land(lake, first)
+    done = maintained(CHAIN, lake.table, WRITER, lambda: lake.handle.delete("id = 2"))
+
+    assert (1, 1, 0) == (done.given_up, done.groups, done.carried)
+    assert [0, 1, 3, 4, 5] == lake.ids()
+    assert 1 == len(lake.table.live_files(lake.state()))

@@ -25,6 +25,7 @@ from penstock.core.leadership import (
     Sight,
     Take,
     Wait,
+    Watch,
     is_pooled,
     judge,
 )
@@ -49,20 +50,20 @@ class Membership:
     observer: Observer
     clock: Clock
     _asking: threading.RLock = field(default_factory=threading.RLock)
-    _offered_at: float = 0.0
+    _watch: Watch = field(default_factory=Watch)
+    _free_since: float = 0.0
     _said: StandbyChanged | None = None
-    _shown: str = ""
 
     def await_turn(self, stop: threading.Event) -> Reason | None:
         """Stand by until the pipeline is to be claimed; None when asked to stop before."""
-        self._said = None
+        self._said, self._free_since = None, self.clock.monotonic()
         while not stop.is_set():
-            found, owner = self._tried()
+            found, shown = self._tried()
             if isinstance(found, Take):
                 self._is(Role.OWNER, "")
                 self.observer(LeadershipGained(self.pipeline, found.reason))
                 return found.reason
-            self._say(StandbyChanged(self.pipeline, owner, self._shown))
+            self._say(shown)
             self.clock.wait(TRY_SECONDS)
         with suppress(PenstockError), self._asking:
             self.leadership.leave(self.me)
@@ -90,7 +91,6 @@ class Membership:
         self.observer(HandoverBegan(self.pipeline, host))
         with self._asking:
             self.me = replace(self.me, offered_to=host)
-            self._offered_at = self.clock.monotonic()
             with suppress(PenstockError):  # then a stand-by waits until we are silent
                 self.leadership.look(self.me, wants_lock=False)
 
@@ -108,14 +108,14 @@ class Membership:
         with self._asking:
             self.leadership.close()
 
-    def _tried(self) -> tuple[Take | Wait, str]:
-        """Look once; return what is to be done, and who owns the pipeline."""
+    def _tried(self) -> tuple[Take | Wait, StandbyChanged]:
+        """Look once; return what is to be done, and how we stand by."""
         trouble = self.trouble()
         is_ready = not (trouble or self.me.offered_to)
         self._is(Role.STANDBY, trouble)
         try:
             with self._asking:
-                sight = self.leadership.look(self.me, wants_lock=is_ready)
+                sight = self._watch.seen(self.leadership.look(self.me, wants_lock=is_ready))
                 found = self._judged(sight) if is_ready else Wait(unlock=sight.is_locked)
                 if isinstance(found, Wait) and found.unlock:
                     self.leadership.unlock()
@@ -125,8 +125,8 @@ class Membership:
             owner = _owner(sight)
             self._withdraw(sight)
         judged = found.trouble if isinstance(found, Wait) else None
-        self._shown = trouble or (f"{judged.code}  {judged.message}" if judged else "")
-        return found, owner
+        shown = trouble or (f"{judged.code}  {judged.message}" if judged else "")
+        return found, StandbyChanged(self.pipeline, owner, shown)
 
     def _judged(self, sight: Sight) -> Take | Wait:
         if not is_pooled(self.me, sight):
@@ -135,8 +135,8 @@ class Membership:
         return found if isinstance(found, Take) else Wait(unlock=sight.is_locked, trouble=POOLED)
 
     def _withdraw(self, sight: Sight) -> None:
-        """End our offer when somebody took it, or nobody did for long."""
-        waited_ms = (self.clock.monotonic() - self._offered_at) * 1000
+        """End our offer when somebody took it, or nobody did for long after our turn."""
+        waited_ms = (self.clock.monotonic() - self._free_since) * 1000
         is_taken = sight.claim is not None and sight.alive_until_ms > 0
         if self.me.offered_to and (is_taken or waited_ms > OFFERED_MS):
             self.me = replace(self.me, offered_to="")

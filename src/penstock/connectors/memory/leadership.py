@@ -115,5 +115,7 @@ class MemoryLeadership:
         return session
 
     def _sign(self, me: Member, session: Session) -> None:
+        if me.role is Role.STANDBY:  # it has nothing to hand over
+            self._server.asked.pop((self._pipeline, me.id), None)
         sign = Sign(me, self._server.now_ms(), session, self._is_locked)
         self._server.signs[self._pipeline, me.id] = sign

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import pytest
 
-from penstock.app.standby import WARMING, Readiness, TurnEnd
-from penstock.core.errors import UnavailableError
+from penstock.app.standby import WARMING, Readiness, TurnEnd, run_in_turn
+from penstock.connectors.memory.store import MemoryStore
+from penstock.core.claims import Claim, Generation
+from penstock.core.errors import FencedError, UnavailableError
+from penstock.core.leadership import Reason
 from penstock.engines.inline import InlineEngine
+from penstock.ports.store import Owner
 
 SECONDS_MAX = 30
 AWAY = UnavailableError("lake does not answer", code="P430", hint="")
@@ -96,3 +102,101 @@ def test_a_turn_ends_with_its_own_event_and_with_the_process_s() -> None:
 
     stop.set()
     assert other.is_set()
+
+
+@dataclass
+class Member:
+    """A membership whose turns come for given reasons, and that is asked when it is told so."""
+
+    reasons: list[Reason | None]
+    pipeline: str = "shop"
+    offered: list[str] = field(default_factory=list)
+    followed: bool = False
+    hand_over: Callable[[], None] = lambda: None
+
+    def await_turn(self, stop: threading.Event) -> Reason | None:
+        return None if stop.is_set() else self.reasons.pop(0)
+
+    @contextmanager
+    def owning(self, hand_over: Callable[[], None]) -> Iterator[None]:
+        self.hand_over = hand_over
+        yield
+
+    def is_followed(self) -> bool:
+        return self.followed
+
+    def offer(self) -> None:
+        self.offered.append("anybody")
+
+
+@dataclass
+class Line:
+    """A pipeline whose store knows an owner, and what stands by for it."""
+
+    member: Member
+    outcomes: list[Exception | str]
+    stop: threading.Event = field(default_factory=threading.Event)
+    forced: list[bool] = field(default_factory=list)
+    store: MemoryStore = field(default_factory=MemoryStore)
+
+    def __post_init__(self) -> None:
+        owner, span = Owner("line/x", "there", 7), {"now_ms": 1, "alive_until_ms": 2}
+        self.store.claim("shop", owner, above=Generation(3), takeover=False, **span)
+
+    def run(self, ends: threading.Event, *, takeover: bool) -> str:
+        self.forced.append(takeover)
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        if outcome == "is asked":
+            self.member.hand_over()
+        if outcome == "is stopped":
+            self.stop.set()
+        assert ends.is_set() is (outcome in {"is asked", "is stopped"})
+        return outcome
+
+    def ended(self) -> str | None:
+        ready = Readiness(InlineEngine(lambda job: job), lambda: None)
+        return run_in_turn(self.member, ready, self.store, self.stop, self.run)
+
+
+def fenced_by(line: str) -> FencedError:
+    error = FencedError("another one has it", code="P501", hint="")
+    error.by = Claim(Generation(9), f"{line}/y")
+    return error
+
+
+TOO_LATE = UnavailableError("another one is alive", code="P510", hint="")
+
+
+@pytest.mark.parametrize("overtaken", [TOO_LATE, fenced_by("line")])
+def test_who_is_overtaken_in_its_own_line_stands_by_again(overtaken: Exception) -> None:
+    line = Line(Member([Reason.RELEASED, Reason.DIED]), [overtaken, "ends by itself"])
+
+    assert line.ended() == "ends by itself"
+    assert [False, True] == line.forced
+
+
+@pytest.mark.parametrize("error", [fenced_by("another"), AWAY])
+def test_who_is_fenced_by_another_line_or_fails_ends(error: Exception) -> None:
+    line = Line(Member([Reason.SILENT]), [error])
+    with pytest.raises(type(error)) as raised:
+        line.ended()
+
+    assert error is raised.value
+
+
+def test_who_is_asked_stands_by_again_and_who_is_stopped_gives_way_to_who_is_ready() -> None:
+    member = Member([Reason.FIRST, Reason.HANDED_OVER], followed=True)
+    line = Line(member, ["is asked", "is stopped"])
+
+    assert line.ended() == "is stopped"
+    assert ["anybody"] == member.offered
+    assert [False, False] == line.forced
+
+
+def test_who_is_stopped_and_is_followed_by_nobody_offers_nothing() -> None:
+    line = Line(Member([Reason.FIRST]), ["is stopped"])
+
+    assert line.ended() == "is stopped"
+    assert [] == line.member.offered

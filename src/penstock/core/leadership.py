@@ -192,7 +192,7 @@ def judge(me: Member, sight: Sight) -> Take | Wait:
     if me.offered_to:  # we hand over, and stand by again
         return Wait(unlock=sight.is_locked)
     if sight.claim is None:
-        return Take(Reason.FIRST) if _is_free(sight) else Wait()
+        return Take(Reason.FIRST) if _is_free(sight, None) else Wait()
     if owner is not None and owner.member.id == me.id:
         owner = None  # its last sign is that of a stand-by
     reason = _reason(me, sight, owner)
@@ -208,14 +208,21 @@ def has_other_rules(me: Member, owner: Member) -> bool:
     return bool(owner.rules) and owner.rules != me.rules
 
 
-def _is_free(sight: Sight) -> bool:
-    """Return whether what nobody owns may be claimed: the lock is ours, or its holder is silent."""
-    return sight.is_locked or sight.is_old
+def _is_free(sight: Sight, owner: Sign | None) -> bool:
+    """Return whether what nobody owns may be claimed: the lock is ours, or who has it is silent.
+
+    An owner that has ended and gives signs claims again at once: it levels its tables.
+    """
+    if sight.is_locked or not sight.is_old:
+        return sight.is_locked
+    if owner is None or owner.member.role is Role.STANDBY:
+        return True
+    return owner.is_silent(sight.now_ms)
 
 
 def _reason(me: Member, sight: Sight, owner: Sign | None) -> Reason | None:
     if sight.alive_until_ms == 0:
-        return _after_end(me, sight, owner) if _is_free(sight) else None
+        return _after_end(me, sight, owner) if _is_free(sight, owner) else None
     if owner is None:
         return Reason.SILENT if sight.alive_until_ms <= sight.now_ms else None
     if owner.is_silent(sight.now_ms) and sight.is_old:

@@ -48,6 +48,7 @@ def said(**changes):
 SILENT = owner(seen_ms=NOW - SILENT_AFTER_MS)
 OTHERWISE = said(rules="s")
 OFFERED, OFFERED_AWAY = said(offered_to=ANYBODY), said(offered_to="elsewhere")
+AWAY_AND_SILENT = replace(OFFERED_AWAY, seen_ms=NOW - SILENT_AFTER_MS)
 SIGHTS = {
     "nobody owned it": (Sight(NOW, MINE, True), Take(Reason.FIRST)),
     "nobody owned it, another is first": (Sight(NOW, MINE, False, since_ms=FRESH), Wait()),
@@ -88,11 +89,23 @@ SIGHTS = {
     "it ended": (ENDED, Take(Reason.RELEASED)),
     "it ended, another has the lock": (replace(ENDED, is_locked=False), Wait()),
     "it ended, and who has the lock does nothing": (
-        replace(ENDED, is_locked=False, since_ms=WATCHED),
+        replace(ENDED, is_locked=False, since_ms=WATCHED, owner=SILENT),
         Take(Reason.RELEASED),
     ),
+    "it ended and stands by, and who has the lock does nothing": (
+        replace(ENDED, is_locked=False, since_ms=WATCHED, owner=said(role=Role.STANDBY)),
+        Take(Reason.RELEASED),
+    ),
+    "it ended unseen, and who has the lock does nothing": (
+        replace(ENDED, is_locked=False, since_ms=WATCHED, owner=None),
+        Take(Reason.RELEASED),
+    ),
+    "it ended, keeps the lock, and will claim again": (
+        replace(ENDED, is_locked=False, since_ms=WATCHED),
+        Wait(),
+    ),
     "it was handed over to another, and who has the lock does nothing": (
-        replace(ENDED, is_locked=False, since_ms=WATCHED, owner=OFFERED_AWAY),
+        replace(ENDED, is_locked=False, since_ms=WATCHED, owner=AWAY_AND_SILENT),
         Wait(),
     ),
     "it ended unseen": (replace(ENDED, owner=None), Take(Reason.RELEASED)),

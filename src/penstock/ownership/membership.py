@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from penstock.core.errors import PenstockError
@@ -55,18 +55,23 @@ class Membership:
     _said: StandbyChanged | None = None
 
     def await_turn(self, stop: threading.Event) -> Reason | None:
-        """Stand by until the pipeline is to be claimed; None when asked to stop before."""
+        """Stand by until the pipeline is to be claimed; None when asked to stop before.
+
+        Raises what `trouble` raises.
+        """
         self._said, self._free_since = None, self.clock.monotonic()
-        while not stop.is_set():
-            found, shown = self._tried()
-            if isinstance(found, Take):
-                self._is(Role.OWNER, "")
-                self.observer(LeadershipGained(self.pipeline, found.reason))
-                return found.reason
-            self._say(shown)
-            self.clock.wait(TRY_SECONDS)
-        with suppress(PenstockError), self._asking:
-            self.leadership.leave(self.me)
+        self._is(Role.STANDBY, self.me.trouble)
+        with ExitStack() as leaving:
+            leaving.callback(self._leave)
+            while not stop.is_set():
+                found, shown = self._tried()
+                if isinstance(found, Take):
+                    leaving.pop_all()
+                    self._is(Role.OWNER, "")
+                    self.observer(LeadershipGained(self.pipeline, found.reason))
+                    return found.reason
+                self._say(shown)
+                self.clock.wait(TRY_SECONDS)
         return None
 
     @contextmanager
@@ -83,8 +88,7 @@ class Membership:
         finally:
             ended.set()
             thread.join()
-            with suppress(PenstockError), self._asking:
-                self.leadership.leave(self.me)
+            self._leave()
 
     def offer(self, host: str = ANYBODY) -> None:
         """Say that we give way to a host, before we do."""
@@ -107,6 +111,10 @@ class Membership:
         """Let go of the leadership."""
         with self._asking:
             self.leadership.close()
+
+    def _leave(self) -> None:
+        with suppress(PenstockError), self._asking:
+            self.leadership.leave(self.me)
 
     def _tried(self) -> tuple[Take | Wait, StandbyChanged]:
         """Look once; return what is to be done, and how we stand by."""

@@ -385,3 +385,26 @@ def test_other_rules_wait_for_a_person_however_long_that_is(world):
     assert world.awaits(other, owner.leadership.close, *[lambda: None] * 200) is None
     assert "P523" == other.observer.events[-1].trouble[:4]
     assert Reason.SILENT == world.awaits(world.member("b"), *[lambda: None] * 20)
+
+
+def test_who_cannot_stand_by_any_more_is_listed_no_more(world):
+    owner, standby = world.owner(), world.member("a")
+
+    def engine_ends():
+        assert owner.is_followed()
+        standby.trouble = broken
+
+    def broken():
+        raise UnavailableError("the engine has ended", code="P602", hint="")
+
+    with pytest.raises(UnavailableError, match="the engine has ended"):
+        world.awaits(standby, engine_ends)
+    assert not owner.is_followed()
+
+
+def test_who_is_stopped_before_it_stands_by_was_never_there(world):
+    standby = world.member("a", Role.OWNER)
+    world.clock.stop.set()
+
+    assert standby.await_turn(world.clock.stop) is None
+    assert [] == standby.leadership.roll().signs

@@ -49,8 +49,8 @@ def members(spec: Pipeline | Publications, claimed_as: str) -> list[MemberStatus
 
     Raises InvalidError (P521) where the store has no stand-bys, UnavailableError.
     """
-    with closing(_Roll(spec, claimed_as)) as roll:
-        return roll.members()
+    with closing(_MemberList(spec, claimed_as)) as listed:
+        return listed.members()
 
 
 def handover(
@@ -60,15 +60,15 @@ def handover(
     host: str,
     wait_seconds: float,
     clock: Clock,
-    wait: Callable[[], None] = lambda: None,
+    asked: Callable[[], None] = lambda: None,
 ) -> tuple[MemberStatus, MemberStatus]:
     """Let a stand-by that is ready take over, on `host` if it is not ""; return both owners.
 
-    `wait` is called once the owner was asked. Raises InvalidError (P524) where nobody owns the
+    `asked` is called once the owner was asked. Raises InvalidError (P524) where nobody owns the
     pipeline, UnavailableError (P525) where no stand-by is ready, or none has taken over in time.
     """
-    with closing(_Roll(spec, claimed_as)) as roll:
-        found = roll.members()
+    with closing(_MemberList(spec, claimed_as)) as listed:
+        found = listed.members()
         owner = next((each for each in found if each.state == Role.OWNER), None)
         if owner is None:
             raise InvalidError(
@@ -79,11 +79,11 @@ def handover(
         ready = [each for each in found if each.state == READY and host in ("", each.host)]
         if not ready:
             raise _nobody_ready(claimed_as, host, found)
-        roll.leadership.ask(owner.id, host or ANYBODY)
-        wait()
+        listed.leadership.ask(owner.id, host or ANYBODY)
+        asked()
         until = clock.monotonic() + wait_seconds
         while clock.monotonic() < until:
-            for each in roll.members():
+            for each in listed.members():
                 if each.state == Role.OWNER and each.id != owner.id:
                     return owner, each
             clock.wait(POLL_SECONDS)
@@ -95,7 +95,7 @@ def handover(
     )
 
 
-class _Roll:
+class _MemberList:
     """The members of what is claimed by a name, asked for again and again."""
 
     def __init__(self, spec: Pipeline | Publications, claimed_as: str) -> None:
@@ -107,8 +107,8 @@ class _Roll:
         """List the owner, then who stands by."""
         roll, held = self.leadership.roll(), self._store.holding(self._claimed_as)
         is_owned = held is not None and held.alive_until_ms > 0
-        owner_id = held.claim.owner.rpartition("/")[2] if held is not None and is_owned else ""
-        owner = next((each.member for each in roll.signs if each.member.id == owner_id), None)
+        run = held.claim.run if held is not None and is_owned else ""
+        owner = next((each.member for each in roll.signs if each.member.id == run), None)
         found = [_status(each, roll.now_ms, owner) for each in roll.signs]
         shown = [each for each in found if each.state != ENDED]
         return sorted(shown, key=lambda each: (each.state != Role.OWNER, each.host, each.pid))

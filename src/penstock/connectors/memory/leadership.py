@@ -50,7 +50,7 @@ class MemoryLeadership:
             held = server.store.holding(self._pipeline)
             if held is None:
                 return Sight(server.now_ms(), session, self._is_locked, asked=asked)
-            owner = server.signs.get((self._pipeline, held.owner.id.rpartition("/")[2]))
+            owner = server.signs.get((self._pipeline, held.claim.run))
             return Sight(
                 server.now_ms(),
                 session,

@@ -71,7 +71,7 @@ class SqlLeadership:
             if claimed is None:
                 return Sight(now_ms, self._session, self._is_locked, asked=asked)
             claim = Claim(Generation(claimed.generation), claimed.owner)
-            signs = self._signs(connection, members.c.id == claimed.owner.rpartition("/")[2])
+            signs = self._signs(connection, members.c.id == claim.run)
             return Sight(
                 now_ms,
                 self._session,

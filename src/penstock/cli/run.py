@@ -75,8 +75,7 @@ def run(
     until: Until = "once" if once else "caught-up" if until_caught_up else "stopped"
     stop, voice = threading.Event(), Voice()
     heard = _observers(pipeline, metrics, voice, as_json=json, standby=standby)
-    with signals(stop, voice), heard as found:
-        board, *others = found
+    with signals(stop, voice), heard as (board, *others):
         observer = Observers(board, *others, observer_for(faults))
         with maintained_beside(pipeline, spec, observer, SystemClock(), board):
             ended = run_pipeline(

@@ -193,8 +193,8 @@ def judge(me: Member, sight: Sight) -> Take | Wait:
         return Wait(unlock=sight.is_locked)
     if sight.claim is None:
         return Take(Reason.FIRST) if _is_free(sight, None) else Wait()
-    if owner is not None and owner.member.id == me.id:
-        owner = None  # its last sign is that of a stand-by
+    if owner is not None and owner.member.id == me.id:  # our turn is over, though nobody was told
+        owner, sight = None, replace(sight, alive_until_ms=0)
     reason = _reason(me, sight, owner)
     if reason is None:
         return Wait(unlock=sight.is_locked)
@@ -225,7 +225,8 @@ def _reason(me: Member, sight: Sight, owner: Sign | None) -> Reason | None:
         return _after_end(me, sight, owner) if _is_free(sight, owner) else None
     if owner is None:
         return Reason.SILENT if sight.alive_until_ms <= sight.now_ms else None
-    if owner.is_silent(sight.now_ms) and sight.is_old:
+    is_over = owner.is_silent(sight.now_ms) or owner.member.role is Role.STANDBY
+    if is_over and sight.is_old:
         return Reason.SILENT
     return Reason.DIED if sight.is_locked and _outlived(sight.session, owner) else None
 

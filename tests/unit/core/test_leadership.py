@@ -110,6 +110,18 @@ SIGHTS = {
     ),
     "it ended unseen": (replace(ENDED, owner=None), Take(Reason.RELEASED)),
     "it was ours": (replace(ENDED, owner=said(id="me")), Take(Reason.RELEASED)),
+    "it was ours, and the store was not told that it ended": (
+        replace(LOCKED, owner=said(id="me")),
+        Take(Reason.RELEASED),
+    ),
+    "it stands by, and the store was not told that it ended": (
+        replace(ALIVE, owner=said(role=Role.STANDBY)),
+        Take(Reason.SILENT),
+    ),
+    "it stood by, and has just claimed": (
+        replace(ALIVE, owner=said(role=Role.STANDBY), since_ms=FRESH),
+        Wait(),
+    ),
     "it was handed over to anybody": (replace(ENDED, owner=OFFERED), Take(Reason.HANDED_OVER)),
     "it was handed over to us": (
         replace(ENDED, owner=said(offered_to="here")),

@@ -88,6 +88,16 @@ def _no_fencing(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(room, "outranks", lambda *_: False)
 
 
+def _by_number_alone(patch: pytest.MonkeyPatch) -> None:
+    def outranks(theirs: Any, ours: Any, _over: Any = ()) -> bool:
+        if theirs.generation != ours.generation:
+            return bool(theirs.generation > ours.generation)
+        return theirs.owner not in ("", ours.owner)
+
+    for room in (errors, deciding, fencing, ownership):
+        patch.setattr(room, "outranks", outranks)
+
+
 def _verdict_is(judge: Callable[[Any, Any, Any, Any], Any]) -> Patch:
     before = tables.verdict_of
 
@@ -257,6 +267,7 @@ UNDEFENDED: dict[str, Patch] = {
     "offsets": _decide_is(_without_offsets),
     "order of rules": _decide_is(_commit_before_rank),
     "generation": _no_fencing,
+    "lines": _by_number_alone,
     "rollback witness": _verdict_is(_the_property_alone),
     "second witness": _snapshots_alone,
     "third witness": _verdict_is(_no_third_witness),

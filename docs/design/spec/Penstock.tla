@@ -1,9 +1,8 @@
 ------------------------------ MODULE Penstock ------------------------------
-(* How Penstock lands a log in tables exactly once, as it is built; README.md, beside this, tells *)
-(* how to read it.  Lives may be killed, or be zombies, at any moment.  Requests arrive late,     *)
-(* never, or twice; no answer is relied upon.  Faults strike MaxFaults times.  Defences named in  *)
-(* Off are off: with none off all invariants hold; each, taken away, breaks one.  Numbers: record *)
-(* 10 * source + offset, owner 10 * line + life, chain of a table its own, of its rejects + Many. *)
+(* How Penstock lands a log exactly once, as built; README.md, beside this, tells how to read    *)
+(* it.  Lives may be killed, or be zombies.  Requests arrive late, never, or twice.  Faults      *)
+(* strike MaxFaults times.  Defences in Off are off: each taken away breaks an invariant.        *)
+(* Record 10 * source + offset, owner 10 * line + life, chain of a table's rejects its + Many.   *)
 EXTENDS Integers, Sequences, FiniteSets
 CONSTANTS
   Many,        \* target tables: 1 .. Many; the quarantine is the table behind them
@@ -46,8 +45,7 @@ Verdict(t, x, sch, late) ==   \* of a look that may be too late for a record; ta
   IN  IF late /\ Offset(x) = 0 THEN IF On("own refusal") \/ t = Many THEN "bad" ELSE "none"
       ELSE IF kind \notin {"widen", "narrow"} THEN kind
       ELSE IF (sch = 1) = (kind = "widen") THEN "bad" ELSE "row"
-(* Tables: snapshots with parents, a ledger for each chain, one compare-and-set.  A commit's id   *)
-(* is its segment and ranges and nothing else; an attempt is a life and its epoch.                *)
+(* Tables: snapshots, a ledger a chain, one compare-and-set.  An id: segment and ranges alone.   *)
 IdOf(seg, from, to) == LET d(k) == IF k \in Keys THEN 10 * from[k] + to[k] ELSE 0
                        IN  1000000 * seg + d(1) + 100 * d(2) + 10000 * d(3)
 Nonce(c, n) == 10000000 + 1000 * c + n
@@ -63,8 +61,7 @@ Moved(T, k, files) ==   \* the next snapshot; `k` is the chain whose summary it 
 RECURSIVE Newest(_, _, _), Concat(_, _)   \* newest own snapshot; 0: none; -1: cut off by expiry
 Newest(snaps, i, k) == IF i = 0 THEN 0 ELSE IF ~snaps[i].told THEN -1
                        ELSE IF snaps[i].k = k THEN i ELSE Newest(snaps, snaps[i].par, k)
-(* The witnesses: a summary on the ancestry, the property; and a rollback since, by the log.      *)
-Seen(T, L, k) ==
+Seen(T, L, k) ==   \* the witnesses: a summary on the ancestry, the property; a rollback
   LET i == Newest(T.snaps, T.head, k)
   IN  CASE ~L.is -> "absent"
         [] ~On("rollback witness") \/ (i > 0 /\ i = L.last) -> "agreed"
@@ -87,8 +84,7 @@ Matches(m, T) == T.head = m.base /\ T.uuid = m.uuid /\ (T.n = m.n \/ ~On("sequen
 MayLand(m, T) == Matches(m, T) \/ ~On("compare and set") \/ Retried(m)
 Table(p, T) == /\ tab' = [tab EXCEPT ![p] = T]
                /\ net' = Kept({m \in net : At[m.row.k] # p \/ MayLand(m, T)})
-(* core/decide.py: facts in, decision out; the order of the rules matters.                        *)
-(* Generations order a line's claims; of another, which ours was not made `over`, any is newer.   *)
+(* core/decide.py: the order of rules matters.  Of a line not made `over`, any claim is newer.   *)
 Outranks(L, by, over) == L.is /\ On("generation") /\
   \/ L.gen > by.gen \/ (L.gen = by.gen /\ L.own # by.own)
   \/ Of(L.own) # Of(by.own) /\ Of(L.own) \notin over /\ On("lines")
@@ -134,8 +130,7 @@ Fence(c, ks) ==   \* move heads, so that no request in flight can land; it moves
   /\ led' = [k \in Chains |-> IF k \in ks /\ led[k].wit # "rolled back" THEN Written(c, k, None)
                               ELSE led[k]]
   /\ net' = Kept({m \in net : MayLand(m, tab'[At[m.row.k]])})
-(* A claim is above all seen.  It is strange, and begins a line, where our store knows less.      *)
-Ledgers == {led[k] : k \in {k \in Chains : At[k] \notin away}}
+Ledgers == {led[k] : k \in {k \in Chains : At[k] \notin away}}   \* a claim is above all seen
 Over(own) == {Of(own)} \union {Of(L.own) : L \in Ledgers}
 Pending(c, t) == IF Many = 1 THEN store[Host(c)].rows
                  ELSE SelectSeq(store[Host(c)].rows, LAMBDA r : For[r.k] = t)
@@ -347,8 +342,7 @@ ByHand(c, t, rows, gone, L) ==
               n |-> tab[t].n, hand |-> TRUE, led |-> [L EXCEPT !.gen = life[c].gen,
                 !.own = life[c].own, !.recent = @ \union {<<id, id>>}]]}
       /\ Struck(ghost) /\ UNCHANGED <<World, tab, led, store, life>>
-(* The log of closings: a refused record that fits by now is closed in the quarantine, under the  *)
-(* next number; then its table follows.  A number below zero says that it is open again.          *)
+(* The log of closings: a refusal that fits is closed under the next number; below zero: open.   *)
 Closed(t) == {f \in tab[Q].files : f.k = Rej(t) /\ f.num # 0}
 Number(f) == IF f.num < 0 THEN -f.num ELSE f.num
 LastOf(t, x) == LET F == {f \in Closed(t) : x \in f.rows}
@@ -404,8 +398,7 @@ Follow(c, t) ==
                 THEN RetryRow(c, t, t, n, to, {x}, 0)
                 ELSE RetryRow(c, t, Rej(t), q, q + 1, {x}, -(q + 1))
      IN  n < q /\ Prepare(c, t, row, Trk(c, t).exp)
-(* What tables hold is judged when a commit has landed, for nothing else adds to it; not where    *)
-(* strangers rolled a table back, which must be noticed.  A request lands on what was examined.   *)
+(* Judged when a commit has landed; not where strangers rolled back, which must be noticed.      *)
 Doubled(k) == \E S \in {Live(k)} : \E f, g \in S : f.n < g.n /\ f.rows \intersect g.rows # {}
 Harm(t) ==
   (IF Doubled(t) \/ Doubled(Rej(t)) THEN {"I1"} ELSE {}) \union

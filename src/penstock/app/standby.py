@@ -126,6 +126,7 @@ def run_in_turn(
             reason = membership.await_turn(stop)
         if reason is None:
             return None
+        readiness()  # its engine may have ended just now
         try:
             ended = take_turn(membership, stop, run, takeover=reason in BY_FORCE)
         except PenstockError as error:
@@ -166,6 +167,7 @@ class Readiness:
         self._engine, self._probe = engine, probe
         self._trouble = WARMING
         self._ended: BaseException | None = None
+        self._in_engine = threading.Lock()
 
     def __call__(self) -> str:
         """Return what is in the way, or raise what looking ended with."""
@@ -177,8 +179,8 @@ class Readiness:
     def kept(self) -> Iterator[None]:
         """Look inside a `with` block: at once, and every so many seconds.
 
-        A look in progress is not awaited at its end, and comes to nothing: a turn is not kept
-        waiting by a catalog that does not answer.
+        At its end a tiny job is awaited, for it closes an engine that fails; a probe is not, and
+        comes to nothing: a turn is not kept waiting by a catalog that does not answer.
         """
         self._trouble, over = WARMING, threading.Event()
         threading.Thread(target=self._keep, args=(over,), name="readiness", daemon=True).start()
@@ -186,22 +188,26 @@ class Readiness:
             yield
         finally:
             over.set()
+            if self._trouble != WARMING:  # else the engine has yet to start
+                with self._in_engine:
+                    pass
 
     def _keep(self, over: threading.Event) -> None:
         while not over.is_set():
             try:
-                found = self._looked()
+                with self._in_engine:
+                    if not over.is_set():
+                        self._engine.warm()
+                found = self._probed()
             except BaseException as error:  # noqa: BLE001  raised where it is asked for
-                if not over.is_set():
-                    self._ended = error
+                self._ended = error
                 return
             if not over.is_set():
                 self._trouble = found
             over.wait(CHECK_SECONDS)
 
-    def _looked(self) -> str:
-        """Run a tiny job, and probe; return what is in the way. Raises what the engine raises."""
-        self._engine.warm()
+    def _probed(self) -> str:
+        """Return what is in the way; "" for nothing."""
         try:
             self._probe()
         except PenstockError as error:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from penstock.app import standby
 from penstock.app.standby import WARMING, Readiness, TurnEnd, run_in_turn
 from penstock.connectors.memory.store import MemoryStore
 from penstock.core.claims import Claim, Generation
@@ -84,6 +85,42 @@ def test_a_turn_does_not_wait_for_a_look_and_what_that_finds_is_thrown_away() ->
         for _ in range(2):
             assert probe.done.acquire(timeout=SECONDS_MAX)
         until(lambda: not ready())
+
+
+class Slow(InlineEngine):
+    """An engine whose tiny job, but for the first one, waits to be let go."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda job: job)
+        self.jobs, self.goes = 0, threading.Event()
+        self.asked = threading.Event()
+
+    def warm(self) -> None:
+        self.jobs += 1
+        if self.jobs > 1:
+            self.asked.set()
+            assert self.goes.wait(SECONDS_MAX)
+
+
+def test_a_turn_waits_for_a_tiny_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that fails closes the engine: it is not to be that of a turn."""
+    monkeypatch.setattr(standby, "CHECK_SECONDS", 0.0)
+    engine, ended = Slow(), threading.Event()
+    ready = Readiness(engine, lambda: None)
+
+    def stand_by() -> None:
+        with ready.kept():
+            assert engine.asked.wait(SECONDS_MAX)
+            assert not ready()
+        ended.set()
+
+    thread = threading.Thread(target=stand_by)
+    thread.start()
+    assert engine.asked.wait(SECONDS_MAX)
+    assert not ended.is_set()
+    engine.goes.set()
+    thread.join(SECONDS_MAX)
+    assert ended.is_set()
 
 
 def test_what_is_no_error_of_ours_is_raised_where_readiness_is_asked_for() -> None:

@@ -27,14 +27,14 @@ LIBRARY = {"producer": "librdkafka", "tasks": 2}
 @pytest.fixture(params=["own", "library"])
 def mirror(cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Mirror]:
     found = Mirror(cluster, tmp_path)
-    found.spec["publishing"] = LIBRARY if request.param == "library" else {"producer": "own"}
+    found.spec["publishing"] = {**LIBRARY} if request.param == "library" else {"producer": "own"}
     return found
 
 
 @pytest.fixture
 def by_library(cluster: Cluster, tmp_path: Path) -> Mirror:
     found = Mirror(cluster, tmp_path)
-    found.spec["publishing"] = LIBRARY
+    found.spec["publishing"] = {**LIBRARY}
     return found
 
 
@@ -59,7 +59,7 @@ def test_1_what_cannot_be_exactly_once_is_refused_before_anything_runs(mirror):
         checked = mirror.call("validate")
         assert (2, True) == (checked.code, code in checked.err + checked.out)
 
-    mirror.spec["publishing"] = LIBRARY
+    mirror.spec["publishing"] = {**LIBRARY}
     planned = mirror.call("plan")
     assert "exactly once: librdkafka, 2 tasks" in planned.out
     mirror.spec["publish"][0]["transaction"] = {"timeout": "16m"}

@@ -18,6 +18,8 @@ from tests.processes.sigstop import let_locks_go
 from tests.servers.warm import WarmProcess
 
 DATABASES = ("lake/catalog.db",)
+DIED = (["its owner died"], ["its owner was silent"])
+"""What is seen of a killed owner: at once, or after 5 s where the machine is busy."""
 
 
 @pytest.fixture
@@ -79,7 +81,7 @@ def test_a_stand_by_goes_on_where_an_owner_was_killed(shared: Shop) -> None:
         first, second = (other, again) if gained_by(other, again) is other else (again, other)
         first.wait_for("TableCommitted", 2)
         ready(second, 2)
-        assert ["its owner died"] == gained(first)
+        assert gained(first) in DIED
         assert [] == gained(second)
         before = sent()
         first.kill()
@@ -196,7 +198,8 @@ def test_a_publication_goes_on_where_its_owner_was_killed(mirror: Mirror, postgr
         assert 0 == mirror.call("handover", "--json").code
         mirror.send(50)
         drivers[2].wait_for("RowsPublished")
-        assert [["its owner died"], ["handed over"]] == [gained(each) for each in drivers[1:]]
+        assert gained(drivers[1]) in DIED
+        assert ["handed over"] == gained(drivers[2])
     assert 0 == mirror.call("publish", "--until-caught-up").code
     assert mirror.is_exact()
 

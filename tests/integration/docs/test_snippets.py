@@ -102,7 +102,7 @@ def test_every_spec_is_valid(snippet: Snippet, monkeypatch, tmp_path: Path) -> N
     parts = yaml.safe_load(whole)
     publishes = "tables" not in parts and "publish" in parts
     found = (
-        read_publications(whole, base=tmp_path, name=snippet.where)
+        read_publications(whole, base=tmp_path, name=snippet.where).publications
         if publishes
         else loads(whole, base=tmp_path)
     )

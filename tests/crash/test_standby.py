@@ -100,7 +100,7 @@ class Crew:
 
     def _again(self, ended: Driver) -> Driver:
         code = ended.end().code
-        assert code in {0, 3, 75, -signal.SIGKILL}, ended.log
+        assert code in {0, 3, 75, -signal.SIGKILL}, (ended.log, list(ended.reported)[-3:])
         return self._started()
 
     def _started(self) -> Driver:

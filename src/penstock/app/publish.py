@@ -19,12 +19,13 @@ from penstock.app.assembly import engines, publishing
 from penstock.app.assembly.producers import open_producers, open_targets
 from penstock.app.standby import (
     Readiness,
+    is_owned,
     leadership_of_run,
     member_of,
     run_in_turn,
     take_turn,
 )
-from penstock.core.errors import FencedError, InvalidError, PenstockError, gravest
+from penstock.core.errors import InvalidError, PenstockError, gravest
 from penstock.ownership.membership import Membership
 from penstock.ports.runtime import Engine, Observer
 from penstock.publishing.publisher import AGAIN_SECONDS, ASKED, Publisher, Until, stopped_by
@@ -113,11 +114,14 @@ class _Run:
 
     def _in_turn(self, own: Publication, environment: PublishingEnvironment) -> PublishResult:
         """Publish, at once or whenever it is the turn of this process."""
+        given = own
 
         def run(ends: threading.Event, *, takeover: bool) -> PublishResult:
-            publisher = Publisher(own, environment, self.until, takeover)
+            nonlocal given
+            publisher = Publisher(given, environment, self.until, takeover, self.standby)
             publisher.run(ends)
-            if isinstance(publisher.error, FencedError) and self.standby:
+            given = publisher.publication  # a consent that one turn has used holds in no other
+            if self.standby and publisher.error is not None and is_owned(publisher.error):
                 raise publisher.error
             return result_of(publisher)
 

@@ -40,7 +40,7 @@ from penstock.publishing.schemas import with_schemas
 from penstock.publishing.settings import Publication, PublishingEnvironment
 from penstock.publishing.shares import publish_shares
 from penstock.publishing.start import PublicationState, Run, claimed, renew_and_look, start
-from penstock.publishing.stops import require_source
+from penstock.publishing.stops import ALIVE, require_source
 
 Until = Literal["stopped", "once", "caught-up"]
 CAUGHT_UP, ONCE, ASKED = "caught up", "one transaction", "asked to stop"
@@ -58,13 +58,15 @@ class Publisher:
     """Publishes one publication, from one thread.
 
     `reason` says why it ended, `error` what it waits for or ended with. What a person accepted
-    holds for one start: what is found later is asked for again.
+    holds for one start: what is found later is asked for again. One that `stands_by` ends where
+    another run is alive, instead of trying again.
     """
 
     publication: Publication
     environment: PublishingEnvironment
     until: Until
     takeover: bool = False
+    stands_by: bool = False
     rows: int = 0
     rejected: int = 0
     transactions: int = 0
@@ -110,6 +112,8 @@ class Publisher:
             self.error = error
             self._again_at = clock.monotonic() + AGAIN_SECONDS
             stopped = stopped_by(self.publication, error, self.until)
+            if self.stands_by and error.code == ALIVE:
+                stopped = replace(stopped, waits=False)
             if not stopped.waits:
                 self.reason = error.message
             self.environment.observer(stopped)

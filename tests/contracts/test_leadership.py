@@ -1,14 +1,16 @@
 """Every leadership against the contract of its port."""
 
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
 from penstock.connectors.memory.leadership import MemoryLeadership, MemoryServer
 from penstock.connectors.memory.store import MemoryStore
 from penstock.connectors.sql import open_leadership, open_postgresql
+from penstock.core.claims import Generation
 from penstock.ports.leadership import Leadership
-from penstock.ports.store import PendingStore
+from penstock.ports.store import Owner, PendingStore
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.leadership import A, B, LeadershipContract
 
@@ -73,3 +75,16 @@ class TestPostgresqlLeadership(LeadershipContract):
         with pytest.raises(Exception, match="lost"):
             one.look(A, wants_lock=True)
         assert one.look(A, wants_lock=True).is_locked
+
+    def test_members_of_long_ago_are_forgotten_but_for_the_last_owner(self, one, other):
+        one.look(A, wants_lock=True)
+        other.look(B, wants_lock=False)
+        with closing(self.open_store()) as store:
+            owner = Owner("line/a1", "host-a", 7)
+            span = {"now_ms": 1, "alive_until_ms": 2}
+            store.claim("shop", owner, above=Generation(0), takeover=False, **span)
+        self.server.execute("UPDATE penstock.members SET seen_ms = 1", self.name)
+
+        with closing(self.open_leadership("shop")) as later:
+            later.look(replace(B, id="c3"), wants_lock=False)
+            assert ["c3", "a1"] == [each.member.id for each in later.roll().signs]

@@ -266,6 +266,22 @@ def test_what_is_accepted_holds_for_one_start(world):
     assert [] == world.published(0)
 
 
+def test_a_stand_by_whose_claim_comes_too_late_does_not_keep_its_turn(world):
+    """It stands by again; a run that stands alone tries again until the other one has ended."""
+    world.send(0, "a")
+    other = world.publisher("stopped")
+    other.step()
+    alone, standby = world.publisher("stopped"), world.publisher("stopped")
+    standby.stands_by = True
+    for each in (alone, standby):
+        each.takeover = False
+        each.step()
+    other.close()
+
+    assert ["P510", "P510"] == [each.error.code for each in (alone, standby)]
+    assert [False, True] == [bool(each.reason) for each in (alone, standby)]
+
+
 @pytest.mark.parametrize("accept", [set(), {Accepted.LEDGER}])
 def test_an_offsets_topic_that_went_back_stops_the_publication(world, accept):
     published_once(world)

@@ -11,7 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
@@ -102,19 +102,18 @@ def _files_of(groups: Sequence[FileGroup]) -> str:
 
 
 def maintain(
-    pipeline: Pipeline,
-    tables: Collection[str],
-    observer: Observer,
-    acts: Collection[MaintenanceAct] = frozenset(MaintenanceAct),
+    pipeline: Pipeline, acts: Mapping[str, Collection[MaintenanceAct]], observer: Observer
 ) -> Maintained:
-    """Do acts on tables, one table after the other; return what was done.
+    """Do acts, by table, on one table after the other; return what was done.
 
     Raises UnavailableError where the pending store does not answer.
     """
     observer = Observers(observer, observer_for(from_environment()))
     with ExitStack() as stack:
         store = stack.enter_context(closing(assembly.open_store(pipeline)))
-        found = tuple(_maintained(pipeline, each, store, observer, acts) for each in tables)
+        found = tuple(
+            _maintained(pipeline, name, store, observer, those) for name, those in acts.items()
+        )
     return Maintained(pipeline.name, found)
 
 

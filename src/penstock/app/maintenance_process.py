@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.core.events import Event
+from penstock.core.maintenance import MaintenanceAct
 from penstock.core.maintenance_events import LayoutMeasured, MaintenanceFailed, TableMaintained
 from penstock.observe.periodic import periodic
 from penstock.observe.status import StatusBoard
@@ -197,8 +198,9 @@ def _seen(data: Mapping[str, Any]) -> Iterator[LayoutMeasured]:
 def _done(data: Mapping[str, Any]) -> Iterator[TableMaintained | MaintenanceFailed]:
     """Read what was done to each table, or could not be."""
     for table in data["tables"]:
-        for error in filter(None, [table["error"], *table["left_alone"].values()]):
-            yield MaintenanceFailed(table["table"], _reason(error))
+        for act, error in {"": table["error"], **table["left_alone"]}.items():
+            if error is not None and (act != MaintenanceAct.REARRANGE or table["groups"]):
+                yield MaintenanceFailed(table["table"], _reason(error))
     for table in data["done"] or ():
         for error in table["errors"]:
             yield MaintenanceFailed(table["table"], _reason(error))

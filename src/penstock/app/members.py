@@ -12,8 +12,14 @@ from dataclasses import dataclass
 from penstock.app.assembly import assembly
 from penstock.app.standby import required_leadership
 from penstock.core.errors import InvalidError, UnavailableError
-from penstock.core.leadership import ANYBODY, OTHER_RULES, Member, Role, Sign
-from penstock.ports.leadership import Leadership
+from penstock.core.leadership import (
+    ANYBODY,
+    OTHER_RULES,
+    Member,
+    Role,
+    Sign,
+    has_other_rules,
+)
 from penstock.ports.runtime import Clock
 from penstock.spec.model import Pipeline
 from penstock.spec.publications import Publications
@@ -43,8 +49,8 @@ def members(spec: Pipeline | Publications, claimed_as: str) -> list[MemberStatus
 
     Raises InvalidError (P521) where the store has no stand-bys, UnavailableError.
     """
-    with closing(required_leadership(spec, claimed_as)) as leadership:
-        return _members(spec, claimed_as, leadership)
+    with closing(_MemberList(spec, claimed_as)) as listed:
+        return listed.members()
 
 
 def handover(
@@ -54,15 +60,15 @@ def handover(
     host: str,
     wait_seconds: float,
     clock: Clock,
-    wait: Callable[[], None] = lambda: None,
+    asked: Callable[[], None] = lambda: None,
 ) -> tuple[MemberStatus, MemberStatus]:
     """Let a stand-by that is ready take over, on `host` if it is not ""; return both owners.
 
-    `wait` is called once the owner was asked. Raises InvalidError (P524) where nobody owns the
+    `asked` is called once the owner was asked. Raises InvalidError (P524) where nobody owns the
     pipeline, UnavailableError (P525) where no stand-by is ready, or none has taken over in time.
     """
-    with closing(required_leadership(spec, claimed_as)) as leadership:
-        found = _members(spec, claimed_as, leadership)
+    with closing(_MemberList(spec, claimed_as)) as listed:
+        found = listed.members()
         owner = next((each for each in found if each.state == Role.OWNER), None)
         if owner is None:
             raise InvalidError(
@@ -73,11 +79,11 @@ def handover(
         ready = [each for each in found if each.state == READY and host in ("", each.host)]
         if not ready:
             raise _nobody_ready(claimed_as, host, found)
-        leadership.ask(owner.id, host or ANYBODY)
-        wait()
+        listed.leadership.ask(owner.id, host or ANYBODY)
+        asked()
         until = clock.monotonic() + wait_seconds
         while clock.monotonic() < until:
-            for each in _members(spec, claimed_as, leadership):
+            for each in listed.members():
                 if each.state == Role.OWNER and each.id != owner.id:
                     return owner, each
             clock.wait(POLL_SECONDS)
@@ -89,24 +95,34 @@ def handover(
     )
 
 
-def _members(
-    spec: Pipeline | Publications, claimed_as: str, leadership: Leadership
-) -> list[MemberStatus]:
-    roll = leadership.roll()
-    with closing(assembly.open_store(spec)) as store:
-        held = store.holding(claimed_as)
-    is_owned = held is not None and held.alive_until_ms > 0
-    owner_id = held.claim.owner.rpartition("/")[2] if held is not None and is_owned else ""
-    owner = next((each.member for each in roll.signs if each.member.id == owner_id), None)
-    found = [_status(each, roll.now_ms, owner) for each in roll.signs]
-    shown = [each for each in found if each.state != ENDED]
-    return sorted(shown, key=lambda each: (each.state != Role.OWNER, each.host, each.pid))
+class _MemberList:
+    """The members of what is claimed by a name, asked for again and again."""
+
+    def __init__(self, spec: Pipeline | Publications, claimed_as: str) -> None:
+        self._claimed_as = claimed_as
+        self.leadership = required_leadership(spec, claimed_as)
+        self._store = assembly.open_store(spec)
+
+    def members(self) -> list[MemberStatus]:
+        """List the owner, then who stands by."""
+        roll, held = self.leadership.roll(), self._store.holding(self._claimed_as)
+        is_owned = held is not None and held.alive_until_ms > 0
+        run = held.claim.run if held is not None and is_owned else ""
+        owner = next((each.member for each in roll.signs if each.member.id == run), None)
+        found = [_status(each, roll.now_ms, owner) for each in roll.signs]
+        shown = [each for each in found if each.state != ENDED]
+        return sorted(shown, key=lambda each: (each.state != Role.OWNER, each.host, each.pid))
+
+    def close(self) -> None:
+        """Let go of both."""
+        self._store.close()
+        self.leadership.close()
 
 
 def _status(sign: Sign, now_ms: int, owner: Member | None) -> MemberStatus:
     me = sign.member
     state, trouble = _state(sign, now_ms, owner), me.trouble
-    if state == READY and owner is not None and owner.rules != me.rules:
+    if state == READY and owner is not None and has_other_rules(me, owner):
         trouble = f"{OTHER_RULES.code}  its rules are not the owner's: by a hand-over only"
     seen_seconds = (now_ms - sign.seen_ms) / 1000
     return MemberStatus(me.id, me.host, me.pid, state, trouble, me.version, seen_seconds)

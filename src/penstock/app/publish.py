@@ -14,23 +14,22 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeGuard
 
 from penstock.app.assembly import engines, publishing
 from penstock.app.assembly.producers import open_producers, open_targets
 from penstock.app.standby import (
     Readiness,
+    is_owned,
     leadership_of_run,
     member_of,
     run_in_turn,
     take_turn,
 )
-from penstock.core.errors import FencedError, InvalidError, PenstockError, gravest
+from penstock.core.errors import InvalidError, PenstockError, gravest
 from penstock.ownership.membership import Membership
 from penstock.ports.runtime import Engine, Observer
 from penstock.publishing.publisher import AGAIN_SECONDS, ASKED, Publisher, Until, stopped_by
 from penstock.publishing.settings import Publication, PublishingEnvironment
-from penstock.publishing.stops import ALIVE
 from penstock.spec.problems import listed, nearest
 from penstock.spec.publications import Publications
 from penstock.spec.settings.publication import PublicationRule
@@ -66,15 +65,9 @@ def publish(
 
     With `standby` each waits for its turn (InvalidError P521 where the store has no stand-bys).
     `accept` is what a person consents to: `ledger`, `target`, `tail` (what a start found), `gap`
-    (go on behind records that are gone); not with `standby` (P893), whose turns are later.
+    (go on behind records that are gone).
     """
     rules = _rules_to_run(spec, names)
-    if standby and accept:
-        raise InvalidError(
-            "--standby waits for its turn, and --accept is said of what is there now",
-            code="P893",
-            hint="accept it in a run of its own first:  penstock publish --once --accept …",
-        )
     with ExitStack() as stack:
         engine = engines.open_engine(spec, work=publishing.PUBLISHING_WORK)
         stack.callback(engine.close)
@@ -121,13 +114,15 @@ class _Run:
 
     def _in_turn(self, own: Publication, environment: PublishingEnvironment) -> PublishResult:
         """Publish, at once or whenever it is the turn of this process."""
-        turns: list[PublishResult] = []
+        given, turns = own, list[PublishResult]()
 
         def run(ends: threading.Event, *, takeover: bool) -> PublishResult:
-            publisher = Publisher(own, environment, self.until, takeover, self.standby)
+            nonlocal given
+            publisher = Publisher(given, environment, self.until, takeover, self.standby)
             publisher.run(ends)
             turns.append(result_of(publisher))
-            if self.standby and is_of_another(publisher.error):
+            given = publisher.publication  # a consent that one turn has used holds in no other
+            if self.standby and publisher.error is not None and is_owned(publisher.error):
                 raise publisher.error
             return turns[-1]
 
@@ -146,11 +141,6 @@ class _Run:
             else:
                 ended = take_turn(membership, self.stop, run, takeover=self.takeover)
         return ended_after(turns, ended or PublishResult(own.name, ASKED, 0, 0, 0, None))
-
-
-def is_of_another(error: PenstockError | None) -> TypeGuard[PenstockError]:
-    """Return whether a turn ended because another run has the publication."""
-    return isinstance(error, FencedError) or (error is not None and error.code == ALIVE)
 
 
 def ended_after(turns: Sequence[PublishResult], last: PublishResult) -> PublishResult:

@@ -15,10 +15,9 @@ from typing import Protocol, TypeVar
 
 from penstock.app.assembly import assembly
 from penstock.app.assembly.connectors import store_connector
-from penstock.core.errors import FencedError, InvalidError, PenstockError, UnavailableError
+from penstock.core.errors import FencedError, InvalidError, PenstockError
 from penstock.core.leadership import Member, Reason, Role
 from penstock.core.version import __version__
-from penstock.observe.periodic import periodic
 from penstock.ownership.membership import Membership
 from penstock.ports.leadership import Leadership
 from penstock.ports.runtime import Engine
@@ -127,23 +126,28 @@ def run_in_turn(
             reason = membership.await_turn(stop)
         if reason is None:
             return None
+        readiness()  # its engine may have ended just now
         try:
             ended = take_turn(membership, stop, run, takeover=reason in BY_FORCE)
-        except FencedError as error:
-            if not _is_followed_in_line(membership.pipeline, store, error):
-                raise
-        except UnavailableError as error:
-            if error.code != OWNED:  # another one was quicker
+        except PenstockError as error:
+            if not is_owned(error) or _is_of_another_line(membership.pipeline, store, error):
                 raise
         else:
             if ended is not None:
                 return ended
 
 
-def _is_followed_in_line(pipeline: str, store: PendingStore, error: FencedError) -> bool:
-    """Return whether our own store knows who fenced us."""
+def is_owned(error: PenstockError) -> bool:
+    """Return whether another process has the claim: it fenced us, or was quicker."""
+    return isinstance(error, FencedError) or error.code == OWNED
+
+
+def _is_of_another_line(pipeline: str, store: PendingStore, error: PenstockError) -> bool:
+    """Return whether we were fenced by an owner that our own store does not know."""
+    if not isinstance(error, FencedError):
+        return False
     held = store.holding(pipeline)
-    return held is not None and (error.by is None or error.by.line == held.claim.line)
+    return held is None or (error.by is not None and error.by.line != held.claim.line)
 
 
 def member_of(owner: Owner, rules: str) -> Member:
@@ -155,42 +159,60 @@ class Readiness:
     """Whether this process could own a pipeline now: looked at again and again beside all else.
 
     `probe` raises what would be in the way. Call it for that, with the code in front; "" for
-    nothing. Raises what the engine ended with: it does not come back in this process.
+    nothing. Raises what the engine ended with, which does not come back in this process, and what
+    is no error of ours.
     """
 
     def __init__(self, engine: Engine, probe: Callable[[], None]) -> None:
         self._engine, self._probe = engine, probe
         self._trouble = WARMING
-        self._ended: PenstockError | None = None
+        self._ended: BaseException | None = None
+        self._in_engine = threading.Lock()
 
     def __call__(self) -> str:
-        """Return what is in the way, or raise what the engine ended with."""
+        """Return what is in the way, or raise what looking ended with."""
         if self._ended is not None:
             raise self._ended
         return self._trouble
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Look inside a `with` block: at once, and every so many seconds."""
-        self._trouble = WARMING
-        first = threading.Thread(target=self.look, name="readiness-first", daemon=True)
-        first.start()
-        with periodic(self.look, every_seconds=CHECK_SECONDS, name="readiness"):
-            yield
+        """Look inside a `with` block: at once, and every so many seconds.
 
-    def look(self) -> None:
-        """Run a tiny job, and probe."""
+        At its end a tiny job is awaited, for it closes an engine that fails; a probe is not, and
+        comes to nothing: a turn is not kept waiting by a catalog that does not answer.
+        """
+        self._trouble, over = WARMING, threading.Event()
+        threading.Thread(target=self._keep, args=(over,), name="readiness", daemon=True).start()
         try:
-            self._engine.warm()
-        except PenstockError as error:
-            self._ended = error
-            return
+            yield
+        finally:
+            over.set()
+            if self._trouble != WARMING:  # else the engine has yet to start
+                with self._in_engine:
+                    pass
+
+    def _keep(self, over: threading.Event) -> None:
+        while not over.is_set():
+            try:
+                with self._in_engine:
+                    if not over.is_set():
+                        self._engine.warm()
+                found = self._probed()
+            except BaseException as error:  # noqa: BLE001  raised where it is asked for
+                self._ended = error
+                return
+            if not over.is_set():
+                self._trouble = found
+            over.wait(CHECK_SECONDS)
+
+    def _probed(self) -> str:
+        """Return what is in the way; "" for nothing."""
         try:
             self._probe()
         except PenstockError as error:
-            self._trouble = f"{error.code}  {error.message}"
-        else:
-            self._trouble = ""
+            return f"{error.code}  {error.message}"
+        return ""
 
 
 class LandingProbe:

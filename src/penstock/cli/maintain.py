@@ -72,9 +72,9 @@ def maintain(
     if not dry_run:
         exit_code = gravest([exit_code, _left_alone(plan)])
     if not dry_run and confirmed(change_of(plan), yes):
-        waiting = [each.table for each in plan.tables if each.acts]
+        todo = {each.table: acts - each.left_alone.keys() for each in plan.tables if each.acts}
         with waits_shown(as_json=json) as observer:
-            done = maintained(pipeline, waiting, observer, acts)
+            done = maintained(pipeline, todo, observer)
         exit_code = gravest([exit_code, done.exit_code])
     if json:
         print_json({**_data(plan), "exit_code": exit_code, "done": done and done.tables})
@@ -125,7 +125,7 @@ def _lines(found: TableMaintenance, now_ms: int) -> Iterator[str]:
     elif found.health is None:
         yield f"{found.table}  is not created yet"
     else:
-        todo = "" if found.groups else "nothing to do: "
+        todo = "" if found.acts or found.health.groups else "nothing to do: "
         yield f"{found.table}  {todo}{health_text(found.health, now_ms)}"
         for code, message in {
             each.code: each.message for each in found.left_alone.values()

@@ -73,7 +73,7 @@ def handover(
         host=to,
         wait_seconds=seconds,
         clock=SystemClock(),
-        wait=lambda: say("asked the owner to give way"),
+        asked=lambda: say("asked the owner to give way"),
     )
     if json:
         print_json({"former": former, "owner": now})

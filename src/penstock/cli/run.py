@@ -74,8 +74,8 @@ def run(
     faults = from_environment()
     until: Until = "once" if once else "caught-up" if until_caught_up else "stopped"
     stop, voice = threading.Event(), Voice()
-    with signals(stop, voice), _observers(pipeline, metrics, voice, as_json=json) as found:
-        board, *others = found
+    heard = _observers(pipeline, metrics, voice, as_json=json, standby=standby)
+    with signals(stop, voice), heard as (board, *others):
         observer = Observers(board, *others, observer_for(faults))
         with maintained_beside(pipeline, spec, observer, SystemClock(), board):
             ended = run_pipeline(
@@ -96,16 +96,20 @@ def run(
 
 @contextmanager
 def _observers(
-    pipeline: Pipeline, metrics: str | None, voice: Voice, *, as_json: bool
+    pipeline: Pipeline, metrics: str | None, voice: Voice, *, as_json: bool, standby: bool
 ) -> Iterator[tuple[StatusBoard, *tuple[Observer, ...]]]:
     from penstock.app.assembly.process import SystemClock
     from penstock.app.inspect.status import status_file
+    from penstock.app.standby import WARMING
+    from penstock.core.leadership_events import StandbyChanged
     from penstock.observe.periodic import periodic
     from penstock.observe.status import StatusBoard, StatusFile
     from penstock.observe.watches import CHECK_EVERY_SECONDS, StallWatch
 
     clock = SystemClock()
     board = StatusBoard(pipeline.name, clock)
+    if standby:  # from its first moment on: the status file is its owner's
+        board(StandbyChanged(pipeline.name, "", WARMING))
     interval_ms = int(pipeline.commit.every_seconds * 1000)
     with ExitStack() as stack:
         log = stack.enter_context(_log(board, clock, interval_ms, voice, as_json=as_json))

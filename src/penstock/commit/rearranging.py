@@ -26,7 +26,7 @@ from penstock.commit.maintaining import Maintenance, require_sound
 from penstock.commit.moved_rows import CopiedFile, MovedRows
 from penstock.core.commits import Chain
 from penstock.core.crash_points import CrashPoint
-from penstock.core.errors import BugError, UnavailableError
+from penstock.core.errors import BugError, InvalidError, UnavailableError
 from penstock.core.events import WaitBegan
 from penstock.core.maintenance import INPUTS_MAX, FileGroup, Layout, groups_of
 from penstock.ports.rearrangements import Rearrangement
@@ -174,7 +174,7 @@ class Rearranging:
                 return sent
             deleted_in = partial(self.work.table.deleted_rows, state)
             fitted = (each.fitted(found, deleted_in) for each in written)
-            fits = [each for each in fitted if each is not None]
+            fits = [each for each in fitted if each is not None and self._takes(state, each)]
             is_former = self.work.table.upkeep(state).era() != era
             if not fits or is_former or state.schema_id != schema_id:
                 return ()
@@ -183,6 +183,15 @@ class Rearranging:
                 sent = fits
         _, found = self._looked_at(written)
         return sent if all(_has_landed(each, found) for each in sent) else ()
+
+    def _takes(self, state: TableState, fitted: Rearrangement) -> bool:
+        """Return whether rows that were deleted meanwhile may come deleted in the table."""
+        try:
+            if fitted.row_deletes:
+                self.work.table.require_row_deletes(state)
+        except InvalidError:
+            return False
+        return True
 
     def _looked_at(self, written: Sequence[MovedRows]) -> tuple[TableState, Mapping[str, str]]:
         """Read the table, and which of the files, old and new, are live."""

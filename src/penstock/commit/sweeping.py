@@ -10,13 +10,15 @@ Invariants:
 - the age of a file and of a note is told by the storage's own clock;
 - a table whose witnesses do not agree is left alone;
 - a file is deleted only when an earlier sweep noted it, and neither the store nor the table names
-  it after the era was raised.
+  it after the era was raised;
+- no live file is deleted, whatever the table's list of names says: live files are read in another
+  way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.commit.maintaining import Maintenance
 from penstock.core.crash_points import CrashPoint
@@ -64,9 +66,9 @@ class Sweeping:
     def run(self) -> Sweep:
         """Delete what is due, and note what nothing names; return what was found.
 
-        Raises DecisionNeededError (P455 rolled back, P846), InvalidError (P891, P892 it cannot be
-        swept), UnavailableError (P866 others commit all the time, P445 the table is paused, storage
-        or store do not answer), and what committing raises.
+        Raises DecisionNeededError (P455 rolled back, P846), InvalidError (P891, P892, P896, P897:
+        it cannot be swept), UnavailableError (P866 others commit all the time, P445 the table is
+        paused, storage or store do not answer), and what committing raises.
         """
         storage = self._storage()
         notes = notes_from_json(storage.read_notes(self.work.pipeline))
@@ -77,6 +79,7 @@ class Sweeping:
         if found.due:
             self._raise_era()
             known = self._known(notes, now_ms)
+            known = replace(known, named={*known.named, *self._live()})
             found = self._looked(objects, known)
             for each in self._deleted(storage, found.due):
                 self.deleted.append(each)
@@ -100,6 +103,11 @@ class Sweeping:
         }
         named = pending.union(upkeep.named())
         return SweepContext(named, notes, newest, now_ms, self.horizon_ms, self.grace_ms)
+
+    def _live(self) -> Iterator[str]:
+        """Yield the names of live files, as those who write them again read them."""
+        for each in self.work.table.live_files(self.work.examined()):
+            yield name_of(each.path)
 
     def _looked(self, objects: Iterable[StoredObject], known: SweepContext) -> Sweep:
         return swept(objects, own_names(self.work.pipeline), known)

@@ -23,3 +23,8 @@ class Claim:
     def line(self) -> str:
         """Name the line of the claim; "" where it is not known."""
         return self.owner.rpartition("/")[0]
+
+    @property
+    def run(self) -> str:
+        """Name the run that claimed; "" where it is not known."""
+        return self.owner.rpartition("/")[2]

@@ -27,7 +27,7 @@ class HoldAct(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A table is sick with more than `excess_files` too many, until there are fewer than half.
+    """A table is sick with more than `excess_files` ailing ones, until there are fewer than half.
 
     Epochs become `every_most_seconds` apart at most.
     """
@@ -41,8 +41,8 @@ class Hold:
         return frozenset(
             name
             for name, each in tables.items()
-            if each.excess_files > self.excess_files
-            or (name in before and 2 * each.excess_files >= self.excess_files)
+            if each.ailing_files > self.excess_files
+            or (name in before and 2 * each.ailing_files >= self.excess_files)
         )
 
     def interval(self, present_seconds: float, usual_seconds: float, most_files: int) -> float:

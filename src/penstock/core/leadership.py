@@ -6,13 +6,15 @@ decided by generations and by the compare-and-set of each table (protocol.md 3, 
 Invariants:
 - times are the database's, so that hosts' clocks do not matter;
 - a lock that was gained proves no death: its holder's session may have been cut, or the server
-  restarted; only a session that outlived the owner's last sign of life may conclude it.
+  restarted; only a session that outlived the owner's last sign of life may conclude it;
+- silence proves no death to who was deaf: it counts only while who looks was answered himself;
+- nobody waits for a lock for ever: who holds it may hang.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from penstock.core.claims import Claim
@@ -20,6 +22,8 @@ from penstock.core.errors import DecisionNeededError, InvalidError, PenstockErro
 
 SILENT_AFTER_MS = 5_000
 """An owner that gave no sign of life for so long is taken for dead, though it holds its lock."""
+GAP_MS = 2_500
+"""Who was not answered for so long was deaf: the database was away, or is slow."""
 OFFERED_MS = 30_000
 """So long a pipeline that was handed over is left to whom it was offered; then anybody claims."""
 ANYBODY = "*"
@@ -116,7 +120,9 @@ class Sight:
 
     `owner` is None where the owner never gave a sign: a release that knows none, or a lost row.
     `alive_until_ms` is what it said to its store (0: it has ended), by its host's clock. `asked` is
-    the host that who looks was asked to hand over to (`ANYBODY`), "" for none.
+    the host that who looks was asked to hand over to (`ANYBODY`), "" for none. `since_ms` is since
+    when this claim, and whether it has ended, was seen so by who looks, who was not deaf: it is his
+    to remember (`Watch`).
     """
 
     now_ms: int
@@ -126,6 +132,29 @@ class Sight:
     alive_until_ms: int = 0
     owner: Sign | None = None
     asked: str = ""
+    since_ms: int = 0
+
+    @property
+    def is_old(self) -> bool:
+        """Return whether nothing has changed for so long that somebody is silent."""
+        return self.since_ms + SILENT_AFTER_MS <= self.now_ms
+
+
+@dataclass(slots=True)
+class Watch:
+    """What who looks again and again remembers: since when what he sees is the same."""
+
+    _now_ms: int = 0
+    _since_ms: int = 0
+    _state: tuple[Claim | None, bool] = (None, False)
+
+    def seen(self, sight: Sight) -> Sight:
+        """Return a sight with the time from when on it was as it is."""
+        state = (sight.claim, sight.alive_until_ms == 0)
+        if state != self._state or sight.now_ms - self._now_ms > GAP_MS:
+            self._since_ms = sight.now_ms
+        self._now_ms, self._state = sight.now_ms, state
+        return replace(sight, since_ms=self._since_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,24 +192,41 @@ def judge(me: Member, sight: Sight) -> Take | Wait:
     if me.offered_to:  # we hand over, and stand by again
         return Wait(unlock=sight.is_locked)
     if sight.claim is None:
-        return Take(Reason.FIRST) if sight.is_locked else Wait()
-    if owner is not None and owner.member.id == me.id:
-        owner = None  # its last sign is that of a stand-by
+        return Take(Reason.FIRST) if _is_free(sight, None) else Wait()
+    if owner is not None and owner.member.id == me.id:  # our turn is over, though nobody was told
+        owner, sight = None, replace(sight, alive_until_ms=0)
     reason = _reason(me, sight, owner)
     if reason is None:
         return Wait(unlock=sight.is_locked)
-    rules = owner.member.rules if owner is not None else ""
-    if reason not in CHOSEN and rules and rules != me.rules:
+    if reason not in CHOSEN and owner is not None and has_other_rules(me, owner.member):
         return Wait(unlock=True, trouble=OTHER_RULES)
     return Take(reason)
 
 
+def has_other_rules(me: Member, owner: Member) -> bool:
+    """Return whether two members are known to land by different rules."""
+    return bool(owner.rules) and owner.rules != me.rules
+
+
+def _is_free(sight: Sight, owner: Sign | None) -> bool:
+    """Return whether what nobody owns may be claimed: the lock is ours, or who has it is silent.
+
+    An owner that has ended and gives signs claims again at once: it levels its tables.
+    """
+    if sight.is_locked or not sight.is_old:
+        return sight.is_locked
+    if owner is None or owner.member.role is Role.STANDBY:
+        return True
+    return owner.is_silent(sight.now_ms)
+
+
 def _reason(me: Member, sight: Sight, owner: Sign | None) -> Reason | None:
     if sight.alive_until_ms == 0:
-        return _after_end(me, sight, owner) if sight.is_locked else None
+        return _after_end(me, sight, owner) if _is_free(sight, owner) else None
     if owner is None:
         return Reason.SILENT if sight.alive_until_ms <= sight.now_ms else None
-    if owner.is_silent(sight.now_ms):
+    is_over = owner.is_silent(sight.now_ms) or owner.member.role is Role.STANDBY
+    if is_over and sight.is_old:
         return Reason.SILENT
     return Reason.DIED if sight.is_locked and _outlived(sight.session, owner) else None
 

@@ -180,6 +180,11 @@ class TableHealth:
         return self.files - self.files_after
 
     @property
+    def ailing_files(self) -> int:
+        """Count the files that are too many, or those of late rows where these are more."""
+        return max(self.excess_files, self.late)
+
+    @property
     def deleted_share(self) -> float:
         """Return which share of the rows in its files is deleted."""
         return self.deleted / max(self.rows + self.deleted, 1)
@@ -187,7 +192,7 @@ class TableHealth:
     @property
     def needs_maintenance(self) -> bool:
         """Return whether it is worth a word."""
-        many = max(self.excess_files, self.late) >= WORTH_FILES
+        many = self.ailing_files >= WORTH_FILES
         return many or (self.groups > 0 and self.deleted_share >= DELETED_SHARE)
 
     def with_files(self, files: int) -> TableHealth:
@@ -252,9 +257,9 @@ def health_of(layout: Layout, groups: Sequence[FileGroup]) -> TableHealth:
 
 
 def worst_first(tables: Mapping[str, TableHealth | None]) -> dict[str, TableHealth]:
-    """Return the tables that need maintenance by name, those with most files too many first."""
+    """Return the tables that need maintenance by name, those with most ailing files first."""
     needy = {name: each for name, each in tables.items() if each and each.needs_maintenance}
-    order = sorted(needy.items(), key=lambda kv: (-kv[1].excess_files, -kv[1].deleted, kv[0]))
+    order = sorted(needy.items(), key=lambda kv: (-kv[1].ailing_files, -kv[1].deleted, kv[0]))
     return dict(order)
 
 

@@ -32,6 +32,8 @@ _DATA = (
     r"-{16}(-deletes)?\.(parquet|puffin)"
 )
 _HEX = re.compile(r"\{(\d+)\}")
+_HASH = r"([01]{8}-)?"
+"""What object storage layouts of Iceberg put before a name, where paths have no partitions."""
 _REARRANGED = re.compile(r"-maintenance-[0-9a-f]{8}-[0-9a-f]{16}\.parquet$")
 _METADATA = rf"(snap-\d+-0-)?{METADATA_MARK}[0-9a-f-]{{36}}(-m\d+)?\.avro"
 
@@ -109,7 +111,7 @@ def own_names(pipeline: str) -> re.Pattern[str]:
     is there in the name of what was written under a claim.
     """
     data = _HEX.sub(r"[0-9a-f]{\1}", _DATA)
-    return re.compile(rf"{re.escape(pipeline)}-{data}|{_METADATA}")
+    return re.compile(rf"{_HASH}{re.escape(pipeline)}-{data}|{_METADATA}")
 
 
 def swept(objects: Iterable[StoredObject], pattern: re.Pattern[str], known: SweepContext) -> Sweep:
@@ -162,7 +164,9 @@ def notes_from_json(text: str) -> tuple[Note, ...]:
 
 
 def _fenced_since(note: Note, newest: Mapping[str, str]) -> bool:
-    """Return whether each chain has landed since; never where none had landed before."""
+    """Return whether each chain has landed since; never where none had landed before, or where one
+    is gone: then nobody has landed what fences.
+    """
     return bool(note.newest) and all(
-        newest.get(chain) != commit for chain, commit in note.newest.items()
+        newest.get(chain, commit) != commit for chain, commit in note.newest.items()
     )

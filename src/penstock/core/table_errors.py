@@ -175,6 +175,26 @@ def unswept(table: str, why: str) -> InvalidError:
     )
 
 
+def behind_its_files(table: str, path: str) -> InvalidError:
+    """Build the error for a table that another catalog, or a former state of this one, took on."""
+    return InvalidError(
+        f"the files of {table} are not swept: its catalog is behind what was committed: {path}",
+        code="P896",
+        hint="another catalog goes on with the table, or this one was restored from a backup: "
+        "see which one counts",
+    )
+
+
+def data_elsewhere(table: str, path: str) -> InvalidError:
+    """Build the error for a table whose data lie where those of other tables may lie as well."""
+    return InvalidError(
+        f"the files of {table} are not swept: write.data.path is outside of its location, where "
+        f"other tables may have files too: {path}",
+        code="P897",
+        hint="leave sweeps to another tool:  penstock maintain --only rearrange --only expire",
+    )
+
+
 def no_column(table: str, column: str) -> InvalidError:
     """Build the error for a source column that a table does not have."""
     return InvalidError(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from penstock.core.errors import PenstockError
@@ -25,6 +25,7 @@ from penstock.core.leadership import (
     Sight,
     Take,
     Wait,
+    Watch,
     is_pooled,
     judge,
 )
@@ -49,23 +50,28 @@ class Membership:
     observer: Observer
     clock: Clock
     _asking: threading.RLock = field(default_factory=threading.RLock)
-    _offered_at: float = 0.0
+    _watch: Watch = field(default_factory=Watch)
+    _free_since: float = 0.0
     _said: StandbyChanged | None = None
-    _shown: str = ""
 
     def await_turn(self, stop: threading.Event) -> Reason | None:
-        """Stand by until the pipeline is to be claimed; None when asked to stop before."""
-        self._said = None
-        while not stop.is_set():
-            found, owner = self._tried()
-            if isinstance(found, Take):
-                self._is(Role.OWNER, "")
-                self.observer(LeadershipGained(self.pipeline, found.reason))
-                return found.reason
-            self._say(StandbyChanged(self.pipeline, owner, self._shown))
-            self.clock.wait(TRY_SECONDS)
-        with suppress(PenstockError), self._asking:
-            self.leadership.leave(self.me)
+        """Stand by until the pipeline is to be claimed; None when asked to stop before.
+
+        Raises what `trouble` raises.
+        """
+        self._said, self._free_since = None, self.clock.monotonic()
+        self._is(Role.STANDBY, self.me.trouble)
+        with ExitStack() as leaving:
+            leaving.callback(self._leave)
+            while not stop.is_set():
+                found, shown = self._tried()
+                if isinstance(found, Take):
+                    leaving.pop_all()
+                    self._is(Role.OWNER, "")
+                    self.observer(LeadershipGained(self.pipeline, found.reason))
+                    return found.reason
+                self._say(shown)
+                self.clock.wait(TRY_SECONDS)
         return None
 
     @contextmanager
@@ -82,15 +88,13 @@ class Membership:
         finally:
             ended.set()
             thread.join()
-            with suppress(PenstockError), self._asking:
-                self.leadership.leave(self.me)
+            self._leave()
 
     def offer(self, host: str = ANYBODY) -> None:
         """Say that we give way to a host, before we do."""
         self.observer(HandoverBegan(self.pipeline, host))
         with self._asking:
             self.me = replace(self.me, offered_to=host)
-            self._offered_at = self.clock.monotonic()
             with suppress(PenstockError):  # then a stand-by waits until we are silent
                 self.leadership.look(self.me, wants_lock=False)
 
@@ -108,14 +112,18 @@ class Membership:
         with self._asking:
             self.leadership.close()
 
-    def _tried(self) -> tuple[Take | Wait, str]:
-        """Look once; return what is to be done, and who owns the pipeline."""
+    def _leave(self) -> None:
+        with suppress(PenstockError), self._asking:
+            self.leadership.leave(self.me)
+
+    def _tried(self) -> tuple[Take | Wait, StandbyChanged]:
+        """Look once; return what is to be done, and how we stand by."""
         trouble = self.trouble()
         is_ready = not (trouble or self.me.offered_to)
         self._is(Role.STANDBY, trouble)
         try:
             with self._asking:
-                sight = self.leadership.look(self.me, wants_lock=is_ready)
+                sight = self._watch.seen(self.leadership.look(self.me, wants_lock=is_ready))
                 found = self._judged(sight) if is_ready else Wait(unlock=sight.is_locked)
                 if isinstance(found, Wait) and found.unlock:
                     self.leadership.unlock()
@@ -125,8 +133,8 @@ class Membership:
             owner = _owner(sight)
             self._withdraw(sight)
         judged = found.trouble if isinstance(found, Wait) else None
-        self._shown = trouble or (f"{judged.code}  {judged.message}" if judged else "")
-        return found, owner
+        shown = trouble or (f"{judged.code}  {judged.message}" if judged else "")
+        return found, StandbyChanged(self.pipeline, owner, shown)
 
     def _judged(self, sight: Sight) -> Take | Wait:
         if not is_pooled(self.me, sight):
@@ -135,8 +143,8 @@ class Membership:
         return found if isinstance(found, Take) else Wait(unlock=sight.is_locked, trouble=POOLED)
 
     def _withdraw(self, sight: Sight) -> None:
-        """End our offer when somebody took it, or nobody did for long."""
-        waited_ms = (self.clock.monotonic() - self._offered_at) * 1000
+        """End our offer when somebody took it, or nobody did for long after our turn."""
+        waited_ms = (self.clock.monotonic() - self._free_since) * 1000
         is_taken = sight.claim is not None and sight.alive_until_ms > 0
         if self.me.offered_to and (is_taken or waited_ms > OFFERED_MS):
             self.me = replace(self.me, offered_to="")

@@ -29,7 +29,10 @@ class Leadership(Protocol):
         """Give the lock back; a no-op without it."""
 
     def ask(self, member: str, host: str) -> bool:
-        """Ask a member to hand over to a host; return whether there is such a member."""
+        """Ask a member to hand over to a host; return whether there is such a member.
+
+        It is told so until it leaves, or stands by.
+        """
 
     def roll(self) -> Roll:
         """List the last signs of life of the pipeline's members."""

@@ -68,6 +68,8 @@ class Upkeep(Protocol):
         """Return the newest commits of the chains of all branches, by chain and branch."""
 
     def storage(self) -> TableStorage:
-        """Open where the table's files are. Raises InvalidError (P892 they cannot be swept), and as
-        `TableStorage.listed`.
+        """Open where the table's files are.
+
+        Raises InvalidError (P892 they cannot be swept, P896 its catalog is behind its files, P897
+        files of others may be there), DecisionNeededError (P846), and as `TableStorage.listed`.
         """

@@ -58,8 +58,8 @@ class Publisher:
     """Publishes one publication, from one thread.
 
     `reason` says why it ended, `error` what it waits for or ended with. What a person accepted
-    holds for one start: what is found later is asked for again. One that `stands_by` does not wait
-    for another run that is alive: it ends, and waits for its turn.
+    holds for one start: what is found later is asked for again. One that `stands_by` ends where
+    another run is alive, instead of trying again.
     """
 
     publication: Publication
@@ -112,7 +112,9 @@ class Publisher:
             self.error = error
             self._again_at = clock.monotonic() + AGAIN_SECONDS
             stopped = stopped_by(self.publication, error, self.until)
-            if not stopped.waits or (self.stands_by and error.code == ALIVE):
+            if self.stands_by and error.code == ALIVE:
+                stopped = replace(stopped, waits=False)
+            if not stopped.waits:
                 self.reason = error.message
             self.environment.observer(stopped)
             return True

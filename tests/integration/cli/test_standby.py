@@ -210,6 +210,7 @@ def test_a_store_in_a_file_has_no_stand_bys(shop: Shop, words: tuple[str, ...]) 
     refused = shop.call(command, *options, "--json")
 
     assert (2, "P521") == (refused.code, problem(refused)[0])
+    assert [] == [*shop.directory.rglob("*.status.json")], "it is its owner's, from the beginning"
 
 
 @pytest.mark.parametrize("verb", ["run", "publish"])

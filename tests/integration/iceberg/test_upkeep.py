@@ -9,7 +9,9 @@ from tests.integration.iceberg.conftest import CHAIN
 from tests.integration.maintaining import maintained, maintenance, swept, upkept
 
 from penstock.commit.expiring import expire
+from penstock.commit.sweeping import Sweeping
 from penstock.connectors.iceberg import connector
+from penstock.connectors.memory.store import MemoryStore
 from penstock.core.commits import Chain
 from penstock.core.errors import ConflictError, DecisionNeededError, InvalidError
 from penstock.core.sweeps import name_of
@@ -138,6 +140,79 @@ def test_a_directory_with_another_tables_files_is_not_swept(lake, below):
     with pytest.raises(InvalidError) as raised:
         upkept(CHAIN, table)
     assert "P891" == raised.value.code
+
+
+def test_where_data_lie_beside_those_of_other_tables_nothing_is_swept(lake):
+    """What one table does not name there may be all that another one has."""
+    shared = {"write.data.path": f"file://{lake.place}/shared"}
+    chain = Chain("shop", "lake.bronze.items")
+    table, other = (
+        lake.create(name=name, properties=shared, ledgers=[origin(each, {0: 0})])
+        for name, each in (("bronze.orders", CHAIN), ("bronze.items", chain))
+    )
+    lake.land(table, {0: (0, 2)})
+    state = other.state(chain)
+    other.commit(state, lake.append(state, {0: (0, 2)}, chain=chain), retain=25)
+    codes = set()
+    for at in (2, 4):
+        with pytest.raises(InvalidError) as raised:
+            swept(CHAIN, table)
+        codes.add(raised.value.code)
+        lake.land(table, {0: (at, at + 2)})
+
+    assert {"P897"} == codes
+    assert [0, 1] == lake.ids("bronze.items")
+
+
+@pytest.mark.parametrize("path", ["", "/data/of/it"])
+def test_data_below_the_tables_own_location_are_swept(lake, path):
+    place = f"file://{lake.place}/warehouse/bronze/orders{path}"
+    table, _ = filled(lake, properties={"write.data.path": place})
+    state = table.state(CHAIN)
+    [orphan] = lake.write(state, batch_of(state.schema, orders({0: (90, 92)})), "shop-1-0-0c0ffee0")
+    swept(CHAIN, table)
+    lake.land(table, {0: (8, 10)})
+
+    assert name_of(orphan.path) in swept(CHAIN, table)
+    assert [*range(10)] == lake.ids()
+
+
+def test_a_table_whose_catalog_was_restored_from_a_backup_is_not_swept(lake):
+    """What the catalog does not name was committed after the backup; another catalog may have it."""
+    table, _ = filled(lake)
+    backup = lake.place / "backup.db"
+    shutil.copy(lake.place / "catalog.db", backup)
+    for at in (8, 10, 12):
+        lake.land(table, {0: (at, at + 2)})
+    former = lake.open(uri=f"sqlite:///{backup}").load("bronze.orders")
+    swept(CHAIN, table)
+    with pytest.raises(InvalidError) as raised:
+        swept(CHAIN, former)
+
+    assert "P896" == raised.value.code
+    assert "catalog is behind what was committed" in raised.value.message
+    assert [*range(14)] == lake.ids()
+
+
+def test_commits_between_a_look_and_the_listing_do_not_keep_a_table_from_being_swept(lake):
+    table, _ = filled(lake)
+    upkeep = table.upkeep(table.state(CHAIN))
+    for at in (8, 10, 12):
+        lake.land(table, {0: (at, at + 2)})
+
+    assert [*upkeep.storage().listed()]
+
+
+def test_a_sweep_that_may_not_delete_is_not_planned(lake):
+    table, _ = filled(lake)
+    with lake.foreign().transaction() as transaction:
+        ledger = lake.foreign().properties["penstock.ledger.shop.main"]
+        transaction.set_properties({"penstock.ledger.other.side": ledger})
+    with pytest.raises(InvalidError) as raised:
+        Sweeping(maintenance(CHAIN, table), MemoryStore()).plan()
+
+    assert "P892" == raised.value.code
+    assert "several branches: main, side" in raised.value.message
 
 
 def test_every_kept_snapshot_is_read_to_its_end(lake):

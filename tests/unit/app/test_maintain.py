@@ -167,6 +167,34 @@ def test_files_of_a_former_layout_are_written_in_the_present_one(
     )
 
 
+def test_rows_with_ids_keep_no_other_act_from_being_done(
+    pipeline: Pipeline,
+    spec: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fill(pipeline, LAKE, "a", "b", properties={"format-version": "3"})
+    later = SystemClock().now_ms() + 9 * DAY_MS
+    monkeypatch.setattr(SystemClock, "now_ms", lambda _: later)
+
+    code = guarded(lambda: maintain(LAKE, spec=spec, yes="shop"), [])
+
+    out = capsys.readouterr().out
+    assert 0 == code
+    assert "nothing to do" not in out
+    assert f"{LAKE}  1 snapshot expired" in out
+    assert f"{LAKE}  P845" not in out
+
+
+def test_with_other_acts_alone_a_table_is_not_called_well(
+    pipeline: Pipeline, spec: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(pipeline, LAKE, "a", "a")
+
+    assert 0 == guarded(lambda: maintain(LAKE, spec=spec, only=("expire",), dry_run=True), [])
+    assert f"{LAKE}  2 files where 1 would do, in 1 group; " in capsys.readouterr().out
+
+
 DAY_MS = 86_400_000
 
 

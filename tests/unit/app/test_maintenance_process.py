@@ -157,3 +157,16 @@ def test_what_maintenance_did_and_yielded_is_reported() -> None:
     run(f"print({said!r})", heard)
 
     assert [TableMaintained("lake.a", 9, 1, 5, 3, 4, 77, 2)] == heard.events
+
+
+@pytest.mark.parametrize(("groups", "failures"), [([], 0), ([{}], 1)])
+def test_what_may_not_be_rearranged_is_said_where_there_is_something_to_rearrange(
+    groups: list[object], failures: int
+) -> None:
+    heard = Heard()
+    alone = {"rearrange": {"code": "P845", "message": "rows have ids"}}
+    table = {"table": "lake.a", "error": None, "groups": groups, "left_alone": alone}
+    said = json.dumps({"tables": [table], "done": None})
+    run(f"print({said!r})", heard)
+
+    assert [MaintenanceFailed("lake.a", "P845  rows have ids")] * failures == heard.events

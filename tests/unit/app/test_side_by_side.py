@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from penstock.app.publish import PublishResult, ended_after, publish, side_by_side
-from penstock.core.errors import InvalidError
 from penstock.observe.fanout import UNHEARD
 from penstock.spec.load import load_publications
 
@@ -80,28 +79,6 @@ def test_what_all_turns_published_counts_however_the_last_one_ended() -> None:
     assert PublishResult("feed", "handed over", 14, 2, 4, None) == ended_after(
         turns, PublishResult("feed", "handed over", 0, 0, 0, None)
     )
-
-
-def test_a_consent_is_said_of_what_is_there_now_and_a_stand_by_starts_later(tmp_path: Path) -> None:
-    spec = {
-        "name": "shop",
-        "kafka": {"brokers": "localhost:1"},
-        "publish": [{"name": "feed", "from": {"topic": "raw"}, "into": "rows"}],
-    }
-    (tmp_path / "publish.yaml").write_text(yaml.safe_dump(spec))
-    loaded, stop = load_publications(tmp_path / "publish.yaml"), threading.Event()
-    with pytest.raises(InvalidError) as refused:
-        publish(
-            loaded,
-            [],
-            observer=UNHEARD,
-            stop=stop,
-            until="stopped",
-            standby=True,
-            accept=["ledger"],
-        )
-
-    assert "P893" == refused.value.code
 
 
 def unopened() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.hold import HELD, Hold, held
-from penstock.core.maintenance import TableHealth
+from penstock.core.maintenance import TableHealth, worst_first
 
 HOLD = Hold(excess_files=100, every_most_seconds=10.0)
 
@@ -19,6 +19,16 @@ def test_a_table_is_sick_above_the_limit_until_it_is_below_half_of_it() -> None:
 
     assert {"a"} == HOLD.sick(found, ())
     assert {"a", "b", "c"} == HOLD.sick(found, "abcd")
+
+
+def test_a_table_with_as_many_files_of_late_rows_is_as_sick() -> None:
+    found = {
+        "a": TableHealth(101, 101, 1, 1, 0, 1, 1, late=101),
+        "b": TableHealth(9, 9, 1, 1, 0, 1, 1),
+    }
+
+    assert {"a"} == HOLD.sick(found, ())
+    assert ["a"] == [*worst_first(found)]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from penstock.core.claims import Claim, Generation
 from penstock.core.leadership import (
     ANYBODY,
+    GAP_MS,
     OFFERED_MS,
     OTHER_RULES,
     SILENT_AFTER_MS,
@@ -18,6 +19,7 @@ from penstock.core.leadership import (
     Sign,
     Take,
     Wait,
+    Watch,
     is_pooled,
     judge,
 )
@@ -28,9 +30,11 @@ THEIRS, MINE = Session(10, NOW - 90_000, 5), Session(11, NOW - 80_000, 5)
 OWNER = Sign(
     Member("o", "there", 2, Role.OWNER, rules="r"), NOW - 700, session=THEIRS, is_locked=True
 )
-ALIVE = Sight(NOW, MINE, False, Claim(Generation(3), "l/o"), NOW + 15_000, OWNER)
+WATCHED, FRESH = NOW - SILENT_AFTER_MS, NOW - SILENT_AFTER_MS + 1
+CLAIM = Claim(Generation(3), "l/o")
+ALIVE = Sight(NOW, MINE, False, CLAIM, NOW + 15_000, OWNER, since_ms=WATCHED)
 LOCKED = replace(ALIVE, is_locked=True)
-ENDED = replace(LOCKED, alive_until_ms=0)
+ENDED = replace(LOCKED, alive_until_ms=0, since_ms=FRESH)
 
 
 def owner(**changes):
@@ -44,9 +48,14 @@ def said(**changes):
 SILENT = owner(seen_ms=NOW - SILENT_AFTER_MS)
 OTHERWISE = said(rules="s")
 OFFERED, OFFERED_AWAY = said(offered_to=ANYBODY), said(offered_to="elsewhere")
+AWAY_AND_SILENT = replace(OFFERED_AWAY, seen_ms=NOW - SILENT_AFTER_MS)
 SIGHTS = {
     "nobody owned it": (Sight(NOW, MINE, True), Take(Reason.FIRST)),
-    "nobody owned it, another is first": (Sight(NOW, MINE, False), Wait()),
+    "nobody owned it, another is first": (Sight(NOW, MINE, False, since_ms=FRESH), Wait()),
+    "nobody owned it, and who has the lock does nothing": (
+        Sight(NOW, MINE, False, since_ms=WATCHED),
+        Take(Reason.FIRST),
+    ),
     "the owner lives": (ALIVE, Wait()),
     "its session ended": (LOCKED, Take(Reason.DIED)),
     "it lives, and never had the lock": (
@@ -64,6 +73,10 @@ SIGHTS = {
     ),
     "our session is its session": (replace(LOCKED, session=THEIRS), Wait(unlock=True)),
     "it is silent, and holds the lock": (replace(ALIVE, owner=SILENT), Take(Reason.SILENT)),
+    "it is silent, and so was the database to us": (
+        replace(ALIVE, owner=SILENT, since_ms=FRESH),
+        Wait(),
+    ),
     "it was heard just in time": (
         replace(ALIVE, owner=owner(seen_ms=NOW - SILENT_AFTER_MS + 1)),
         Wait(),
@@ -75,8 +88,40 @@ SIGHTS = {
     ),
     "it ended": (ENDED, Take(Reason.RELEASED)),
     "it ended, another has the lock": (replace(ENDED, is_locked=False), Wait()),
+    "it ended, and who has the lock does nothing": (
+        replace(ENDED, is_locked=False, since_ms=WATCHED, owner=SILENT),
+        Take(Reason.RELEASED),
+    ),
+    "it ended and stands by, and who has the lock does nothing": (
+        replace(ENDED, is_locked=False, since_ms=WATCHED, owner=said(role=Role.STANDBY)),
+        Take(Reason.RELEASED),
+    ),
+    "it ended unseen, and who has the lock does nothing": (
+        replace(ENDED, is_locked=False, since_ms=WATCHED, owner=None),
+        Take(Reason.RELEASED),
+    ),
+    "it ended, keeps the lock, and will claim again": (
+        replace(ENDED, is_locked=False, since_ms=WATCHED),
+        Wait(),
+    ),
+    "it was handed over to another, and who has the lock does nothing": (
+        replace(ENDED, is_locked=False, since_ms=WATCHED, owner=AWAY_AND_SILENT),
+        Wait(),
+    ),
     "it ended unseen": (replace(ENDED, owner=None), Take(Reason.RELEASED)),
     "it was ours": (replace(ENDED, owner=said(id="me")), Take(Reason.RELEASED)),
+    "it was ours, and the store was not told that it ended": (
+        replace(LOCKED, owner=said(id="me")),
+        Take(Reason.RELEASED),
+    ),
+    "it stands by, and the store was not told that it ended": (
+        replace(ALIVE, owner=said(role=Role.STANDBY)),
+        Take(Reason.SILENT),
+    ),
+    "it stood by, and has just claimed": (
+        replace(ALIVE, owner=said(role=Role.STANDBY), since_ms=FRESH),
+        Wait(),
+    ),
     "it was handed over to anybody": (replace(ENDED, owner=OFFERED), Take(Reason.HANDED_OVER)),
     "it was handed over to us": (
         replace(ENDED, owner=said(offered_to="here")),
@@ -119,6 +164,24 @@ def test_who_hands_over_takes_nothing_back(name):
     sight, _ = SIGHTS[name]
 
     assert Wait(unlock=sight.is_locked) == judge(replace(ME, offered_to=ANYBODY), sight)
+
+
+def test_what_is_seen_is_as_old_as_what_has_not_changed_since():
+    watch, since = Watch(), []
+    ended = replace(ALIVE, alive_until_ms=0)
+    newer = replace(ended, claim=Claim(Generation(4), "l/p"))
+    for seconds, sight in ((0, ALIVE), (2, ALIVE), (4, ended), (6, ended), (8, newer), (10, newer)):
+        since.append(watch.seen(replace(sight, now_ms=NOW + 1000 * seconds)).since_ms - NOW)
+
+    assert [0, 0, 4000, 4000, 8000, 8000] == since
+
+
+def test_who_was_not_answered_for_long_begins_to_watch_anew():
+    watch = Watch()
+    gaps = (0, GAP_MS, GAP_MS + 1)
+    seen = [watch.seen(replace(ALIVE, now_ms=NOW + sum(gaps[: at + 1]))) for at in range(len(gaps))]
+
+    assert [NOW, NOW, NOW + sum(gaps)] == [each.since_ms for each in seen]
 
 
 def test_a_session_of_two_members_is_a_poolers():

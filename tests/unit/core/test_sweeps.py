@@ -23,6 +23,7 @@ OWN = (
     f"shop-{'a' * 32}-0c0ffee0-{RANDOM}-deletes.parquet",
     f"shop-{'a' * 32}-0c0ffee0-{RANDOM}-deletes.puffin",
     f"shop-closing-0c0ffee0-{RANDOM}.parquet",
+    f"10010001-shop-12-0-0c0ffee0-{RANDOM}.parquet",
 )
 FREE = (
     f"shop-maintenance-0c0ffee0-{RANDOM}.parquet",
@@ -32,6 +33,7 @@ FREE = (
 OTHERS = (
     f"shop-eu-12-0-0c0ffee0-{RANDOM}.parquet",
     f"shop-1-12-0-0c0ffee0-{RANDOM}.parquet",
+    f"10010002-shop-12-0-0c0ffee0-{RANDOM}.parquet",
     f"shop-maintenance-12-0-0c0ffee0-{RANDOM}.parquet",
     f"shop-eu-maintenance-0c0ffee0-{RANDOM}.parquet",
     "00042-1dcbd5a2-0000-4000-8000-000000000000.metadata.json",
@@ -77,10 +79,11 @@ def test_what_was_written_under_a_claim_waits_for_each_chain(name: str, fenced: 
     one = context(noted, **{"shop.main": "c2", "shop/a.main": "q1"})
     both = context(noted, **{"shop.main": "c2", "shop/a.main": "q2"})
     never = context(Note(noted.names, 0, {}), **{"shop.main": "c2"})
+    gone = context(noted, **{"shop.main": "c2"})
     pattern, files = own_names("shop"), [stored(name)]
 
-    assert [fenced, False, fenced] == [
-        bool(swept(files, pattern, each).unfenced) for each in (one, both, never)
+    assert [fenced, False, fenced, fenced] == [
+        bool(swept(files, pattern, each).unfenced) for each in (one, both, never, gone)
     ]
 
 

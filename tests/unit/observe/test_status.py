@@ -7,6 +7,7 @@ from tests.story.clock import START_MS, ManualClock
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.events import PipelineStarted, PipelineStopped, TableCommitted
+from penstock.core.leadership_events import LeadershipGained, StandbyChanged
 from penstock.observe.snapshot import State
 from penstock.observe.status import (
     SILENT_AFTER_MS,
@@ -116,6 +117,19 @@ def test_leaving_writes_the_end_at_once(board, clock, path: Path) -> None:
     assert State.STOPPED == read_status(path)[0].state
     assert [path] == list(path.parent.iterdir())
     assert "status-file" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_stand_by_leaves_the_file_to_its_owner_until_its_turn(board, clock, path: Path) -> None:
+    board(StandbyChanged("shop", "there 7", ""))
+    with StatusFile(path, board, clock, quietly) as file:
+        assert not file.write_if_due()
+        assert not path.exists()
+        board(LeadershipGained("shop", "its owner died"))
+        file.write_if_due()
+        assert State.STARTING == read_status(path)[0].state
+        board(StandbyChanged("shop", "there 7", ""))
+
+    assert State.STARTING == read_status(path)[0].state
 
 
 def test_a_file_that_cannot_be_written_is_reported_once(board, clock, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Members of a pipeline, in memory, over sessions that are cut and servers that restart."""
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -9,7 +9,15 @@ from penstock.connectors.memory.leadership import MemoryLeadership, MemoryServer
 from penstock.connectors.memory.store import MemoryStore
 from penstock.core.claims import Generation
 from penstock.core.errors import UnavailableError
-from penstock.core.leadership import ANYBODY, OFFERED_MS, SILENT_AFTER_MS, Member, Reason, Role
+from penstock.core.leadership import (
+    ANYBODY,
+    OFFERED_MS,
+    SILENT_AFTER_MS,
+    Member,
+    Reason,
+    Role,
+    Take,
+)
 from penstock.core.leadership_events import HandoverBegan, StandbyChanged
 from penstock.ownership.membership import TRY_SECONDS, Membership
 from penstock.ports.store import Owner
@@ -243,3 +251,160 @@ def test_it_is_followed_while_a_stand_by_is_ready(world):
     assert world.awaits(standby, see) is None
     assert [True] == seen
     assert not owner.is_followed(), "it has left"
+
+
+def away(member, clock):
+    """Let the store answer a member no more, each time after a while; return what ends that."""
+    look = member.leadership.look
+
+    def failing(me, *, wants_lock):
+        del me, wants_lock
+        clock.ms += 500
+        raise UnavailableError("it is away", code="P512", hint="")
+
+    member.leadership.look = failing
+    return lambda: setattr(member.leadership, "look", look)
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_store_that_was_away_for_long_moves_nobody(world, restarts):
+    """Who is back first sees signs that are old: his own is as old."""
+    owner, standby = world.owner(), world.member("a")
+
+    def begin():
+        ends.append(away(standby, world.clock))
+
+    def end():
+        ends[0]()
+        if restarts:
+            world.server.restart()
+
+    ends, acts = [], [begin, *[lambda: None] * 20, end]
+    acts += [lambda: None, *[lambda: world.beat(owner)] * 20]
+    assert world.awaits(standby, *acts) is None
+    assert world.beat(owner).is_locked
+
+
+def test_a_store_that_is_slow_moves_nobody(world):
+    """An answer takes 3 s: the owner's signs are further apart than a silence is long."""
+    owner, standby = world.owner(), world.member("a")
+    look = standby.leadership.look
+
+    def slow(me, *, wants_lock):
+        world.clock.ms += 3_000
+        return look(me, wants_lock=wants_lock)
+
+    standby.leadership.look = slow
+    assert world.awaits(standby, *[lambda: None, lambda: world.beat(owner)] * 20) is None
+
+
+def test_an_owner_that_hangs_with_the_lock_keeps_nobody_out_for_ever(world):
+    """It was followed; its follower has ended, and nobody can have the lock."""
+    world.owner("hung")
+    follower, standby = world.owner("o"), world.member("a")
+    assert not world.beat(follower).is_locked
+    follower.offer()
+    world.store.release("shop", world.store.holding("shop").claim)
+    follower.leadership.leave(follower.me)
+    began = world.clock.ms
+
+    assert Reason.HANDED_OVER == world.awaits(standby, *[lambda: None] * 30)
+    assert SILENT_AFTER_MS <= world.clock.ms - began <= SILENT_AFTER_MS + 1000
+
+
+def test_a_stand_by_that_hangs_in_its_turn_keeps_nobody_out_for_ever(world):
+    hung, standby = world.member("h"), world.member("a")
+    assert Reason.FIRST == world.awaits(hung)
+
+    assert Reason.FIRST == world.awaits(standby, *[lambda: None] * 30)
+
+
+def test_of_three_that_see_silence_at_once_the_first_that_claims_is_left_alone(world):
+    world.owner()
+    crew, took = [world.member(name) for name in "abc"], []
+
+    for _ in range(40):
+        for each in crew:
+            if each in took:
+                world.beat(each)
+            elif isinstance(each._tried()[0], Take):
+                took.append(each)
+                world.claim(each.me.id)
+                each.me = replace(each.me, role=Role.OWNER)
+        world.clock.wait(TRY_SECONDS)
+    assert crew[:1] == took
+
+
+def test_an_epoch_that_lasts_longer_than_an_offer_does_not_end_it(world):
+    owner = world.owner()
+    owner.offer("host-b")
+    world.clock.ms += 2 * OFFERED_MS
+    world.beat(owner)
+    world.store.release("shop", world.store.holding("shop").claim)
+    owner.leadership.unlock()
+    began = world.clock.ms
+
+    assert world.awaits(owner, *[lambda: None] * 100) is Reason.RELEASED
+    assert OFFERED_MS <= world.clock.ms - began
+
+
+def test_who_was_meant_and_has_died_is_followed_by_another(world):
+    """The owner has ended for good, and said before to whom it gives way."""
+    owner, other = world.owner(), world.member("a")
+    owner.offer("host-b")
+    world.store.release("shop", world.store.holding("shop").claim)
+    owner.leadership.leave(owner.me)
+    began = world.clock.ms
+
+    assert Reason.HANDED_OVER == world.awaits(other, *[lambda: None] * 100)
+    assert OFFERED_MS <= world.clock.ms - began <= OFFERED_MS + 1000
+
+
+def test_who_has_handed_over_is_not_asked_again_when_its_turn_comes_back(world):
+    owner, other = world.owner(), MemoryLeadership(world.server, "shop")
+    owner.offer()
+    world.store.release("shop", world.store.holding("shop").claim)
+    owner.leadership.unlock()
+    other.ask("o", "host-b")  # too late: it has ended
+
+    assert world.awaits(owner, *[lambda: None] * 100) is Reason.RELEASED
+    assert "" == world.beat(owner).asked
+
+
+def test_an_owner_that_gives_no_signs_is_followed_when_its_time_is_over(world):
+    world.claim("older")
+    began = world.clock.ms
+
+    assert Reason.SILENT == world.awaits(world.member("a"), *[lambda: None] * 60)
+    assert ALIVE_MS <= world.clock.ms - began <= ALIVE_MS + 1000
+
+
+def test_other_rules_wait_for_a_person_however_long_that_is(world):
+    owner, other = world.owner(), world.member("a", rules="s")
+
+    assert world.awaits(other, owner.leadership.close, *[lambda: None] * 200) is None
+    assert "P523" == other.observer.events[-1].trouble[:4]
+    assert Reason.SILENT == world.awaits(world.member("b"), *[lambda: None] * 20)
+
+
+def test_who_cannot_stand_by_any_more_is_listed_no_more(world):
+    owner, standby = world.owner(), world.member("a")
+
+    def engine_ends():
+        assert owner.is_followed()
+        standby.trouble = broken
+
+    def broken():
+        raise UnavailableError("the engine has ended", code="P602", hint="")
+
+    with pytest.raises(UnavailableError, match="the engine has ended"):
+        world.awaits(standby, engine_ends)
+    assert not owner.is_followed()
+
+
+def test_who_is_stopped_before_it_stands_by_was_never_there(world):
+    standby = world.member("a", Role.OWNER)
+    world.clock.stop.set()
+
+    assert standby.await_turn(world.clock.stop) is None
+    assert [] == standby.leadership.roll().signs

@@ -67,7 +67,8 @@ class DeltaUpkeep:
         }
 
     def storage(self) -> DirectoryStorage:
-        """Open the table's directory."""
+        """Open the table's directory. Raises DecisionNeededError (P846)."""
+        rearrangeable(self.following, self.view)
         place = storage_path(self.root.location(self.name))
         own = f"{place}{_LOG}"
 

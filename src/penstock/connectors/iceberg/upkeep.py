@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -10,8 +11,8 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 
 from penstock.connectors.iceberg.commit.expire import expiry_of, expiry_request
-from penstock.connectors.iceberg.commit.metadata_cleanup import uuid_in
-from penstock.connectors.iceberg.commit.rearrange import era_request
+from penstock.connectors.iceberg.commit.metadata_cleanup import uuid_in, version_of
+from penstock.connectors.iceberg.commit.rearrange import era_request, require_vouched
 from penstock.connectors.iceberg.commit.snapshot_retention import gc_enabled
 from penstock.connectors.iceberg.commit.snapshots import CommitBase
 from penstock.connectors.iceberg.context import Context
@@ -59,22 +60,14 @@ class IcebergUpkeep:
 
         Raises InvalidError (P892) where chains land on several branches: it moves one head.
         """
-        table = self.table
-        branches = records.branches_in(table.metadata.properties)
-        if branches - {self.branch}:
-            names = ", ".join(sorted(branches | {self.branch}))
-            raise table_errors.unswept(self.name, f"pipelines land on several branches: {names}")
+        table, context = self.table, self.context
+        self._require_one_branch()
         with reading(self.name):
             base = CommitBase(
-                table,
-                self.name,
-                self.branch,
-                self.rows,
-                self.context.options,
-                self.context.observer,
+                table, self.name, self.branch, self.rows, context.options, context.observer
             )
             prepared = era_request(base)
-        return self.context.land(self.name, table, prepared)
+        return context.land(self.name, table, prepared)
 
     def named(self) -> Collection[str]:
         """Return the names of manifest lists, manifests, data and delete files of all snapshots."""
@@ -91,8 +84,14 @@ class IcebergUpkeep:
         return {key: each.recent[-1][0] if each.recent else "" for key, each in ledgers.items()}
 
     def storage(self) -> DirectoryStorage:
-        """Open the directories of data and metadata. Raises InvalidError (P891, P892)."""
+        """Open the directories of data and metadata.
+
+        Raises InvalidError (P891, P892, P896, P897), DecisionNeededError (P846).
+        """
         table = self.table
+        self._require_one_branch()
+        with reading(self.name):
+            require_vouched(table, self.name, self.branch)
         if table.metadata.format_version == 1:
             why = "format version 1 counts no sequence numbers"
             raise table_errors.unswept(self.name, why)
@@ -106,6 +105,8 @@ class IcebergUpkeep:
             self._opened(table, each.rstrip("/"))
             for each in (table.location(), places.data_path, places.metadata_path)
         )
+        if not f"{data[1]}/".startswith(f"{location[1]}/"):
+            raise table_errors.data_elsewhere(self.name, places.data_path)
         storage = DirectoryStorage(
             self.name,
             location[0],
@@ -116,9 +117,11 @@ class IcebergUpkeep:
         self._require_alone(table, storage.filesystem, metadata[1])
         return storage
 
-    def _base(self, table: Table) -> CommitBase:
-        options, observer = self.context.options, self.context.observer
-        return CommitBase(table, self.name, self.branch, self.rows, options, observer)
+    def _require_one_branch(self) -> None:
+        branches = records.branches_in(self.table.metadata.properties)
+        if branches - {self.branch}:
+            names = ", ".join(sorted(branches | {self.branch}))
+            raise table_errors.unswept(self.name, f"pipelines land on several branches: {names}")
 
     def _opened(self, table: Table, location: str) -> tuple[fs.FileSystem, str]:
         if not isinstance(table.io, PyArrowFileIO):
@@ -129,9 +132,12 @@ class IcebergUpkeep:
         return table.io.fs_by_scheme(scheme, netloc), path
 
     def _require_alone(self, table: Table, filesystem: fs.FileSystem, directory: str) -> None:
-        """Raise InvalidError (P891) where another table's metadata file lies next to ours."""
+        """Raise InvalidError where another table's metadata file lies next to ours (P891), or one
+        of this table that its catalog has not come to (P896).
+        """
         own = {name_of(each.metadata_file) for each in table.metadata.metadata_log}
         own.add(name_of(table.metadata_location))
+        newest = (_next_of(table), "")
         with reading(self.name):
             selector = fs.FileSelector(directory, allow_not_found=True)
             for info in filesystem.get_file_info(selector):
@@ -139,6 +145,18 @@ class IcebergUpkeep:
                     continue
                 if uuid_in(filesystem, info.path) not in {"", str(table.metadata.table_uuid)}:
                     raise table_errors.shared_location(self.name, info.path)
+                newest = max(newest, (version_of(info.path) or 0, info.path))
+            version, path = newest
+            if path and version > _next_of(self.context.catalog.load_table(table.name())):
+                raise table_errors.behind_its_files(self.name, path)
+
+
+def _next_of(table: Table) -> int:
+    """Return the highest version that a metadata file may have which the catalog does not name yet:
+    whoever writes one has seen the version before it there.
+    """
+    version = version_of(table.metadata_location)
+    return sys.maxsize if version is None else version + 1
 
 
 def _paths(table: Table) -> Iterator[str]:

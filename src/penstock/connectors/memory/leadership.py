@@ -50,7 +50,7 @@ class MemoryLeadership:
             held = server.store.holding(self._pipeline)
             if held is None:
                 return Sight(server.now_ms(), session, self._is_locked, asked=asked)
-            owner = server.signs.get((self._pipeline, held.owner.id.rpartition("/")[2]))
+            owner = server.signs.get((self._pipeline, held.claim.run))
             return Sight(
                 server.now_ms(),
                 session,
@@ -115,5 +115,7 @@ class MemoryLeadership:
         return session
 
     def _sign(self, me: Member, session: Session) -> None:
+        if me.role is Role.STANDBY:  # it has nothing to hand over
+            self._server.asked.pop((self._pipeline, me.id), None)
         sign = Sign(me, self._server.now_ms(), session, self._is_locked)
         self._server.signs[self._pipeline, me.id] = sign

@@ -76,7 +76,8 @@ class MemoryUpkeep:
         }
 
     def storage(self) -> MemoryStorage:
-        """Open the files that were written for the table."""
+        """Open the files that were written for the table. Raises DecisionNeededError (P846)."""
+        require_vouched(self.name, self._contents)
         return MemoryStorage(self._warehouse, self.name)
 
 

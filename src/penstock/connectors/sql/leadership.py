@@ -24,7 +24,7 @@ from penstock.core.leadership import Member, Role, Roll, Session, Sight, Sign
 
 _LOCK_CLASS = 0x50454E47  # "PENG": a class of its own, beside the store's lock for writing
 _KEPT_MS = 24 * 3_600_000
-"""So long a member that gave no sign stays listed."""
+"""So long a member that gave no sign stays listed; the last owner for ever: its rules count."""
 _NOW = "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)"
 _SESSION = sql.text(
     "SELECT pid, CAST(floor(extract(epoch FROM backend_start) * 1000) AS bigint),"
@@ -41,6 +41,13 @@ _SETTINGS = sql.text(
 _TRY = sql.text("SELECT pg_try_advisory_lock(:class, hashtext(:name))")
 _UNLOCK = sql.text("SELECT pg_advisory_unlock(:class, hashtext(:name))")
 _KEY = (members.c.pipeline, members.c.id)
+_OWNS = sql.exists().where(
+    pipelines.c.pipeline == members.c.pipeline,
+    pipelines.c.owner.endswith("/" + members.c.id),
+)
+_FORGET = sql.delete(members).where(
+    members.c.seen_ms < sql.literal_column(f"{_NOW} - {_KEPT_MS}", sql.BigInteger), ~_OWNS
+)
 
 
 class SqlLeadership:
@@ -64,7 +71,7 @@ class SqlLeadership:
             if claimed is None:
                 return Sight(now_ms, self._session, self._is_locked, asked=asked)
             claim = Claim(Generation(claimed.generation), claimed.owner)
-            signs = self._signs(connection, members.c.id == claimed.owner.rpartition("/")[2])
+            signs = self._signs(connection, members.c.id == claim.run)
             return Sight(
                 now_ms,
                 self._session,
@@ -132,9 +139,11 @@ class SqlLeadership:
             "server_began_ms": self._session.server_began_ms,
             "seen_ms": sql.literal_column(_NOW),
         }
+        if me.role is Role.STANDBY:  # it has nothing to hand over
+            values["asked"] = ""
         row = connection.execute(
             insert(members)
-            .values(pipeline=self._pipeline, id=me.id, asked="", **values)
+            .values({"pipeline": self._pipeline, "id": me.id, "asked": "", **values})
             .on_conflict_do_update(index_elements=_KEY, set_=values)
             .returning(members.c.seen_ms, members.c.asked)
         ).one()
@@ -159,8 +168,7 @@ class SqlLeadership:
 
     def _connected(self) -> Connection:
         with self._server.creating(self._pipeline) as creating:
-            old = sql.literal_column(f"{_NOW} - {_KEPT_MS}", sql.BigInteger)
-            creating.execute(sql.delete(members).where(members.c.seen_ms < old))
+            creating.execute(_FORGET)
         self._connection = self._server.session()
         self._connection.execute(_SETTINGS)
         self._session = Session(*self._connection.execute(_SESSION).one())

@@ -53,7 +53,7 @@ class EpochHold:
         self._looked_at = now
         known, before = self.health(), self._excess
         self._excess = {
-            name: known[name].excess_files for name in sorted(self.hold.sick(known, before))
+            name: known[name].ailing_files for name in sorted(self.hold.sick(known, before))
         }
         match self.hold.then:
             case HoldAct.WIDEN:
@@ -66,7 +66,7 @@ class EpochHold:
 
     def _widen(self, known: Mapping[str, TableHealth]) -> None:
         """Widen epochs while a table is sick, and let them come back afterwards."""
-        excess = {name: each.excess_files for name, each in known.items()}
+        excess = {name: each.ailing_files for name, each in known.items()}
         worst = max(excess, key=lambda name: excess[name], default="")
         before, usual = self._every_seconds, self.usual_seconds
         self._every_seconds = self.hold.interval(before, usual, excess.get(worst, 0))

@@ -301,8 +301,8 @@ class HoldSettings(Setting):
     excess_files: int = Field(
         20_000,
         ge=1,
-        description="A table is sick with more files than this above what would do, until it has "
-        "fewer than half of it.",
+        description="A table is sick with more files than this above what would do, or of rows "
+        "that landed late, until it has fewer than half of it.",
     )
     then: Literal["widen", "stop", "nothing"] = Field(
         "widen",

@@ -127,6 +127,15 @@ class LeadershipContract:
         one.leave(A)
         assert "" == one.look(A, wants_lock=True).asked
 
+    def test_a_member_that_stands_by_is_asked_no_more(
+        self, one: Leadership, other: Leadership
+    ) -> None:
+        one.look(A, wants_lock=True)
+        other.ask("a1", ANYBODY)
+
+        assert "" == one.look(replace(A, role=Role.STANDBY), wants_lock=False).asked
+        assert "" == one.look(A, wants_lock=True).asked
+
     def test_of_those_that_leave_an_owner_is_remembered(
         self, one: Leadership, other: Leadership
     ) -> None:

@@ -16,6 +16,7 @@ from penstock.commit.expiring import expire
 from penstock.commit.maintaining import Maintenance
 from penstock.commit.sweeping import Sweeping
 from penstock.connectors.memory.store import MemoryStore
+from penstock.core.commits import Chain
 from penstock.core.errors import DecisionNeededError
 from penstock.core.sweeps import StoredObject, name_of
 from penstock.ports.store import NOBODY, Owner
@@ -26,7 +27,9 @@ from penstock.testing.contracts.table_fixture import (
     StillClock,
     TableBench,
 )
-from penstock.testing.prepared import claim, orders
+from penstock.testing.prepared import claim, orders, origin
+
+OTHERS = Chain("other", TableBench.chain.table)
 
 
 class LateClock(StillClock):
@@ -105,6 +108,7 @@ class UpkeepTests(TableBench):
         assert () == found.expired
 
     def test_a_table_that_was_rolled_back_is_left_as_it_is(self, table: Table) -> None:
+        storage = table.upkeep(table.state(self.chain)).storage()
         self.rolled_back(table)
         orphan = self.orphan(table)
         acts: Iterable[Callable[[], object]] = (
@@ -114,7 +118,19 @@ class UpkeepTests(TableBench):
         for act in acts:
             with pytest.raises(DecisionNeededError):
                 act()
-        assert orphan in self.stored(table)
+        assert orphan in {each.name for each in storage.listed()}
+
+    def test_where_another_chain_was_rolled_back_a_sweep_is_not_even_planned(
+        self, catalog: TableFormat
+    ) -> None:
+        ledgers = [origin(self.chain, {0: 0}), origin(OTHERS, {0: 0})]
+        table = self.create(catalog, *ledgers)
+        self.land(table, {0: (0, 2)})
+        mine = table.state(self.chain).head
+        self.anchor(table, {0: (0, 2)}, OTHERS)
+        self.roll_back(table, mine)
+        with pytest.raises(DecisionNeededError):
+            Sweeping(self.maintenance(table), MemoryStore(), 0, 0).plan()
 
     def test_a_file_that_nothing_names_goes_after_a_commit_that_came_since_it_was_noted(
         self, table: Table
@@ -129,6 +145,20 @@ class UpkeepTests(TableBench):
         assert orphan not in self.stored(table)
         assert [*range(6)] == self.ids(table)
         assert Verdict.AGREED is table.state(self.chain).verdict
+
+    def test_a_live_file_stays_whatever_the_list_of_names_says(
+        self, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.land(table, {0: (0, 2)}, {0: (2, 4)})
+        upkeep = type(table.upkeep(table.state(self.chain)))
+        monkeypatch.setattr(upkeep, "named", lambda _: ())
+        live = {name_of(each.path) for each in table.live_files(table.state(self.chain))}
+        self.swept(table)
+        self.land(table, {0: (4, 6)})
+        deleted = {each.name for each in self.swept(table)}
+
+        assert live.isdisjoint(deleted)
+        assert live <= self.stored(table)
 
     def test_a_young_file_is_not_looked_at(self, table: Table) -> None:
         self.land(table, {0: (0, 2)})

@@ -188,7 +188,7 @@ def _last_run(pipeline: Pipeline) -> Snapshot | None:
 def _sick(hold: Hold, last: Snapshot | None) -> Mapping[str, int]:
     """Return how many files tables have too many, for which a run would do what `hold` says."""
     known = {} if last is None else last.health
-    return {name: known[name].excess_files for name in sorted(hold.sick(known, ()))}
+    return {name: known[name].ailing_files for name in sorted(hold.sick(known, ()))}
 
 
 def _pace(snapshot: Snapshot | None) -> float | None:

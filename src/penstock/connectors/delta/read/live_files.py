@@ -40,6 +40,7 @@ _IN_COLUMNS = (PARSED, PARTITION_PARSED)
 _MAPS = ("partitionValues", "tags")
 _SIDECARS = "_sidecars"
 _ACTS = ("add", "remove")
+_PATHS = ("add.path", "remove.path", "sidecar.path")
 
 
 def live_adds(log: Log, head: int) -> list[Add]:
@@ -101,8 +102,8 @@ def _named_in(log: Log, name: str) -> Iterator[str]:
         if name.endswith(".json"):
             rows = _lines_of(file.read())
         else:
-            wanted = [*(f"{kind}.path" for kind in _ACTS), "sidecar.path"]
-            rows = pq.read_table(file, columns=wanted).to_pylist()
+            # `pq.read_table` would return three columns that are all called `path`.
+            rows = pq.ParquetFile(file).read(columns=[*_PATHS]).to_pylist()
     yield from _paths_of(rows)
     for row in rows:
         if sidecar := row.get("sidecar"):

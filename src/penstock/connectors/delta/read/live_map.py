@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import pyarrow.parquet as pq
@@ -23,6 +24,7 @@ import pyarrow.parquet as pq
 from penstock.connectors.delta.errors import reading, reading_file, unreadable_log
 from penstock.connectors.delta.locations import StorageRoot, place_of
 from penstock.connectors.delta.log.commit_file import log_of
+from penstock.connectors.delta.log.reader import Log
 from penstock.connectors.delta.log.tail import LogView
 from penstock.connectors.delta.read.bounds import bounds_of, record_count
 from penstock.connectors.delta.read.live_files import Add, Live, carried_on, live_at
@@ -96,10 +98,7 @@ class LiveMap:
         goes_on = held is not None and held.opened is view.opened and held.version < view.version
         try:
             with reading(self._name):
-                if held is not None and goes_on:
-                    live = carried_on(log, held.live, held.version, view.version)
-                else:
-                    live = live_at(log, view.version)
+                live = _live_after(log, held if goes_on else None, view.version)
                 head_entry = log.raw(view.version)
         except (ValueError, KeyError, TypeError) as error:
             raise unreadable_log(self._name, error) from error
@@ -145,3 +144,13 @@ class LiveMap:
         """Count the rows that were written into a file, by its footer. Raises UnavailableError."""
         with reading_file(self._name), self._root.filesystem().open_input_file(place) as file:
             return int(pq.read_metadata(file).num_rows)
+
+
+def _live_after(log: Log, held: _Held | None, version: int) -> Live:
+    """Carry on what is held; read all where nothing is, or where log clean-up has removed entries
+    in between.
+    """
+    if held is not None:
+        with suppress(OSError):
+            return carried_on(log, held.live, held.version, version)
+    return live_at(log, version)

@@ -105,7 +105,7 @@ class _Place:
     oldest: int
 
     def is_old(self, path: str) -> bool:
-        version = _version(path)
+        version = version_of(path)
         inside = path.rpartition("/")[0] == self.directory
         return inside and version is not None and version < self.oldest
 
@@ -136,7 +136,7 @@ def _place_of(table: Table) -> _Place | None:
     """Return the directory to search; None where nothing may be removed."""
     if not (_wanted(table.metadata.properties) and isinstance(table.io, PyArrowFileIO)):
         return None
-    versions = [version for path in _named(table) if (version := _version(path)) is not None]
+    versions = [version for path in _named(table) if (version := version_of(path)) is not None]
     if not versions:
         return None
     place = table.location_provider().new_metadata_location("")
@@ -153,6 +153,7 @@ def _wanted(properties: Mapping[str, str]) -> bool:
     return asked_for and properties.get(_GC_KEY, "true").lower() != "false"
 
 
-def _version(path: str) -> int | None:
+def version_of(path: str) -> int | None:
+    """Return the number in the name of a metadata file; None where it has another form."""
     found = _NAME.fullmatch(path.rsplit("/", 1)[-1])
     return None if found is None else int(found[1])

@@ -38,7 +38,7 @@ class Frames(Mirror):
                     "key": "k",
                     "transaction": {"or_records": 1000},
                 }
-                for name, kind in (("scores", "runs"), ("clicks", "batches"))
+                for name, kind in (("scores", "runs"), ("clicks", "batches"), ("visits", "batches"))
             ],
             "spark": {"master": "inline"},
         }
@@ -114,12 +114,12 @@ def test_a_consent_of_a_program_holds_for_one_batch(frames: Frames) -> None:
     def rows(*ids: int) -> pa.Table:
         return pa.table({"id": ids, "k": ["a"] * len(ids)})
 
-    penstock.publisher(frames.path, "clicks", query="first")(rows(1), 7)
-    publish = penstock.publisher(frames.path, "clicks", query="second", accept=["gap"])
+    penstock.publisher(frames.path, "visits", query="first")(rows(1), 7)
+    publish = penstock.publisher(frames.path, "visits", query="second", accept=["gap"])
     publish(rows(2), 0)
     publish(rows(3), 5)
     with pytest.raises(DecisionNeededError) as stopped:
         publish(rows(2), 4)
 
     assert "P862" == stopped.value.code
-    assert Counter([1, 2, 3]) == frames.ids("clicks")
+    assert Counter([1, 2, 3]) == frames.ids("visits")

@@ -17,18 +17,11 @@ from functools import partial
 
 from penstock.app.assembly import engines, publishing
 from penstock.app.assembly.producers import open_producers, open_targets
-from penstock.app.standby import (
-    Readiness,
-    is_owned,
-    leadership_of_run,
-    member_of,
-    run_in_turn,
-    take_turn,
-)
+from penstock.app.standby import Candidate, is_owned, leadership_of_run, run_led
 from penstock.core.errors import InvalidError, PenstockError, gravest
-from penstock.ownership.membership import Membership
+from penstock.core.events import ASKED, GAVE_WAY
 from penstock.ports.runtime import Engine, Observer
-from penstock.publishing.publisher import AGAIN_SECONDS, ASKED, Publisher, Until, stopped_by
+from penstock.publishing.publisher import AGAIN_SECONDS, Publisher, Until, stopped_by
 from penstock.publishing.settings import Publication, PublishingEnvironment
 from penstock.spec.problems import listed, nearest
 from penstock.spec.publications import Publications
@@ -129,18 +122,24 @@ class _Run:
         leadership = leadership_of_run(
             self.spec, own.claimed_as, standby=self.standby, takeover=self.takeover
         )
-        if leadership is None:
-            return run(self.stop, takeover=self.takeover)
-        readiness = Readiness(self.engine, partial(_probe, own))
-        me = member_of(environment.owner, own.rules_hash)
-        with closing(
-            Membership(own.claimed_as, leadership, me, readiness, self.observer, environment.clock)
-        ) as membership:
-            if self.standby:
-                ended = run_in_turn(membership, readiness, environment.store, self.stop, run)
-            else:
-                ended = take_turn(membership, self.stop, run, takeover=self.takeover)
-        return ended_after(turns, ended or PublishResult(own.name, ASKED, 0, 0, 0, None))
+        candidate = Candidate(own.claimed_as, own.rules_hash, partial(_probe, own))
+        standby, takeover = self.standby, self.takeover
+        try:
+            ended = run_led(
+                candidate,
+                leadership,
+                environment,
+                self.stop,
+                run,
+                standby=standby,
+                takeover=takeover,
+            )
+        except PenstockError as error:
+            if not turns or turns[-1].error is not error:  # no publisher has said it
+                self.observer(replace(stopped_by(own, error, self.until), waits=False))
+            ended = PublishResult(own.name, error.message, 0, 0, 0, error)
+        reason = ASKED if standby else GAVE_WAY
+        return ended_after(turns, ended or PublishResult(own.name, reason, 0, 0, 0, None))
 
 
 def ended_after(turns: Sequence[PublishResult], last: PublishResult) -> PublishResult:

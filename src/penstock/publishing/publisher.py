@@ -22,6 +22,7 @@ from penstock.core.errors import (
     PenstockError,
     UnavailableError,
 )
+from penstock.core.events import ASKED
 from penstock.core.publication_events import (
     PublicationStarted,
     PublicationStopped,
@@ -43,7 +44,7 @@ from penstock.publishing.start import PublicationState, Run, claimed, renew_and_
 from penstock.publishing.stops import ALIVE, require_source
 
 Until = Literal["stopped", "once", "caught-up"]
-CAUGHT_UP, ONCE, ASKED = "caught up", "one transaction", "asked to stop"
+CAUGHT_UP, ONCE = "caught up", "one transaction"
 TICK_SECONDS = 0.2
 DOUBTS_MAX = 5
 """How often in a row an epoch may come to nothing."""

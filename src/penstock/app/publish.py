@@ -22,7 +22,7 @@ from penstock.core.errors import InvalidError, PenstockError, gravest
 from penstock.core.events import ASKED, GAVE_WAY
 from penstock.ports.runtime import Engine, Observer
 from penstock.publishing.publisher import AGAIN_SECONDS, Publisher, Until, stopped_by
-from penstock.publishing.settings import Publication, PublishingEnvironment
+from penstock.publishing.settings import Publication, PublishingEnvironment, claim_name
 from penstock.spec.problems import listed, nearest
 from penstock.spec.publications import Publications
 from penstock.spec.settings.publication import PublicationRule
@@ -201,12 +201,19 @@ def exit_code(results: Sequence[PublishResult]) -> int:
     return gravest(each.error.exit_code for each in results if each.error is not None)
 
 
-def claims_named(spec: Publications, names: Collection[str]) -> list[str]:
-    """Return as what the named publications are claimed, or all. Raises InvalidError (P825)."""
-    return [
-        publishing.publication_of(spec, rule, accept=()).claimed_as
-        for rule in rules_named(spec, names)
-    ]
+def claim_named(spec: Publications, name: str | None) -> str:
+    """Return as what a publication is claimed: the named one, or the only one.
+
+    Raises InvalidError (P825).
+    """
+    rule, *others = rules_named(spec, [] if name is None else [name])
+    if others:
+        raise InvalidError(
+            f"the spec has {len(spec.publish)} publications, and this is for one",
+            code="P825",
+            hint=f"name one: {listed(each.name for each in spec.publish)}",
+        )
+    return claim_name(spec.name, rule.name)
 
 
 def _rules_to_run(spec: Publications, names: Collection[str]) -> list[PublicationRule]:

@@ -149,7 +149,7 @@ class Publication:
     @property
     def claimed_as(self) -> str:
         """Return the name that its claim has in the pending store."""
-        return f"{self.pipeline}/publish/{self.name}"
+        return claim_name(self.pipeline, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +183,11 @@ class PublishingEnvironment:
     def transactions(self) -> TransactionContext:
         """Return what ending a transaction needs."""
         return transactions_of(self.ports.producers, self.observer)
+
+
+def claim_name(pipeline: str, publication: str) -> str:
+    """Return the name that the claim of a publication has in the pending store."""
+    return f"{pipeline}/publish/{publication}"
 
 
 def transactions_of(producers: Producers, observer: Observer) -> TransactionContext:

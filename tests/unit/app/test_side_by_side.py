@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from penstock.app.publish import PublishResult, ended_after, publish, side_by_side
+from penstock.app.publish import PublishResult, claim_named, ended_after, publish, side_by_side
+from penstock.core.errors import InvalidError
 from penstock.observe.fanout import UNHEARD
 from penstock.spec.load import load_publications
 
@@ -79,6 +80,20 @@ def test_what_all_turns_published_counts_however_the_last_one_ended() -> None:
     assert PublishResult("feed", "handed over", 14, 2, 4, None) == ended_after(
         turns, PublishResult("feed", "handed over", 0, 0, 0, None)
     )
+
+
+def test_a_command_for_one_publication_is_refused_where_there_are_several_and_no_name(
+    tmp_path: Path,
+) -> None:
+    rules = [{"name": each, "from": {"topic": each}, "into": f"{each}.copy"} for each in ("a", "b")]
+    spec = {"name": "shop", "kafka": {"brokers": "localhost:1"}, "publish": rules}
+    (tmp_path / "publish.yaml").write_text(yaml.safe_dump(spec))
+    loaded = load_publications(tmp_path / "publish.yaml")
+    with pytest.raises(InvalidError) as caught:
+        claim_named(loaded, None)
+
+    assert ("P825", "name one: a or b") == (caught.value.code, caught.value.hint)
+    assert "shop/publish/b" == claim_named(loaded, "b")
 
 
 def unopened() -> None:

@@ -164,12 +164,25 @@ class Publisher:
             if not stretches:
                 return True
         if not waiting and not stretches:
-            if self._fixed is not None:
-                self.end(CAUGHT_UP)
-            return self._fixed is not None
+            return self._caught_up(self._state, self._fixed)
         self._began = clock.monotonic()
         run = replace(run, publication=with_schemas(self.publication, run.environment.ports))
         return self._epoch(run, self._state, stretches, ends, limit)
+
+    def _caught_up(self, state: PublicationState, fixed: Stands | None) -> bool:
+        """End where there is a place to end at, and all of it was known; return whether there is.
+
+        Raises UnavailableError (P250): where a part of the source ends is not known even now.
+        """
+        if fixed is None:
+            return False
+        self.environment.ports.source.require_known()
+        ends = self.environment.ports.source.ends()
+        late = {of: ends[of] for of in state.stands.keys() & (ends.keys() - fixed.keys())}
+        self._fixed = {**fixed, **late}
+        if not late:
+            self.end(CAUGHT_UP)
+        return True
 
     def _searched(self, planned: Sequence[Stretch], limit: EpochLimit) -> Sequence[Stretch]:
         """Return what is tried next where a row is sought that kills; none where none is left."""

@@ -84,6 +84,9 @@ class TableSource:
         end = TablePosition(head.uuid, head.snapshot, head.sequence, moment)
         return {self._of: end.to_position()}
 
+    def require_known(self) -> None:
+        """Require nothing: a table has one end."""
+
     def fault(self, stands: Stands) -> str:
         """Say why the table is not the one that was read."""
         if stands and self._of not in stands:

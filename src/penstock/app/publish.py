@@ -18,11 +18,12 @@ from functools import partial
 from penstock.app.assembly import engines, publishing
 from penstock.app.assembly.producers import open_producers, open_targets
 from penstock.app.standby import Candidate, is_owned, leadership_of_run, run_led
+from penstock.core.claims import publication_claim
 from penstock.core.errors import InvalidError, PenstockError, gravest
 from penstock.core.events import ASKED, GAVE_WAY
 from penstock.ports.runtime import Engine, Observer
 from penstock.publishing.publisher import AGAIN_SECONDS, Publisher, Until, stopped_by
-from penstock.publishing.settings import Publication, PublishingEnvironment, claim_name
+from penstock.publishing.settings import Publication, PublishingEnvironment
 from penstock.spec.problems import listed, nearest
 from penstock.spec.publications import Publications
 from penstock.spec.settings.publication import PublicationRule
@@ -213,7 +214,7 @@ def claim_named(spec: Publications, name: str | None) -> str:
             code="P825",
             hint=f"name one: {listed(each.name for each in spec.publish)}",
         )
-    return claim_name(spec.name, rule.name)
+    return publication_claim(spec.name, rule.name)
 
 
 def _rules_to_run(spec: Publications, names: Collection[str]) -> list[PublicationRule]:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from penstock.app.inspect.publication_audit import audit_publications
+from penstock.app.inspect.publications import view_publications
 from penstock.app.publish import PublishResult, claim_named, ended_after, publish, side_by_side
 from penstock.core.errors import InvalidError
 from penstock.observe.fanout import UNHEARD
@@ -63,6 +65,7 @@ def test_what_cannot_be_opened_is_the_end_of_its_publication_unless_it_may_pass(
     }
     (tmp_path / "publish.yaml").write_text(yaml.safe_dump(spec))
     loaded, stop = load_publications(tmp_path / "publish.yaml"), threading.Event()
+    (seen,), (audited,) = view_publications(loaded), audit_publications(loaded)
     (one,) = publish(loaded, [], observer=UNHEARD, stop=stop, until="caught-up")
     stop.set()
     (other,) = publish(loaded, [], observer=UNHEARD, stop=stop, until="stopped")
@@ -70,6 +73,9 @@ def test_what_cannot_be_opened_is_the_end_of_its_publication_unless_it_may_pass(
     assert one.error is not None
     assert other.error is not None
     assert ("P854", "P854") == (one.error.code, other.error.code)
+    assert seen.problem is not None
+    assert audited.problem is not None
+    assert ("P854", "P854") == (seen.problem.code, audited.problem.code)
     assert "the disk is away" in one.reason
     assert "asked to stop" == other.reason
 

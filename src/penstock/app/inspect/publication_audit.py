@@ -79,13 +79,20 @@ class PublicationAudit:
 def audit_publications(
     spec: Publications, names: Collection[str] = (), *, rows: bool = False
 ) -> list[PublicationAudit]:
-    """Audit the named publications, or all. Raises InvalidError (P825)."""
+    """Audit the named publications, or all; what cannot be opened is a `problem`, too.
+
+    Raises InvalidError (P825).
+    """
     found = []
     for rule in rules_named(spec, names):
         publication = publishing.publication_of(spec, rule)
         with ExitStack() as stack:
-            ports = publishing.open_ports(publication, stack)
-            readers = readers_of(publication, stack) if rows else None
+            try:
+                ports = publishing.open_ports(publication, stack)
+                readers = readers_of(publication, stack) if rows else None
+            except PenstockError as error:
+                found.append(PublicationAudit(publication.name, problem=error))
+                continue
             found.append(audit_publication(publication, ports, readers))
     return found
 

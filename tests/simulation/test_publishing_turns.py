@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 from tests.story.publishing import INTO, PublishingWorld
@@ -10,6 +11,7 @@ from tests.story.publishing import INTO, PublishingWorld
 from penstock.app import publish, standby
 from penstock.connectors.memory.leadership import MemoryLeadership, MemoryServer
 from penstock.core.resuming import Accepted
+from penstock.ports.producers import NO_TRANSACTIONS
 
 
 @pytest.fixture
@@ -68,6 +70,18 @@ def test_what_a_person_accepted_holds_in_one_turn(world, turns):
     in_turn(world, accept=frozenset({Accepted.TARGET}))()
 
     assert ["", "P808"] == [each.error.code if each.error else "" for each in ended]
+
+
+def test_a_stand_by_with_other_answers_or_another_promise_has_other_rules(world):
+    own = world.publisher().publication
+    others = (
+        replace(own, changes="skip"),
+        replace(own, target={"protocol": NO_TRANSACTIONS}),
+        replace(own, rules_hash="s"),
+    )
+
+    assert publish.rules_of(own) == publish.rules_of(replace(own, tasks=3, polls=True))
+    assert 4 == len({publish.rules_of(each) for each in (own, *others)})
 
 
 def test_who_is_too_late_is_told_so_and_stands_by(world, turns):

@@ -15,6 +15,7 @@ from penstock.app.assembly.process import this_owner
 from penstock.app.assembly.table_names import tables_named
 from penstock.commit.pauses import utc_text
 from penstock.core.errors import UnavailableError
+from penstock.core.store_errors import ALIVE
 from penstock.ports.runtime import Clock
 from penstock.ports.store import Pause, PendingStore
 from penstock.spec.language.quantities import length_ms, no_length
@@ -25,7 +26,6 @@ HOURS_MAX = 24
 CONFIRM_SECONDS_MAX = 60.0
 _POLL_SECONDS = 0.2
 _HOUR_MS = 3_600_000
-_ALIVE = "P510"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def is_confirmed(store: PendingStore, pipeline: str, begun: Pause, now_ms: int) 
     try:
         store.require_free(pipeline, this_owner(), now_ms=now_ms)
     except UnavailableError as error:
-        if error.code != _ALIVE:
+        if error.code != ALIVE:
             raise
     else:
         return True

@@ -21,12 +21,13 @@ from penstock.app.standby import Candidate, is_owned, leadership_of_run, run_led
 from penstock.core.claims import publication_claim
 from penstock.core.errors import InvalidError, PenstockError, gravest
 from penstock.core.events import ASKED, GAVE_WAY
+from penstock.ports.producers import NO_TRANSACTIONS
 from penstock.ports.runtime import Engine, Observer
 from penstock.publishing.publisher import AGAIN_SECONDS, Publisher, Until, stopped_by
 from penstock.publishing.settings import Publication, PublishingEnvironment
 from penstock.spec.problems import listed, nearest
 from penstock.spec.publications import Publications
-from penstock.spec.settings.publication import PublicationRule
+from penstock.spec.settings.publication import OFF, REQUIRED, PublicationRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ class _Run:
         leadership = leadership_of_run(
             self.spec, own.claimed_as, standby=self.standby, takeover=self.takeover
         )
-        candidate = Candidate(own.claimed_as, own.rules_hash, partial(_probe, own))
+        candidate = Candidate(own.claimed_as, rules_of(own), partial(_probe, own))
         standby, takeover = self.standby, self.takeover
         try:
             ended = run_led(
@@ -151,6 +152,12 @@ def ended_after(turns: Sequence[PublishResult], last: PublishResult) -> PublishR
         rejected=sum(each.rejected for each in turns),
         transactions=sum(each.transactions for each in turns),
     )
+
+
+def rules_of(own: Publication) -> str:
+    """Return by what a publication is run, which a stand-by has to share with a dead owner."""
+    mode = OFF if own.target.get("protocol") == NO_TRANSACTIONS else REQUIRED
+    return f"{own.rules_hash}/{own.changes}/{mode}"
 
 
 def _probe(own: Publication) -> None:

@@ -18,6 +18,7 @@ from penstock.app.assembly import assembly
 from penstock.app.assembly.connectors import store_connector
 from penstock.core.errors import FencedError, InvalidError, PenstockError
 from penstock.core.leadership import Member, Reason, Role
+from penstock.core.store_errors import ALIVE
 from penstock.core.version import __version__
 from penstock.landing.settings import Environment
 from penstock.ownership.membership import Membership
@@ -31,7 +32,6 @@ from penstock.spec.secrets import ProcessSecrets
 
 CHECK_SECONDS = 20.0
 """PySpark ends a worker that idles for a minute."""
-OWNED = "P510"
 WARMING = "warming up"
 
 BY_FORCE = frozenset({Reason.DIED, Reason.SILENT})
@@ -93,7 +93,7 @@ class Candidate:
     """
 
     claimed_as: str
-    rules_hash: str
+    rules: str
     probe: Callable[[], None]
 
 
@@ -114,7 +114,7 @@ def run_led(
     if leadership is None:
         return run(stop, takeover=takeover)
     owner = environment.owner
-    me = Member(owner.id, owner.host, owner.pid, Role.OWNER, "", __version__, candidate.rules_hash)
+    me = Member(owner.id, owner.host, owner.pid, Role.OWNER, "", __version__, candidate.rules)
     readiness = Readiness(environment.engine, candidate.probe)
     observer, clock = environment.observer, environment.clock
     with closing(
@@ -182,7 +182,7 @@ def run_in_turn(
 
 def is_owned(error: PenstockError) -> bool:
     """Return whether another process has the claim: it fenced us, or was quicker."""
-    return isinstance(error, FencedError) or error.code == OWNED
+    return isinstance(error, FencedError) or error.code == ALIVE
 
 
 def _is_of_another_line(pipeline: str, store: PendingStore, error: PenstockError) -> bool:

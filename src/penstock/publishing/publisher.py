@@ -30,6 +30,7 @@ from penstock.core.publication_events import (
     TransactionGivenUp,
 )
 from penstock.core.receipts import Receipt
+from penstock.core.store_errors import ALIVE
 from penstock.ownership.claim import PipelineClaim
 from penstock.ports.producers import PROTOCOL_2
 from penstock.ports.runtime import DIED
@@ -41,7 +42,7 @@ from penstock.publishing.schemas import with_schemas
 from penstock.publishing.settings import Publication, PublishingEnvironment
 from penstock.publishing.shares import publish_shares
 from penstock.publishing.start import PublicationState, Run, claimed, renew_and_look, start
-from penstock.publishing.stops import ALIVE, require_source
+from penstock.publishing.stops import require_source
 
 Until = Literal["stopped", "once", "caught-up"]
 CAUGHT_UP, ONCE = "caught up", "one transaction"

@@ -205,8 +205,12 @@ def result_of(publisher: Publisher) -> PublishResult:
 
 
 def exit_code(results: Sequence[PublishResult]) -> int:
-    """Return the exit code of publications that ended: the gravest of their errors."""
-    return gravest(each.error.exit_code for each in results if each.error is not None)
+    """Return the exit code of publications that ended: the gravest of their errors.
+
+    A stop that was asked for is clean, whatever was waited for.
+    """
+    own = [each for each in results if each.reason != ASKED]
+    return gravest(each.error.exit_code for each in own if each.error is not None)
 
 
 def claim_named(spec: Publications, name: str | None) -> str:

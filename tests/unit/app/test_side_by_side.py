@@ -10,7 +10,14 @@ import yaml
 
 from penstock.app.inspect.publication_audit import audit_publications
 from penstock.app.inspect.publications import view_publications
-from penstock.app.publish import PublishResult, claim_named, ended_after, publish, side_by_side
+from penstock.app.publish import (
+    PublishResult,
+    claim_named,
+    ended_after,
+    exit_code,
+    publish,
+    side_by_side,
+)
 from penstock.core.errors import InvalidError
 from penstock.observe.fanout import UNHEARD
 from penstock.spec.load import load_publications
@@ -78,6 +85,7 @@ def test_what_cannot_be_opened_is_the_end_of_its_publication_unless_it_may_pass(
     assert ("P854", "P854") == (seen.problem.code, audited.problem.code)
     assert "the disk is away" in one.reason
     assert "asked to stop" == other.reason
+    assert [75, 0] == [exit_code([one]), exit_code([other])]
 
 
 def test_what_all_turns_published_counts_however_the_last_one_ended() -> None:

@@ -9,6 +9,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+from penstock.app.assembly import topic_rows
 from penstock.app.assembly.assembly import LOG, open_store
 from penstock.app.assembly.connectors import connector_of, registry_connector, table_connector
 from penstock.app.assembly.own_sources import UNIT_MAX, kept_own_source
@@ -160,8 +161,8 @@ def _source(spec: Publications, rule: PublicationRule) -> dict[str, Any]:
     """Return what a publication says of its source."""
     given = rule.from_
     if isinstance(given, TopicToPublish):
-        named = {"from.topic": given.topic}
-        return {"source": _log_settings(given.kafka or spec.kafka, rule, named)}
+        log = _log_settings(given.kafka or spec.kafka, rule, {"from.topic": given.topic})
+        return {"source": {**log, **topic_rows.settings_of(spec, rule, given)}}
     if isinstance(given, OwnToPublish | FilesToPublish | QueryToPublish):
         transaction = rule.transaction
         largest = {UNIT_MAX: [transaction.or_records, transaction.or_bytes]}
@@ -187,7 +188,8 @@ def open_source(publication: Publication) -> Source:
     if publication.reads_own:
         return _open_own(publication)
     if not publication.reads_table:
-        return TopicSource(_open_log(publication.source), name)
+        columns = topic_rows.columns_of(publication.source)
+        return TopicSource(_open_log(publication.source), name, columns)
     opening = connector_of(TableConnector, publication.source["connector"]).open_increments
     if opening is None:
         raise InvalidError(
@@ -276,7 +278,7 @@ def _messages(rule: PublicationRule) -> MessageRules | None:
     """Return how rows become messages; None for a mirror."""
     if rule.is_mirror:
         return None
-    value = rule.value
+    value, headers = rule.value, rule.headers
     rules = MessageRules(
         key=rule.key_columns,
         key_is_object=not isinstance(rule.key, str),
@@ -285,7 +287,12 @@ def _messages(rule: PublicationRule) -> MessageRules | None:
         where=rule.where or "",
         delete_when=rule.delete_when or "",
         timestamp=rule.timestamp or "",
+        columns=value.columns,
+        computed=rule.transform.columns if rule.transform else {},
+        headers=headers if isinstance(headers, Mapping) else {},
     )
+    if rule.reads_records:
+        rules = topic_rows.with_defaults(rules, rule)
     own = {part: _schema(rule, part, each) for part, each in schemas_of(rule).items()}
     return rules.with_schemas(own)
 
@@ -324,5 +331,6 @@ def _rules_hash(rule: PublicationRule) -> str:
     """Identify what decides on records: where they come from, and where they go."""
     rules, data = _messages(rule), {"v": 1, "from": source_name(rule), "into": rule.into}
     more = {} if rules is None else {"messages": rules_to_data(rules)}
-    text = json.dumps({**data, **more}, sort_keys=True)
+    records = topic_rows.rules_hashed(rule)
+    text = json.dumps({**data, **more, **records}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

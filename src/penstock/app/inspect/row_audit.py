@@ -89,9 +89,9 @@ class RowComparison:
                 fact = f"{found} rows are {what}, the receipt says {said}"
                 self.breaks.append(Break("rows", where, fact))
         timed = bool(self.rules.timestamp) and not stamped
-        said = ("headers", "timestamp") if timed else ("headers",)
-        sent = _by_key([each.messages for each in made], said)
-        published = _by_key(there, said)
+        beside = ("headers", "timestamp") if timed else ("headers",)
+        sent = _by_key([each.messages for each in made], beside)
+        published = _by_key(there, beside)
         if rules.is_json and sent != published:
             columns = next((each.rows.schema for each in read), pa.schema([]))
             odd = odd_members(columns, [each.messages for each in made], there)

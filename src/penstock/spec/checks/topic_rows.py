@@ -25,7 +25,8 @@ def check_topic_rows(
         if given.records is None:
             yield from _of_mirrors(at, given)
         else:
-            yield from check_records(given.records, given.records.registry or shared, at)
+            registry = given.records.registry or shared
+            yield from check_records(given.records, registry, (*at, "records"))
             yield from _of_records(at, given, given.records)
             yield from _tombstones(at, rule, given)
     if rule.headers == KEEP and not rule.reads_records and not rule.is_mirror:

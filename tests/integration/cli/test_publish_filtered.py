@@ -18,7 +18,7 @@ RULE = {
     "where": "status <> 'draft' and _kafka_headers['app'] is not null",
     "transform": {"columns": {"total": "price * quantity"}},
     "value": {"columns": ["id", "total"]},
-    "headers": {"app": "_kafka_headers['app']", "raw": "_kafka_key", "none": "null"},
+    "headers": {"app": "_kafka_headers['app']", "none": "null", "raw": "_kafka_key"},
 }
 
 
@@ -53,8 +53,8 @@ class Filtered(Mirror):
                 (1, AT_MS + number),
                 [
                     ("app", None if number % 7 == 5 else b"shop"),
-                    ("raw", _key(number)),
                     ("none", None),
+                    ("raw", _key(number)),
                 ],
             )
             for number in range(ORDERS)

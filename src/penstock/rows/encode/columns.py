@@ -31,7 +31,7 @@ _HEADERS = MESSAGES.field("headers").type
 NOT_UTF8 = "a header has a name that is not UTF-8"
 
 
-class Table(NamedTuple):
+class StoredRows(NamedTuple):
     """Rows without extension types, and their columns' own types."""
 
     rows: pa.RecordBatch
@@ -51,14 +51,14 @@ class Table(NamedTuple):
         return Column(name, self.rows.column(name), self.kinds.field(name).type)
 
 
-def deleted_rows(table: Table, rules: MessageRules) -> Mask:
+def deleted_rows(table: StoredRows, rules: MessageRules) -> Mask:
     """Return which rows are tombstones of their source."""
     if not rules.deleted:
         return np.zeros(len(table.rows), np.bool_)
     return mask_of(table.column(rules.deleted, "").values.fill_null(False))
 
 
-def with_computed(table: Table, rules: MessageRules) -> tuple[Table, list[Misfits]]:
+def with_computed(table: StoredRows, rules: MessageRules) -> tuple[StoredRows, list[Misfits]]:
     """Put the computed columns behind the others. Raises InvalidError (P838)."""
     if not rules.computed:
         return table, []
@@ -70,7 +70,7 @@ def with_computed(table: Table, rules: MessageRules) -> tuple[Table, list[Misfit
     fields = [*table.kinds, *(pa.field(name, each.type) for name, each in columns.items())]
     arrays = [*table.rows.columns, *columns.values()]
     names = [each.name for each in fields]
-    return Table(pa.RecordBatch.from_arrays(arrays, names), pa.schema(fields)), misfits
+    return StoredRows(pa.RecordBatch.from_arrays(arrays, names), pa.schema(fields)), misfits
 
 
 def made_columns(columns: pa.Schema, rules: MessageRules) -> pa.Schema:
@@ -80,10 +80,10 @@ def made_columns(columns: pa.Schema, rules: MessageRules) -> pa.Schema:
     nothing = pa.RecordBatch.from_arrays(
         [pa.nulls(0, each.type) for each in columns], schema=columns
     )
-    return with_computed(Table(stored(nothing), columns), rules)[0].kinds
+    return with_computed(StoredRows(stored(nothing), columns), rules)[0].kinds
 
 
-def headers(table: Table, rules: MessageRules) -> tuple[pa.ListArray, list[Misfits]]:
+def headers(table: StoredRows, rules: MessageRules) -> tuple[pa.ListArray, list[Misfits]]:
     """Return the headers of each row's message. Raises InvalidError (P838, P839)."""
     count = len(table.rows)
     if rules.headers_of:
@@ -139,7 +139,9 @@ def undone(column: Column) -> Column:
     return column
 
 
-def _in_sql(table: Table, sql: str, field: str, spared: Mask) -> tuple[pa.Array, list[Misfits]]:
+def _in_sql(
+    table: StoredRows, sql: str, field: str, spared: Mask
+) -> tuple[pa.Array, list[Misfits]]:
     """Compute an expression for each row; those without an answer that are not `spared` misfit."""
     found, misfits = computed(table.rows, sql, field), list[Misfits]()
     for row, why in found.undecided.items():

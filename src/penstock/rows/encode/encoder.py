@@ -21,7 +21,7 @@ from penstock.core.errors import InvalidError
 from penstock.ports.sources import MESSAGES
 from penstock.rows.arrow_arrays import mask_of, spread
 from penstock.rows.encode.columns import (
-    Table,
+    StoredRows,
     bytes_of,
     deleted_rows,
     headers,
@@ -71,7 +71,7 @@ def encode(rows: pa.RecordBatch, rules: MessageRules, *, now_ms: int) -> Encoded
     schema that does not fit (P871, P872); UnavailableError (P876): that of former columns.
     """
     cut = _pieces(stored(rows))
-    pieces = [_encode(Table(each, rows.schema), rules, now_ms) for each in cut]
+    pieces = [_encode(StoredRows(each, rows.schema), rules, now_ms) for each in cut]
     begins = np.cumsum([0, *(len(each) for each in cut)])[:-1].tolist()
     numbered = [*zip(begins, pieces, strict=True)]
     return Encoded(
@@ -98,7 +98,7 @@ def _pieces(rows: pa.RecordBatch) -> list[pa.RecordBatch]:
     return [rows.slice(begin, count) for begin in range(0, max(len(rows), 1), count)]
 
 
-def _encode(table: Table, rules: MessageRules, now_ms: int) -> Encoded:
+def _encode(table: StoredRows, rules: MessageRules, now_ms: int) -> Encoded:
     rows = table.rows
     kept = np.ones(len(rows), np.bool_)
     misfits: dict[int, Misfit] = {}
@@ -122,7 +122,9 @@ def _encode(table: Table, rules: MessageRules, now_ms: int) -> Encoded:
     return Encoded(messages, places, filtered, tuple(misfits[row] for row in sorted(misfits)))
 
 
-def _undecided(table: Table, rules: MessageRules, reasons: Mapping[int, str]) -> dict[int, Misfit]:
+def _undecided(
+    table: StoredRows, rules: MessageRules, reasons: Mapping[int, str]
+) -> dict[int, Misfit]:
     """Return the misfits of rows for which `where` has no answer, with their keys."""
     keys, of_keys = _keys(_rows_at(table, np.array([*reasons], np.int64)), rules)
     wrong = np.logical_or.reduce([np.zeros(len(reasons), np.bool_), *(e.rows for e in of_keys)])
@@ -139,14 +141,14 @@ def _is_of_key(path: str, rules: MessageRules) -> bool:
     )
 
 
-def _rows_at(table: Table, places: npt.NDArray[np.int64]) -> Table:
+def _rows_at(table: StoredRows, places: npt.NDArray[np.int64]) -> StoredRows:
     if len(places) == len(table.rows):
         return table
-    return Table(table.rows.take(pa.array(places)), table.kinds)
+    return StoredRows(table.rows.take(pa.array(places)), table.kinds)
 
 
 def _messages(
-    table: Table, rules: MessageRules, now_ms: int
+    table: StoredRows, rules: MessageRules, now_ms: int
 ) -> tuple[pa.RecordBatch, list[Misfits]]:
     """Make a message of each row, and say which do not fit."""
     table, of_computed = with_computed(table, rules)
@@ -167,7 +169,7 @@ def _messages(
 
 
 def _deleted(
-    table: Table, rules: MessageRules, keys: pa.BinaryArray
+    table: StoredRows, rules: MessageRules, keys: pa.BinaryArray
 ) -> tuple[npt.NDArray[np.bool_], list[Misfits]]:
     """Return which rows delete their key."""
     count, misfits = len(table.rows), list[Misfits]()
@@ -184,7 +186,7 @@ def _deleted(
     return deleted, misfits
 
 
-def _keys(table: Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misfits]]:
+def _keys(table: StoredRows, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misfits]]:
     if not rules.key:
         return pa.nulls(len(table.rows), pa.binary()), []
     if rules.key_schema is not None:
@@ -198,7 +200,7 @@ def _keys(table: Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misfi
     return bytes_of(table.column(name, "key"), rules.form)
 
 
-def _values(table: Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misfits]]:
+def _values(table: StoredRows, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misfits]]:
     names = rules.columns or table.kinds.names
     if rules.value_schema is not None:
         columns = [table.column(name, "value.columns") for name in names]
@@ -218,7 +220,7 @@ def _values(table: Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Mis
 
 
 def _times(
-    table: Table, rules: MessageRules, now_ms: int
+    table: StoredRows, rules: MessageRules, now_ms: int
 ) -> tuple[pa.TimestampArray, list[Misfits]]:
     kind = MESSAGES.field("timestamp").type
     if not rules.timestamp:

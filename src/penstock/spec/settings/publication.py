@@ -132,7 +132,7 @@ class PublicationRule(Setting):
     where: Condition | None = Field(
         None,
         description="Publish only rows for which this is true: a DuckDB SQL condition over the"
-        " table's columns.",
+        " columns of the source.",
         examples=['"score > 0.5"'],
     )
     transform: RowTransform | None = Field(
@@ -144,7 +144,7 @@ class PublicationRule(Setting):
     delete_when: Condition | None = Field(
         None,
         description="Rows for which this is true delete their key: a message without a value, a"
-        " tombstone. A DuckDB SQL condition over the table's columns.",
+        " tombstone. A DuckDB SQL condition over the columns of the source and of  transform.",
         examples=["closed"],
     )
     timestamp: Text | None = Field(

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from penstock.commit.maintaining import Maintenance, require_sound
-from penstock.commit.moved_rows import CopiedFile, MovedRows
+from penstock.commit.moved_rows import CopiedFile, MovedRows, keeps_order
 from penstock.core.commits import Chain
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import BugError, InvalidError, UnavailableError
@@ -33,6 +33,7 @@ from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile
 from penstock.ports.tables import Table, TableState
 from penstock.ports.writers import Placing, WriterFactory
+from penstock.rows.row_digest import RowDigest
 from penstock.rows.row_hashes import RowSum
 
 ROUNDS_MAX = 3
@@ -118,7 +119,7 @@ class Rearranging:
 
     def _written(self, state: TableState, files: Sequence[LiveFile]) -> MovedRows:
         """Write the live rows of files again, and read back that they are the same."""
-        names, read = state.schema.names, RowSum()
+        names, read = state.schema.names, RowDigest()
         prefix = f"{self.work.chain.name.replace('/', '-')}-maintenance-{self.work.attempt}"
         observer = self.work.context.observer
         placing = Placing(is_sorted=self.sorts and not self._is_keyed(state))
@@ -135,17 +136,8 @@ class Rearranging:
         except BaseException:
             writer.abandon()
             raise
-        back = RowSum()
-        for each in new:
-            for batch in self.work.table.read_written(state, each, names):
-                back.add(batch.select(names))
-        if read != back:
-            raise BugError(
-                f"{self.work.chain.table}: of {read.rows} rows that were read, {back.rows} were "
-                "written again, or others",
-                code="P847",
-                hint="nothing was committed; report this with the log",
-            )
+        places = writer.places()
+        self._require_kept(state, files, new, read if keeps_order(places) else None)
         sources = [
             CopiedFile(
                 each.path,
@@ -155,7 +147,35 @@ class Rearranging:
             )
             for each in files
         ]
-        return MovedRows(sources, new, writer.places(), prefix)
+        return MovedRows(sources, new, places, prefix)
+
+    def _require_kept(
+        self,
+        state: TableState,
+        former: Sequence[LiveFile],
+        new: Sequence[DataFile],
+        in_order: RowDigest | None,
+    ) -> None:
+        """Read back what was written, and refuse it (P847) where the rows are others than read.
+
+        Where rows changed their order, the former files are read once more.
+        """
+        names, table = state.schema.names, self.work.table
+        was, now = (in_order, RowDigest()) if in_order is not None else (RowSum(), RowSum())
+        if in_order is None:
+            for file in former:
+                for batch in table.read_live(state, file, names):
+                    was.add(batch.select(names))
+        for each in new:
+            for batch in table.read_written(state, each, names):
+                now.add(batch.select(names))
+        if was != now:
+            raise BugError(
+                f"{self.work.chain.table}: of {was.rows} rows that were read, {now.rows} were "
+                "written again, or others",
+                code="P847",
+                hint="nothing was committed; report this with the log",
+            )
 
     def _is_keyed(self, state: TableState) -> bool:
         return any(each.keyed for each in self.work.table.ledgers(state))

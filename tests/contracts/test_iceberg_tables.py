@@ -18,6 +18,7 @@ from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
 from penstock.core.commits import Chain, CommitKind, Landed
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import span
+from penstock.ports.increments import FileRows
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.tables import Table, TableDefinition, TableFormat, Verdict
 from penstock.ports.writers import WriterFactory
@@ -67,6 +68,9 @@ class IcebergFixture(TableBench):
 
     def open_writer(self) -> WriterFactory:
         return partial(connector.open_writer, secrets=ProcessSecrets({}))
+
+    def open_file_rows(self) -> FileRows:
+        return connector.open_file_rows(ProcessSecrets({}))
 
     def foreign(self, table: Table):
         return SqlCatalog("lake", **self.settings).load_table(table.name.partition("@")[0])

@@ -43,6 +43,7 @@ from penstock.core.expiry import Expiry
 from penstock.core.maintenance import Layout
 from penstock.core.schema import Schema
 from penstock.core.statistics import Mismatch
+from penstock.ports.increments import ReadableFiles
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, RowPositions, Sought
 from penstock.ports.tables import (
@@ -251,6 +252,11 @@ class FaultyTable:
         """Pass on, unless the table is away."""
         _check_there(self.name, self._plan)
         return self._table.deleted_rows(state, path)
+
+    def readable(self, state: TableState, paths: Sequence[str]) -> ReadableFiles:
+        """Pass on, unless the table is away."""
+        _check_there(self.name, self._plan)
+        return self._table.readable(state, paths)
 
     def rearrange(self, state: TableState, rearrangements: Sequence[Rearrangement]) -> str:
         """Rearrange as the plan says, like a commit."""

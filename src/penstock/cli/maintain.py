@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -35,6 +36,7 @@ def maintain(
     spec: Spec = SPEC,
     only: Annotated[tuple[ActName, ...], Parameter(negative=())] = (),
     dry_run: Annotated[bool, Parameter(name="--dry-run")] = False,
+    workers: Annotated[bool, Parameter(negative=())] = False,
     yes: Yes = None,
     json: Json = False,
 ) -> int:
@@ -55,10 +57,13 @@ def maintain(
         Do these acts alone: rearrange, expire, sweep.
     dry_run
         Show the plan, group by group, and do nothing. No data file is opened.
+    workers
+        Let the spec's Spark write files again, as many at once as it has cores; else this process
+        does, one after the other.
     """
     from penstock.app.assembly.process import SystemClock
     from penstock.app.inspect.maintenance import plan_maintenance
-    from penstock.app.maintain import change_of
+    from penstock.app.maintain import change_of, here, workers_of
     from penstock.app.maintain import maintain as maintained
 
     pipeline, acts = load_spec(spec), frozenset(map(MaintenanceAct, only or MaintenanceAct))
@@ -73,8 +78,11 @@ def maintain(
         exit_code = gravest([exit_code, _left_alone(plan)])
     if not dry_run and confirmed(change_of(plan), yes):
         todo = {each.table: acts - each.left_alone.keys() for each in plan.tables if each.acts}
+        writes = any(MaintenanceAct.REARRANGE in each for each in todo.values())
         with waits_shown(as_json=json) as observer:
-            done = maintained(pipeline, todo, observer)
+            engine = workers_of(pipeline, observer) if workers and writes else here()
+            with closing(engine):
+                done = maintained(pipeline, todo, engine, observer)
         exit_code = gravest([exit_code, done.exit_code])
     if json:
         print_json({**_data(plan), "exit_code": exit_code, "done": done and done.tables})

@@ -100,12 +100,3 @@ class MovedRows:
         dropped = left_out + len(deleted) - sum(len(each.positions) for each in carried)
         files = tuple(file for file, _ in left)
         return Rearrangement(replaced, files, dropped, carried, self.prefix)
-
-
-def keeps_order(places: Places) -> bool:
-    """Return whether rows lie in files, one after the other, in the order in which they came."""
-    files, rows = places
-    begins = np.flatnonzero(np.diff(files, prepend=-1))
-    is_next = (np.diff(files) >= 0).all()
-    first = np.repeat(begins, np.diff(begins, append=len(files)))
-    return bool(is_next and (rows == np.arange(len(rows)) - first).all())

@@ -20,6 +20,7 @@ from penstock.core.maintenance import Layout
 from penstock.core.offsets import Positions
 from penstock.core.schema import Schema
 from penstock.core.statistics import FileStatistics, Mismatch
+from penstock.ports.increments import ReadableFiles
 from penstock.ports.leases import Lease
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, RowPositions, Sought
@@ -236,6 +237,9 @@ class Table(Protocol):
     def deleted_rows(self, state: TableState, path: str) -> RowPositions:
         """Return which rows of a live file are deleted, ascending. Raises as `read_live`."""
 
+    def readable(self, state: TableState, paths: Sequence[str]) -> ReadableFiles:
+        """Return how workers read live files without deleted rows. Raises as `read_live`."""
+
     def rearrange(self, state: TableState, rearrangements: Sequence[Rearrangement]) -> str:
         """Put files in the place of live ones with the same rows; return the snapshot.
 
@@ -334,9 +338,8 @@ class Table(Protocol):
         """
 
     def ledgers(self, state: TableState) -> Sequence[Landed]:
-        """Return the ledgers of all chains in a state: other pipelines' as well.
-
-        Raises UnavailableError, InvalidError (P190, P191 one cannot be read).
+        """Return the ledgers of all chains in a state, other pipelines' as well. Raises
+        UnavailableError, InvalidError (P190, P191 one cannot be read).
         """
 
     def describe(self) -> TableFacts:
@@ -391,10 +394,7 @@ class TableFormat(Protocol):
         """
 
     def check(self) -> None:
-        """Prove that the catalog answers and may be written.
-
-        Raises InvalidError, UnavailableError.
-        """
+        """Prove that it answers and may be written. Raises InvalidError, UnavailableError."""
 
     def close(self) -> None:
         """Let go of connections."""

@@ -39,6 +39,7 @@ from penstock.connectors.delta.read.live_map import LiveMap
 from penstock.connectors.delta.read.live_rows import live_rows
 from penstock.connectors.delta.read.metadata_values import stated_files
 from penstock.connectors.delta.read.scan import refused_in, scanned
+from penstock.connectors.delta.read.table_rows import detail_of
 from penstock.connectors.delta.rearrange import rearrangeable, rearrangement
 from penstock.connectors.delta.row_deletes import (
     RowDelta,
@@ -63,6 +64,7 @@ from penstock.files import ParquetOptions
 from penstock.files.positions import NONE
 from penstock.files.sources import COORDINATES, is_within
 from penstock.ports import tables as ports
+from penstock.ports.increments import ReadableFiles
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, RowPositions, Sought
 from penstock.ports.runtime import Observer
@@ -184,6 +186,13 @@ class DeltaTable:
         """Return which rows of a live file are deleted, by its vector."""
         return self._deleted.of(self._live.files(state.handle.view)[path].add)
 
+    def readable(self, state: ports.TableState, paths: Sequence[str]) -> ReadableFiles:
+        """Return how workers read live files, by their vectors."""
+        view: LogView = state.handle.view
+        adds = [self._live.files(view)[each].add for each in paths]
+        details = [detail_of(self.root, self.name, add, self._deleted.of(add)) for add in adds]
+        return ReadableFiles(view.form.target_text, tuple(details))
+
     def rearrange(self, state: ports.TableState, rearrangements: Sequence[Rearrangement]) -> str:
         """Put files in the place of others as the next version, an OPTIMIZE."""
         found: ExaminedState = state.handle
@@ -286,17 +295,10 @@ class DeltaTable:
         ends: Mapping[tuple[str, int], int],
     ) -> Sequence[ports.FileSource]:
         """Read the source columns of files. Raises InvalidError (P435, P436), UnavailableError."""
-        view: LogView = state.handle.view
-        adds = [*self._live.adds(view).values()]
+        form, adds = state.handle.view.form, [*self._live.adds(state.handle.view).values()]
         with reading(self.name):
             return sources_of(
-                self.root,
-                self.name,
-                view.form,
-                adds,
-                deleted=self._deleted,
-                columns=columns,
-                ends=ends,
+                self.root, self.name, form, adds, deleted=self._deleted, columns=columns, ends=ends
             )
 
     def stated(self) -> Iterator[ports.StatedFile | Mismatch]:

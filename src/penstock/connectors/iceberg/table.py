@@ -39,6 +39,7 @@ from penstock.connectors.iceberg.read.scan import (
     scan_of,
     sources_of,
 )
+from penstock.connectors.iceberg.read.table_rows import detail_of, work_of
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows, require_row_deletes
 from penstock.connectors.iceberg.row_deletes.reading import live_files_of, rows_of
 from penstock.connectors.iceberg.schema.features import require_honourable
@@ -55,6 +56,7 @@ from penstock.core.serialization import ledger_from_json
 from penstock.core.statistics import Mismatch
 from penstock.files import ParquetOptions
 from penstock.files.storage import missing_paths
+from penstock.ports.increments import ReadableFiles
 from penstock.ports.leases import Lease
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, RowPositions, Sought
@@ -179,6 +181,18 @@ class IcebergTable:
         """Return which rows of a live file are deleted, by its delete files or its vector."""
         with reading(self.name):
             return self._rows.of(state.handle).deleted_in(path)
+
+    def readable(self, state: TableState, paths: Sequence[str]) -> ReadableFiles:
+        """Return how workers read live files. Raises as `live_files`."""
+        table: PyIcebergTable = state.handle
+        with reading(self.name):
+            live = self._rows.of(table)
+            details = [
+                detail_of(table.metadata, live.data[each].data_file, live.deleted_in(each))
+                for each in paths
+            ]
+            work = work_of(self.name, table, self._context.kept().credentials)
+        return ReadableFiles(work, tuple(details))
 
     def rearrange(self, state: TableState, rearrangements: Sequence[Rearrangement]) -> str:
         """Put files in the place of others, in one request on the examined metadata."""

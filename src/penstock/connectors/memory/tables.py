@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.connectors.memory.file_rows import placed, readable
 from penstock.connectors.memory.ledger import (
     began,
     record_of,
@@ -35,7 +36,6 @@ from penstock.connectors.memory.warehouse import (
     NAME,
     START_MS,
     Contents,
-    Row,
     Snapshot,
     Warehouse,
     bounds_and_nulls,
@@ -54,9 +54,9 @@ from penstock.core.statistics import FileStatistics
 from penstock.files.sources import is_within, source_of
 from penstock.ports import tables as ports
 from penstock.ports import writers
+from penstock.ports.increments import ReadableFiles
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import (
-    POSITION,
     LiveFile,
     RowDeleteMode,
     RowDeletes,
@@ -245,6 +245,11 @@ class MemoryTable:
         contents: Contents = state.handle
         return np.array(sorted(contents.deleted.get(path, ())), np.int64)
 
+    def readable(self, state: ports.TableState, paths: Sequence[str]) -> ReadableFiles:
+        """Return how workers read live files."""
+        contents: Contents = state.handle
+        return readable(contents.schema.names, contents.deleted, paths)
+
     def rearrange(self, state: ports.TableState, rearrangements: Sequence[Rearrangement]) -> str:
         """Put files in the place of others, on exactly the contents that were examined."""
         base: Contents = state.handle
@@ -265,9 +270,8 @@ class MemoryTable:
         contents: Contents = state.handle
         if missing := [name for name in columns if contents.schema.field(name) is None]:
             raise table_errors.no_column(self.name, missing[0])
-        [stored] = [each for each in contents.files if each.path == file.path]
         deleted = contents.deleted.get(file.path, frozenset())
-        rows = self._placed(stored, columns)
+        rows = placed(self._warehouse, file.path, columns)
         if rows:
             written = pa.RecordBatch.from_pylist(rows)
             wanted = range(len(rows)) if sought is None else sought(written).tolist()
@@ -279,13 +283,7 @@ class MemoryTable:
     ) -> Iterator[pa.RecordBatch]:
         """Read columns of a file on storage."""
         del state
-        yield pa.RecordBatch.from_pylist(self._placed(file, columns))
-
-    def _placed(self, file: DataFile, columns: Sequence[str]) -> list[Row]:
-        return [
-            {**{name: row.get(name) for name in columns}, POSITION: position}
-            for position, row in enumerate(self._warehouse.rows_of([file]))
-        ]
+        yield pa.RecordBatch.from_pylist(placed(self._warehouse, file.path, columns))
 
     def evolve(self, state: ports.TableState, schema: Schema) -> None:
         """Replace the table's columns, if it is as it was examined."""

@@ -19,6 +19,7 @@ from penstock.core.commits import Chain, Committable, DataFile, Landed
 from penstock.core.errors import ConflictError, PenstockError
 from penstock.core.schema import Schema
 from penstock.observe.fanout import Observers
+from penstock.ports.increments import FileRows
 from penstock.ports.tables import Table, TableDefinition, TableFormat, TableState
 from penstock.ports.writers import WriterFactory
 from penstock.rows.arrow_types import arrow_schema
@@ -77,6 +78,10 @@ class TableBench:
 
     def open_writer(self) -> WriterFactory:
         """Return the connector's own factory of writers."""
+        raise NotImplementedError
+
+    def open_file_rows(self) -> FileRows:
+        """Return what the connector's workers read files with."""
         raise NotImplementedError
 
     def rows(self, table: Table) -> list[dict[str, Any]]:

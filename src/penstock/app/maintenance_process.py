@@ -27,6 +27,7 @@ from typing import Any
 from penstock.core.events import Event
 from penstock.core.maintenance import MaintenanceAct
 from penstock.core.maintenance_events import LayoutMeasured, MaintenanceFailed, TableMaintained
+from penstock.engines.spark.settings import WORKER_ENVIRONMENT
 from penstock.observe.periodic import periodic
 from penstock.observe.status import StatusBoard
 from penstock.ports.runtime import Clock, Observer
@@ -153,7 +154,7 @@ def _started(command: Sequence[str]) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**_ONE_THREAD, **os.environ},
+        env={**_ONE_THREAD, **WORKER_ENVIRONMENT, **os.environ},
         start_new_session=True,
     )
     with suppress(OSError):  # it has ended already

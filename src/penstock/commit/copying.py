@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from penstock.ports.writers import Places
 
 JOB_VERSION = 1
+IN_ORDER, UNKNOWN = "in order", "unknown"
+"""What a result says of places: they follow from the files, or it does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,8 @@ class CopyJob:
     """Groups of files of one table, each file as a worker reads it with `work` (`FileRows`).
 
     `target` is the table's, for a writer of the connector; `prefix` begins the names of what is
-    written. `is_sorted`: rows get into the table's sort order.
+    written. `is_sorted`: rows get into the table's sort order. Of `places_max` rows at most the
+    result says where they went, where that does not follow from the files.
     """
 
     table: str
@@ -53,14 +56,17 @@ class CopyJob:
     is_sorted: bool
     work: str
     groups: tuple[tuple[str, ...], ...]
+    places_max: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CopiedGroup:
-    """The files that a group was written as, and where each of its rows went, in their order."""
+    """The files that a group was written as, and where each of its rows went, in their order; None
+    where that would be too much to tell.
+    """
 
     files: tuple[DataFile, ...]
-    places: Places
+    places: Places | None
 
 
 def copied(
@@ -89,12 +95,12 @@ def _copied(
         for batch in _read(job, rows, former):
             read.add(batch)
             writer.write(batch)
-        group = CopiedGroup(tuple(writer.close()), writer.places())
+        files, places = tuple(writer.close()), writer.places()
     except BaseException:
         writer.abandon()
         raise
-    new = [rows.written(job.work, each) for each in group.files]
-    if _keeps_order(group.places):
+    new = [rows.written(job.work, each) for each in files]
+    if _keeps_order(places):
         back = RowDigest()
         for batch in _read(job, rows, new):
             back.add(batch)
@@ -102,7 +108,7 @@ def _copied(
     else:
         sums = [_sum(_read(job, rows, each)) for each in (former, new)]
         _require(job, sums[0].rows, sums[1].rows, agree=sums[0] == sums[1])
-    return group
+    return CopiedGroup(files, places)
 
 
 def _read(job: CopyJob, rows: FileRows, details: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -156,17 +162,16 @@ def job_from_json(text: str) -> CopyJob:
     return CopyJob(**{**data, "groups": tuple(map(tuple, data["groups"]))})
 
 
-def result_to_json(groups: Sequence[CopiedGroup]) -> str:
-    """Write what became of groups; places only where they do not follow from the files."""
-    data = [
-        {
-            "files": [file_to_data(each) for each in group.files],
-            "places": None
-            if _keeps_order(group.places)
-            else [_packed(each) for each in group.places],
-        }
-        for group in groups
-    ]
+def result_to_json(groups: Sequence[CopiedGroup], places_max: int) -> str:
+    """Write what became of groups: places of so many rows, or those that follow from the files."""
+    data, told = [], 0
+    for group in groups:
+        places: str | Sequence[str] = IN_ORDER
+        if group.places is None or not _keeps_order(group.places):
+            told += sum(each.record_count for each in group.files)
+            known = told <= places_max
+            places = [_packed(each) for each in group.places or ()] if known else UNKNOWN
+        data.append({"files": [file_to_data(each) for each in group.files], "places": places})
     return json.dumps(data)
 
 
@@ -175,17 +180,19 @@ def result_from_json(text: str) -> Sequence[CopiedGroup]:
     return [_group(each["files"], each["places"]) for each in json.loads(text)]
 
 
-def _group(files: Sequence[Any], places: Sequence[str] | None) -> CopiedGroup:
+def _group(files: Sequence[Any], places: str | Sequence[str]) -> CopiedGroup:
     found = tuple(map(file_from_data, files))
-    if places is None:
+    if places == IN_ORDER:
         return CopiedGroup(found, _in_order([each.record_count for each in found]))
+    if places == UNKNOWN:
+        return CopiedGroup(found, None)
     numbers, rows = map(_unpacked, places)
     return CopiedGroup(found, (numbers.astype(np.int32), rows))
 
 
 def _packed(numbers: np.ndarray[Any, Any]) -> str:
-    return base64.b64encode(zlib.compress(numbers.astype("<i8").tobytes(), 1)).decode()
+    return base64.b64encode(zlib.compress(numbers.astype("<i4").tobytes(), 1)).decode()
 
 
 def _unpacked(text: str) -> np.ndarray[Any, Any]:
-    return np.frombuffer(zlib.decompress(base64.b64decode(text)), "<i8").astype(np.int64)
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), "<i4").astype(np.int64)

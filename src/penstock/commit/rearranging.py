@@ -39,6 +39,10 @@ from penstock.ports.tables import Table, TableState
 
 ROUNDS_MAX = 3
 """How many plans are made: the first, and others for what was given up."""
+PLACES_MAX = 16_000_000
+"""Of how many rows jobs say where they went, where they changed their order: 5 bytes for each go
+through the driver, which takes 128 MB of an engine at once.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +157,7 @@ class Rearranging:
             self.sorts and not self._is_keyed(state),
             readable.work,
             tuple(tuple(islice(details, len(group))) for group in bundle),
+            PLACES_MAX // self.engine.capacity(),
         )
 
     @property

@@ -16,6 +16,8 @@ def copying_engine(
     """Return what does the jobs of a rearrangement, as a worker does."""
 
     def work(text: str) -> str:
-        return result_to_json(copied(job_from_json(text), open_writer, rows, observer or Quiet()))
+        job = job_from_json(text)
+        groups = copied(job, open_writer, rows, observer or Quiet())
+        return result_to_json(groups, job.places_max)
 
     return InlineEngine(work)

@@ -19,7 +19,7 @@ def work(text: str) -> str:
     job = job_from_json(text)
     observer = observer_for(from_environment())
     groups = copied(job, writer(job.connector), _file_rows(job.connector), observer)
-    return result_to_json(groups)
+    return result_to_json(groups, job.places_max)
 
 
 @cache

@@ -16,9 +16,9 @@ from penstock.ports.connectors import TableConnector
 from penstock.ports.store import Pause
 from penstock.ports.tables import Table
 from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.contracts.copying import copying_engine
 from penstock.testing.contracts.table_fixture import Quiet, StillClock
 from penstock.testing.contracts.table_upkeep import LateClock
-from penstock.testing.copying import copying_engine
 from penstock.testing.prepared import claim
 
 

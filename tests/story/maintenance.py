@@ -23,7 +23,7 @@ from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import DecisionNeededError, UnavailableError
 from penstock.core.events import Event
 from penstock.ports.runtime import Clock
-from penstock.testing.copying import copying_engine
+from penstock.testing.contracts.copying import copying_engine
 
 LONG_MS = 1_000_000
 """A long wait, by the storage's clock: longer than any epoch."""

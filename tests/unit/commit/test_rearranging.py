@@ -19,8 +19,8 @@ from penstock.core.commits import Chain
 from penstock.core.errors import BugError, UnavailableError
 from penstock.core.maintenance import Layout, StoredFile, groups_of
 from penstock.ports.tables import TableDefinition
+from penstock.testing.contracts.copying import copying_engine
 from penstock.testing.contracts.table_fixture import Quiet
-from penstock.testing.copying import copying_engine
 from penstock.testing.prepared import ORDERS, claim, origin
 
 CHAIN, NAME = Chain("shop", "lake.bronze.orders"), "bronze.orders"

@@ -20,9 +20,9 @@ from penstock.core.errors import BugError, ConflictError, DecisionNeededError
 from penstock.core.maintenance import OURS
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.tables import Table, TableFormat, Verdict
+from penstock.testing.contracts.copying import copying_engine
 from penstock.testing.contracts.table_fixture import RETAIN, Quiet, StillClock
 from penstock.testing.contracts.table_rewrites import RewriteTests, values_of
-from penstock.testing.copying import copying_engine
 from penstock.testing.prepared import claim, origin
 
 OTHERS = Chain("other", RewriteTests.chain.table)

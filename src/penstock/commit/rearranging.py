@@ -90,15 +90,15 @@ class Rearranging:
             layout = self.work.table.layout(self._examined())
             groups = groups_of(layout)
             given_up = self.done.given_up
-            bundles = [*_bundles(groups, layout)]
-            at_once = self.engine.capacity() if bundles else 1
-            waves = [bundles[at : at + at_once] for at in range(0, len(bundles), at_once)]
-            for number, wave in enumerate(waves, 1):
-                part = f", part {number} of {len(waves)}" if len(waves) > 1 else ""
-                self.work.context.observer(
-                    WaitBegan(f"files of {self.work.chain.table} to be written again{part}")
-                )
-                self._carry_out(wave)
+            left = bundles = [*_bundles(groups, layout)]
+            while left:
+                place = f", part {len(bundles) - len(left) + 1} of {len(bundles)}"
+                part = place if len(bundles) > 1 else ""
+                what = f"files of {self.work.chain.table} to be written again{part}"
+                self.work.context.observer(WaitBegan(what))
+                at_once = self.engine.capacity()  # executors come and go
+                self._carry_out(left[:at_once])
+                left = left[at_once:]
             if self.done.given_up == given_up:
                 return self.done
         raise UnavailableError(

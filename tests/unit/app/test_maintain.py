@@ -27,13 +27,11 @@ from penstock.app.assembly import assembly, copying_worker, worker
 from penstock.app.assembly.process import SystemClock
 from penstock.app.inspect.maintenance import plan_maintenance
 from penstock.app.maintain import maintain as maintain_with
-from penstock.app.maintain import workers_of
 from penstock.cli.maintain import maintain
 from penstock.cli.output import guarded
 from penstock.commit import rearranging
 from penstock.connectors.iceberg import connector as iceberg
 from penstock.core.commits import Chain
-from penstock.core.errors import InvalidError
 from penstock.core.maintenance import MaintenanceAct
 from penstock.engines.inline import InlineEngine
 from penstock.engines.work import COPYING_WORK
@@ -322,12 +320,18 @@ def test_as_many_jobs_run_at_once_as_the_engine_has_room_for(
     assert [*enumerate("aabbcc")] == rows(pipeline, LAKE)
 
 
-def test_without_spark_there_are_no_workers(pipeline: Pipeline) -> None:
-    spark = pipeline.spark.model_copy(update={"master": "inline"})
-    with pytest.raises(InvalidError) as raised:
-        workers_of(pipeline.model_copy(update={"spark": spark}), Quiet())
+def test_without_spark_there_are_no_workers(
+    pipeline: Pipeline, spec: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(pipeline, LAKE, "a", "a")
+    spec.write_text(f"{spec.read_text()}\nspark: {{ master: inline }}\n")
 
-    assert "P844" == raised.value.code
+    code = guarded(lambda: maintain(LAKE, spec=spec, yes="shop", workers=True), [])
+
+    assert 2 == code
+    assert "P844" in capsys.readouterr().err
+    assert 2 == files(pipeline, LAKE)
+    assert 0 == guarded(lambda: maintain(LAKE, spec=spec, yes="shop"), [])
 
 
 def test_a_connector_whose_files_no_worker_reads_is_refused(

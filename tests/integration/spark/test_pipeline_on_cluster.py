@@ -136,39 +136,6 @@ def test_a_pipeline_on_a_cluster_loses_and_doubles_nothing_when_an_executor_is_k
     assert all(list(folder.glob(f"app-*/*/{OWN}")) for folder in cluster.folders)
 
 
-@pytest.mark.slow
-def test_files_are_written_again_by_workers_though_an_executor_is_killed(
-    shop: Shop, cluster: SparkCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each job is suspended behind its first file, so that none is done when the executor dies."""
-    for name, value in KEYS.items():
-        monkeypatch.setenv(name, value)
-    spark, shop.spec["spark"] = shop.spec["spark"], {"master": "inline"}
-    for first in range(0, 3000, 1000):
-        shop.send(first, 1000)
-        assert 0 == shop.run().code
-    faults = {"spark.executorEnv.PENSTOCK_FAULTS": "file.closed:1:stop"}
-    shop.spec["spark"] = spark | {"conf": spark["conf"] | faults}
-    words = ("--workers", "--only", "rearrange", "--yes", "shop")
-    with Driver(shop.path, *words, environment=DRIVER, verb=("maintain",)) as driver:
-        driver.wait_until(lambda: suspended(cluster) != {}, "a job under way", seconds_max=300)
-        (worker, executor), *_ = suspended(cluster).items()
-        executor.kill()
-        with suppress(psutil.NoSuchProcess):  # its executor's end may have taken it along
-            worker.kill()
-        wait_until(lambda: not gone_on(cluster, driver) and not driver.running, "its end")
-        ended = driver.end()
-
-    assert 0 == ended.code, ended.err
-    done = {each["table"]: each["done"] for each in ended.json["done"]}
-    assert [(1, 3, 1)] * 2 == [
-        (done[name]["groups"], done[name]["files_before"], done[name]["files_after"])
-        for name in ("lake.shop.orders", "delta.shop.orders")
-    ]
-    found = audit(load(shop.path), rows=True)
-    assert (0, ()) == (found.exit_code, tuple(b for each in found.tables for b in each.breaks))
-
-
 @pytest.fixture
 def rules(tmp_path: Path) -> Path:
     """A module of the user's that is next to the driver, and nowhere else."""

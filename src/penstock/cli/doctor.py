@@ -51,7 +51,7 @@ def doctor(
     path = spec or (SPEC if SPEC.exists() else None)
     parts = Parts(lands=False, publishes=False) if path is None else parts_of(path)
     found = examine(
-        load_spec(path) if path and parts.lands else None,
+        load_spec(path, any_shard=True) if path and parts.lands else None,
         load_publications(path) if path and parts.publishes else None,
         touch=not read_only,
         environment=os.environ,

@@ -16,7 +16,7 @@ from cyclopts import Parameter
 
 from penstock.cli.output import INTERRUPTED, print_json, say, show_error
 from penstock.cli.parameters import SPEC, Accept, Json, MetricsAt, Spec, Takeover
-from penstock.cli.specs import load_spec
+from penstock.cli.specs import ALL, CHOSEN, load_spec, one_at_a_time
 
 if TYPE_CHECKING:
     from penstock.landing.coordinator import RunResult
@@ -70,6 +70,8 @@ def run(
     from penstock.app.run import run as run_pipeline
     from penstock.observe.fanout import Observers
 
+    if CHOSEN.shard == ALL:
+        raise one_at_a_time()
     pipeline = load_spec(spec)
     faults = from_environment()
     until: Until = "once" if once else "caught-up" if until_caught_up else "stopped"

@@ -60,6 +60,7 @@ class Draft:
     pending: PendingSettings | None = None
     records: Records | None = None
     undecided: Sequence[Undecided] = ()
+    shards: int | None = None
 
     @property
     def rules(self) -> list[tuple[int, Table]]:
@@ -75,6 +76,7 @@ def check(draft: Draft) -> list[Problem]:
         *(_check_start(draft.kafka) if draft.kafka else ()),
         *_check_catalogs(draft),
         *_check_rules(draft),
+        *_check_shards(draft),
         *_check_records(draft),
         *(check_topics(draft.kafka, draft.tables, draft.rules) if draft.kafka else ()),
         *check_same_tables(draft.rules),
@@ -146,6 +148,22 @@ def _check_rules(draft: Draft) -> Iterator[Problem]:
         if draft.quarantine is not None and table.into == draft.quarantine.into:
             fact = "the quarantine table cannot be a target as well"
             yield Problem((*at, "into"), "P119", fact, "name another table")
+
+
+def _check_shards(draft: Draft) -> Iterator[Problem]:
+    """Refuse what several processes cannot land beside each other (docs/design/0339)."""
+    for index, table in draft.rules if (draft.shards or 1) > 1 else ():
+        at: KeyPath = ("tables", index)
+        if table.is_keyed:
+            fact = "a keyed table has no shards: changes of a key in two of them have no order"
+            yield Problem(
+                (*at, "keys"), "P157", fact, "land it by a spec of its own, without shards"
+            )
+        if table.route:
+            fact = "a route has no shards: its tables begin where all of it was decided"
+            yield Problem(
+                (*at, "route"), "P157", fact, "land it by a spec of its own, without shards"
+            )
 
 
 def _check_groups(at: KeyPath, table: Table) -> Iterator[Problem]:

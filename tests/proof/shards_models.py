@@ -31,10 +31,21 @@ def _mutant(name: str, breaks: str, what: str, **changes: object) -> Model:
 
 
 SMALL = (
-    _model("shards", "two shards of two lives each begin at the end of a topic that grows"),
+    _model(
+        "shards",
+        "two shards of two lives each begin at the end of a topic that grows",
+        Begins={1},
+        Parts={1, 2},
+    ),
+    _model(
+        "shards-grown",
+        "of one life each, which land two records of each of three partitions, one added later",
+        Lives={1, 2},
+        MaxRecords=2,
+    ),
     _model(
         "shards-created",
-        "the same before the table is there, which both create; a record is refused before",
+        "before the table is there, which both create; a record is refused before",
         Missing=True,
         Lives={1, 2},
         Bad={1},

@@ -8,12 +8,14 @@ import pytest
 from tests.proof.shards_models import MUTANTS
 from tests.story.backend import MemoryGround, catalog_name
 from tests.story.shards import ShardedWorld
-from tests.story.world import ORDERS, PIPELINE, QUARANTINE
+from tests.story.world import ORDERS, PIPELINE, QUARANTINE, RULES
 
 from penstock.commit import land as landing_once
 from penstock.core.commits import Chain
 from penstock.core.crash_points import CrashPoint
 from penstock.core.shards import shard_name
+from penstock.landing.repair import seek as seeking
+from penstock.landing.repair.access import ExclusiveAccess
 from penstock.landing.tables import start_positions
 from penstock.landing.tables.opening import TableOpener
 
@@ -199,3 +201,95 @@ def test_without_its_defence_the_code_goes_wrong(name: str, monkeypatch) -> None
         return
 
     assert [] != world.breaks()
+
+
+def test_co_g2_two_shards_create_and_evolve_a_table_at_once(world: ShardedWorld) -> None:
+    world.rulebook[RULES] = {"columns": "evolve", "types": "evolve"}
+    send_all(world)
+    first = world.shard(0).at(CrashPoint.CREATE_BEFORE, lambda: world.shard(1).run()).run()
+    assert {} == first.parked
+    for partition in range(4):
+        world.send("orders", 2, partition=partition, more=1)
+    second = world.shard(0).at(CrashPoint.EVOLVE_BEFORE, lambda: world.shard(1).run()).run()
+    assert {} == second.parked
+    for partition in range(4):
+        world.send("orders", 1, partition=partition, other="a", another=2)
+
+    def evolved() -> None:
+        assert {} == world.shard(1).run().parked
+
+    assert {} == world.shard(0).at(CrashPoint.COMMIT_BEFORE, evolved).run().parked
+    assert [{}, {}] == [life.parked for life in world.run_all()]
+    assert [] == world.breaks()
+    names = [each.name for each in world.table().state(Chain(PIPELINE, ORDERS)).schema.fields]
+    assert len(names) == len({*names})
+    assert {"more", "other", "another"} < {*names}
+
+
+@pytest.mark.parametrize("point", [*CrashPoint])
+def test_co_g1_a_shard_that_is_killed_waits_for_its_next_life(point: CrashPoint) -> None:
+    world = ShardedWorld(MemoryGround(), 2, partitions=4)
+    for turn in range(2):
+        send_all(world)
+        for partition in range(4):
+            world.send_raw("orders", b"no JSON", partition=partition)
+        world.shard(turn, crash=f"{point}").run()
+        assert {} == world.shard(1 - turn).run().parked
+    world.sleep()
+    assert [{}, {}] == [life.parked for life in world.run_all()]
+
+    assert [] == world.breaks()
+
+
+def test_co_g3_another_number_of_shards_is_refused_with_both_numbers(world: ShardedWorld) -> None:
+    send_all(world)
+    world.run_all()
+    for given, said in (
+        ({"shards": 3}, "3 shards"),
+        ({"shards": 1, "pipeline": PIPELINE}, "without"),
+    ):
+        [error] = world.shard(0, **given).run().ended.parked.values()
+        assert "P527" == error.code
+        assert "begun by 2 shards" in error.message
+        assert said in error.message
+
+
+def test_co_g3_a_pipeline_with_ledgers_is_not_made_into_shards(world: ShardedWorld) -> None:
+    send_all(world)
+    world.run()
+    [error] = world.shard(1).run().ended.parked.values()
+
+    assert "begun by a pipeline without shards" in error.message
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_co_g3_nor_where_the_table_is_not_there_yet(world: ShardedWorld, shards: int) -> None:
+    world.shard(0).run()
+    name = PIPELINE if shards == 1 else shard_name(PIPELINE, 0)
+    [error] = world.shard(0, shards=shards, pipeline=name).run().ended.parked.values()
+
+    assert "P527" == error.code
+
+
+def test_after_a_rollback_each_shard_is_put_back_to_where_its_own_rows_end(
+    world: ShardedWorld,
+) -> None:
+    for _ in range(2):
+        send_all(world)
+        world.run_all()
+    name = catalog_name(ORDERS)
+    snapshots = world.table()._warehouse.get(name).contents.snapshots
+    world.ground.roll_back(name, next(each.id for each in snapshots.values() if each.files))
+    assert [{ORDERS: "P455"}] * 2 == [life.parked for life in world.run_all()]
+
+    def put_back(held: ExclusiveAccess) -> set[int]:
+        planned = seeking.plan_seek(held.settings, held.environment, ORDERS, {})
+        seeking.commit_seek(held, planned)
+        return {each.at.partition for each in planned.moves}
+
+    for number, others in ((0, 1), (1, 0)):
+        moved = world.shard(number).change(put_back).changed
+        assert moved
+        assert not moved & world.positions(ORDERS)[others].keys()
+    assert [{}, {}] == [life.parked for life in world.run_all()]
+    assert 24 == len({*world.rows()}) == len(world.rows())

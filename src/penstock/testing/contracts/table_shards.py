@@ -1,4 +1,4 @@
-# ruff: noqa: D102, SIM300 - the names of the tests are their sentences, and offsets are examples
+# ruff: noqa: D102 - the names of the tests are their sentences, and offsets are examples
 """The shards part of the table contract: chains that begin in each other's commits."""
 
 from __future__ import annotations

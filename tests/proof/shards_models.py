@@ -65,7 +65,7 @@ MUTANTS = (
     ),
     _mutant(
         "created with all",
-        "I2",
+        "I1 I2",
         "a table is created with the ledger of one shard, and the others begin in it by themselves",
         Missing=True,
     ),

@@ -24,7 +24,7 @@ Places = Mapping[tuple[str, int], int]
 def require_single_pipeline(
     chain: Chain, ledgers: Iterable[Landed], known: Collection[TopicPartition]
 ) -> None:
-    """Raise InvalidError (P482) when another pipeline has landed one of the partitions in the table.
+    """Raise InvalidError (P482) when another pipeline has landed one of the partitions in it.
 
     A sibling shard has others of the same topic: these rows say by their partition whose they are.
     """

@@ -10,7 +10,7 @@ import atexit
 import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -72,10 +72,6 @@ NAMING = frozenset(
     }
 )
 """Commands with names of tables and topics as arguments."""
-CHANGING = frozenset({"quarantine", "replay", "seek"})
-"""Commands that change what is landed while nobody runs."""
-ALL_AT_ONCE = frozenset({"run", "publish", "status"})
-"""Commands that see by themselves to what `--shard all` means."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -93,33 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from penstock.cli.specs import with_spec_named
 
         words = with_spec_named(words)
-    from penstock.cli.specs import ALL, CHOSEN, with_shard_taken
-
-    words, CHOSEN.shard = with_shard_taken(words)
     app = application(words[0] if words else "")
-
-    def ended() -> int:
-        return guarded(lambda: app(words, exit_on_error=False, print_error=True), words)
-
-    if CHOSEN.shard != ALL or set(words[:1]) & ALL_AT_ONCE:
-        sys.exit(ended())
-    sys.exit(for_each_shard(ended, changes=bool(set(words[:1]) & CHANGING)))
-
-
-def for_each_shard(ended: Callable[[], int], *, changes: bool) -> int:
-    """Run a command for one shard after the other; return the gravest exit code.
-
-    One that `changes` what is landed begins where no shard runs, and ends at the first that fails.
-    """
-    from penstock.cli.specs import CHOSEN
-    from penstock.core.errors import gravest
-
-    CHOSEN.each, CHOSEN.idle = True, changes
-    codes: list[int] = []
-    while len(codes) < CHOSEN.count and not (changes and any(codes)):
-        CHOSEN.shard = str(len(codes))
-        codes.append(ended())
-    return gravest(codes)
+    sys.exit(guarded(lambda: app(words, exit_on_error=False, print_error=True), words))
 
 
 def console() -> None:

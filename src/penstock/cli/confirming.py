@@ -12,9 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.output import PLAIN, RED, pasteable, print_json, print_line, say
-from penstock.cli.specs import CHOSEN
 from penstock.cli.waiting import waits_shown
-from penstock.core.shards import family_of
 
 if TYPE_CHECKING:
     from penstock.app.repair.confirmed_change import Change
@@ -59,7 +57,7 @@ def confirmed(change: Change, yes: str | None) -> bool:
     if yes is None and not any(step.changes for step in change.steps):
         say("Nothing was changed, and there is nothing to apply.")
         return False
-    given = change.pipeline if CHOSEN.each and yes == family_of(change.pipeline) else yes
+    given = yes
     if given is None and sys.stdin.isatty():
         say(f"Type the pipeline's name, {change.pipeline}, to apply this; anything else cancels.")
         given = sys.stdin.readline().strip()

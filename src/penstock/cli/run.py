@@ -16,7 +16,8 @@ from cyclopts import Parameter
 
 from penstock.cli.output import INTERRUPTED, print_json, say, show_error
 from penstock.cli.parameters import SPEC, Accept, Json, MetricsAt, Spec, Takeover
-from penstock.cli.specs import ALL, CHOSEN, load_spec, one_at_a_time
+from penstock.cli.shards import ALL, by_shard, named_shard, one_at_a_time
+from penstock.cli.specs import load_spec
 
 if TYPE_CHECKING:
     from penstock.landing.coordinator import RunResult
@@ -32,6 +33,7 @@ STOPPING = "Stopping after the current epoch. Press Ctrl-C again to quit now (no
 _SHOW_CURSOR = "\x1b[?25h"
 
 
+@by_shard(at_once=True)
 def run(
     spec: Annotated[Spec, Parameter(help="The spec to run.")] = SPEC,
     *,
@@ -70,7 +72,7 @@ def run(
     from penstock.app.run import run as run_pipeline
     from penstock.observe.fanout import Observers
 
-    if CHOSEN.shard == ALL:
+    if named_shard() == ALL:
         raise one_at_a_time()
     pipeline = load_spec(spec)
     faults = from_environment()

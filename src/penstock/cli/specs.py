@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from penstock.cli.output import name_spec, say, talk_width
 from penstock.cli.parameters import SPEC, SPEC_VARIABLE
-from penstock.core.errors import InvalidError, PenstockError
+from penstock.cli.shards import ALL, named_shard
 
 if TYPE_CHECKING:
     from penstock.spec.model import Pipeline
@@ -48,49 +48,13 @@ def named_again(path: Path) -> str:
     return named if path.name.endswith(ENDINGS) else f"--spec {named}"
 
 
-SHARD_VARIABLE = "PENSTOCK_SHARD"
-ALL = "all"
-
-
-@dataclass(slots=True)
-class Chosen:
-    """The shard that a command is about, as it was named, and how many its spec has.
-
-    `each`: it is one after the other; `idle`: none of them may run.
-    """
-
-    shard: str = ""
-    count: int = 1
-    each: bool = False
-    idle: bool = False
-
-
-CHOSEN = Chosen()
-
-
-def with_shard_taken(words: Sequence[str]) -> tuple[list[str], str]:
-    """Return the arguments of a command without `--shard N`, and the shard that is named there, or
-    by the environment; "" where none is.
-    """
-    left, given = [], os.environ.get(SHARD_VARIABLE, "")
-    waiting = iter(words)
-    for each in waiting:
-        name, equals, value = each.partition("=")
-        if name == "--shard":
-            given = value if equals else next(waiting, "")
-        else:
-            left.append(each)
-    return left, given
-
-
 def load_spec(path: Path, *, any_shard: bool = False) -> Pipeline:
-    """Load a spec, or the shard of it that was chosen, and print its warnings; from here on, hints
+    """Load a spec, or the shard of it that was named, and print its warnings; from here on, hints
     name both. `any_shard`: what is asked is the same for all of them.
 
-    Raises SpecError, InvalidError (P528: no such shard, or none was chosen).
+    Raises SpecError, InvalidError (P528: no such shard, or none was named).
     """
-    pipeline = _loaded(path)
-    CHOSEN.count, given = pipeline.shards, CHOSEN.shard
+    pipeline, given = _loaded(path), named_shard()
     if any_shard and not given and pipeline.shards > 1:
         return pipeline.of_shard(0)
     if not given and pipeline.shards == 1:
@@ -100,20 +64,15 @@ def load_spec(path: Path, *, any_shard: bool = False) -> Pipeline:
     if not given.isdecimal():
         raise no_shard(pipeline, given)
     name_spec(f"{named_again(path)} --shard {given}".strip())
-    if CHOSEN.idle:
-        from penstock.app.shards import require_idle
-
-        CHOSEN.idle = False
-        require_idle(pipeline)
     return pipeline.of_shard(int(given))
 
 
 def load_shards(path: Path) -> list[Pipeline]:
-    """Load a spec as the shards that were chosen, all of them perhaps; a whole one is its only one.
+    """Load a spec as the shards that were named, all of them perhaps; a whole one is its only one.
 
     Raises as `load_spec`.
     """
-    if CHOSEN.shard != ALL:
+    if named_shard() != ALL:
         return [load_spec(path)]
     pipeline = _loaded(path)
     return [pipeline.of_shard(number) for number in range(pipeline.shards)]
@@ -162,12 +121,3 @@ def _warn(warnings: Sequence[Problem]) -> None:
 
     if warnings:
         say(render(warnings, width=talk_width()))
-
-
-def one_at_a_time() -> PenstockError:
-    """Return the error of a command that is about one shard, and was given all of them."""
-    return InvalidError(
-        "a process lands one shard: all of them in one would fail together",
-        code="P529",
-        hint="start one process for each, with  penstock run --shard N",
-    )

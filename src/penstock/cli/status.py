@@ -12,7 +12,8 @@ from cyclopts import Parameter
 from penstock.cli import publications
 from penstock.cli.output import fields_of, pasteable, print_json, print_line, result_console
 from penstock.cli.parameters import SPEC, Json, Spec
-from penstock.cli.specs import load_shards, one_at_a_time, parts_of
+from penstock.cli.shards import by_shard, one_at_a_time
+from penstock.cli.specs import load_shards, parts_of
 from penstock.cli.waiting import waits_shown
 from penstock.core.errors import UnavailableError, gravest
 from penstock.core.maintenance import worst_first
@@ -32,6 +33,7 @@ WATCH_EVERY_SECONDS = 2.0
 JSON_HELP = 'Print JSON; with --watch one object a line, {"error": …} after a failed read.'
 
 
+@by_shard(at_once=True)
 def status(
     spec: Spec = SPEC,
     *,

@@ -15,6 +15,7 @@ SHARDS = Specification(
         "Begins": {1, 2},
         "Parts": {1, 2, 3},
         "MaxRecords": 1,
+        "MaxRequests": 2,
         "Missing": False,
         "Bad": set(),
         "Off": set(),
@@ -33,21 +34,23 @@ def _mutant(name: str, breaks: str, what: str, **changes: object) -> Model:
 SMALL = (
     _model(
         "shards",
-        "two shards of two lives each begin at the end of a topic that grows",
+        "two shards, two lives of one, begin at the end of a topic that grows",
+        Lives={1, 2, 3},
         Begins={1},
         Parts={1, 2},
     ),
     _model(
-        "shards-grown",
-        "of one life each, which land two records of each of three partitions, one added later",
-        Lives={1, 2},
-        MaxRecords=2,
+        "shards-lives",
+        "two lives of each, and a topic that does not grow",
+        Parts={1, 2},
     ),
     _model(
         "shards-created",
         "before the table is there, which both create; a record is refused before",
         Missing=True,
         Lives={1, 2},
+        Begins={1},
+        Parts={1, 2},
         Bad={1},
     ),
 )

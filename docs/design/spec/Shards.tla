@@ -11,6 +11,7 @@ CONSTANTS
   Begins,      \* the partitions that are there from the beginning
   Parts,       \* partition -> the shard that lands it
   MaxRecords,  \* of a partition
+  MaxRequests, \* on their way at once
   Bad,         \* <<partition, offset>>: records that are refused, whoever looks
   Missing,     \* is the table to be created?
   Off
@@ -47,8 +48,7 @@ Produce == /\ \E p \in All : log[p] \in 0 .. MaxRecords - 1 /\ log' = [log EXCEP
 Grow == /\ \E p \in All : log[p] = -1 /\ log' = [log EXCEPT ![p] = 0]
         /\ UNCHANGED <<own, quar, rows, net, life, truth, broken>>
 (* A life lists the topic, reads both tables, and goes by what it saw.                            *)
-Look(c) == /\ life[c].ph = "idle"
-           /\ life' = [life EXCEPT ![c] =
+Look(c) == /\ life' = [life EXCEPT ![c] =
                          [ph |-> "looked", log |-> log, own |-> own, quar |-> quar]]
            /\ UNCHANGED <<log, own, quar, rows, net, truth, broken>>
 Saw(c) == IF life[c].own.there THEN life[c].own ELSE life[c].quar
@@ -63,7 +63,8 @@ Chosen(c) ==
   LET led == Saw(c).led
       known == IF On("all beginnings") THEN Known(led) ELSE DOMAIN led[Shard(c)].at
   IN  [p \in Fresh(c) |-> IF known # {} /\ On("added at 0") THEN 0 ELSE life[c].log[p]]
-Send(c, request) == /\ net' = net \union {request} /\ life' = [life EXCEPT ![c] = Idle]
+Send(c, request) == /\ Cardinality(net) < MaxRequests
+                    /\ net' = net \union {request} /\ life' = [life EXCEPT ![c] = Idle]
                     /\ UNCHANGED <<log, own, quar, rows, truth, broken>>
 Begin(c) ==
   /\ life[c].ph = "looked" /\ Lacks(c) /\ Fresh(c) # {}
@@ -84,13 +85,11 @@ Reject(c) ==   \* none of them fits, and there is no table yet
   /\ \E p \in Ahead(c) : /\ Range(c, p) \subseteq Refused(p)
                            /\ Send(c, [act |-> "reject", in |-> "quar", by |-> Shard(c), p |-> p,
                                        base |-> life[c].quar.head, to |-> life[c].log[p]])
-Create(c) ==   \* with the ledgers of all shards, where their quarantine chains are
-  /\ Ready(c) /\ ~life[c].own.there
+Create(c) ==   \* records call for it; all shards begin where their quarantine chains are
+  /\ Ready(c) /\ ~life[c].own.there /\ Ahead(c) # {}
   /\ Send(c, [act |-> "create", in |-> "own", by |-> Shard(c),
               led |-> [s \in Shards |-> IF s = Shard(c) \/ On("created with all")
                                          THEN life[c].quar.led[s] ELSE NoLedger]])
-Rests(c) == /\ life[c].ph = "looked" /\ life' = [life EXCEPT ![c] = Idle]
-            /\ UNCHANGED <<log, own, quar, rows, net, truth, broken>>
 (* What arrives: one compare-and-set on the head that was examined.  Positions are only filled in.*)
 Table(r) == IF r.in = "own" THEN own ELSE quar
 Moved(r, led) == LET t == [Table(r) EXCEPT !.head = @ + 1, !.led = led] IN
@@ -133,8 +132,7 @@ Alive(q) ==   \* may it still land?
 Arrives == \E r \in net : /\ Begun(r) \/ Landed(r) \/ Rejected(r) \/ Created(r)
                           /\ net' = {q \in net \ {r} : Alive(q)}
 Next == \/ Produce \/ Grow \/ Arrives
-        \/ \E c \in Lives : \/ Look(c) \/ Begin(c) \/ Land(c) \/ Reject(c) \/ Create(c)
-                            \/ Rests(c)
+        \/ \E c \in Lives : Look(c) \/ Begin(c) \/ Land(c) \/ Reject(c) \/ Create(c)
 Spec == Init /\ [][Next]_vars
 (* I1: nothing is landed twice, nor what lies before the beginning that was written first.  I2:   *)
 (* nothing behind it is passed over.                                                              *)

@@ -41,7 +41,6 @@ from penstock.spec.settings.sections import (
 )
 from penstock.spec.settings.table import Table
 
-SHARDS_MAX = 64
 UNCHECKED: Mapping[str, str] = {"checks": "done elsewhere"}
 
 
@@ -103,7 +102,7 @@ class Pipeline(Setting):
         64_000_000, description="Size of a row group, buffered for each open file."
     )
     slice_bytes: Bytes = Field(64_000_000, description="Bytes that one task reads.")
-    shards: Annotated[Count, Field(le=SHARDS_MAX)] = Field(
+    shards: Annotated[Count, Field(le=64)] = Field(
         1,
         description="How many processes land the pipeline, each the partitions of one shard, and"
         " none knows of the others (`penstock run --shard N`); it can never be changed.",

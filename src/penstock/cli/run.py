@@ -16,7 +16,7 @@ from cyclopts import Parameter
 
 from penstock.cli.output import INTERRUPTED, print_json, say, show_error
 from penstock.cli.parameters import SPEC, Accept, Json, MetricsAt, Spec, Takeover
-from penstock.cli.shards import ALL, by_shard, named_shard, one_at_a_time
+from penstock.cli.shards import by_shard
 from penstock.cli.specs import load_spec
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ STOPPING = "Stopping after the current epoch. Press Ctrl-C again to quit now (no
 _SHOW_CURSOR = "\x1b[?25h"
 
 
-@by_shard(at_once=True)
+@by_shard(alone=True)
 def run(
     spec: Annotated[Spec, Parameter(help="The spec to run.")] = SPEC,
     *,
@@ -72,8 +72,6 @@ def run(
     from penstock.app.run import run as run_pipeline
     from penstock.observe.fanout import Observers
 
-    if named_shard() == ALL:
-        raise one_at_a_time()
     pipeline = load_spec(spec)
     faults = from_environment()
     until: Until = "once" if once else "caught-up" if until_caught_up else "stopped"

@@ -36,11 +36,14 @@ def named_shard() -> str:
     return _named.get()
 
 
-def by_shard(*, changes: bool = False, at_once: bool = False) -> Callable[[Command], Command]:
+def by_shard(
+    *, changes: bool = False, at_once: bool = False, alone: bool = False
+) -> Callable[[Command], Command]:
     """Give a command the option `--shard`.
 
     One that `changes` what is landed begins where no shard runs, and ends at the first that fails.
-    One that sees to all shards `at_once` is called once.
+    One that sees to all shards `at_once` is called once, and one that is about a shard `alone`
+    refuses all (InvalidError, P529).
     """
 
     def given(command: Command) -> Command:
@@ -48,6 +51,8 @@ def by_shard(*, changes: bool = False, at_once: bool = False) -> Callable[[Comma
 
         @wraps(command)
         def about(*args: Any, shard: str | None = None, **kwargs: Any) -> int:
+            if shard == ALL and alone:
+                raise one_at_a_time()
             if shard != ALL or at_once:
                 with _naming(shard or ""):
                     return command(*args, **kwargs)

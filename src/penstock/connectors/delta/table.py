@@ -26,14 +26,9 @@ from penstock.connectors.delta.files.file_metadata import additions
 from penstock.connectors.delta.files.storage_check import missing_in
 from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.log import ledger
+from penstock.connectors.delta.log.beside import words_beside
 from penstock.connectors.delta.log.commit_file import entry_of
-from penstock.connectors.delta.log.entries import (
-    Words,
-    newest_of,
-    vouchers,
-    words_beside,
-    words_of,
-)
+from penstock.connectors.delta.log.entries import newest_of, vouchers, words_of
 from penstock.connectors.delta.log.judging import judged
 from penstock.connectors.delta.log.next_version import put_next
 from penstock.connectors.delta.log.table_metadata import texts_among
@@ -154,7 +149,8 @@ class DeltaTable:
                 live = [*self._live.adds(view).values()]
                 removed = removals(self.name, view.form, live, commit.removes)
             words = words_of(state, commit, newest_of(commit, added), version)
-            body = entry_of(*words, added, removed, beside=[*self._beside(view, commit)])
+            beside = words_beside(self._following, view, commit, self._newest_is_live)
+            body = entry_of(*words, added, removed, beside=[*beside])
         self._put(found, body)
         return str(version)
 
@@ -348,17 +344,6 @@ class DeltaTable:
             return None
         live = self._live.adds(view)
         return any(ledger.file_hash(each) == landed for key in live for each in vouchers(*key))
-
-    def _beside(self, view: LogView, commit: Committable) -> Iterator[Words]:
-        """Yield the words on chains of sibling shards that a commit begins as well."""
-        for chain in commit.beside:
-            named = Chain(chain, commit.chain.table)
-            with reading(self.name):
-                finding, view = judged(
-                    self._following, view, chain, partial(self._newest_is_live, chain=named)
-                )
-            if words := words_beside(commit, chain, finding, view.version + 1):
-                yield words
 
     def _row_delta(
         self,

@@ -75,14 +75,19 @@ def write_missing_starts(
         )
     if landed is None:
         return table
-    begun_now = {*chosen, *filter(shard.takes, wanted)} & landed.offsets.keys() - own.keys()
-    origins = {at: landed.offsets[at] for at in sorted(begun_now)}
     if ends:
         environment.observer(TopicsGrew(table.name, len(chosen)))
     if route is not None and not own:
         route.quarantine.recheck(context)
+    begun_now = {*chosen, *filter(shard.takes, wanted)} & landed.offsets.keys() - own.keys()
+    origins = {at: landed.offsets[at] for at in sorted(begun_now)}
+    return _begun(table.with_chain(chain.begun(origins, landed)), origins, route)
+
+
+def _begun(table: TableProgress, origins: Positions, route: TableProgress | None) -> TableProgress:
+    """Return a table whose chain has begun in some partitions, as it goes on."""
     begun = replace(
-        table.with_chain(chain.begun(origins, landed)),
+        table,
         examined={**table.examined, **origins},
         start_offsets=table.start_offsets if table.position else {**table.start_offsets, **origins},
     )

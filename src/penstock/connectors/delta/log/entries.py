@@ -14,13 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from penstock.connectors.delta.log import ledger
-from penstock.connectors.delta.log.witnesses import Finding
 from penstock.connectors.delta.vectors.descriptor import id_of
 from penstock.core.commits import (
     DELETES_ROWS,
     CommitKind,
     Committable,
-    begun_beside,
     first_ledger,
     landed_after,
 )
@@ -52,18 +50,6 @@ def words_of(
         landed, state.landed, sequence, [newest] if newest else []
     )
     return transactions, ledger.mark_of_commit(commit, landed, sequence, "")
-
-
-def words_beside(commit: Committable, chain: str, finding: Finding, sequence: int) -> Words | None:
-    """Return what an entry says of a sibling shard's chain that its commit begins as well.
-
-    None where that was rolled back, or nobody can tell: its witnesses stay as they are.
-    """
-    if not finding.verdict.is_sound:
-        return None
-    landed = begun_beside(commit, chain, finding.landed)
-    transactions = ledger.transactions_of(landed, finding.landed, sequence)
-    return transactions, ledger.mark_of_beginning(landed, sequence)
 
 
 def newest_of(commit: Committable, added: Actions, renewed: Actions = ()) -> str | None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+from contextlib import ExitStack
+
 import duckdb
 import pytest
 from deltalake import DeltaTable
 from tests.integration.cli.shop import Shop, problem
+from tests.processes.process import Driver
 
 SHARDS = 3
 
@@ -75,3 +79,36 @@ def test_what_a_command_cannot_do_with_shards_is_refused_by_name(sharded: Shop) 
     del shop.spec["shards"]
     assert "P527" == problem(shop.run())[0]
     assert "P528" == problem(shop.run("--shard", "1"))[0]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_co_g1_shards_that_are_killed_one_after_the_other_land_each_record_once(
+    sharded: Shop,
+) -> None:
+    """Each is killed while it lands and started again, while the others go on."""
+    shop = sharded
+    following = send(shop, 0, 10)
+    with ExitStack() as stack:
+
+        def started(shard: int) -> Driver:
+            return stack.enter_context(shop.driver("--shard", str(shard)))
+
+        shards = [started(shard) for shard in range(SHARDS)]
+        for each in shards:
+            each.wait_for("TableCommitted")
+        for shard in (1, 0, 2, 1):
+            following = send(shop, following, 20)
+            shards[shard].kill()
+            shards[shard] = started(shard)
+            following = send(shop, following, 20)
+            shards[shard].wait_for("TableCommitted")
+        for each in shards:
+            each.send(signal.SIGTERM)
+            assert 0 == each.end().code
+    for shard in range(SHARDS):
+        assert 0 == shop.run("--shard", str(shard)).code
+
+    assert ([*range(following)], [*range(following)]) == shop.ids()
+    assert [[*range(170)]] * 6 == in_order(shop)
+    assert 0 == shop.call("audit", "--count", "--shard", "all").code

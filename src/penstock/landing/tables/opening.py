@@ -16,7 +16,11 @@ from typing import NamedTuple
 
 from penstock.commit.chain_position import ChainPosition, read_position, sound_position
 from penstock.commit.creation import create
-from penstock.commit.errors import require_keys_of_others, require_same_keys
+from penstock.commit.errors import (
+    ledgers_of_all,
+    require_keys_of_others,
+    require_same_keys,
+)
 from penstock.core.claims import Claim
 from penstock.core.commits import NOBODY, Chain, Keyed, Landed, first_ledger, target_of
 from penstock.core.errors import InvalidError
@@ -168,9 +172,15 @@ class TableOpener:
                 yield first_ledger(own, NOBODY, cluster_id, settings.rules_hash, begun)
 
     def _require_same_shards(self, chain: Chain, table: Table, state: TableState) -> None:
-        """Refuse a table that was begun by another number of shards (P527)."""
+        """Refuse a table that was begun by another number of shards (P527).
+
+        A pipeline without them that has a ledger has begun it alone.
+        """
         shard = self.settings.shard
-        found = shard.other_count(chain.name, (each.chain for each in table.ledgers(state)))
+        if shard.count == 1 and state.landed is not None:
+            return
+        ledgers = ledgers_of_all(table, state)
+        found = shard.other_count(chain.name, (each.chain for each in ledgers))
         if found is not None:
             raise other_shards(target_of(self.settings.pipeline, chain), found, shard.count)
 

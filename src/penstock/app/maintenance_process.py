@@ -57,7 +57,7 @@ def maintained_beside(
     While this process only stands by, its owner does both.
     """
     settings, shard = pipeline.maintain, Shard.named(pipeline.name, pipeline.shards)
-    acts = _acts_of(shard, settings.only)
+    acts = acts_of(shard, settings.only)
     of = ("--shard", str(shard.number)) if shard.count > 1 else ()
     only = [word for act in acts for word in ("--only", act)]
     process = MaintenanceProcess(observer)
@@ -167,7 +167,7 @@ def _started(command: Sequence[str]) -> subprocess.Popen[str]:
     return process
 
 
-def _acts_of(shard: Shard, only: Sequence[str]) -> Sequence[str]:
+def acts_of(shard: Shard, only: Sequence[str]) -> Sequence[str]:
     """Return the acts that a shard does, none meaning all for the first and nothing for the others:
     files and snapshots are everybody's, and a sweep is of what a shard itself has written.
     """

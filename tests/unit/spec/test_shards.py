@@ -9,7 +9,7 @@ import pytest
 
 from penstock.app.inspect.status import status_file
 from penstock.core.errors import InvalidError
-from penstock.spec.load import loads
+from penstock.spec.load import loads, read
 from penstock.spec.model import Pipeline, require_shard
 from penstock.spec.problems import SpecError
 from penstock.spec.rules import rules_hash, rules_text, with_rules
@@ -77,3 +77,15 @@ def test_the_number_of_shards_is_among_the_rules(spec: Changed) -> None:
     assert rules_hash(four) == rules_hash(four.of_shard(2))
     assert "shards" not in rules_text(whole)
     assert 4 == with_rules(whole, rules_text(four)).shards
+
+
+@pytest.mark.parametrize(("every", "hints"), [("1s", ["3s"]), ("3s", []), ("30s", [])])
+def test_shards_that_commit_too_often_are_warned(
+    spec: Changed, every: str, hints: list[str]
+) -> None:
+    text = spec(("kafka:", f"shards: 4\ncommit: {{ every: {every} }}\nkafka:"))
+    warnings = read(text, base=BASE, name="s.yaml").warnings
+
+    assert [("P530", True)] * len(hints) == [
+        (each.code, hints[0] in each.hint) for each in warnings if each.code == "P530"
+    ]

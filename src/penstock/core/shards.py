@@ -12,7 +12,7 @@ Invariants:
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.core.offsets import TopicPartition
@@ -49,22 +49,24 @@ class Shard:
             "".join((shard_name(self.pipeline, number), *rest)) for number in range(self.count)
         )
 
-    def other_count(self, chain: str, chains: Iterable[str]) -> int | None:
-        """Return how many shards a table was begun by, by the names of its chains; None where that
-        is as many as there are, or none has begun.
+    def other_count(self, chain: str, begun: Mapping[str, int]) -> int | None:
+        """Return how many shards a table was begun by; None where that is as many as there are, or
+        where none has begun. `begun` are its chains, with how many positions each has.
 
-        Whoever begins first writes the beginnings of all: so the highest number is known.
+        Whoever begins first writes the beginnings of all: so the highest number is known. A chain
+        may hold a claim alone before.
         """
-        _, slash, rest = chain.partition("/")
-        found = 0
-        for name in chains:
-            owner, own_slash, own_rest = name.partition("/")
+        _, *rest = chain.partition("/")
+        found, positions = 0, 0
+        for name, count in begun.items():
+            owner, *own_rest = name.partition("/")
             pipeline, plus, number = owner.partition(PLUS)
-            if (pipeline, own_slash, own_rest) == (self.pipeline, slash, rest):
+            if (pipeline, own_rest) == (self.pipeline, rest):
                 found = max(found, int(number) + 1 if plus else 1)
-                if not plus and self.count > 1:
+                positions += count
+                if count and not plus and self.count > 1:
                     return 1
-        return found if found and found != self.count else None
+        return found if positions and found != self.count else None
 
 
 def shard_name(pipeline: str, number: int) -> str:

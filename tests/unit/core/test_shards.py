@@ -39,12 +39,16 @@ def test_names_say_which_shard_and_of_which_pipeline() -> None:
 
 def test_the_chains_of_a_table_tell_by_how_many_shards_it_was_begun() -> None:
     shard = Shard("shop", 1, 3)
-    three = ["shop+0", "shop+1", "shop+2", "shop+7/lake.a", "shop-eu", "other+5"]
+    three = {"shop+0": 2, "shop+1": 0, "shop+2": 0, "shop+7/lake.a": 1, "shop-eu": 1, "other+5": 1}
 
     assert shard.other_count("shop+1", three) is None
-    assert shard.other_count("shop+1", []) is None
-    assert 4 == shard.other_count("shop+1", [*three, "shop+3"])
+    assert shard.other_count("shop+1", {}) is None
+    assert 4 == shard.other_count("shop+1", {**three, "shop+3": 0})
     assert 8 == shard.other_count("shop+1/lake.a", three)
-    assert 1 == shard.other_count("shop+1", ["shop"])
+    assert 1 == shard.other_count("shop+1", {"shop": 1, "shop+2": 0})
     assert 3 == Shard("shop").other_count("shop", three)
-    assert Shard("shop").other_count("shop", ["shop", "shop-eu", "other+5"]) is None
+    assert Shard("shop").other_count("shop", {"shop": 1, "shop-eu": 1, "other+5": 1}) is None
+
+
+def test_a_chain_that_holds_a_claim_alone_has_not_begun() -> None:
+    assert Shard("shop", 0, 3).other_count("shop+0", {"shop+1": 0}) is None

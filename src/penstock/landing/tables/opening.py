@@ -179,8 +179,8 @@ class TableOpener:
         shard = self.settings.shard
         if shard.count == 1 and state.landed is not None:
             return
-        ledgers = ledgers_of_all(table, state)
-        found = shard.other_count(chain.name, (each.chain for each in ledgers))
+        begun = {each.chain: len(each.offsets) for each in ledgers_of_all(table, state)}
+        found = shard.other_count(chain.name, begun)
         if found is not None:
             raise other_shards(target_of(self.settings.pipeline, chain), found, shard.count)
 

@@ -10,6 +10,7 @@ from benchmarks import (
     bound,
     cluster,
     commits,
+    crowd,
     distribute,
     drain,
     epoch,
@@ -485,6 +486,19 @@ FIGURES = (
             Metric("near_ms", "the store nearby", "ms", "", "less"),
             Metric("far_ms", "the store far away", "ms", "", "less"),
             Metric("answers", "answers waited for", "", "", "less"),
+        ],
+    ),
+    Figure(
+        "crowd",
+        "The commits of one epoch into very many tables, each answer of the object store late.",
+        crowd.measure,
+        full=[crowd.Options(), crowd.Options(format="delta")],
+        quick=[],
+        metrics=[
+            Metric("seconds", "the commits of an epoch", "s", "", "less"),
+            Metric("cpu_ms", "CPU of a commit", "ms", "", "less"),
+            Metric("requests", "requests of a commit", "", "", "less"),
+            Metric("at_once", "commits at once, in the end"),
         ],
     ),
     Figure(

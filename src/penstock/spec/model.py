@@ -17,6 +17,7 @@ from pydantic import Field, ValidationInfo, model_validator
 from penstock.spec.checks.agreement import Draft, check
 from penstock.spec.problems import SpecError
 from penstock.spec.settings.catalogs import Catalog
+from penstock.spec.settings.commit import CommitSettings
 from penstock.spec.settings.fields import (
     AtLeastOne,
     Bytes,
@@ -27,7 +28,6 @@ from penstock.spec.settings.fields import (
 )
 from penstock.spec.settings.records import Records
 from penstock.spec.settings.sections import (
-    CommitSettings,
     Kafka,
     LimitSettings,
     MaintainSettings,

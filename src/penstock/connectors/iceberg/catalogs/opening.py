@@ -27,7 +27,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import IcebergTables as TablesOfCatalog
 from pyiceberg.utils.config import Config, merge_config
 
-from penstock.connectors.iceberg.catalogs.third_format import OwnInMemory, OwnSql
+from penstock.connectors.iceberg.catalogs.by_pointer import OwnInMemory, OwnSql
 from penstock.connectors.iceberg.errors import no_room_for, reading
 from penstock.files.directories import why_not_made
 from penstock.files.errors import first_line

@@ -122,6 +122,24 @@ def test_what_a_commit_writes_on_s3_it_writes_side_by_side(tmp_path, s3, monkeyp
     catalog.close()
 
 
+def test_a_delta_log_on_s3_is_examined_by_requests_side_by_side(tmp_path, s3, monkeypatch):
+    """Each GET waits for the two others: the entry, the one after it, the newest checkpoint."""
+    catalog = DeltaGroundOnS3(tmp_path, s3).open_catalog(Quiet())
+    table = catalog.create("bronze.orders", TableDefinition(ORDERS), (origin(CHAIN, {0: 0}),))
+    _landed(table, 0)
+    together = threading.Barrier(3)
+    fetch = objects.fetch
+
+    def waits_for_the_others(*given):
+        together.wait(timeout=30)
+        return fetch(*given)
+
+    monkeypatch.setattr(objects, "fetch", waits_for_the_others)
+
+    assert 1 == table.state(CHAIN).landed.offsets[part(0)]
+    catalog.close()
+
+
 def test_what_is_made_is_written_whole_or_the_commit_is_not_sent(tmp_path, s3, monkeypatch):
     catalog = IcebergGroundOnS3(tmp_path, s3).open_catalog(Quiet())
     table = catalog.create("bronze.orders", TableDefinition(ORDERS), (origin(CHAIN, {0: 0}),))

@@ -6,7 +6,7 @@ import pytest
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadataUtil
 
-from penstock.connectors.iceberg.catalogs.kept_metadata import KeptMetadata, Known
+from penstock.connectors.iceberg.catalogs.kept_tables import KeptTables
 from penstock.connectors.iceberg.catalogs.third_format import writable
 from penstock.core.errors import ConflictError
 
@@ -76,18 +76,18 @@ def test_a_catalog_that_says_ok_and_moves_nothing_is_not_believed(lake, monkeypa
 
 
 def test_of_too_many_snapshots_the_tables_asked_for_last_are_kept(lake):
-    table = lake.create()
-    lake.land(table, {0: (0, 1)})
-    handle = table.state(lake.chain).handle
-    known = Known(handle.metadata, handle.io)  # weighs 2
-    kept = KeptMetadata(snapshots_max=4)
-    for name in ("a", "b"):
-        kept.keep(name, "x", known)
-    kept.get("a", "x")
-    kept.keep("c", "x", known)
+    kept, tables = KeptTables(snapshots_max=4), {}
+    for name in ("a.a", "a.b", "a.c"):
+        table = lake.create(name=name)
+        lake.land(table, {0: (0, 1)})
+        tables[name[-1]] = table.state(lake.chain).handle  # weighs 2
+    for name in "ab":
+        kept.keep("x", tables[name])
+    kept.get(("a", "a"), "x")
+    kept.keep("x", tables["c"])
 
-    assert [known, None, known] == [kept.get(name, "x") for name in "abc"]
-    assert kept.get("a", "y") is None
+    assert [True, False, True] == [kept.get(("a", name), "x") is not None for name in "abc"]
+    assert kept.get(("a", "a"), "y") is None
 
 
 def _at(table, lake) -> int:

@@ -38,7 +38,7 @@ from pyiceberg.table.update import (
 )
 from sqlalchemy.orm import Session
 
-from penstock.connectors.iceberg.catalogs.kept_metadata import KeptMetadata, Known
+from penstock.connectors.iceberg.catalogs.kept_tables import KeptTables
 from penstock.connectors.iceberg.catalogs.third_format import ThirdFormat, require_next
 from penstock.connectors.iceberg.io.kept_files import is_named_once
 
@@ -58,7 +58,7 @@ class ByPointer(ThirdFormat, SqlCatalog):
 
     def __init__(self, name: str, **properties: str) -> None:
         super().__init__(name, **properties)
-        self._kept = KeptMetadata()
+        self._kept = KeptTables()
         is_file = self.engine.dialect.name == "sqlite"
         self._turn = threading.Lock() if is_file else nullcontext()
 
@@ -92,7 +92,10 @@ class ByPointer(ThirdFormat, SqlCatalog):
         """
         *namespace, name = table.name()
         whole = ".".join(table.name())
-        self._kept.keep(whole, staged.location, Known(staged.metadata, table.io))
+        self._kept.keep(
+            staged.location,
+            Table(table.name(), staged.metadata, staged.location, table.io, self),
+        )
         moved = (
             sqlalchemy.update(IcebergTables)
             .where(
@@ -114,14 +117,14 @@ class ByPointer(ThirdFormat, SqlCatalog):
 
     def _convert_orm_to_iceberg(self, orm_table: Any) -> Table:
         """Return the table of a row; its metadata is read where it is not known."""
-        identifier = (*Catalog.identifier_to_tuple(orm_table.table_namespace), orm_table.table_name)
-        location, whole = orm_table.metadata_location, ".".join(identifier)
-        known = self._kept.get(whole, location)
+        name = (*Catalog.identifier_to_tuple(orm_table.table_namespace), orm_table.table_name)
+        location = orm_table.metadata_location
+        known = self._kept.get(name, location)
         if known is not None:
-            return Table(identifier, known.metadata, location, known.io, self)
+            return known
         table = super()._convert_orm_to_iceberg(orm_table)
         if is_named_once(location):
-            self._kept.keep(whole, location, Known(table.metadata, table.io))
+            self._kept.keep(location, table)
         return table
 
 

@@ -10,6 +10,7 @@ from benchmarks import (
     bound,
     cluster,
     commits,
+    contend,
     crowd,
     distribute,
     drain,
@@ -499,6 +500,18 @@ FIGURES = (
             Metric("cpu_ms", "CPU of a commit", "ms", "", "less"),
             Metric("requests", "requests of a commit", "", "", "less"),
             Metric("at_once", "commits at once, in the end"),
+        ],
+    ),
+    Figure(
+        "contend",
+        "Writers that commit to one table as fast as they can: fewest commits of one to most.",
+        contend.measure,
+        full=[contend.Options(), contend.Options(format="delta")],
+        quick=[],
+        metrics=[
+            Metric("fairness", "fewest commits of a writer to most", "", "", "more"),
+            Metric("commits_per_s", "commits a second, of all"),
+            Metric("conflicts", "attempts lost for each that landed", "", "", "less"),
         ],
     ),
     Figure(

@@ -33,7 +33,7 @@ from penstock.ports.tables import Table, TableDefinition
 from penstock.spec.load import load
 from penstock.testing.prepared import origin, prepared
 
-MAKERS = 32
+MAKERS = 8
 ROWS = 100
 
 

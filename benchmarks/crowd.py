@@ -35,6 +35,7 @@ from penstock.testing.prepared import origin, prepared
 
 MAKERS = 8
 ROWS = 100
+BUCKET = "lake"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def measure(options: Options, place: Scratch) -> Measured:
         )
         size = commits.Options(format=options.format, files=1, partitions=1)
         with commits.table_of(local, size) as fixture:
-            spec = far.spec_in(place.subfolder("f"), "lake", store.port, options.format)
+            spec = far.spec_in(place.subfolder("f"), BUCKET, store.port, options.format)
             tables = _tables(spec, fixture.made, fixture.two_phase, options)
             store.late(options.answer_ms)
             return _landed(tables, fixture.written[0], fixture.two_phase, store, options)
@@ -117,7 +118,8 @@ def _landed(
         while landed < len(work):
             for outcome in queue.take(1.0):
                 if outcome.error is not None or not all(each.landed for each in outcome.landings):
-                    raise FailedError(f"{outcome.batch.name} did not land: {outcome.error}")
+                    why = outcome.error or [each.reason for each in outcome.landings]
+                    raise FailedError(f"{outcome.batch.name} did not land: {why}")
                 landed += 1
         epochs.append(
             {
@@ -134,7 +136,8 @@ def _landed(
 
 
 def _commit(member: _Member, file: DataFile, epoch: int, two_phase: TwoPhase) -> Committable:
-    path = file.path.replace(".parquet", f"-{member.chain.table}-{epoch}.parquet")
+    catalog, _, name = member.chain.table.partition(".")
+    path = f"s3://{BUCKET}/{catalog}/{name.replace('.', '/')}/{epoch}-{Path(file.path).name}"
     return prepared(
         member.chain,
         {0: (ROWS * epoch, ROWS * (epoch + 1))},

@@ -28,7 +28,8 @@ Max(a, b) == IF a > b THEN a ELSE b
 Strike(name) == name \in Faults /\ struck < MaxFaults
 Struck1 == struck' = struck + 1
 Nothing == [offs |-> -1, on |-> 0, is |-> FALSE]
-Init == /\ file = [i \in 1 .. Files |-> IF i = 1 THEN [offs |-> 0, on |-> 0, is |-> TRUE] ELSE Nothing]
+First == [offs |-> 0, on |-> 0, is |-> TRUE]
+Init == /\ file = [i \in 1 .. Files |-> IF i = 1 THEN First ELSE Nothing]
         /\ ptr = 1 /\ was = {1} /\ net = {} /\ front = {1}
         /\ life = [c \in Lives |-> [ph |-> "look", at |-> 1, to |-> 1]]
         /\ told = 0 /\ struck = 0 /\ broken = {}

@@ -80,6 +80,16 @@ def test_publishing_holds_for_two_runs_and_a_defence_taken_away_breaks_it():
         assert found.as_it_should, said[-2000:]
 
 
+def test_what_is_kept_of_answers_holds_and_the_etag_of_a_commit_breaks_it():
+    [pointer] = [each for each in answers_models.SMALL if each.name == "answers-pointer"]
+    [mutant] = [each for each in answers_models.MUTANTS if each.name.startswith("ETag")]
+
+    for model in (pointer, mutant):
+        found, said = prove.check(model, seconds=100)
+
+        assert found.as_it_should, said[-2000:]
+
+
 @pytest.mark.parametrize(
     ("specification", "mutants"),
     SPECIFICATIONS,

@@ -34,9 +34,9 @@ Init == /\ file = [i \in 1 .. Files |-> IF i = 1 THEN First ELSE Nothing]
         /\ life = [c \in Lives |-> [ph |-> "look", at |-> 1, to |-> 1]]
         /\ told = 0 /\ struck = 0 /\ broken = {}
 Next1(c, ph) == life' = [life EXCEPT ![c].ph = ph]
-(* A turn begins: what is examined is what the catalog says now.  With a cache in front a life     *)
-(* asks whether a state has changed that it knows by its ETag: the one it examined, never the one  *)
-(* that the answer to its own commit named.  "Not changed" then means what it knew.                *)
+(* A turn begins: what is examined is what the catalog says now.  With a cache in front a life    *)
+(* asks whether a state has changed that it knows by its ETag: the one it examined, never the one *)
+(* that the answer to its own commit named.  "Not changed" then means what it knew.               *)
 Asked(c) == IF On("ETag of the commit believed") THEN life[c].at ELSE life[c].to
 Seen(c) == {ptr} \union (IF Fronted /\ Asked(c) \in front THEN {Asked(c)} ELSE {})
                  \union (IF Stale THEN was ELSE {})
@@ -49,7 +49,7 @@ Look(c) == /\ life[c].ph = "look" /\ \E i \in Seen(c) : Sees(c, i) /\ front' = f
 Believe(c) ==   \* what it was told is kept, and the pointer is not read again
   /\ ~On("pointer read back") /\ life[c].ph = "answered" /\ Sees(c, life[c].to)
   /\ UNCHANGED <<file, ptr, was, net, front, struck, broken>>
-(* The files of a commit are made, written side by side, and then the request is sent.             *)
+(* The files of a commit are made, written side by side, and then the request is sent.            *)
 Free == {i \in 1 .. Files : file[i] = Nothing}
 Make(c) == /\ life[c].ph = "ready" /\ Free # {}
            /\ \E i \in {CHOOSE i \in Free : \A j \in Free : i <= j} :
@@ -63,7 +63,7 @@ Write(c) == /\ life[c].ph \in {"made", "sent"} /\ ~file[life[c].to].is
 Send(c) == /\ life[c].ph = "made" /\ (On("written first") => file[life[c].to].is)
            /\ net' = net \union {[from |-> life[c].at, to |-> life[c].to]} /\ Next1(c, "sent")
            /\ UNCHANGED <<file, ptr, was, front, told, struck, broken>>
-(* The catalog: a request moves the pointer from the file that it was made of, or does nothing.    *)
+(* The catalog: a request moves the pointer from the file that it was made of, or does nothing.   *)
 Waits(m) == {c \in Lives : life[c].ph = "sent" /\ life[c].to = m.to}
 Heard(m, ph) == life' = [c \in Lives |-> IF c \in Waits(m) THEN [life[c] EXCEPT !.ph = ph]
                                          ELSE life[c]]
@@ -80,8 +80,8 @@ NoAnswer(c) == /\ life[c].ph = "sent" /\ Next1(c, "look")   \* in doubt: the nex
                /\ UNCHANGED <<file, ptr, was, net, front, told, struck, broken>>
 Again(c) == /\ life[c].ph = "answered" /\ On("pointer read back") /\ Next1(c, "look")
             /\ UNCHANGED <<file, ptr, was, net, front, told, struck, broken>>
-(* Others.  C12: OK, and nothing is applied, though the answer names what would be there, and a     *)
-(* cache on its way learns it.                                                                      *)
+(* Others.  C12: OK, and nothing is applied, though the answer names what would be there, and a   *)
+(* cache on its way learns it.                                                                    *)
 Lies == Strike("liar") /\ \E m \in net :
   /\ Waits(m) # {} /\ Heard(m, "answered") /\ net' = net \ {m} /\ Struck1
   /\ front' = IF Fronted THEN front \union {m.to} ELSE front

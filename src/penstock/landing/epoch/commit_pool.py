@@ -13,7 +13,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from typing import NamedTuple
 
 from penstock.core.commit_pace import MOST, Pace
@@ -57,11 +56,11 @@ class PacedCommits:
 
     def shutdown(self, *, wait: bool, cancel_futures: bool) -> None:
         """End; what has begun may be waited for, what has not is dropped."""
-        if cancel_futures:
-            with self._guard:
-                dropped, self._waiting = self._waiting, deque()
-            for each in dropped:
-                each.future.cancel()
+        del cancel_futures
+        with self._guard:
+            dropped, self._waiting = self._waiting, deque()
+        for each in dropped:
+            each.future.cancel()
         self._pool.shutdown(wait=wait)
 
     def _start(self) -> None:
@@ -80,8 +79,7 @@ class PacedCommits:
         with self._guard:
             self._running -= 1
             self._judge()
-        with suppress(RuntimeError):  # the pool was shut down meanwhile, and nothing waits
-            self._start()
+        self._start()
         if failed is None:
             work.future.set_result(None)
         else:

@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.proof import (  # noqa: E402
+    answers_models,
     keyed_models,
     maintain_models,
     models,
@@ -57,7 +58,8 @@ def page(mark: str) -> str:
         "`docs/design/spec`. `Penstock.tla` specifies the commit protocol, `Keyed.tla` what keyed tables",
         "add to it (models `keyed…`), `Maintain.tla` what maintenance adds (models `maintain…`),",
         "`Publish.tla` and `PublishTasks.tla` how Kafka is written, `Shards.tla` where shards begin",
-        "(models `shards…`); TLC searches",
+        "(models `shards…`), `Answers.tla` what is kept of a catalog's answers (models `answers…`); TLC",
+        "searches",
         "all states of a model, breadth first. Seconds are those",
         "of a busy machine with 2 cores, depth is the length of the longest history. `make prove` makes",
         "the figures again, and fails when one model or mutant is not as it should be. A model is small:",
@@ -67,8 +69,8 @@ def page(mark: str) -> str:
         "",
         f"Invariants: {_names(models.PENSTOCK)}; of keyed tables: {_names(keyed_models.KEYED)};",
         f"of maintenance: {_names(maintain_models.MAINTAIN)};",
-        f"of publishing: {_names(publish_models.PUBLISH)};",
-        f"of shards: {_names(shards_models.SHARDS)}.",
+        f"of publishing: {_names(publish_models.PUBLISH)}; of shards: {_names(shards_models.SHARDS)};",
+        f"of answers: {_names(answers_models.ANSWERS)}.",
         "",
         "| model | of | distinct states | depth | seconds |",
         "|---|---|---|---|---|",

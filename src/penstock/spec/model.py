@@ -19,6 +19,7 @@ from penstock.core.shards import PLUS, shard_name
 from penstock.spec.checks.agreement import Draft, check
 from penstock.spec.problems import SpecError
 from penstock.spec.settings.catalogs import Catalog
+from penstock.spec.settings.commit import CommitSettings
 from penstock.spec.settings.fields import (
     AtLeastOne,
     Bytes,
@@ -30,7 +31,6 @@ from penstock.spec.settings.fields import (
 )
 from penstock.spec.settings.records import Records
 from penstock.spec.settings.sections import (
-    CommitSettings,
     Kafka,
     LimitSettings,
     MaintainSettings,

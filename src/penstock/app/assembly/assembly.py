@@ -18,7 +18,7 @@ from penstock.app.assembly.connectors import (
 from penstock.app.assembly.engines import open_engine
 from penstock.app.assembly.keyed_rules import identifier_fields, keyed_options
 from penstock.app.assembly.lazy_catalogs import LazyCatalogs
-from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
+from penstock.app.assembly.process import SystemClock, commit_executor, jitter, this_owner, token
 from penstock.app.assembly.reopening_log import ReopeningLog
 from penstock.app.assembly.worker import writer
 from penstock.core.errors import InvalidError
@@ -88,6 +88,7 @@ def settings_of(
         slice_bytes=pipeline.slice_bytes,
         timeout_seconds=commit.timeout_seconds,
         anchor_every_seconds=commit.anchor_every_seconds,
+        commits_at_once=commit.at_once,
         max_epochs=pipeline.pending.max_epochs,
         retain=commit.retain,
         columns_max=pipeline.limits.columns,
@@ -230,6 +231,7 @@ def open_environment(
         owner=this_owner(),
         jitter=jitter,
         token=token,
+        commit_executor=commit_executor,
         health=health,
     )
 

@@ -25,10 +25,10 @@ from penstock.spec.checks.rules import (
 from penstock.spec.language import notation
 from penstock.spec.problems import KeyPath, Problem, listed, nearest, shown
 from penstock.spec.settings.catalogs import Catalog
+from penstock.spec.settings.commit import CommitSettings
 from penstock.spec.settings.fields import NOT_YET
 from penstock.spec.settings.records import Records
 from penstock.spec.settings.sections import (
-    CommitSettings,
     Kafka,
     MaintainSettings,
     PendingSettings,

@@ -6,7 +6,8 @@ Invariants (protocol.md 5):
   without any snapshot is given an empty one on main first, for no branch begins at nothing;
 - files, row deletes, ledger, tag and trimming are one request, so they become visible together or
   not at all;
-- the files written here are named by nothing until the request lands, and never deleted.
+- the files made here are written before the request is sent (metadata_batch.py), named by nothing
+  until it lands, and never deleted.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def commit_request(
     retain: int,
     row_deletes: Sequence[RowDeletes] = (),
 ) -> CommitRequest:
-    """Write a snapshot's files and return the request that lands `commit` on `landed`.
+    """Make a snapshot's files and return the request that lands `commit` on `landed`.
 
     Raises InvalidError (P439) for files that no longer fit the table; BugError (P707) for row
     deletes that are not of live rows.
@@ -155,10 +156,10 @@ def _snapshot(
     commit: Committable | None = None,
     row_deletes: Sequence[RowDeletes] = (),
 ) -> snapshots.Snapshot:
-    """Write the files of a snapshot, an empty one where there is no commit."""
+    """Make the files of a snapshot, an empty one where there is no commit."""
     metadata, head = base.metadata, records.parent_of(base.metadata, base.branch)
     changes = _changes(base, commit, row_deletes) if commit else RowChanges(())
-    stack = ManifestStack(base.table, snapshot_id, base.rows.entries)
+    stack = ManifestStack(base.table, snapshot_id, base.rows.entries, files=base.files)
     previous = None if head is None else metadata.snapshot_by_id(head)
     totals: Mapping[str, str] | None = previous.summary if previous is not None else None
     if row_deletes:

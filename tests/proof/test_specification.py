@@ -6,7 +6,7 @@
 import re
 
 import pytest
-from tests.proof import keyed_models, maintain_models, models, prove, publish_models
+from tests.proof import keyed_models, load_models, maintain_models, models, prove, publish_models
 from tests.proof.steps import TRACES, read_trace, trace_path
 from tests.proof.tlc_output import steps_of
 
@@ -21,6 +21,7 @@ SPECIFICATIONS = (
     (models.PENSTOCK, models.MUTANTS),
     (keyed_models.KEYED, keyed_models.MUTANTS),
     (maintain_models.MAINTAIN, maintain_models.MUTANTS),
+    (load_models.LOAD, load_models.MUTANTS),
     (publish_models.PUBLISH, _of(publish_models.PUBLISH)),
     (publish_models.TASKS, _of(publish_models.TASKS)),
 )

@@ -119,7 +119,10 @@ def test_a_table_is_rebuilt_from_its_topic_without_an_empty_moment(
     assert (59, {"former"}) == (former.num_rows, set(former["made"].to_pylist()))
 
 
-@pytest.mark.parametrize(("table", "point"), [(LAKE, "commit.after"), (DELTA, "commit.before")])
+@pytest.mark.parametrize(
+    ("table", "point"),
+    [(LAKE, "commit.after"), pytest.param(DELTA, "commit.before", marks=pytest.mark.slow)],
+)
 def test_a_kill_leaves_the_former_rows_or_the_present_ones(
     landed: Shop, table: str, point: str
 ) -> None:
@@ -178,6 +181,15 @@ def test_rows_that_the_pipeline_has_not_landed_stop_it(landed: Shop, table: str)
         assert (2, "P269") == (refused.code, refused.json["error"]["code"])
     assert before == rows(landed, table)
     assert 0 == load(landed, table, "slot=2", "--yes", "shop").code
+
+
+def test_what_another_pipeline_has_landed_stops_it(landed: Shop) -> None:
+    landed.spec["name"] = "second"
+    land(landed)
+    landed.spec["name"] = "shop"
+    refused = load(landed, LAKE, "slot=1", "--yes", "shop")
+
+    assert (2, "P276") == (refused.code, refused.json["error"]["code"])
 
 
 def test_what_is_no_partition_and_what_was_not_asked_for_is_refused(landed: Shop) -> None:

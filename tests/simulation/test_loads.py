@@ -27,7 +27,7 @@ def load(*partitions: str) -> Any:
         progress = held.settle_pending(ORDERS)
         bounds = held.environment.log.bounds(held.environment.log.partitions())
         planned = plan_load(progress, [{"part": each} for each in partitions], bounds)
-        return land_again(held, progress, planned.replacement, new_rows=not partitions)
+        return land_again(held, progress, planned.replacement)
 
     return act
 
@@ -130,6 +130,23 @@ def test_a_record_of_a_row_that_kafka_has_no_longer_stops_it(world: World) -> No
 
     assert "P478" == life.code
     assert 9 == len(world.rows())
+
+
+def test_a_table_is_rebuilt_though_kafka_has_holes_and_rows_were_deleted(world: World) -> None:
+    """The hole had no row; the row that somebody deleted comes again."""
+    world.send_raw(TOPIC, b"no json")
+    world.send(TOPIC, 1)
+    world.run()
+    world.ground.cluster.compact(world.ground.topic(TOPIC), 0, [9])
+    warehouse, name = world.table()._warehouse, "bronze.orders"
+    contents = warehouse.get(name).contents
+    head, gone = contents.snapshots[contents.head], {contents.files[1].path: frozenset({0})}
+    foreign = replace(head, id="foreign", parent=head.id, commit=None, deleted=gone)
+    warehouse.get(name).apply(contents, contents.with_snapshot(foreign))
+    assert 9 == len(world.rows())
+
+    assert Replayed(9, 10, {}) == world.life().change(load()).changed
+    assert 10 == len(world.rows())
 
 
 def test_what_is_quarantined_stays_there(world: World) -> None:

@@ -51,12 +51,12 @@ def load(
         if not (replacement.files or replacement.ranges):
             return Replayed(0, 0, {})
         able = able_to_read(held, pipeline, replacement.positions, stack)
-        return land_again(able, progress, replacement, new_rows=not wanted)
+        return land_again(able, progress, replacement)
 
 
 def _steps(planned: loading.LoadPlan) -> Iterator[Step]:
     replacement = planned.replacement
-    table, whole = replacement.table, replacement.only is None
+    table = replacement.table
     by_partition: dict[str, list[StoredFile]] = defaultdict(list)
     for each in planned.files:
         by_partition[each.partition].append(each)
@@ -68,11 +68,10 @@ def _steps(planned: loading.LoadPlan) -> Iterator[Step]:
         figures = f"{_figures(planned.files)} in all"
         yield Step(f"{table}: and {number_of(more, 'partition')} more, {figures}", destructive=True)
     for at, covered in sorted(replacement.ranges.items()):
-        records = (
-            "all records" if replacement.only is None else f"{len(replacement.only[at]):,} records"
-        )
+        count = len((replacement.only or {}).get(at, ()))
+        records = "all records" if planned.whole else number_of(count, "record")
         yield Step(f"{table}: {records} of {at}{covered} land again by the present rules")
-    if planned.deleted and whole:
+    if planned.deleted and planned.whole:
         back = f"{table}: {number_of(planned.deleted, 'row')} that somebody deleted come again"
         yield Step(back, destructive=True)
     elif planned.deleted:

@@ -24,9 +24,8 @@ import pyarrow.compute as pc
 from penstock.core.errors import InvalidError
 from penstock.core.file_ranges import FileRanges, rows_of, starts_of_rows
 from penstock.core.maintenance import StoredFile
-from penstock.core.offsets import Positions, TopicPartition, span
+from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.partition_names import PartitionValues, is_of, name_of
-from penstock.files.positions import joined
 from penstock.files.sources import COORDINATES, PLACE, source_of
 from penstock.landing.repair.allowed_ranges import (
     Bounded,
@@ -37,7 +36,7 @@ from penstock.landing.repair.allowed_ranges import (
 )
 from penstock.landing.repair.replay import Replacement, source_columns, table_there
 from penstock.landing.tables.progress import TableProgress
-from penstock.landing.task.chosen_offsets import Offsets
+from penstock.landing.task.chosen_offsets import Offsets, OffsetSet
 from penstock.ports.row_deletes import LiveFile
 from penstock.ports.tables import Table, TableState
 
@@ -53,6 +52,11 @@ class LoadPlan:
     replacement: Replacement
     files: tuple[StoredFile, ...]
     empty: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Return whether all of the table is loaded."""
+        return bool(self.replacement.rest)
 
     @property
     def deleted(self) -> int:
@@ -102,7 +106,7 @@ def plan_load(progress: TableProgress, wanted: Wanted, bounds: Bounded) -> LoadP
     chosen = files_of(name, table.layout(state).files, wanted)
     began = table.history(progress.chain).began
     own = OwnRows(_places(name, progress.expected, bounds), progress.expected, began)
-    offsets: dict[TopicPartition, list[Offsets]] | None = defaultdict(list) if wanted else None
+    only: dict[TopicPartition, OffsetSet] = defaultdict(OffsetSet)
     found = []
     for file in chosen:
         rows = _coordinates(table, state, file, columns)
@@ -110,18 +114,16 @@ def plan_load(progress: TableProgress, wanted: Wanted, bounds: Bounded) -> LoadP
         if strange := own.strange_in(source):
             raise _of_others(name, file.path, strange)
         found.append(source)
-        if offsets is not None:
-            for place in source.ranges:
-                offsets[own.known[place]].append(_offsets_at(rows, place))
-    if offsets is None:
-        only, everything = None, dict.fromkeys(progress.expected)
-        ranges = bounded_ranges(name, progress.expected, everything, began, starts_of_rows(found))
-    else:
-        only = {at: joined(parts) for at, parts in offsets.items()}
-        ranges = {at: span(int(each[0]), int(each[-1]) + 1) for at, each in only.items()}
+        for place in source.ranges:
+            only[own.known[place]].add(_offsets_at(rows, place))
+    ranges, rest = {at: each.covers() for at, each in only.items()}, {}
+    if not wanted:
+        everything, firsts = dict.fromkeys(progress.expected), starts_of_rows(found)
+        ranges = bounded_ranges(name, progress.expected, everything, began, firsts)
+        rest = {at: only[at].others_in(covered) for at, covered in ranges.items()}
     require_readable(name, ranges, bounds)
     paths = tuple(sorted(each.path for each in chosen))
-    replacement = Replacement(name, ranges, paths, rows_of(found), state, "load", only)
+    replacement = Replacement(name, ranges, paths, rows_of(found), state, "load", only, rest)
     missed = (each for each in wanted if not any(is_of(f.values, each) for f in chosen))
     return LoadPlan(replacement, tuple(chosen), tuple(map(name_of, missed)))
 

@@ -35,6 +35,7 @@ from penstock.landing.repair.allowed_ranges import (
 from penstock.landing.repair.reread import Ranges, reread
 from penstock.landing.tables.progress import TableProgress
 from penstock.landing.task.chosen_offsets import ChosenOffsets
+from penstock.landing.task.results import TableResult
 from penstock.ports.tables import TableState
 from penstock.rows.options import RowOptions
 
@@ -46,8 +47,8 @@ FILES_NAMED_MAX = 5
 class Replacement:
     """Which files are replaced, the rows in them by their source, and what is read for it.
 
-    `verb` is what a person asked for. With `only` no other records of the ranges land again: those
-    of the rows in the files.
+    `verb` is what a person asked for. `only` are the records of the rows in the files, where each
+    of them has to be seen again; of the others in the ranges those in `rest` land, none else.
     """
 
     table: str
@@ -57,6 +58,7 @@ class Replacement:
     state: TableState
     verb: str = "replay"
     only: ChosenOffsets | None = field(default=None, compare=False, repr=False)
+    rest: ChosenOffsets = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def rows(self) -> int:
@@ -140,39 +142,58 @@ def land_again(
 ) -> Replayed:
     """Read the records again and land them in the place of the old files, once.
 
-    `new_rows`: land records as well that have no row in these files; none where they are chosen.
-    Raises DecisionNeededError
-    (P476) when a record that is in the table would be rejected now, InvalidError (P475 more rows
-    than before and not `new_rows`, P478 rows with records that Kafka may no longer have), and what
-    engines, `land_manual` and writers raise.
+    `new_rows`: land records of the ranges as well that have no row in these files. Raises
+    DecisionNeededError (P476) when a record that is in the table would be rejected now,
+    InvalidError (P475 more rows than before and not `new_rows`, P478 rows with records that Kafka
+    may no longer have), and what engines, `land_manual` and writers raise.
     """
     state, position = planned.state, progress.position
     assert position is not None, "its state was read"
     assert state.landed is not None, "a table of which rows land again has landed something"
-    found, quarantined = reread(
-        held, replace(progress, state=state, only=planned.only), planned.ranges
-    )
-    for at, covered in planned.ranges.items():
-        tally = found.tallies.get(at, Tally())
-        if planned.only is not None:
-            require_each_seen(progress.name, at, len(planned.only[at]), tally)
-            continue
-        before = planned.counts.get((at.topic, at.partition), 0)
-        seen = RowCounts(before, covered.count - quarantined[at])
-        require_all_seen(progress.name, at, seen, tally, new_rows=new_rows)
+    progress = replace(progress, state=state)
+    if planned.only is None:
+        found = [_counted_again(held, progress, planned, new_rows=new_rows)]
+    else:
+        seen = _seen_again(held, progress, planned.only)
+        found = [seen, _chosen(held, progress, planned.rest)]
     # The ledger keeps the rules by which its newest records were decided.
     rules_hash = state.landed.rules_hash or held.settings.rules_hash
     commit = commit_at(
         replace(position, uuid=state.uuid, schema_id=state.schema_id),
         {},
-        found.files,
+        tuple(file for part in found for file in part.files),
         held.labels(planned.verb, rules_hash),
         kind=CommitKind.REPLACE,
         nonce=f"{planned.verb}:{state.head}:{held.environment.token()}",
         removes=planned.files,
     )
     land_manual(commit, state, position.table, held.claim.commit_context)
-    return Replayed(planned.rows, found.total.landed, dict(found.total.filtered))
+    total = sum((part.total for part in found), Tally())
+    return Replayed(planned.rows, total.landed, dict(total.filtered))
+
+
+def _counted_again(
+    held: ExclusiveAccess, progress: TableProgress, planned: Replacement, *, new_rows: bool
+) -> TableResult:
+    found, quarantined = reread(held, progress, planned.ranges)
+    for at, covered in planned.ranges.items():
+        before = planned.counts.get((at.topic, at.partition), 0)
+        seen = RowCounts(before, covered.count - quarantined[at])
+        tally = found.tallies.get(at, Tally())
+        require_all_seen(progress.name, at, seen, tally, new_rows=new_rows)
+    return found
+
+
+def _seen_again(held: ExclusiveAccess, progress: TableProgress, only: ChosenOffsets) -> TableResult:
+    found = _chosen(held, progress, only)
+    for at, chosen in only.items():
+        require_each_seen(progress.name, at, len(chosen), found.tallies.get(at, Tally()))
+    return found
+
+
+def _chosen(held: ExclusiveAccess, progress: TableProgress, only: ChosenOffsets) -> TableResult:
+    ranges = {at: chosen.covers() for at, chosen in only.items() if len(chosen)}
+    return reread(held, replace(progress, only=only), ranges)[0]
 
 
 def require_all_seen(

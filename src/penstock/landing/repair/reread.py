@@ -85,8 +85,10 @@ def _epochs(
     while any(reader.examined[at] < stop for at, stop in stops.items()):
         number += 1
         if reader.only is not None:
-            reader = replace(reader, examined=next_chosen(reader.only, reader.examined))
+            reader = replace(reader, examined=next_chosen(reader.only, reader.examined, stops))
         before = reader.examined
+        if all(before[at] >= stop for at, stop in stops.items()):
+            return  # what is left is not chosen
         budget = trigger.budget(environment.engine.capacity())
         epoch = plan(EpochNumber(number), {reader.name: before}, stops, budget)
         reader, quarantine = with_credentials(reader), renewed(quarantine)

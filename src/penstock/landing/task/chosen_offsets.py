@@ -1,8 +1,4 @@
-"""The only records of partitions that land, where a person lands chosen ones again.
-
-Invariants: offsets of a partition ascend, each once; a job bears those that its lanes cover, as
-texts.
-"""
+"""The only records of partitions that land, where a person lands chosen ones again."""
 
 from __future__ import annotations
 
@@ -13,23 +9,72 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core.offsets import Offset, Positions, TopicPartition
+from penstock.core.offsets import Offset, OffsetRange, Positions, TopicPartition, span
 from penstock.core.planning import Lane
-from penstock.files.positions import NONE, joined, packed, unpacked
+from penstock.files.positions import joined, packed, unpacked
 
 Offsets = npt.NDArray[np.int64]
-ChosenOffsets = Mapping[TopicPartition, Offsets]
 PackedOffsets = Mapping[tuple[str, int], str]
-"""Chosen offsets by topic id and partition, as `files.positions.packed` writes them."""
+"""Chosen offsets by topic id and partition, as `files.positions.packed` writes them: a job bears
+those that its lanes cover.
+"""
+
+
+class OffsetSet:
+    """Offsets of one partition: a byte for each position from the first to the last of them."""
+
+    def __init__(self, start: int = 0, held: npt.NDArray[np.bool_] | None = None) -> None:
+        self._start = start
+        self._held = np.zeros(0, np.bool_) if held is None else held
+
+    def add(self, offsets: Offsets) -> None:
+        """Take more offsets along, in any order, some of them perhaps again."""
+        if not len(offsets):
+            return
+        start, stop = int(offsets.min()), int(offsets.max()) + 1
+        if len(self._held):
+            start, stop = min(start, self._start), max(stop, self._start + len(self._held))
+        if stop - start > len(self._held):
+            wider = np.zeros(stop - start, np.bool_)
+            wider[self._start - start :][: len(self._held)] = self._held
+            self._start, self._held = start, wider
+        self._held[offsets - self._start] = True
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self._held))
+
+    def covers(self) -> OffsetRange:
+        """Return the range from the first to the last position."""
+        return span(self._start, self._start + len(self._held))
+
+    def within(self, covered: OffsetRange) -> Offsets:
+        """Return the offsets of a range, ascending."""
+        first = max(covered.start - self._start, 0)
+        found: Offsets = np.flatnonzero(self._held[first : max(covered.stop - self._start, 0)])
+        return found + (self._start + first)
+
+    def next_from(self, position: int) -> int | None:
+        """Return the first offset from a position on, if there is one."""
+        first = max(position - self._start, 0)
+        later = self._held[first:]
+        return self._start + first + int(later.argmax()) if later.any() else None
+
+    def others_in(self, covered: OffsetRange) -> OffsetSet:
+        """Return the offsets of a range that are not among these."""
+        others = np.ones(covered.count, np.bool_)
+        others[self.within(covered) - covered.start] = False
+        return OffsetSet(covered.start, others)
+
+
+ChosenOffsets = Mapping[TopicPartition, OffsetSet]
 
 
 def packed_within(chosen: ChosenOffsets, lanes: Sequence[Lane]) -> PackedOffsets:
     """Return the chosen offsets that lanes cover."""
     found: dict[tuple[str, int], list[Offsets]] = defaultdict(list)
     for lane in lanes:
-        offsets = chosen.get(lane.at, NONE)
-        start, stop = np.searchsorted(offsets, [lane.covered.start, lane.covered.stop])
-        found[lane.at.topic_id, lane.at.partition].append(offsets[start:stop])
+        offsets = chosen.get(lane.at, OffsetSet()).within(lane.covered)
+        found[lane.at.topic_id, lane.at.partition].append(offsets)
     return {at: packed(joined(parts)) for at, parts in found.items()}
 
 
@@ -43,12 +88,14 @@ def are_chosen(among: PackedOffsets, at: TopicPartition, offsets: Offsets) -> np
     return found
 
 
-def next_chosen(chosen: ChosenOffsets, positions: Positions) -> dict[TopicPartition, Offset]:
-    """Return the positions of the first chosen records from some positions on; these, after all."""
-    found = {}
-    for at, position in positions.items():
-        later = chosen[at][np.searchsorted(chosen[at], position) :]
-        found[at] = Offset(int(later[0])) if len(later) else position
+def next_chosen(
+    chosen: ChosenOffsets, positions: Positions, stops: Positions
+) -> dict[TopicPartition, Offset]:
+    """Return the positions of the next chosen records, at most where a partition is read to."""
+    found = dict(positions)
+    for at, stop in stops.items():
+        following = chosen[at].next_from(positions[at]) if at in chosen else None
+        found[at] = stop if following is None else Offset(min(following, stop))
     return found
 
 

@@ -1,5 +1,5 @@
 -------------------------------- MODULE Load --------------------------------
-(* What `penstock load --replace` adds to the commit protocol (Penstock.tla): the files of a       *)
+(* What `penstock load --replace` adds to the commit protocol (Penstock.tla): the files of a      *)
 (* partition, or all files, are replaced in one commit that moves no position.  Which files go is *)
 (* said by the partition, which records come by the rows in them.  One table, one chain; a person *)
 (* loads as often as he likes and may die at any step, and his requests arrive late, or again.    *)
@@ -14,8 +14,8 @@ VARIABLES
   tab,    \* [ver, files, offs]: a file is [id, part, rows, dead, now], now are by the
           \* present rules
   log,    \* the records that Kafka has
-  load,   \* the person: [ph, base, gone, only, out, left]
-  net,    \* requests: [base, gone, out, part]
+  load,   \* the person: [ph, base, gone, only, rest, out, left]
+  net,    \* requests: [base, gone, out]
   ghost,  \* [truth: the rows that must be there; next, struck]
   broken
 vars == <<tab, log, load, net, ghost, broken>>
@@ -32,7 +32,8 @@ File(id, part, rows, now) == [id |-> id, part |-> part, rows |-> rows, dead |-> 
 (* What lands again goes where it belongs now: a file for each partition.                         *)
 Written(id, rows) == {File(10 * id + p, p, {x \in rows : Present(x) = p}, rows)
                         : p \in {Present(x) : x \in rows}}
-Idle(left) == [ph |-> "idle", base |-> 0, gone |-> {}, only |-> {}, out |-> {}, left |-> left]
+Idle(left) == [ph |-> "idle", base |-> 0, gone |-> {}, only |-> {}, rest |-> {},
+               out |-> {}, left |-> left]
 Init ==
   /\ tab = [ver |-> 1, offs |-> Landed0,
             files |-> {File(x, Former(x), {x}, {}) : x \in 1 .. Landed0}]
@@ -48,13 +49,14 @@ Plan ==
   /\ LET to == IF On("to its position") THEN tab.offs ELSE N
          its == IF On("records of rows") THEN AllLive(Chosen) \ {90}
                 ELSE {x \in 1 .. tab.offs : Present(x) = P}
-     IN  load' = [load EXCEPT !.ph = "planned", !.base = tab.ver, !.gone = Chosen,
-                              !.only = IF Whole THEN 1 .. to ELSE its]
+     IN  load' = [load EXCEPT !.ph = "planned", !.base = tab.ver, !.gone = Chosen, !.only = its,
+                              !.rest = IF Whole THEN 1 .. to ELSE {}]
   /\ UNCHANGED <<tab, log, net, ghost, broken>>
-(* Each record of a row is seen again, or nothing is changed.                                     *)
+(* Each record of a row is seen again, or nothing is changed; of a whole table the others come as *)
+(* far as Kafka has them: what deleted rows came from, or an earlier rule left out.               *)
 Read ==
   /\ load.ph = "planned" /\ (On("each seen") => load.only \subseteq log)
-  /\ load' = [load EXCEPT !.ph = "read", !.out = load.only \intersect log]
+  /\ load' = [load EXCEPT !.ph = "read", !.out = (load.only \union load.rest) \intersect log]
   /\ UNCHANGED <<tab, log, net, ghost, broken>>
 (* The request names what was examined.  A stale plan may not be put on another state.            *)
 Base == IF On("planned again") THEN load.base ELSE tab.ver
@@ -75,7 +77,7 @@ Lands(r) ==
   LET after == (tab.files \ r.gone) \union Written(ghost.next, r.out) IN
   /\ tab' = [tab EXCEPT !.ver = @ + 1, !.files = after]
   /\ ghost' = [ghost EXCEPT !.next = @ + 1,
-                            !.truth = IF Whole THEN @ \union (1 .. tab.offs) ELSE @]
+                            !.truth = IF Whole THEN @ \union r.out ELSE @]
   /\ broken' = broken \union Breaks("L2", \E f \in after :
                                \E x \in Live(f) \ (f.now \union {90}) : Whole \/ Former(x) = P)
 Arrives ==

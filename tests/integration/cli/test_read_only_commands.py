@@ -86,7 +86,9 @@ def test_on_a_read_only_file_system_all_is_reported(shop: Shop, disk: Path) -> N
     with read_only(disk):
         assert {} == run_read_only(shop, spec)
     codes = {name: code for name, (code, _) in nothing_there.items()}
-    assert {"audit": 2, "load": 2, "replay": 2, "seek": 2} == codes, "they say that nothing has landed"
+    assert {"audit": 2, "load": 2, "replay": 2, "seek": 2} == codes, (
+        "they say that nothing has landed"
+    )
 
 
 def test_a_role_that_may_only_select_is_enough(

@@ -23,29 +23,38 @@ those that its lanes cover.
 class OffsetSet:
     """Offsets of one partition: a byte for each position from the first to the last of them."""
 
-    def __init__(self, start: int = 0, held: npt.NDArray[np.bool_] | None = None) -> None:
-        self._start = start
-        self._held = np.zeros(0, np.bool_) if held is None else held
+    def __init__(self) -> None:
+        self._start, self._held = 0, np.zeros(0, np.bool_)
 
     def add(self, offsets: Offsets) -> None:
         """Take more offsets along, in any order, some of them perhaps again."""
-        if not len(offsets):
+        if len(offsets):
+            self._make_room(int(offsets.min()), int(offsets.max()) + 1)
+            self._held[offsets - self._start] = True
+
+    def _make_room(self, start: int, stop: int) -> None:
+        """Hold a range as well; with half as much again, so that files in any order cost little."""
+        former, end = self._start, self._start + len(self._held)
+        if former <= start and stop <= end:
             return
-        start, stop = int(offsets.min()), int(offsets.max()) + 1
-        if len(self._held):
-            start, stop = min(start, self._start), max(stop, self._start + len(self._held))
-        if stop - start > len(self._held):
-            wider = np.zeros(stop - start, np.bool_)
-            wider[self._start - start :][: len(self._held)] = self._held
-            self._start, self._held = start, wider
-        self._held[offsets - self._start] = True
+        if not len(self._held):
+            self._start, self._held = start, np.zeros(stop - start, np.bool_)
+            return
+        more = (max(stop, end) - min(start, former)) // 2
+        first = former if former <= start else max(start - more, 0)
+        held = np.zeros((end if stop <= end else stop + more) - first, np.bool_)
+        held[former - first :][: len(self._held)] = self._held
+        self._start, self._held = first, held
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self._held))
 
     def covers(self) -> OffsetRange:
-        """Return the range from the first to the last position."""
-        return span(self._start, self._start + len(self._held))
+        """Return the range from the first to the last of them, an empty one where there is none."""
+        if not self._held.any():
+            return span(0, 0)
+        last = len(self._held) - int(self._held[::-1].argmax())
+        return span(self._start + int(self._held.argmax()), self._start + last)
 
     def within(self, covered: OffsetRange) -> Offsets:
         """Return the offsets of a range, ascending."""
@@ -61,9 +70,10 @@ class OffsetSet:
 
     def others_in(self, covered: OffsetRange) -> OffsetSet:
         """Return the offsets of a range that are not among these."""
-        others = np.ones(covered.count, np.bool_)
-        others[self.within(covered) - covered.start] = False
-        return OffsetSet(covered.start, others)
+        others = OffsetSet()
+        others._start, others._held = covered.start, np.ones(covered.count, np.bool_)
+        others._held[self.within(covered) - covered.start] = False
+        return others
 
 
 ChosenOffsets = Mapping[TopicPartition, OffsetSet]

@@ -23,8 +23,17 @@ def test_offsets_are_kept_once_in_whatever_order_they_come() -> None:
     assert (4, span(2, 10)) == (len(found), found.covers())
     assert [5, 7, 9] == found.within(span(3, 20)).tolist()
     assert [] == found.within(span(20, 30)).tolist() == found.within(span(0, 2)).tolist()
+    assert span(0, 0) == chosen([]).covers()
     assert [0, 1, 3, 4, 6] == found.others_in(span(0, 7)).within(span(0, 99)).tolist()
     assert [2, 5, None] == [found.next_from(at) for at in (0, 3, 10)]
+
+
+def test_files_in_any_order_are_kept_whole() -> None:
+    places = np.random.default_rng(7).permutation(400)
+    found = chosen(*([int(at) * 3, int(at) * 3 + 1] for at in places))
+
+    assert (800, span(0, 1199)) == (len(found), found.covers())
+    assert [n for n in range(1200) if n % 3 < 2] == found.within(span(0, 5000)).tolist()
 
 
 def test_a_position_goes_on_to_the_next_chosen_record_and_not_beyond_the_end() -> None:

@@ -132,17 +132,32 @@ def test_a_record_of_a_row_that_kafka_has_no_longer_stops_it(world: World) -> No
     assert 9 == len(world.rows())
 
 
+def delete(world: World, file: int, *rows: int) -> None:
+    """Let another writer delete rows of a file."""
+    warehouse, name = world.table()._warehouse, "bronze.orders"
+    contents = warehouse.get(name).contents
+    head, gone = contents.snapshots[contents.head], {contents.files[file].path: frozenset(rows)}
+    foreign = replace(head, id="foreign", parent=head.id, commit=None, deleted=gone)
+    warehouse.get(name).apply(contents, contents.with_snapshot(foreign))
+
+
+def test_rows_whose_records_retention_took_stop_it_and_deleted_ones_do_not(world: World) -> None:
+    world.delete_before(TOPIC, 0, 3)
+    assert ["P478", "P478"] == [world.life().change(load(*at)).code for at in (("0",), ())]
+    assert Replayed(2, 2, {}) == world.life().change(load("1")).changed
+    delete(world, 0, 0, 1, 2)
+
+    assert Replayed(6, 6, {}) == world.life().change(load()).changed
+    assert 6 == len(world.rows())
+
+
 def test_a_table_is_rebuilt_though_kafka_has_holes_and_rows_were_deleted(world: World) -> None:
     """The hole had no row; the row that somebody deleted comes again."""
     world.send_raw(TOPIC, b"no json")
     world.send(TOPIC, 1)
     world.run()
     world.ground.cluster.compact(world.ground.topic(TOPIC), 0, [9])
-    warehouse, name = world.table()._warehouse, "bronze.orders"
-    contents = warehouse.get(name).contents
-    head, gone = contents.snapshots[contents.head], {contents.files[1].path: frozenset({0})}
-    foreign = replace(head, id="foreign", parent=head.id, commit=None, deleted=gone)
-    warehouse.get(name).apply(contents, contents.with_snapshot(foreign))
+    delete(world, 1, 0)
     assert 9 == len(world.rows())
 
     assert Replayed(9, 10, {}) == world.life().change(load()).changed

@@ -24,8 +24,9 @@ import pyarrow.compute as pc
 from penstock.core.errors import InvalidError
 from penstock.core.file_ranges import FileRanges, rows_of, starts_of_rows
 from penstock.core.maintenance import StoredFile
-from penstock.core.offsets import Positions, TopicPartition
+from penstock.core.offsets import OffsetRange, Positions, TopicPartition, span
 from penstock.core.partition_names import PartitionValues, is_of, name_of
+from penstock.core.planning import Bounds
 from penstock.files.sources import COORDINATES, PLACE, source_of
 from penstock.landing.repair.allowed_ranges import (
     Bounded,
@@ -104,7 +105,7 @@ def plan_load(progress: TableProgress, wanted: Wanted, bounds: Bounded) -> LoadP
     for other in of_others(progress.chain, table.ledgers(state)):
         raise _beside(name, other.chain)
     chosen = files_of(name, table.layout(state).files, wanted)
-    began = table.history(progress.chain).began
+    began = table.history(progress.chain, state).began
     own = OwnRows(_places(name, progress.expected, bounds), progress.expected, began)
     only: dict[TopicPartition, OffsetSet] = defaultdict(OffsetSet)
     found = []
@@ -117,11 +118,13 @@ def plan_load(progress: TableProgress, wanted: Wanted, bounds: Bounded) -> LoadP
         for place in source.ranges:
             only[own.known[place]].add(_offsets_at(rows, place))
     ranges, rest = {at: each.covers() for at, each in only.items()}, {}
+    require_readable(name, ranges, bounds)
     if not wanted:
         everything, firsts = dict.fromkeys(progress.expected), starts_of_rows(found)
         ranges = bounded_ranges(name, progress.expected, everything, began, firsts)
+        ranges = {at: _kept(covered, bounds.get(at)) for at, covered in ranges.items()}
+        require_readable(name, ranges, bounds)
         rest = {at: only[at].others_in(covered) for at, covered in ranges.items()}
-    require_readable(name, ranges, bounds)
     paths = tuple(sorted(each.path for each in chosen))
     replacement = Replacement(name, ranges, paths, rows_of(found), state, "load", only, rest)
     missed = (each for each in wanted if not any(is_of(f.values, each) for f in chosen))
@@ -173,6 +176,13 @@ def _places(
         if former is not at:
             raise unlisted(table, at if former in bounds else former, bounds)
     return found
+
+
+def _kept(covered: OffsetRange, bounds: Bounds | None) -> OffsetRange:
+    """Return what Kafka still has of a range, where it can be read at all."""
+    if bounds is None:
+        return covered
+    return span(min(max(covered.start, bounds.start), covered.stop), covered.stop)
 
 
 def _coordinates(

@@ -76,7 +76,7 @@ def test_publishing_holds_for_two_runs_and_a_defence_taken_away_breaks_it():
 @pytest.mark.parametrize(
     ("specification", "mutants"),
     SPECIFICATIONS,
-    ids=["penstock", "keyed", "maintain", "publish", "tasks"],
+    ids=["penstock", "keyed", "maintain", "load", "publish", "tasks"],
 )
 def test_every_defence_that_a_specification_names_has_a_mutant(specification, mutants):
     named = set(re.findall(r'On\("([^"]+)"\)', specification.path.read_text()))

@@ -28,9 +28,9 @@ def load(
     """Land partitions of a table again, or all of it, in place of what stands there: in one commit.
 
     The records of the rows that stand there are read again and land by the present spec, wherever
-    they belong by it. Of a whole table everything lands that it had landed, rows too that were
-    filtered out by an earlier rule, or deleted since. Progress stays where it is, and a run goes on
-    from there. Readers see the old rows or the new ones.
+    they belong by it. Of a whole table all records land up to its progress, also those that an
+    earlier rule left out, or whose rows were deleted since. Progress stays where it is, and a run
+    goes on from there. Readers see the old rows or the new ones.
 
     Refused while a run is alive, and where rows would go that this pipeline has not landed. With
     neither --yes nor a terminal it only shows the change.

@@ -9,6 +9,7 @@ import pytest
 from tests.proof import (
     answers_models,
     keyed_models,
+    load_models,
     maintain_models,
     models,
     prove,
@@ -29,6 +30,7 @@ SPECIFICATIONS = (
     (models.PENSTOCK, models.MUTANTS),
     (keyed_models.KEYED, keyed_models.MUTANTS),
     (maintain_models.MAINTAIN, maintain_models.MUTANTS),
+    (load_models.LOAD, load_models.MUTANTS),
     (publish_models.PUBLISH, _of(publish_models.PUBLISH)),
     (publish_models.TASKS, _of(publish_models.TASKS)),
     (shards_models.SHARDS, shards_models.MUTANTS),
@@ -102,7 +104,7 @@ def test_what_is_kept_of_answers_holds_and_the_etag_of_a_commit_breaks_it():
 @pytest.mark.parametrize(
     ("specification", "mutants"),
     SPECIFICATIONS,
-    ids=["penstock", "keyed", "maintain", "publish", "tasks", "shards", "answers"],
+    ids=["penstock", "keyed", "maintain", "load", "publish", "tasks", "shards", "answers"],
 )
 def test_every_defence_that_a_specification_names_has_a_mutant(specification, mutants):
     named = set(re.findall(r'On\("([^"]+)"\)', specification.path.read_text()))

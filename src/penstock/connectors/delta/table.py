@@ -146,7 +146,7 @@ class DeltaTable:
         else:
             removed = []
             if commit.removes:
-                live = [*self._live.adds(view).values()]
+                live = {each.file.path: each.add for each in self._live.counted(view)}
                 removed = removals(self.name, view.form, live, commit.removes)
             words = words_of(state, commit, newest_of(commit, added), version)
             beside = words_beside(self._following, view, commit, self._newest_is_live)
@@ -289,13 +289,13 @@ class DeltaTable:
     ) -> Sequence[ports.FileSource]:
         """Read the source columns of files. Raises InvalidError (P435, P436), UnavailableError."""
         view: LogView = state.handle.view
-        adds = [*self._live.adds(view).values()]
+        live = {each.file.path: each.add for each in self._live.counted(view)}
         with reading(self.name):
             return sources_of(
                 self.root,
                 self.name,
                 view.form,
-                adds,
+                live,
                 deleted=self._deleted,
                 columns=columns,
                 ends=ends,

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from penstock.core.commits import Chain, Landed
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
-from penstock.core.offsets import OffsetRange, Positions, TopicPartition, span
+from penstock.core.offsets import OffsetRange, Positions, Progress, TopicPartition, span
 from penstock.core.planning import Bounds
 
 Bounded = Mapping[TopicPartition, Bounds]
@@ -95,6 +95,22 @@ def bounded_ranges(
             raise not_landed(table, f"{at} from {first} on, not from {covered.start}")
         stretch[at] = covered
     return {at: covered for at, covered in stretch.items() if covered.count}
+
+
+def require_readable(name: str, stretch: Progress, bounds: Bounded) -> None:
+    """Raise InvalidError (P478) where Kafka has no longer all of a stretch, and as `unlisted`."""
+    for at, covered in stretch.items():
+        found = bounds.get(at)
+        if found is None:
+            raise unlisted(name, at, bounds)
+        if found.start > covered.start:
+            raise InvalidError(
+                f"{name}: {at} offsets {covered.start} to {found.start} are no longer in"
+                " Kafka, and would be lost from the table",
+                code="P478",
+                hint=f"replay what Kafka has:  {at.topic}:{at.partition}:{found.start}-"
+                f"{covered.stop}",
+            )
 
 
 def start_unknown(table: str, at: TopicPartition, example: str) -> InvalidError:

@@ -197,14 +197,20 @@ def _changes(
 
 
 def _removed_entries(base: CommitBase, commit: Committable) -> list[ManifestEntry]:
-    """Find the files to remove. Raises InvalidError (P439) when one is no longer live."""
+    """Find the files to remove, and the delete files that are about none but them.
+
+    Raises InvalidError (P439) when one is no longer live.
+    """
     if not commit.removes:
         return []
     live = {entry.data_file.file_path: entry for entry in live_entries(base.table, base.branch)}
     lost = [path for path in commit.removes if path not in live]
     if lost:
         raise not_live(base.name, lost[0])
-    return [live[path] for path in commit.removes]
+    removed = [live[path] for path in commit.removes]
+    if base.metadata.format_version == 1:  # it has no row deletes
+        return removed
+    return [*removed, *base.rows.of(base.table).about(set(commit.removes))]
 
 
 def _newest_after(

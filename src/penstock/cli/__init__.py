@@ -44,6 +44,10 @@ COMMANDS = {
         "penstock.cli.replay:replay",
         "Re-ingest an offset range and replace its rows in one commit.",
     ),
+    "load": (
+        "penstock.cli.load:load",
+        "Land partitions or a table again in place of what stands there.",
+    ),
     "seek": ("penstock.cli.seek:seek", "Move a table's progress back to where its rows end."),
     "purge": ("penstock.cli.purge:purge", "Remove the rows of keys that were deleted long ago."),
     "maintain": (
@@ -67,7 +71,7 @@ COMMANDS = {
 
 NAMING = frozenset(
     {
-        *("audit", "handover", "maintain", "members", "pause", "peek", "publish", "purge"),
+        *("audit", "handover", "load", "maintain", "members", "pause", "peek", "publish", "purge"),
         *("quarantine", "replay", "resume", "seek"),
     }
 )

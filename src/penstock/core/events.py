@@ -276,7 +276,7 @@ class RecordsFiltered(Event):
 
 @dataclass(frozen=True, slots=True)
 class ReplayProgressed(Event):
-    """A replay has read `offsets_read` of its `offsets` offsets so far."""
+    """A replay or load has read `offsets_read` of its `offsets` offsets so far."""
 
     table: str
     offsets_read: int

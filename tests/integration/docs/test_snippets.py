@@ -42,6 +42,7 @@ STORIES = {
             "docs/how-to/read-the-tables.md",
             "docs/how-to/keep-tables-healthy.md",
             "docs/how-to/land-in-many-partitions.md",
+            "docs/how-to/land-again.md",
         ),
         "spark: { master: inline }\n",
     ),

@@ -26,6 +26,7 @@ from penstock.connectors.delta.files.file_metadata import additions
 from penstock.connectors.delta.files.storage_check import missing_in
 from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.log import ledger
+from penstock.connectors.delta.log.beside import words_beside
 from penstock.connectors.delta.log.commit_file import entry_of
 from penstock.connectors.delta.log.entries import newest_of, vouchers, words_of
 from penstock.connectors.delta.log.judging import judged
@@ -147,10 +148,11 @@ class DeltaTable:
         else:
             removed = []
             if commit.removes:
-                live = [*self._live.adds(view).values()]
+                live = {each.file.path: each.add for each in self._live.counted(view)}
                 removed = removals(self.name, view.form, live, commit.removes)
             words = words_of(state, commit, newest_of(commit, added), version)
-            body = entry_of(*words, added, removed)
+            beside = words_beside(self._following, view, commit, self._newest_is_live)
+            body = entry_of(*words, added, removed, beside=[*beside])
         self._put(found, body)
         return str(version)
 
@@ -295,10 +297,11 @@ class DeltaTable:
         ends: Mapping[tuple[str, int], int],
     ) -> Sequence[ports.FileSource]:
         """Read the source columns of files. Raises InvalidError (P435, P436), UnavailableError."""
-        form, adds = state.handle.view.form, [*self._live.adds(state.handle.view).values()]
+        form, counted = state.handle.view.form, self._live.counted(state.handle.view)
+        live = {each.file.path: each.add for each in counted}
         with reading(self.name):
             return sources_of(
-                self.root, self.name, form, adds, deleted=self._deleted, columns=columns, ends=ends
+                self.root, self.name, form, live, deleted=self._deleted, columns=columns, ends=ends
             )
 
     def stated(self) -> Iterator[ports.StatedFile | Mismatch]:

@@ -171,9 +171,8 @@ class DeltaTable:
 
     def upkeep(self, state: ports.TableState) -> DeltaUpkeep:
         """Return what finds files that the log does not name."""
-        found: ExaminedState = state.handle
-        put = partial(self._put, found)
-        return DeltaUpkeep(self.name, self.root, self._following, found.view, put)
+        put = partial(self._put, state.handle)
+        return DeltaUpkeep(self.name, self.root, self._following, state.handle.view, put)
 
     def require_rearrangeable(self, state: ports.TableState) -> None:
         """Refuse a table with a chain that the log does not prove."""
@@ -192,8 +191,8 @@ class DeltaTable:
         """Return how workers read live files, by their vectors."""
         view: LogView = state.handle.view
         adds = [self._live.files(view)[each].add for each in paths]
-        details = [detail_of(self.root, self.name, add, self._deleted.of(add)) for add in adds]
-        return ReadableFiles(view.form.target_text, tuple(details))
+        details = (detail_of(self.root, self.name, add, self._deleted.of(add)) for add in adds)
+        return ReadableFiles(view.form.target_text, (*details,))
 
     def rearrange(self, state: ports.TableState, rearrangements: Sequence[Rearrangement]) -> str:
         """Put files in the place of others as the next version, an OPTIMIZE."""
@@ -297,8 +296,8 @@ class DeltaTable:
         ends: Mapping[tuple[str, int], int],
     ) -> Sequence[ports.FileSource]:
         """Read the source columns of files. Raises InvalidError (P435, P436), UnavailableError."""
-        form, counted = state.handle.view.form, self._live.counted(state.handle.view)
-        live = {each.file.path: each.add for each in counted}
+        form = state.handle.view.form
+        live = {each.file.path: each.add for each in self._live.counted(state.handle.view)}
         with reading(self.name):
             return sources_of(
                 self.root, self.name, form, live, deleted=self._deleted, columns=columns, ends=ends

@@ -99,10 +99,11 @@ def _observers(
     pipeline: Pipeline, metrics: str | None, voice: Voice, *, as_json: bool, standby: bool
 ) -> Iterator[tuple[StatusBoard, *tuple[Observer, ...]]]:
     from penstock.app.assembly.process import SystemClock
-    from penstock.app.inspect.status import status_file
+    from penstock.app.inspect.reported import reported, status_file
     from penstock.app.standby import WARMING
     from penstock.core.leadership_events import StandbyChanged
     from penstock.observe.periodic import periodic
+    from penstock.observe.reporting import Happenings
     from penstock.observe.status import StatusBoard, StatusFile
     from penstock.observe.watches import CHECK_EVERY_SECONDS, StallWatch
 
@@ -111,15 +112,17 @@ def _observers(
     if standby:  # from its first moment on: the status file is its owner's
         board(StandbyChanged(pipeline.name, "", WARMING))
     interval_ms = int(pipeline.commit.every_seconds * 1000)
+    happenings = Happenings(clock)
     with ExitStack() as stack:
         log = stack.enter_context(_log(board, clock, interval_ms, voice, as_json=as_json))
         stack.enter_context(StatusFile(status_file(pipeline), board, clock, log.complain))
+        stack.enter_context(reported(pipeline, board, happenings, clock, log.complain))
         watch = StallWatch(board, clock, log, interval_ms=interval_ms)
         stack.enter_context(
             periodic(watch.check, every_seconds=CHECK_EVERY_SECONDS, name="stall-watch")
         )
         if metrics is None:
-            yield board, log
+            yield board, log, happenings
             return
         from penstock.core.version import __version__
         from penstock.observe.metrics import Metrics
@@ -133,7 +136,7 @@ def _observers(
             target_file_bytes=pipeline.target_file_bytes,
         )
         stack.enter_context(serving(counted.registry, metrics, log))
-        yield board, log, counted
+        yield board, log, happenings, counted
 
 
 def _print_outcome(ended: RunResult, code: int, *, as_json: bool) -> None:

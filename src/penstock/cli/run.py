@@ -9,14 +9,15 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from penstock.cli.output import INTERRUPTED, print_json, say, show_error
-from penstock.cli.parameters import SPEC, Accept, Json, MetricsAt, Spec, Takeover
-from penstock.cli.specs import load_spec
+from penstock.cli.parameters import SPEC, Accept, Json, MetricsAt, PageAt, Spec, Takeover
+from penstock.cli.specs import load_spec, named_again
 
 if TYPE_CHECKING:
     from penstock.landing.coordinator import RunResult
@@ -41,6 +42,7 @@ def run(
     standby: bool = False,
     accept: Accept = (),
     metrics: MetricsAt = None,
+    page: PageAt = None,
     json: Annotated[
         Json, Parameter(help="Log JSON lines to stderr, and print the outcome as JSON.")
     ] = False,
@@ -74,7 +76,8 @@ def run(
     faults = from_environment()
     until: Until = "once" if once else "caught-up" if until_caught_up else "stopped"
     stop, voice = threading.Event(), Voice()
-    heard = _observers(pipeline, metrics, voice, as_json=json, standby=standby)
+    served = Served(named_again(spec), metrics, page)
+    heard = _observers(pipeline, served, voice, as_json=json, standby=standby)
     with signals(stop, voice), heard as (board, *others):
         observer = Observers(board, *others, observer_for(faults))
         with maintained_beside(pipeline, spec, observer, SystemClock(), board):
@@ -94,13 +97,25 @@ def run(
     return code
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a run serves, at which addresses: metrics and the page; `spec` names its spec."""
+
+    spec: str
+    metrics: str | None = None
+    page: str | None = None
+
+
 @contextmanager
 def _observers(
-    pipeline: Pipeline, metrics: str | None, voice: Voice, *, as_json: bool, standby: bool
+    pipeline: Pipeline, served: Served, voice: Voice, *, as_json: bool, standby: bool
 ) -> Iterator[tuple[StatusBoard, *tuple[Observer, ...]]]:
     from penstock.app.assembly.process import SystemClock
     from penstock.app.inspect.reported import reported, status_file
+    from penstock.app.page.looks import OwnPipeline
     from penstock.app.standby import WARMING
+    from penstock.cli.page import page_of_run
+    from penstock.core.events import PageServed
     from penstock.core.leadership_events import StandbyChanged
     from penstock.observe.periodic import periodic
     from penstock.observe.reporting import Happenings
@@ -121,7 +136,11 @@ def _observers(
         stack.enter_context(
             periodic(watch.check, every_seconds=CHECK_EVERY_SECONDS, name="stall-watch")
         )
-        if metrics is None:
+        own = OwnPipeline(pipeline, served.spec, board, happenings, clock)
+        url = stack.enter_context(page_of_run(served.page, [own], clock))
+        if url:
+            log(PageServed(url))
+        if served.metrics is None:
             yield board, log, happenings
             return
         from penstock.core.version import __version__
@@ -135,7 +154,7 @@ def _observers(
             interval_ms=interval_ms,
             target_file_bytes=pipeline.target_file_bytes,
         )
-        stack.enter_context(serving(counted.registry, metrics, log))
+        stack.enter_context(serving(counted.registry, served.metrics, log))
         yield board, log, happenings, counted
 
 
@@ -172,8 +191,8 @@ class Voice:
 
 
 @contextmanager
-def signals(stop: threading.Event, voice: Voice) -> Iterator[None]:
-    """Ask to stop at the first SIGINT or SIGTERM; exit at once at the second.
+def signals(stop: threading.Event, voice: Voice, *, says: str = STOPPING) -> Iterator[None]:
+    """Ask to stop at the first SIGINT or SIGTERM, and say so; exit at once at the second.
 
     SIGQUIT prints the stacks of all threads on stderr, as Java does; the handler is in C, so it
     works while Python waits in a library.
@@ -184,7 +203,8 @@ def signals(stop: threading.Event, voice: Voice) -> Iterator[None]:
             voice.say_last("Quit. The next run finishes what is prepared; nothing is lost.")
             os._exit(INTERRUPTED)
         stop.set()
-        voice.say(STOPPING)
+        if says:
+            voice.say(says)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     faulthandler.register(signal.SIGQUIT, file=STDERR, all_threads=True)

@@ -273,6 +273,7 @@ _SUBJECTS: Mapping[type[Event], str] = {
     events.CommitsResumed: "commits",
     events.ClassArchiveBegun: "Java",
     events.MetricsServed: "metrics",
+    events.PageServed: "page",
     maintenance_events.EpochsNarrowed: "epochs",
 }
 """What an event is about that names no table, topic, partition, pipeline or epoch."""
@@ -374,6 +375,7 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
         "caches its classes in the background, once: later starts take half the time",
     ),
     events.MetricsServed: (INFO, "{url}"),
+    events.PageServed: (INFO, "{url}"),
     publication_events.PublicationStarted: (
         INFO,
         "started as generation {generation}, after transaction {epoch}: {backlog} to publish",

@@ -127,7 +127,7 @@ def _of_tables(snapshot: Snapshot, now_ms: int, stall: Stall | None) -> Why | No
     if parked:
         since_ms, name, reason = min(parked, key=lambda each: each[:2])
         said = one_line(reason.reason.removeprefix(f"{name}: "))
-        text = f"{name_text(name)} is parked for {age_text(now_ms - since_ms)}: {said}{rest}"
+        text = f"{name_text(name)} has been parked for {age_text(now_ms - since_ms)}: {said}{rest}"
         return Why(grade, text, reason.code, reason.hint)
     if stall is not None and stall.tables:
         age = age_text(now_ms - stall.since_ms)

@@ -76,9 +76,13 @@ def newest_report(pipeline: Pipeline, now_ms: int) -> Reported | None:
 
     A store that does not give it away says nothing. Raises what `read_status` raises.
     """
+    return newest_of(pipeline, _kept(pipeline), now_ms)
+
+
+def newest_of(pipeline: Pipeline, kept: Report | None, now_ms: int) -> Reported | None:
+    """Return the newer of what the store kept and the status file. Raises what both raise."""
     written = read_status(status_file(pipeline))
     known = [] if written is None else [Reported(written[0], now_ms - written[1], now_ms)]
-    kept = _kept(pipeline)
     if kept is not None:
         snapshot, written_ms = from_json(kept.body)
         known.append(Reported(snapshot, kept.age_ms, written_ms + kept.age_ms))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from penstock.app.assembly import assembly
 from penstock.app.inspect.notebook_tables import NotebookTable, Rows
 from penstock.app.inspect.open_transactions import stuck
-from penstock.app.inspect.reported import Reported, newest_report
+from penstock.app.inspect.reported import Reported, newest_of, newest_report
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError, PenstockError, gravest
 from penstock.core.events import WaitBegan
@@ -38,7 +38,9 @@ from penstock.observe.snapshot import (
     stalled,
 )
 from penstock.observe.why import NOTHING_KNOWN, Why, why
+from penstock.ports.reports import Reports
 from penstock.ports.runtime import Clock, Observer
+from penstock.ports.store import PendingStore
 from penstock.ports.tables import Table, TableFacts, TableFormat, TableState
 from penstock.ports.transactions import OpenTransaction
 from penstock.spec.model import Pipeline
@@ -139,6 +141,52 @@ def status(pipeline: Pipeline, clock: Clock, observer: Observer = UNHEARD) -> St
     )
     held_up = stuck(pipeline, bounds.values(), now_ms)
     return _explained(replace(found, unread=unread, stuck=held_up))
+
+
+def heard(
+    pipeline: Pipeline,
+    clock: Clock,
+    store: PendingStore,
+    reports: Reports | None,
+    read: Status | None,
+) -> Status:
+    """Return the status as far as the store knows it, over what was `read` before of tables.
+
+    Asks neither brokers nor catalogs. Raises UnavailableError when the store is down.
+    """
+    now_ms = clock.now_ms()
+    kept = None if reports is None else reports.newest(pipeline.name)
+    reported = newest_of(pipeline, kept, now_ms)
+    held = store.holding(pipeline.name)
+    alive = held is not None and held.alive_until_ms > now_ms
+    known = reported.snapshot if reported is not None else initial(pipeline.name, now_ms)
+    if read is None:
+        return _explained(_together(pipeline, known, reported, alive=alive, now_ms=now_ms))
+    tables = {
+        name: _with_facts(known.tables.get(name, TableStatus()), each, unread=name in read.unread)
+        for name, each in read.snapshot.tables.items()
+    }
+    lag = known.lag or read.snapshot.lag
+    laid = replace(known, tables={**known.tables, **tables}, lag=lag)
+    found = _together(pipeline, laid, reported, alive=alive, now_ms=now_ms)
+    return _explained(replace(found, unread=read.unread, stuck=read.stuck))
+
+
+def _with_facts(known: TableStatus, read: TableStatus, *, unread: bool) -> TableStatus:
+    """Lay what was read of a table under what its run has said since."""
+    through = [at for at in (known.valid_through_ms, read.valid_through_ms) if at is not None]
+    return replace(
+        known,
+        parked=read.parked if unread else known.parked,
+        lag_records=read.lag_records if known.lag_records is None else known.lag_records,
+        valid_through_ms=max(through, default=None),
+        table_rows=read.table_rows,
+        table_files=read.table_files,
+        offsets=read.offsets,
+        health=known.health or read.health,
+        paused_until_ms=read.paused_until_ms,
+        purged_through_ms=read.purged_through_ms,
+    )
 
 
 def _together(

@@ -10,8 +10,12 @@
     live.textContent = text;
   };
 
-  const sameShell = (old, next) =>
-    old.nodeType === 1 && next.nodeType === 1 && old.tagName === next.tagName && old.id === next.id;
+  // A row is that of its link, so that focus stays with a table where others come before it.
+  const keyOf = (node) =>
+    node.id || (node.tagName === "TR" && node.querySelector("a")?.getAttribute("href")) || "";
+
+  const isSame = (old, next) =>
+    old.nodeName === next.nodeName && (old.nodeType !== 1 || keyOf(old) === keyOf(next));
 
   const copyAttributes = (old, next) => {
     for (const { name } of [...old.attributes]) {
@@ -24,23 +28,26 @@
 
   const merge = (old, next) => {
     if (old.isEqualNode(next)) return;
-    if (!sameShell(old, next)) {
-      if (old.nodeType === 3 && next.nodeType === 3) old.data = next.data;
-      else old.replaceWith(next);
-      return;
+    if (old.nodeType === 1) {
+      copyAttributes(old, next);
+      mergeChildren(old, next);
+    } else {
+      old.nodeValue = next.nodeValue;
     }
-    copyAttributes(old, next);
-    mergeChildren(old, next);
   };
 
-  const mergeChildren = (old, next) => {
-    const before = [...old.childNodes];
-    const after = [...next.childNodes];
-    after.forEach((each, at) => {
-      if (at < before.length) merge(before[at], each);
-      else old.append(each);
-    });
-    before.slice(after.length).forEach((each) => each.remove());
+  const mergeChildren = (parent, source) => {
+    const left = [...parent.childNodes];
+    for (const next of [...source.childNodes]) {
+      const at = left.findIndex((old) => isSame(old, next));
+      if (at < 0) {
+        parent.insertBefore(next, left[0] ?? null);
+      } else {
+        left.splice(0, at).forEach((old) => old.remove());
+        merge(left.shift(), next);
+      }
+    }
+    left.forEach((old) => old.remove());
   };
 
   const source = new EventSource(main.dataset.live);

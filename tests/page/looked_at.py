@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from penstock.app.inspect.publications import PublicationView
 from penstock.app.inspect.status import Status
 from penstock.app.members import MemberStatus
-from penstock.app.page.looks import Look
+from penstock.app.page.views import PipelineView
 from penstock.core.maintenance import LastMaintenance, TableHealth
 from penstock.observe.snapshot import (
     EpochStatus,
@@ -30,14 +30,14 @@ INTERVAL_MS = 5_000
 class Still:
     """A pipeline that is watched, and of which always the same is known."""
 
-    found: Look
+    found: PipelineView
     looks: int = 0
 
     @property
     def name(self) -> str:
         return self.found.name
 
-    def look(self) -> Look:
+    def view(self) -> PipelineView:
         self.looks += 1
         return self.found
 
@@ -126,7 +126,7 @@ def snapshot(name: str, tables: dict[str, TableStatus], lag: int) -> Snapshot:
     )
 
 
-def look_at(found: Snapshot, **more: object) -> Look:
+def look_at(found: Snapshot, **more: object) -> PipelineView:
     stall = stalled(found, NOW_MS, INTERVAL_MS)
     status = Status(
         found,
@@ -136,7 +136,7 @@ def look_at(found: Snapshot, **more: object) -> Look:
         stall=stall,
         why=why(found, NOW_MS, running=True, stall=stall),
     )
-    return replace(Look(found.pipeline, NOW_MS, "", status), **more)  # type: ignore[arg-type]
+    return replace(PipelineView(found.pipeline, NOW_MS, "", status), **more)  # type: ignore[arg-type]
 
 
 HAPPENED = (
@@ -168,7 +168,7 @@ HAPPENED = (
 )
 
 
-def shop() -> Look:
+def shop() -> PipelineView:
     aside = Parked(
         "P430",
         "lake.bronze.items: the catalog gives no answer: 503 Service Unavailable",
@@ -192,7 +192,7 @@ def shop() -> Look:
     return look_at(snapshot("shop", tables, 62_942), happenings=HAPPENED, members=members)
 
 
-def billing() -> Look:
+def billing() -> PipelineView:
     tables = {
         "lake.gold.invoices": table(410_220, lag=12),
         "lake.gold.refunds": table(9_030, lag=0),
@@ -213,7 +213,7 @@ def billing() -> Look:
     )
 
 
-def many(count: int) -> Look:
+def many(count: int) -> PipelineView:
     tables = {
         f"lake.bronze.events_of_tenant_{n:04}": table(10_000 + n, lag=n) for n in range(count)
     }
@@ -232,7 +232,7 @@ HOSTILE = (
 )
 
 
-def hostile() -> Look:
+def hostile() -> PipelineView:
     said = "</p><script>document.title='hacked'</script>"
     tables = {
         name: table(10, parked=Parked("P430", said, NOW_MS - 60_000, said)) for name in HOSTILE

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.app.page.looks import Watched
+    from penstock.app.page.views import Watched
     from penstock.ports.runtime import Clock
 
 

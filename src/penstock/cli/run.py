@@ -50,8 +50,7 @@ def run(
     """Land records until you stop it.
 
     Ctrl-C or SIGTERM finishes the current epoch, brings all tables level and exits with 0. A second
-    one exits at once with 130; nothing is lost. SIGQUIT prints the stack of every thread and goes
-    on.
+    one exits at once with 130; nothing is lost. SIGQUIT prints all threads' stacks and goes on.
 
     Example: penstock run shop.yaml --until-caught-up
 
@@ -92,9 +91,7 @@ def run(
                 accept=frozenset(accept),
                 faults=faults,
             )
-    code = exit_code(ended, until, asked_to_stop=stop.is_set())
-    _print_outcome(ended, code, as_json=json)
-    return code
+    return _print_outcome(ended, exit_code(ended, until, asked_to_stop=stop.is_set()), as_json=json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +109,7 @@ def _observers(
 ) -> Iterator[tuple[StatusBoard, *tuple[Observer, ...]]]:
     from penstock.app.assembly.process import SystemClock
     from penstock.app.inspect.reported import reported, status_file
-    from penstock.app.page.looks import OwnPipeline
+    from penstock.app.page.views import OwnPipeline
     from penstock.app.standby import WARMING
     from penstock.cli.page import page_of_run
     from penstock.core.events import PageServed
@@ -158,14 +155,16 @@ def _observers(
         yield board, log, happenings, counted
 
 
-def _print_outcome(ended: RunResult, code: int, *, as_json: bool) -> None:
+def _print_outcome(ended: RunResult, code: int, *, as_json: bool) -> int:
+    """Print how a run ended, and return its exit code."""
     if as_json:
         with suppress(OSError):  # the exit code says it too
             print_json({"reason": ended.reason, "exit_code": code, "parked": {**ended.parked}})
-        return
+        return code
     for name, error in ended.parked.items():
         say(f"{name} is parked:")
         show_error(error, as_json=False)
+    return code
 
 
 class Voice:

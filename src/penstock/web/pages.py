@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from penstock.app.page.looks import Look
+from penstock.app.page.views import PipelineView
 from penstock.core.maintenance import worst_first
 from penstock.observe.snapshot import (
     EpochStatus,
@@ -28,14 +28,14 @@ EVENTS_SHOWN = 300
 Data = dict[str, Any]
 
 
-def overview(looks: Sequence[Look]) -> Data:
+def overview(looks: Sequence[PipelineView]) -> Data:
     """Return what is known of all pipelines, those first that do not move."""
     graver = [Grade.STANDS, Grade.HELD, Grade.FLOWS]
     ordered = sorted(looks, key=lambda each: (graver.index(each.why.grade), each.name))
     return {"pipelines": [head(each) for each in ordered]}
 
 
-def head(look: Look) -> Data:
+def head(look: PipelineView) -> Data:
     """Return what stands on top of each page of a pipeline."""
     status = look.status
     snapshot = None if status is None else status.snapshot
@@ -58,7 +58,7 @@ def head(look: Look) -> Data:
     }
 
 
-def head_ms(look: Look) -> int:
+def head_ms(look: PipelineView) -> int:
     """Return the time that ages are counted to: the one of the process that told."""
     return look.now_ms if look.status is None else look.status.now_ms
 
@@ -93,7 +93,7 @@ def _rate(table: TableStatus, snapshot: Snapshot, now_ms: int) -> float:
     return rows_per_second(table, now_ms, started_ms=snapshot.started_ms)
 
 
-def sections(look: Look) -> list[str]:
+def sections(look: PipelineView) -> list[str]:
     """List the sections of a pipeline that have something to say of."""
     found = [] if look.status is None else ["tables", "epochs"]
     found += [] if look.members is None else ["members"]
@@ -102,7 +102,7 @@ def sections(look: Look) -> list[str]:
     return [*found, *([] if look.status is None else ["maintenance"])]
 
 
-def tables(look: Look, asked: Mapping[str, str]) -> Data:
+def tables(look: PipelineView, asked: Mapping[str, str]) -> Data:
     """Return tables, those first that wait; `q` filters by name, `page` counts from 1."""
     if look.status is None:
         return {"tables": [], "found": 0, "page": 1, "pages": 1, "q": ""}
@@ -150,7 +150,7 @@ def _table_state(table: TableStatus, now_ms: int) -> tuple[Grade, str]:
     return Grade.FLOWS, "level" if table.lag_records == 0 else "flows"
 
 
-def table(look: Look, asked: Mapping[str, str]) -> Data | None:
+def table(look: PipelineView, asked: Mapping[str, str]) -> Data | None:
     """Return all of one table, by its `name`; None where there is none."""
     name = asked.get("name", "")
     if look.status is None or name not in look.status.snapshot.tables:
@@ -178,7 +178,7 @@ def table(look: Look, asked: Mapping[str, str]) -> Data | None:
     }
 
 
-def epochs(look: Look, _asked: Mapping[str, str]) -> Data:
+def epochs(look: PipelineView, _asked: Mapping[str, str]) -> Data:
     """Return the newest epochs, newest first, each with its phases in seconds."""
     known = () if look.status is None else look.status.snapshot.epochs
     longest = max((_seconds(each, head_ms(look)) for each in known), default=0.0)
@@ -232,12 +232,12 @@ def _slowest(epoch: EpochStatus, phases: Sequence[float | None]) -> Data:
     return {"phase": phase, "what": "", "seconds": known[phase]}
 
 
-def members(look: Look, _asked: Mapping[str, str]) -> Data:
+def members(look: PipelineView, _asked: Mapping[str, str]) -> Data:
     """Return who owns the pipeline, and who stands by."""
     return {"members": [*(look.members or ())]}
 
 
-def quarantine(look: Look, _asked: Mapping[str, str]) -> Data:
+def quarantine(look: PipelineView, _asked: Mapping[str, str]) -> Data:
     """Return how many records each table rejected in this run, by code, the most first."""
     known = {} if look.status is None else look.status.snapshot.tables
     rows = [
@@ -249,7 +249,7 @@ def quarantine(look: Look, _asked: Mapping[str, str]) -> Data:
     return {"rejects": rows, "records": sum(int(str(row["records"])) for row in rows)}
 
 
-def events(look: Look, asked: Mapping[str, str]) -> Data:
+def events(look: PipelineView, asked: Mapping[str, str]) -> Data:
     """Return what happened, newest first; `q` filters by words, `level` by how grave it is."""
     q, level = asked.get("q", "").strip(), asked.get("level", "")
     found = [
@@ -261,7 +261,7 @@ def events(look: Look, asked: Mapping[str, str]) -> Data:
     return {"events": found[:EVENTS_SHOWN], "found": len(found), "q": q, "level": level}
 
 
-def maintenance(look: Look, _asked: Mapping[str, str]) -> Data:
+def maintenance(look: PipelineView, _asked: Mapping[str, str]) -> Data:
     """Return how the files of tables lie, those first that need maintenance."""
     snapshot = None if look.status is None else look.status.snapshot
     if snapshot is None:
@@ -279,7 +279,7 @@ def maintenance(look: Look, _asked: Mapping[str, str]) -> Data:
     }
 
 
-def publications(look: Look, _asked: Mapping[str, str]) -> Data:
+def publications(look: PipelineView, _asked: Mapping[str, str]) -> Data:
     """Return where each publication stands."""
     return {
         "publications": [
@@ -308,7 +308,7 @@ def publications(look: Look, _asked: Mapping[str, str]) -> Data:
     }
 
 
-SECTIONS: Mapping[str, Callable[[Look, Mapping[str, str]], Data | None]] = {
+SECTIONS: Mapping[str, Callable[[PipelineView, Mapping[str, str]], Data | None]] = {
     "tables": tables,
     "table": table,
     "epochs": epochs,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import uvicorn
 
-from penstock.app.page.looks import Watched
+from penstock.app.page.views import Watched
 from penstock.core.errors import InvalidError
 from penstock.ports.runtime import Clock
 from penstock.web.guard import LOOPBACK, guard_of

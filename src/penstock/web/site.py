@@ -26,7 +26,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from penstock.app.page.looks import Look, Watched
+from penstock.app.page.views import PipelineView, Watched
 from penstock.core.version import __version__
 from penstock.ports.runtime import Clock
 from penstock.web import pages
@@ -162,12 +162,12 @@ class Site:
         """Return what a page is drawn from; None where there is none."""
         pipeline = request.path_params.get("pipeline")
         if pipeline is None:
-            looks = {place: each.look() for place, each in self._watched.items()}
+            looks = {place: each.view() for place, each in self._watched.items()}
             return self._overview(looks)
         watched = self._watched.get(pipeline)
         if watched is None:
             return None
-        look = watched.look()
+        look = watched.view()
         available = pages.sections(look)
         section = request.path_params.get("section") or next(iter(available), "")
         needs = "tables" if section == "table" else section
@@ -186,7 +186,7 @@ class Site:
             "command": _command(section, look.spec),
         }
 
-    def _overview(self, looks: Mapping[str, Look]) -> dict[str, Any]:
+    def _overview(self, looks: Mapping[str, PipelineView]) -> dict[str, Any]:
         data = pages.overview([*looks.values()])
         by_name = {look.name: place for place, look in looks.items()}
         return {

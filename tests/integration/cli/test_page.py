@@ -6,6 +6,7 @@ import json
 import signal
 import urllib.request
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -13,12 +14,14 @@ import pytest
 from tests.integration.cli.shop import Shop
 from tests.integration.cli.within import within
 from tests.processes.broker import wait_until
+from tests.processes.process import Driver
 from tests.servers.postgresql import ESCAPED, PASSWORD
+from tests.servers.warm import WarmProcess
 
 from penstock.app.assembly.assembly import open_reports
 from penstock.app.assembly.process import SystemClock
 from penstock.app.page.elsewhere import ElsewherePipeline
-from penstock.app.page.looks import Look
+from penstock.app.page.views import PipelineView
 from penstock.observe.why import Grade
 from penstock.spec.load import load
 from penstock.testing.sent import Sent
@@ -44,16 +47,16 @@ def fetched(url: str) -> Any:
         return json.load(answer)
 
 
-def landed(look: Look) -> int:
+def landed(look: PipelineView) -> int:
     """Count the rows of a table that its run has told of."""
     tables = {} if look.status is None else look.status.snapshot.tables
     return tables[LAKE].rows if LAKE in tables else 0
 
 
-def seen(pipeline: ElsewherePipeline, what: Any) -> Look:
-    """Look until what is known is so."""
-    wait_until(lambda: what(pipeline.look()), "it is seen")
-    return pipeline.look()
+def seen(pipeline: ElsewherePipeline, what: Any) -> PipelineView:
+    """PipelineView until what is known is so."""
+    wait_until(lambda: what(pipeline.view()), "it is seen")
+    return pipeline.view()
 
 
 def test_what_a_run_does_is_seen_on_its_page_and_from_another_host(
@@ -63,7 +66,8 @@ def test_what_a_run_does_is_seen_on_its_page_and_from_another_host(
     shared.cluster.send(shared.topic, 0, [Sent(b"no json")])
     spec, clock = load(shared.path), SystemClock()
     elsewhere = ElsewherePipeline("shop", "", clock, pipeline=spec, publications=None)
-    with shared.driver("--page", "127.0.0.1:0") as driver:
+    start = partial(WarmProcess, directory=shared.directory)  # its status file is there
+    with Driver(shared.path, "--page", "127.0.0.1:0", start=start) as driver:
         driver.wait_for("TableCommitted", 4)
         url = driver.wait_for("PageServed").data["url"]
         own = fetched(f"{url}shop/tables.json")

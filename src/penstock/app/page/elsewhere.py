@@ -18,7 +18,7 @@ from penstock.app.assembly import assembly
 from penstock.app.inspect.publications import PublicationView, view_publications
 from penstock.app.inspect.status import Status, heard, status
 from penstock.app.members import MemberList, MemberStatus
-from penstock.app.page.looks import Look
+from penstock.app.page.views import PipelineView
 from penstock.app.standby import open_leadership
 from penstock.core.errors import PenstockError
 from penstock.ports.reports import Happening
@@ -76,13 +76,13 @@ class ElsewherePipeline:
         self._seen_at = clock.monotonic()
         self._awake, self._stop = threading.Condition(), threading.Event()
 
-    def look(self) -> Look:
+    def view(self) -> PipelineView:
         """Return what is known now."""
         with self._awake:
             self._seen_at = self._clock.monotonic()
             self._awake.notify_all()
         known = self._known
-        return Look(
+        return PipelineView(
             self.name,
             self._clock.now_ms(),
             self._spec,

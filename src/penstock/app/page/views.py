@@ -27,7 +27,7 @@ LOOKING = Why(Grade.HELD, "It is being looked at for the first time")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class PipelineView:
     """What is known of a pipeline, by `now_ms` of this host.
 
     `spec` is how commands name its spec, "" for the default. `status` is None until it was first
@@ -62,7 +62,7 @@ class Watched(Protocol):
     def name(self) -> str:
         """Return its name."""
 
-    def look(self) -> Look:
+    def view(self) -> PipelineView:
         """Return what is known now, at once."""
 
 
@@ -82,7 +82,7 @@ class OwnPipeline:
         self._interval_ms = int(pipeline.commit.every_seconds * 1000)
         self.name = pipeline.name
 
-    def look(self) -> Look:
+    def view(self) -> PipelineView:
         """Return what the board and the log know."""
         now_ms, snapshot = self._clock.now_ms(), self._board.snapshot()
         stall = stalled(snapshot, now_ms, self._interval_ms)
@@ -90,4 +90,6 @@ class OwnPipeline:
         status = Status(snapshot, running=True, now_ms=now_ms, tells=True, stall=stall)
         heard, _ = self._happenings.after(0)
         newest_first = [*reversed(heard)][:HAPPENINGS_KEPT]
-        return Look(self.name, now_ms, self._spec, replace(status, why=reason), newest_first)
+        return PipelineView(
+            self.name, now_ms, self._spec, replace(status, why=reason), newest_first
+        )

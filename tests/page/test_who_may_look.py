@@ -63,6 +63,9 @@ def test_behind_a_proxy_its_name_and_a_token_are_asked_for(serve: Serve, token: 
     assert 401 == ask(url, "/shop.json", host="pipes.example", authorization="Bearer no").status
     assert 200 == ask(url, "/shop.json", host="pipes.example", authorization=given).status
     assert 421 == ask(url, host="other.example", authorization=given).status
+    assert 303 == ask(url, "/enterprise", host="pipes.example").status
+    assert 401 == ask(url, "/pipelines.json", host="pipes.example").status
+    assert 404 == ask(url, "/static/../shop", host="pipes.example").status
 
 
 def test_the_cookie_of_a_proxied_page_is_for_tls_and_of_that_token_alone(

@@ -109,11 +109,11 @@ def _observers(
 ) -> Iterator[tuple[StatusBoard, *tuple[Observer, ...]]]:
     from penstock.app.assembly.process import SystemClock
     from penstock.app.inspect.reported import reported, status_file
-    from penstock.app.page.views import OwnPipeline
     from penstock.app.standby import WARMING
     from penstock.cli.page import page_of_run
     from penstock.core.events import PageServed
     from penstock.core.leadership_events import StandbyChanged
+    from penstock.observe.fanout import Observers
     from penstock.observe.periodic import periodic
     from penstock.observe.reporting import Happenings
     from penstock.observe.status import StatusBoard, StatusFile
@@ -129,14 +129,20 @@ def _observers(
         log = stack.enter_context(_log(board, clock, interval_ms, voice, as_json=as_json))
         stack.enter_context(StatusFile(status_file(pipeline), board, clock, log.complain))
         stack.enter_context(reported(pipeline, board, happenings, clock, log.complain))
-        watch = StallWatch(board, clock, log, interval_ms=interval_ms)
+        watch = StallWatch(board, clock, Observers(log, happenings), interval_ms=interval_ms)
         stack.enter_context(
             periodic(watch.check, every_seconds=CHECK_EVERY_SECONDS, name="stall-watch")
         )
-        own = OwnPipeline(pipeline, served.spec, board, happenings, clock)
-        url = stack.enter_context(page_of_run(served.page, [own], clock))
-        if url:
-            log(PageServed(url))
+        if served.page is not None:
+            page = page_of_run(
+                served.page,
+                pipeline,
+                spec=served.spec,
+                board=board,
+                happenings=happenings,
+                clock=clock,
+            )
+            log(PageServed(stack.enter_context(page)))
         if served.metrics is None:
             yield board, log, happenings
             return

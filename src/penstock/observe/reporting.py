@@ -84,7 +84,7 @@ class Reporter:
         self._clock = clock
         self._cpu_seconds = cpu_seconds
         self._complain = complain
-        self._complained = False
+        self._complained, self._is_heard = False, True
         self._told = 0
         self._written: Snapshot | None = None
         self._next_at = clock.monotonic()
@@ -99,7 +99,7 @@ class Reporter:
 
     def __exit__(self, *error: object) -> None:
         self._reporting.__exit__(None, None, None)
-        if self._may_report(self._board.snapshot()):
+        if self._is_heard and self._may_report(self._board.snapshot()):
             self._report(self._board.snapshot())
         self._reports.close()
 
@@ -122,8 +122,9 @@ class Reporter:
         body = to_json(snapshot, written_ms=self._clock.now_ms())
         try:
             self._reports.keep(snapshot.pipeline, snapshot.generation, body, happened)
-            self._told = total
+            self._told, self._is_heard = total, True
         except PenstockError as error:
+            self._is_heard = False  # nobody waits for such a store at the end
             if not self._complained:
                 self._complain(f"what this run does is not seen from other hosts: {error.message}")
             self._complained = True

@@ -17,8 +17,7 @@ from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
 ENTER = "/enter"
-OPEN = (ENTER, "/static/")
-"""What is seen without a token: the form that asks for it, and how it looks."""
+STATIC = "/static/"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 HEADERS = {
@@ -82,8 +81,9 @@ class Guard:
             return Refusal(405, "Nothing can be changed here.")
         if request.method == "POST" and not self._is_from_here(request):
             return Refusal(403, "The token is taken from this page only.")
-        if not self.token or request.path.startswith(OPEN) or self._is_known(request):
-            return None
+        is_open = request.path == ENTER or request.path.startswith(STATIC)
+        if is_open or not self.token or self._is_known(request):
+            return None  # the form that asks for a token, and how it looks, are seen without one
         if wants_data(request.path):
             return Refusal(401, "Send the token as `Authorization: Bearer …`.")
         return Refusal(303, "Enter the token first.", ENTER)

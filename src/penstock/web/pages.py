@@ -28,11 +28,11 @@ EVENTS_SHOWN = 300
 Data = dict[str, Any]
 
 
-def overview(looks: Sequence[PipelineView]) -> Data:
-    """Return what is known of all pipelines, those first that do not move."""
+def overview(looks: Mapping[str, PipelineView]) -> Data:
+    """Return what is known of all pipelines, by their places, those first that do not move."""
     graver = [Grade.STANDS, Grade.HELD, Grade.FLOWS]
-    ordered = sorted(looks, key=lambda each: (graver.index(each.why.grade), each.name))
-    return {"pipelines": [head(each) for each in ordered]}
+    ordered = sorted(looks, key=lambda place: (graver.index(looks[place].why.grade), place))
+    return {"pipelines": [{"place": place, **head(looks[place])} for place in ordered]}
 
 
 def head(look: PipelineView) -> Data:

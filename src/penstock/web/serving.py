@@ -23,6 +23,7 @@ TOKEN_CHARACTERS_MIN = 16
 TOKEN_BYTES_MAX = 4_096
 PORT_MAX = 65_535
 ENDS_WITHIN_SECONDS = 1
+CONNECTIONS_MAX = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,8 @@ def _server(site: Site) -> uvicorn.Server:
         uvicorn.Config(
             site.application(),
             access_log=False,
-            log_level="error",
+            log_config=None,
+            limit_concurrency=CONNECTIONS_MAX,
             lifespan="off",
             proxy_headers=False,
             server_header=False,

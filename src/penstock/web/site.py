@@ -187,14 +187,12 @@ class Site:
         }
 
     def _overview(self, looks: Mapping[str, PipelineView]) -> dict[str, Any]:
-        data = pages.overview([*looks.values()])
-        by_name = {look.name: place for place, look in looks.items()}
+        data = pages.overview(looks)
         return {
             "place": "",
             "section": "",
             "head": None,
             "data": data,
-            "places": by_name,
             "live": "/pipelines.live",
             "twin": "/pipelines.json",
             "command": _command("overview", ""),

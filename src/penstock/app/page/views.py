@@ -7,6 +7,7 @@ Invariants:
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -15,10 +16,11 @@ from penstock.app.inspect.publications import PublicationView
 from penstock.app.inspect.status import Status
 from penstock.app.members import MemberStatus
 from penstock.core.errors import PenstockError
+from penstock.observe.formatting import number_of
 from penstock.observe.reporting import Happenings
 from penstock.observe.snapshot import stalled
 from penstock.observe.status import StatusBoard
-from penstock.observe.why import Grade, Why, why
+from penstock.observe.why import FLOWS, Grade, Why, why
 from penstock.ports.reports import HAPPENINGS_KEPT, Happening
 from penstock.ports.runtime import Clock
 from penstock.spec.model import Pipeline
@@ -49,10 +51,24 @@ class PipelineView:
         """Say why it does not move, or that it does."""
         if self.status is not None:
             return self.status.why
-        if not self.troubles:
-            return LOOKING
-        first = self.troubles[0]
-        return Why(Grade.STANDS, first.message, first.code, first.hint)
+        if self.troubles:
+            first = self.troubles[0]
+            return Why(Grade.STANDS, first.message, first.code, first.hint)
+        return LOOKING if self.publications is None else _why_published(self.publications)
+
+
+def _why_published(views: Sequence[PublicationView]) -> Why:
+    """Say why publications do not move, or that they do."""
+    stopped = [(each.publication, each.problem) for each in views if each.problem is not None]
+    if not stopped:
+        waiting = number_of(sum(each.backlog or 0 for each in views), "record")
+        return Why(Grade.FLOWS, f"{FLOWS}: {waiting} to publish")
+    name, problem = stopped[0]
+    others = (
+        f"; {number_of(len(views) - len(stopped), 'other')}" if len(stopped) < len(views) else ""
+    )
+    grade = Grade.HELD if others else Grade.STANDS
+    return Why(grade, f"{name}: {problem.message}{others}", problem.code, problem.hint)
 
 
 class Watched(Protocol):
@@ -80,6 +96,8 @@ class OwnPipeline:
         self._spec = spec
         self._board, self._happenings, self._clock = board, happenings, clock
         self._interval_ms = int(pipeline.commit.every_seconds * 1000)
+        self._told = 0
+        self._newest: deque[Happening] = deque(maxlen=HAPPENINGS_KEPT)
         self.name = pipeline.name
 
     def view(self) -> PipelineView:
@@ -88,8 +106,7 @@ class OwnPipeline:
         stall = stalled(snapshot, now_ms, self._interval_ms)
         reason = why(snapshot, now_ms, running=True, stall=stall)
         status = Status(snapshot, running=True, now_ms=now_ms, tells=True, stall=stall)
-        heard, _ = self._happenings.after(0)
-        newest_first = [*reversed(heard)][:HAPPENINGS_KEPT]
-        return PipelineView(
-            self.name, now_ms, self._spec, replace(status, why=reason), newest_first
-        )
+        heard, self._told = self._happenings.after(self._told)
+        self._newest.extendleft(heard)
+        shown = replace(status, why=reason)
+        return PipelineView(self.name, now_ms, self._spec, shown, tuple(self._newest))

@@ -28,6 +28,7 @@ def main() -> None:
                 page = browser.new_page(
                     viewport={"width": WIDTH, "height": height},
                     color_scheme="dark" if scheme == "dark" else "light",
+                    reduced_motion="reduce",
                 )
                 page.goto(f"{url}{path}")
                 page.wait_for_selector("#live[data-state=live]")

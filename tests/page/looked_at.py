@@ -176,7 +176,7 @@ def shop() -> PipelineView:
         "see that the catalog answers, and wait: it is tried again",
     )
     tables = {
-        "delta.bronze.orders": table(1_968_000, lag=1_204, quarantined={"P361": 12, "P317": 5}),
+        "delta.bronze.orders": table(1_968_000, lag=1_204, quarantined={"P361": 12, "P320": 5}),
         "delta.bronze.payments": table(402_110, lag=88, ago_ms=4_000),
         "lake.bronze.clicks": table(9_412_600, lag=310, sick=True),
         "lake.bronze.items": table(96_100, lag=61_300, ago_ms=835_000, parked=aside),

@@ -6,7 +6,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from penstock.web.guard import HEADERS, Guard, Request
+from penstock.web.guard import HEADERS, STATIC, Guard, Request
 
 
 class Gate:
@@ -20,6 +20,7 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        kept = "no-cache" if scope["path"].startswith(STATIC) else "no-store"
         request = Request(scope["method"], scope["path"], Headers(scope=scope))
         refusal = self._guard.refusal(request)
         app: ASGIApp = self._app
@@ -32,7 +33,7 @@ class Gate:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
-                headers.setdefault("cache-control", "no-store")
+                headers.setdefault("cache-control", kept)
             await send(message)
 
         await app(scope, receive, send_with_headers)

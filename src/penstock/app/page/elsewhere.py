@@ -3,7 +3,7 @@
 Invariants:
 - whoever looks waits for nobody: threads read, one what runs say (each second), one tables, brokers
   and publications (each ten seconds, and a tenth of the time at most), while somebody looks;
-- it reads alone, and holds one connection to the store.
+- it only reads, over connections to the store that it keeps.
 """
 
 from __future__ import annotations

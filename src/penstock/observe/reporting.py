@@ -2,7 +2,8 @@
 
 Invariants:
 - a thread of its own writes, at most once a second and at least every five; it rests a hundred
-  times as long as the last report took of its CPU, so that reports cost a run 1 % at most;
+  times as long as the last report took of its CPU, so that reports cost a run 1 % at most; but no
+  longer than ten seconds, for then a run would seem to be dead: that is 4,000 tables;
 - only who has claimed the pipeline reports: before, and while it stands by, they are another's;
 - a store that does not take a report is complained of once, and asked again; nothing depends on it.
 """
@@ -26,6 +27,7 @@ from penstock.ports.reports import HAPPENINGS_KEPT, Happening, Reports
 from penstock.ports.runtime import Clock
 
 REST_TIMES = 100
+REST_SECONDS_MAX = 10.0
 
 
 class Happenings:
@@ -128,7 +130,7 @@ class Reporter:
             if not self._complained:
                 self._complain(f"what this run does is not seen from other hosts: {error.message}")
             self._complained = True
-        rest_seconds = (self._cpu_seconds() - begun) * REST_TIMES
+        rest_seconds = min((self._cpu_seconds() - begun) * REST_TIMES, REST_SECONDS_MAX)
         self._written = snapshot
         self._next_at = self._clock.monotonic() + max(WRITE_EVERY_MS / 1000, rest_seconds)
         self._next_at_most = self._next_at + (WRITE_AT_LEAST_EVERY_MS - WRITE_EVERY_MS) / 1000

@@ -89,7 +89,8 @@ def page_served(address: Address, watched: Sequence[Watched], clock: Clock) -> I
     token, listening = address.token(), _listening(address)
     port = int(listening.getsockname()[1])
     guard = guard_of(address.host, port, named=address.named, token=token)
-    server = _server(Site(watched, guard, clock))
+    site = Site(watched, guard, clock)
+    server = _server(site)
     thread = threading.Thread(
         target=lambda: asyncio.run(server.serve(sockets=[listening])), name="page", daemon=True
     )
@@ -98,6 +99,7 @@ def page_served(address: Address, watched: Sequence[Watched], clock: Clock) -> I
         host = f"[{address.host}]" if ":" in address.host else address.host
         yield f"http://{host}:{port}/"
     finally:
+        site.end()
         server.should_exit = True
         thread.join(timeout=2 * ENDS_WITHIN_SECONDS + 1)
         listening.close()

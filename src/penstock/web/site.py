@@ -3,7 +3,7 @@
 Invariants:
 - each page has a `.json` twin, and a `.live` one that sends its main part again where it changed;
 - a page is drawn once a second at most, for any number of viewers; where drawing takes long, less
-  often: a hundred times as long passes in between;
+  often: a hundred times as long passes in between, ten seconds at most;
 - all text is escaped; a template that misses a value fails.
 """
 
@@ -36,7 +36,9 @@ from penstock.web.words import FILTERS, HELPERS
 
 HERE = Path(__file__).parent
 LIVE_SECONDS = 1.0
+STEP_SECONDS = 0.2
 REST_TIMES = 100
+REST_SECONDS_MAX = 10.0
 FORM_BYTES_MAX = 4_096
 FORGOTTEN_SECONDS = 60
 RESERVED = ("enter", "static", "pipelines")
@@ -56,6 +58,7 @@ class Site:
         self._watched = {_place(each.name, watched, at): each for at, each in enumerate(watched)}
         self._guard, self._clock = guard, clock
         self._drawn: dict[tuple[str, str], _Drawn] = {}
+        self._is_ending = False
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(HERE / "templates"),
             autoescape=True,
@@ -88,6 +91,10 @@ class Site:
             ],
         )
 
+    def end(self) -> None:
+        """End the streams of all viewers: the server waits for them."""
+        self._is_ending = True
+
     async def _page(self, request: Request) -> Response:
         found = self._found(request)
         if found is None:
@@ -115,14 +122,21 @@ class Site:
         """Yield the main part of a page whenever it has changed, until the viewer is gone."""
         before = ""
         yield "retry: 2000\n\n"
-        while not await request.is_disconnected():
+        while not (self._is_ending or await request.is_disconnected()):
             drawn = self._main(request)
             if drawn.html != before:
                 before = drawn.html
                 yield f"data: {json.dumps(drawn.html)}\n\n"
             else:
                 yield ": still so\n\n"
-            await asyncio.sleep(max(LIVE_SECONDS, drawn.rest_seconds))
+            await self._rest(max(LIVE_SECONDS, drawn.rest_seconds))
+
+    async def _rest(self, seconds: float) -> None:
+        """Let time pass, until the server ends."""
+        until = self._clock.monotonic() + seconds
+        # Another thread ends it, so that no event of this loop could be waited for.
+        while not self._is_ending and (left := until - self._clock.monotonic()) > 0:  # noqa: ASYNC110
+            await asyncio.sleep(min(left, STEP_SECONDS))
 
     def _main(self, request: Request) -> _Drawn:
         key, now = (request.url.path, request.url.query), self._clock.monotonic()
@@ -132,7 +146,7 @@ class Site:
         found = self._found(request)
         html = "" if found is None else self._render("main.html", **found)
         took = self._clock.monotonic() - now
-        drawn = _Drawn(now, took * REST_TIMES, html)
+        drawn = _Drawn(now, min(took * REST_TIMES, REST_SECONDS_MAX), html)
         self._drawn = {  # what nobody asks for any more is forgotten
             each: old for each, old in self._drawn.items() if now - old.at < FORGOTTEN_SECONDS
         } | {key: drawn}

@@ -30,6 +30,7 @@ from penstock.observe.snapshot import (
 )
 
 FLOWS = "Everything flows"
+RUN = "penstock run"
 
 
 class Grade(StrEnum):
@@ -92,9 +93,6 @@ def _not_running(snapshot: Snapshot, now_ms: int) -> Why:
     if snapshot.reason:
         return Why(Grade.STANDS, f"It was stopped {ago} ago: {one_line(snapshot.reason)}", "", RUN)
     return Why(Grade.STANDS, f"Nobody runs it: the last run was heard {ago} ago", "", RUN)
-
-
-RUN = "penstock run"
 
 
 def _in_turn(snapshot: Snapshot) -> Why | None:

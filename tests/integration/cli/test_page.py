@@ -7,13 +7,15 @@ import signal
 import urllib.request
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 from tests.integration.cli.shop import Shop
+from tests.integration.cli.test_publish import Mirror
 from tests.integration.cli.within import within
-from tests.processes.broker import wait_until
+from tests.processes.broker import Cluster, wait_until
 from tests.processes.process import Driver
 from tests.servers.postgresql import ESCAPED, PASSWORD
 from tests.servers.warm import WarmProcess
@@ -23,7 +25,7 @@ from penstock.app.assembly.process import SystemClock
 from penstock.app.page.elsewhere import ElsewherePipeline
 from penstock.app.page.views import PipelineView
 from penstock.observe.why import Grade
-from penstock.spec.load import load
+from penstock.spec.load import load, load_publications
 from penstock.testing.sent import Sent
 from penstock.web.serving import Address, page_served
 
@@ -103,6 +105,23 @@ def _texts(connection: psycopg.Connection) -> str:
         *connection.execute("SELECT subject || text FROM penstock.happenings"),
     ]
     return "\n".join(text for (text,) in rows)
+
+
+def test_publications_alone_are_seen_as_well(cluster: Cluster, tmp_path: Path) -> None:
+    mirror = Mirror(cluster, tmp_path)
+    mirror.send(5)
+    published = load_publications(mirror.save())
+    clock = SystemClock()
+    elsewhere = ElsewherePipeline("shop", "", clock, pipeline=None, publications=published)
+    with elsewhere.watching(), page_served(Address("127.0.0.1", 0), [elsewhere], clock) as url:
+        seen(elsewhere, lambda view: view.publications is not None)
+        told = fetched(f"{url}shop/publications.json")
+
+    [publication] = told["data"]["publications"]
+    assert (None, mirror.into) == (publication["problem"], publication["into"])
+    waiting = publication["backlog"]
+    assert waiting > 0
+    assert f"Everything flows: {waiting} records to publish" == told["head"]["why"]["text"]
 
 
 def test_with_a_store_in_a_file_what_happened_is_kept_beside_it(shop: Shop) -> None:

@@ -20,7 +20,7 @@ from penstock.app.inspect.status import Status, heard, status
 from penstock.app.members import MemberList, MemberStatus
 from penstock.app.page.views import PipelineView
 from penstock.app.standby import open_leadership
-from penstock.core.errors import PenstockError
+from penstock.core.errors import BugError, PenstockError
 from penstock.ports.reports import Happening
 from penstock.ports.runtime import Clock
 from penstock.spec.model import Pipeline
@@ -54,6 +54,17 @@ def _with_heard(
     members: tuple[MemberStatus, ...] | None,
 ) -> _Known:
     return replace(known, status=found, happenings=happened, members=members, unheard=None)
+
+
+def _told(error: Exception) -> PenstockError:
+    """Return an error as the page may say it; of one that is not ours only the kind."""
+    if isinstance(error, PenstockError):
+        return error
+    return BugError(
+        f"an unexpected {type(error).__name__}",
+        code="P700",
+        hint="this is a bug of Penstock: please report it with what `penstock status` says",
+    )
 
 
 class ElsewherePipeline:
@@ -141,8 +152,8 @@ class ElsewherePipeline:
                     unread=None,
                 )
             )
-        except PenstockError as error:
-            unread = error
+        except Exception as error:  # noqa: BLE001  else the page would show what was, for ever
+            unread = _told(error)
             self._learn(lambda known: replace(known, unread=unread))
         took = self._clock.monotonic() - begun
         return max(READ_SECONDS, took * READ_REST_TIMES)
@@ -153,8 +164,8 @@ class ElsewherePipeline:
         try:
             with ExitStack() as stack:
                 self._hear_all(stack, self._pipeline)
-        except PenstockError as error:
-            unheard = error
+        except Exception as error:  # noqa: BLE001  same
+            unheard = _told(error)
             self._learn(lambda known: replace(known, unheard=unheard))
         return HEAR_SECONDS
 

@@ -59,8 +59,8 @@ class Status(NotebookTable):
 
     snapshot: Snapshot
     running: bool
-    now_ms: int
-    tells: bool
+    now_ms: int = 0
+    tells: bool = False
     stall: Stall | None = None
     unread: Mapping[str, PenstockError] = field(default_factory=dict)
     stuck: tuple[OpenTransaction, ...] = ()

@@ -6,7 +6,14 @@
 import re
 
 import pytest
-from tests.proof import keyed_models, maintain_models, models, prove, publish_models
+from tests.proof import (
+    keyed_models,
+    maintain_models,
+    models,
+    prove,
+    publish_models,
+    shards_models,
+)
 from tests.proof.steps import TRACES, read_trace, trace_path
 from tests.proof.tlc_output import steps_of
 
@@ -23,6 +30,7 @@ SPECIFICATIONS = (
     (maintain_models.MAINTAIN, maintain_models.MUTANTS),
     (publish_models.PUBLISH, _of(publish_models.PUBLISH)),
     (publish_models.TASKS, _of(publish_models.TASKS)),
+    (shards_models.SHARDS, shards_models.MUTANTS),
 )
 
 
@@ -72,10 +80,17 @@ def test_publishing_holds_for_two_runs_and_a_defence_taken_away_breaks_it():
         assert found.as_it_should, said[-2000:]
 
 
+def test_shards_begin_once_and_a_defence_taken_away_breaks_that():
+    [mutant] = [each for each in shards_models.MUTANTS if each.name == "examined"]
+    found, said = prove.check(mutant, seconds=100)
+
+    assert found.as_it_should, said[-2000:]
+
+
 @pytest.mark.parametrize(
     ("specification", "mutants"),
     SPECIFICATIONS,
-    ids=["penstock", "keyed", "maintain", "publish", "tasks"],
+    ids=["penstock", "keyed", "maintain", "publish", "tasks", "shards"],
 )
 def test_every_defence_that_a_specification_names_has_a_mutant(specification, mutants):
     named = set(re.findall(r'On\("([^"]+)"\)', specification.path.read_text()))

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from penstock.cli import publications
-from penstock.cli.output import fields_of, pasteable, print_json, result_console
+from penstock.cli.output import fields_of, pasteable, print_json, print_line, result_console
 from penstock.cli.parameters import SPEC, Json, Spec
-from penstock.cli.specs import load_spec, parts_of
+from penstock.cli.shards import by_shard, one_at_a_time
+from penstock.cli.specs import load_shards, parts_of
 from penstock.cli.waiting import waits_shown
 from penstock.core.errors import UnavailableError, gravest
 from penstock.core.maintenance import worst_first
 from penstock.observe.formatting import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import RenderableType
 
     from penstock.app.inspect.status import Status
@@ -29,6 +33,7 @@ WATCH_EVERY_SECONDS = 2.0
 JSON_HELP = 'Print JSON; with --watch one object a line, {"error": …} after a failed read.'
 
 
+@by_shard(at_once=True)
 def status(
     spec: Spec = SPEC,
     *,
@@ -55,19 +60,52 @@ def status(
     published = publications.standing(spec) if parts.publishes else publications.NOTHING
     if not parts.lands:
         return published.show(json=json)
-    pipeline, clock = load_spec(spec), SystemClock()
+    shards, clock = load_shards(spec), SystemClock()
+    if watch and len(shards) > 1:
+        raise one_at_a_time()
     if watch:
         with suppress(KeyboardInterrupt):
-            keep_showing(pipeline, clock, as_json=json)
+            keep_showing(shards[0], clock, as_json=json)
         return 0
     with waits_shown(as_json=json) as observer:
-        found = read(pipeline, clock, observer)
+        found = [read(each, clock, observer) for each in shards]
     if json:
-        print_json({**_data(found), **published.data})
+        data = _data(found[0]) if len(shards) == 1 else _data_of_all(shards, found)
+        print_json({**data, **published.data})
     else:
-        result_console().print(_drawn(found))
+        for each in found:
+            result_console().print(_drawn(each))
+        if len(shards) > 1:
+            _say_of_all(shards, found)
         published.show_lines()
-    return gravest((found.exit_code, published.exit_code))
+    return gravest((*(each.exit_code for each in found), published.exit_code))
+
+
+def _data_of_all(shards: Sequence[Pipeline], found: Sequence[Status]) -> dict[str, Any]:
+    from penstock.app.shards import unowned, valid_through
+
+    return {
+        "exit_code": gravest(each.exit_code for each in found),
+        "shards": {shard.name: _data(each) for shard, each in zip(shards, found, strict=True)},
+        "valid_through_ms": valid_through(found),
+        "unowned": unowned(shards, found),
+    }
+
+
+def _say_of_all(shards: Sequence[Pipeline], found: Sequence[Status]) -> None:
+    """Print what holds of a table as a whole, and which shards nobody lands."""
+    from penstock.app.shards import unowned, valid_through
+
+    for name, through_ms in valid_through(found).items():
+        when = "nothing yet" if through_ms is None else _date(through_ms)
+        print_line(f"{name}: valid through {when}, over all {len(shards)} shards")
+    for name in unowned(shards, found):
+        print_line(pasteable(f"{name}: no process lands it"))
+
+
+def _date(timestamp_ms: int) -> str:
+    moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def keep_showing(pipeline: Pipeline, clock: Clock, *, as_json: bool) -> None:

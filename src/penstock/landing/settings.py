@@ -12,6 +12,7 @@ from penstock.core.hold import Hold
 from penstock.core.key_columns import require_key_columns, require_sequence_columns
 from penstock.core.maintenance import TableHealth
 from penstock.core.schema import Field, Schema, Struct, Type
+from penstock.core.shards import Shard
 from penstock.ownership.claim import ClaimContext, Heartbeat
 from penstock.ports.log import Log
 from penstock.ports.row_deletes import RowDeleteMode
@@ -138,7 +139,8 @@ class Settings:
     two of them cannot live together. `former_routes` gives the same by the rules of a kept text,
     without the topics that these do not read; it raises InvalidError where today's surroundings
     cannot have these rules. `start` is a word, an epoch millisecond, or offsets by topic and
-    partition. `rewritten` are tables by their names in the spec.
+    partition. `rewritten` are tables by their names in the spec. Of a pipeline in several `shards`,
+    `pipeline` names one of them.
     """
 
     pipeline: str
@@ -171,6 +173,12 @@ class Settings:
     hold: Hold = field(default_factory=Hold)
     accept: frozenset[Consent] = frozenset()
     crash_plan: str = ""
+    shards: int = 1
+
+    @property
+    def shard(self) -> Shard:
+        """Return the shard that the pipeline's name is of."""
+        return Shard.named(self.pipeline, self.shards)
 
 
 class CommitExecutor(Protocol):

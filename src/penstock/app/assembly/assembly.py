@@ -53,7 +53,7 @@ from penstock.rows.quarantine.rows import QUARANTINE_SCHEMA
 from penstock.rows.route.filters import ComputedColumns, DynamicRoute, RecordFilter, SqlExpression
 from penstock.spec.checks.rules import is_read
 from penstock.spec.language.expressions import expression, fields_of, looked_at
-from penstock.spec.model import Pipeline
+from penstock.spec.model import Pipeline, require_shard
 from penstock.spec.publications import Publications
 from penstock.spec.routing.topics import Target as Routed
 from penstock.spec.routing.topics import routes
@@ -68,7 +68,10 @@ LOG = "kafka"
 def settings_of(
     pipeline: Pipeline, *, accept: frozenset[Consent] = frozenset(), faults: str = ""
 ) -> Settings:
-    """Return the coordinator's settings. Raises InvalidError for an unknown catalog."""
+    """Return the coordinator's settings. Raises InvalidError for an unknown catalog, and where no
+    shard is named (P528).
+    """
+    require_shard(pipeline)
     commit = pipeline.commit
     return Settings(
         pipeline=pipeline.name,
@@ -107,6 +110,7 @@ def settings_of(
         ),
         accept=accept,
         crash_plan=faults,
+        shards=pipeline.shards,
     )
 
 
@@ -172,8 +176,10 @@ def open_transactions(settings: Mapping[str, Any]) -> Transactions:
 def open_catalogs(pipeline: Pipeline, stack: ExitStack, *, read_only: bool = False) -> LazyCatalogs:
     """Return the catalogs of the spec, for a command that reads: each is asked for only once.
 
-    With `read_only` nothing at all is created. `stack` closes them again.
+    With `read_only` nothing at all is created. `stack` closes them again. Raises InvalidError
+    (P528) for shards of which none is named.
     """
+    require_shard(pipeline)
     opening = {
         name: partial(open_catalog, pipeline, name, UNHEARD, read_only=read_only)
         for name in pipeline.catalogs
@@ -182,7 +188,9 @@ def open_catalogs(pipeline: Pipeline, stack: ExitStack, *, read_only: bool = Fal
 
 
 def open_store(spec: Pipeline | Publications) -> PendingStore:
-    """Open the pending store."""
+    """Open the pending store. Raises InvalidError (P528) for shards of which none is named."""
+    if isinstance(spec, Pipeline):
+        require_shard(spec)
     address = spec.pending.store.replace("{name}", spec.name)
     return store_connector(address).open_store(address, ProcessSecrets())
 

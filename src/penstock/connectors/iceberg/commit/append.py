@@ -40,12 +40,14 @@ from penstock.core.commits import (
     Chain,
     Committable,
     Landed,
+    begun_beside,
     first_ledger,
     landed_after,
 )
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import InvalidError
-from penstock.core.serialization import ledger_to_json
+from penstock.core.serialization import ledger_from_json, ledger_to_json
+from penstock.core.shards import family_of
 from penstock.core.table_errors import not_live
 from penstock.ports.row_deletes import RowDeletes
 from penstock.ports.tables import Verdict
@@ -73,6 +75,7 @@ def commit_request(
     properties = {
         records.ledger_key(commit.chain.name, branch): ledger_to_json(landed_after(before, commit)),
         records.newest_key(commit.chain.name, branch): newest.to_json(),
+        **_begun_beside(base, commit),
     }
     vouched = _ledgers_digest(base, commit, properties)
     keys = records.summary_of(
@@ -82,10 +85,21 @@ def commit_request(
     tag = records.tag_of(commit.chain.name, branch)
     updates: list[update.TableUpdate] = [reference(metadata, tag, SnapshotRefType.TAG, snapshot_id)]
     if vouched:  # else a trimmed snapshot might be another chain's only way to be found
-        line = (commit.chain.name.partition("/")[0], branch)
+        line = (family_of(commit.chain.name), branch)
         expired = trimmed(metadata, line, retain=retain, released=tag, now_ms=snapshot.timestamp_ms)
         updates += [update.RemoveSnapshotsUpdate(snapshot_ids=expired)] if expired else []
     return request_of(base, snapshot, *updates, update.SetPropertiesUpdate(updates=properties))
+
+
+def _begun_beside(base: CommitBase, commit: Committable) -> dict[str, str]:
+    """Return the ledgers of sibling shards' chains that a commit begins as well."""
+    found: dict[str, str] = {}
+    for chain in commit.beside:
+        key = records.ledger_key(chain, base.branch)
+        text = base.metadata.properties.get(key)
+        landed = None if text is None else ledger_from_json(text)
+        found[key] = ledger_to_json(begun_beside(commit, chain, landed))
+    return found
 
 
 def _ledger_before(commit: Committable) -> Landed:
@@ -222,7 +236,8 @@ def _ledgers_digest(base: CommitBase, commit: Committable, properties: dict[str,
     """Return the digest of all ledgers as the commit leaves them, or "" when one is in doubt."""
     metadata, branch = base.metadata, base.branch
     after = records.ledgers_in({**metadata.properties, **properties}, branch)
-    others = [key for key in after if key != records.ledger_key(commit.chain.name, branch)]
+    own = records.ledger_key(commit.chain.name, branch)
+    others = [key for key in after if key != own and key in metadata.properties]
     if not others or vouching(metadata, records.ancestry_of(metadata, branch)) is not None:
         return records.digest_of_ledgers(after)
     agreed = all(_agrees(base, key) for key in others)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,8 @@ from cyclopts import Parameter
 
 from penstock.cli.output import say
 from penstock.cli.parameters import SPEC, Spec
-from penstock.cli.specs import load_publications, load_spec, named_again, parts_of
+from penstock.cli.shards import by_shard
+from penstock.cli.specs import load_publications, load_shards, named_again, parts_of
 
 if TYPE_CHECKING:
     from penstock.app.page.elsewhere import ElsewherePipeline
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 LISTEN = "127.0.0.1:8090"
 
 
+@by_shard(at_once=True)
 def ui(
     spec: Spec = SPEC,
     *more: Annotated[Path, Parameter(help="Further specs to show.")],
@@ -51,7 +54,7 @@ def ui(
 
     clock, stop = SystemClock(), threading.Event()
     address = address_of(listen, named=host, token_file=token)
-    watched = [_elsewhere(each, clock) for each in (spec, *more)]
+    watched = [each for path in (spec, *more) for each in _elsewhere(path, clock)]
     with ExitStack() as stack:
         stack.enter_context(signals(stop, Voice(), says=""))
         for each in watched:
@@ -62,14 +65,17 @@ def ui(
     return 0
 
 
-def _elsewhere(path: Path, clock: Clock) -> ElsewherePipeline:
+def _elsewhere(path: Path, clock: Clock) -> Iterator[ElsewherePipeline]:
+    """Watch what a spec lands, shard by shard, and what it publishes beside the first of them."""
     from penstock.app.page.elsewhere import ElsewherePipeline
 
-    parts = parts_of(path)
-    pipeline = load_spec(path) if parts.lands else None
-    publications = load_publications(path) if parts.publishes else None
-    named = pipeline or publications
-    assert named is not None
-    return ElsewherePipeline(
-        named.name, named_again(path), clock, pipeline=pipeline, publications=publications
-    )
+    parts, words = parts_of(path), named_again(path)
+    shards = load_shards(path) if parts.lands else []
+    published = load_publications(path) if parts.publishes else None
+    for pipeline in shards:
+        yield ElsewherePipeline(
+            pipeline.name, words, clock, pipeline=pipeline, publications=published
+        )
+        published = None
+    if published is not None:
+        yield ElsewherePipeline(published.name, words, clock, pipeline=None, publications=published)

@@ -74,7 +74,7 @@ def status(
         print_json({**data, **published.data})
     else:
         for each in found:
-            result_console().print(_drawn(each, clock))
+            result_console().print(_drawn(each))
         if len(shards) > 1:
             _say_of_all(shards, found)
         published.show_lines()
@@ -127,7 +127,7 @@ def keep_showing(pipeline: Pipeline, clock: Clock, *, as_json: bool) -> None:
     with Live(seen, auto_refresh=False, screen=False) as live:
         while True:
             try:
-                seen = _drawn(read(pipeline, clock), clock)
+                seen = _drawn(read(pipeline, clock))
                 live.update(seen, refresh=True)
             except UnavailableError as error:
                 failed = Text(f"{error.code}: {error.message}; trying again", style="red")
@@ -139,20 +139,22 @@ def _data(found: Status) -> dict[str, Any]:
     return {
         "exit_code": found.exit_code,
         "running": found.running,
+        "why": found.why,
         "stalled": found.stall,
         "stuck_transactions": found.stuck,
         **fields_of(_hinting(found.snapshot)),
     }
 
 
-def _drawn(found: Status, clock: Clock) -> RenderableType:
+def _drawn(found: Status) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
     from penstock.observe.render import StatusText
 
-    shown = StatusText(_hinting(found.snapshot), clock.now_ms(), stall=found.stall)
-    snapshot, hints = found.snapshot, []
+    snapshot = _hinting(found.snapshot)
+    shown = StatusText(snapshot, found.now_ms, stall=found.stall, why=found.why)
+    hints = []
     if worst_first(snapshot.health) or any(each.is_unseen for each in snapshot.tables.values()):
         hints.append("to see which files, and to make fewer of them:  penstock maintain")
     if found.stuck:

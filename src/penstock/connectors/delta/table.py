@@ -34,7 +34,7 @@ from penstock.connectors.delta.log.table_metadata import texts_among
 from penstock.connectors.delta.log.tail import LogTail, LogView
 from penstock.connectors.delta.read.facts import facts_of, layout_of
 from penstock.connectors.delta.read.file_sources import removals, sources_of
-from penstock.connectors.delta.read.history import history_of
+from penstock.connectors.delta.read.history import commits_behind, history_of
 from penstock.connectors.delta.read.live_map import LiveMap
 from penstock.connectors.delta.read.live_rows import live_rows
 from penstock.connectors.delta.read.metadata_values import stated_files
@@ -63,6 +63,7 @@ from penstock.files import ParquetOptions
 from penstock.files.positions import NONE
 from penstock.files.sources import COORDINATES, is_within
 from penstock.ports import tables as ports
+from penstock.ports.histories import CommitsBehind, History
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, RowPositions, Sought
 from penstock.ports.runtime import Observer
@@ -155,9 +156,7 @@ class DeltaTable:
     def require_row_deletes(
         self, state: ports.TableState, mode: RowDeleteMode = RowDeleteMode.AUTO
     ) -> None:
-        """Refuse a table whose rows are all kept, or one without the deletion vectors that its mode
-        needs (P436).
-        """
+        """Refuse (P436) a table of kept rows, or one that lacks the vectors its mode needs."""
         view: LogView = state.handle.view
         require_row_deletes(self.name, view.form.configuration, view.form.features, mode)
 
@@ -224,9 +223,8 @@ class DeltaTable:
     def evolve(self, state: ports.TableState, schema: Schema) -> None:
         """Add columns as the version after the one examined."""
         found: ExaminedState = state.handle
-        handle = self._at(state)
         with reading(self.name):
-            body = schema_entry(self.name, handle, state.schema, schema)
+            body = schema_entry(self.name, self._at(state), state.schema, schema)
         try:
             self._put(found, body)
         finally:
@@ -237,10 +235,15 @@ class DeltaTable:
         with reading(self.name):
             return missing_in(self.root, self.location, files)
 
-    def history(self, chain: Chain, state: ports.TableState | None = None) -> ports.History:
+    def history(self, chain: Chain, state: ports.TableState | None = None) -> History:
         """Return the chain's commits from the log entries that still exist."""
         with reading(self.name):
             return history_of(self._following.log, self._at(state), chain)
+
+    def commits(self, chain: Chain, state: ports.TableState, behind: str = "") -> CommitsBehind:
+        """Return commits from the entries of the log behind a version."""
+        with reading(self.name):
+            return commits_behind(self._following.log, state.handle.view.version, chain, behind)
 
     def quarantined(
         self, chain: Chain, ranges: Sequence[Sequence[Any]]

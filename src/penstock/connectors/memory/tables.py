@@ -53,8 +53,8 @@ from penstock.core.serialization import ledger_from_json, ledger_to_json
 from penstock.core.statistics import FileStatistics
 from penstock.files.sources import is_within, source_of
 from penstock.ports import tables as ports
-from penstock.ports.histories import CommitsBehind, History
 from penstock.ports import writers
+from penstock.ports.histories import CommitsBehind, History
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import (
     POSITION,

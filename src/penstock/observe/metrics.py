@@ -76,6 +76,11 @@ _TABLE_GAUGES: Sequence[tuple[str, str, Callable[[TableStatus], float | None]]] 
         lambda table: table.health.excess_files if table.health else None,
     ),
     (
+        "table_late_files",
+        "Files of rows that wait for their partitions, as looked at last.",
+        lambda table: table.health.late if table.health else None,
+    ),
+    (
         "table_deleted_share",
         "Share of the rows in the table's files that are deleted, as looked at last.",
         lambda table: table.health.deleted_share if table.health else None,

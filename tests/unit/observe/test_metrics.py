@@ -39,9 +39,10 @@ def test_how_tables_lie_is_measured_once_somebody_looked(reported, clock) -> Non
     metrics = reported(committed(clock))
     assert None is value(metrics, "table_excess_files", table="lake.a")
 
-    looked = LayoutMeasured("lake.a", 500, 20, 9_000, 750, 250, 77, 7, 9, 1000)
+    looked = LayoutMeasured("lake.a", 500, 20, 9_000, 750, 250, 77, 7, 9, 1000, late=9)
     reported(looked, committed(clock), TableMaintained("lake.a", 300, 6, 0, 0, 0, 4096, 2))
     assert 187 == value(metrics, "table_excess_files", table="lake.a")
+    assert 9 == value(metrics, "table_late_files", table="lake.a")
     assert 0.25 == value(metrics, "table_deleted_share", table="lake.a")
     assert 77 == value(metrics, "table_metadata_bytes", table="lake.a")
     assert 4096 == value(metrics, "maintenance_bytes_total", table="lake.a")

@@ -205,6 +205,7 @@ def test_security_that_contradicts_itself_is_reported_with_all_it_needs(
         ("quarantine:", "commit: {every: 30, retain: 1000}\nquarantine:", [(10, "P109"), (10, "P108")]),
         ("quarantine:", "commit: {or_records: true}\nquarantine:", [(10, "P106")]),
         ("quarantine:", "row_group_bytes: 1GB\nquarantine:", [(10, "P108")]),
+        ("quarantine:", "maintain: {only: [expire]}\nx: 1\nquarantine:", [(10, "P177"), (11, "P104")]),
         ("quarantine:", "name: twice\nquarantine:", [(10, "P103")]),
         ("quarantine:", "<<: {}\nquarantine:", [(10, "P104")]),
     ],

@@ -28,6 +28,7 @@ from penstock.spec.settings.fields import NOT_YET
 from penstock.spec.settings.records import Records
 from penstock.spec.settings.sections import (
     Kafka,
+    MaintainSettings,
     PendingSettings,
     QuarantineSettings,
     SparkSettings,
@@ -59,6 +60,7 @@ class Draft:
     spark: SparkSettings | None = None
     pending: PendingSettings | None = None
     records: Records | None = None
+    maintain: MaintainSettings | None = None
     undecided: Sequence[Undecided] = ()
 
     @property
@@ -80,6 +82,7 @@ def check(draft: Draft) -> list[Problem]:
         *check_same_tables(draft.rules),
         *check_readings(draft.rules, draft.records or Records(), _names(draft.kafka)),
         *_check_sizes(draft),
+        *(_check_maintain(draft.maintain) if draft.maintain else ()),
         *_check_reach(draft),
         *_check_secrets(draft),
     ]
@@ -211,6 +214,13 @@ def _check_sizes(draft: Draft) -> Iterator[Problem]:
     if group is not None and file is not None and group > file:
         fact = "a row group cannot be larger than target_file_bytes"
         yield Problem(("row_group_bytes",), "P108", fact, "such as 64MB")
+
+
+def _check_maintain(maintain: MaintainSettings) -> Iterator[Problem]:
+    if maintain.only and maintain.every_seconds is None:
+        fact = "`only` says nothing without `every`: no run maintains a table"
+        hint = "add every, such as 6h; `penstock maintain` takes --only"
+        yield Problem(("maintain", "only"), "P177", fact, hint, "warning", on_key=True)
 
 
 def _check_reach(draft: Draft) -> Iterator[Problem]:

@@ -14,11 +14,13 @@ from penstock.cli.parameters import SPEC, Json, Spec
 from penstock.cli.specs import load_spec, parts_of
 from penstock.cli.waiting import waits_shown
 from penstock.core.errors import UnavailableError, gravest
+from penstock.core.freshness import Freshness, Promise, exit_code_of
 from penstock.core.maintenance import worst_first
-from penstock.observe.formatting import one_line
+from penstock.observe.formatting import age_text, one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.text import Text
 
     from penstock.app.inspect.status import Status
     from penstock.observe.snapshot import Snapshot
@@ -33,6 +35,7 @@ def status(
     spec: Spec = SPEC,
     *,
     watch: bool = False,
+    exit_code: bool = False,
     json: Annotated[Json, Parameter(help=JSON_HELP)] = False,
 ) -> int:
     """Show the state of each table: freshness, lag, last commit, pending, why it is parked.
@@ -47,8 +50,12 @@ def status(
     ----------
     watch
         Refresh every two seconds until Ctrl-C, also while brokers or the store are unavailable.
+    exit_code
+        Exit with 0 while each table is as fresh as its  freshness  promises, 10 when one is late,
+        11 when one is older than twice that; a table that cannot be read keeps its error's code.
     """
     from penstock.app.assembly.process import SystemClock
+    from penstock.app.inspect.freshness import promises_of
     from penstock.app.inspect.status import status as read
 
     parts = parts_of(spec)
@@ -62,12 +69,16 @@ def status(
         return 0
     with waits_shown(as_json=json) as observer:
         found = read(pipeline, clock, observer)
+    promises = promises_of(pipeline, found.snapshot.tables, clock.now_ms())
     if json:
-        print_json({**_data(found), **published.data})
+        print_json({**_data(found), "freshness": promises, **published.data})
     else:
         result_console().print(_drawn(found, clock))
+        for name, each in promises.items():
+            result_console().print(promise_line(name, each))
         published.show_lines()
-    return gravest((found.exit_code, published.exit_code))
+    kept = exit_code_of(promises.values()) if exit_code else 0
+    return gravest((found.exit_code, published.exit_code)) or kept
 
 
 def keep_showing(pipeline: Pipeline, clock: Clock, *, as_json: bool) -> None:
@@ -125,6 +136,18 @@ def _drawn(found: Status, clock: Clock) -> RenderableType:
         *(Text(one_line(each), "bold red") for each in lines),
         *(Text(pasteable(each)) for each in hints),
     )
+
+
+def promise_line(table: str, promise: Promise) -> Text:
+    """Say how a table keeps its promise."""
+    from rich.text import Text
+
+    age = "nothing has landed"
+    if promise.age_ms is not None:
+        age = f"valid through {age_text(promise.age_ms)} ago"
+    styles = {Freshness.LATE: "yellow", Freshness.BROKEN: "bold red"}
+    text = f"{one_line(table)} is {promise.state}: {age}, {age_text(promise.promised_ms)} promised"
+    return Text(text, styles.get(promise.state, ""))
 
 
 def _hinting(snapshot: Snapshot) -> Snapshot:

@@ -298,9 +298,6 @@ class Table(Setting):
     properties: Mapping[str, FreeText] = Field(
         default_factory=dict, description="Properties of the table when it is created, as text."
     )
-    freshness: Annotated[
-        None, never("'penstock status' and metrics show how far each table is valid")
-    ] = Field(None, description=f"This setting {NOT_YET}: a promise to be watched.")
     where: Annotated[str, reading(expression_text)] | None = Field(
         None,
         description=(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,6 +49,13 @@ class Told:
 
 class News:
     """A shop, and the news of it."""
+
+    @property
+    def directory(self) -> Path:
+        return self.shop.directory
+
+    def save(self) -> Path:
+        return self.shop.path
 
     def __init__(self, shop: Shop, **more: Any) -> None:
         self.shop, self.into = shop, f"{shop.name}.news"
@@ -114,6 +122,16 @@ class News:
         ids = Counter((e.headers["ce_source"], e.headers["ce_id"]) for e in self.told())
         assert set(ids.values()) == {1}
 
+    def require_freshness(self) -> None:
+        """Require that what nothing waits for is fresh, and that a record breaks a short promise."""
+        self.shop.spec["tables"][0]["freshness"] = "1ms"
+        assert 0 == self.call("status", "--exit-code").code
+        self.shop.send(100, 1)
+        found = self.call("status", "--exit-code", "--json")
+        assert (11, "broken") == (found.code, found.json["freshness"]["lake.shop.orders"]["state"])
+        assert "lake.shop.orders is broken: valid through" in self.call("status").out
+        assert 0 == self.call("status").code
+
 
 @pytest.fixture
 def news(shop: Shop) -> News:
@@ -142,5 +160,6 @@ def test_each_commit_is_told_once_though_who_tells_is_killed(news: News) -> None
     through = [e.data["valid_through_ms"] for e in news.told() if e.type == "through.advanced"]
     assert through == sorted(set(through))
     assert Counter(e.type for e in news.told())["table.created"] == 2
+    news.require_freshness()
     audit = news.call("audit", "--json")
     assert (0, []) == (audit.code, audit.json["publications"][0]["breaks"])

@@ -350,6 +350,27 @@ FIGURES = (
         ],
     ),
     Figure(
+        "publish-modes",
+        "The same, published exactly once by either client, next to at least once (`exactly_once: "
+        "off`, librdkafka): what transactions cost (benchmarks/publish.py).",
+        publish.measure_modes,
+        full=[publish.ModesOptions(what) for what in ("topic", "table")],
+        quick=[],
+        metrics=[
+            Metric("own_rows_per_second", "exactly once, own sender: rows a second"),
+            Metric("own_cpu", "CPU for a million rows", "s"),
+            Metric("own_cpu_ratio", "CPU, of that of off", "times", "≤ 1.05", "less"),
+            Metric("own_rate_ratio", "rate, of that of off", "times", "", "more"),
+            Metric("library_rows_per_second", "exactly once, librdkafka: rows a second"),
+            Metric("library_cpu", "CPU for a million rows", "s"),
+            Metric("library_cpu_ratio", "CPU, of that of off", "times", "≤ 1.05", "less"),
+            Metric("library_rate_ratio", "rate, of that of off", "times", "", "more"),
+            Metric("off_rows_per_second", "off: rows a second"),
+            Metric("off_cpu", "CPU for a million rows", "s"),
+        ],
+        only_named=True,
+    ),
+    Figure(
         "publish-latency",
         "A topic is mirrored in transactions of 1,000 records: bursts, a backlog, and runs after "
         "SIGKILL (benchmarks/publish_latency.py says what is timed).",

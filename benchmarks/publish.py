@@ -5,6 +5,9 @@ row becomes a keyed message of JSON. Both ends are exactly once: the script send
 of a topic in its transaction, and starts a table from its beginning. It is librdkafka's Python
 client with what is quickest around it: consuming in lists; Arrow batches made JSON by DuckDB.
 
+What exactly once costs is measured without the script: `exactly_once: required`, by either client,
+next to `off`, in turn, round after round.
+
 Rate and CPU are those between the first transaction and the last but one, as in
 `benchmarks/peers.py`. The targets are read back by librdkafka, committed records only.
 """
@@ -13,10 +16,12 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from operator import itemgetter
 from pathlib import Path
+from statistics import median
 from typing import Any, Literal
 
 import numpy as np
@@ -33,6 +38,11 @@ from benchmarks.specs import Format
 SOURCE = "source"
 NAME = "bench"
 PATIENCE_SECONDS = 120.0
+MODES = {
+    "own": {"exactly_once": "required", "producer": "own"},
+    "library": {"exactly_once": "required", "producer": "librdkafka"},
+    "off": {"exactly_once": "off"},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +57,16 @@ class Options:
     master: str = "inline"
 
 
+@dataclass(frozen=True, slots=True)
+class ModesOptions(Options):
+    """The same, and how often each mode is measured."""
+
+    rounds: int = 3
+
+
 def measure(options: Options, place: Scratch) -> Measured:
     """Measure Penstock, then the script."""
-    place.topic(SOURCE, options.partitions)
-    topics.fill(place.brokers, SOURCE, options.partitions, options.records)
-    folder = place.subfolder("p")
-    if options.what == "table":
-        _land(folder, place, options)
+    folder = _filled(place, options)
     legs = {
         "own": leg(own(folder, place, options), "RowsPublished"),
         "script": leg(script(folder, place, options), "Committed"),
@@ -66,6 +79,42 @@ def measure(options: Options, place: Scratch) -> Measured:
         "rate_ratio": legs["own"].rows_per_second / legs["script"].rows_per_second,
     }
     return Measured(values)
+
+
+def measure_modes(options: ModesOptions, place: Scratch) -> Measured:
+    """Measure each mode of Penstock, in turn; what is reported is the median of the rounds."""
+    folder = _filled(place, options)
+    legs: dict[str, list[Leg]] = {mode: [] for mode in MODES}
+    for number in range(options.rounds):
+        for mode, settings in MODES.items():
+            into = f"{mode}-{number}"
+            place.topic(into, options.partitions)
+            limits = {"interval": "30s", "or_records": options.transaction_records}
+            publishing = {**settings, "group": into}
+            path = spec(folder, place, options, limits, into=into, publishing=publishing)
+            legs[mode].append(leg(started(path, place, to_the_end=True), "RowsPublished"))
+            check(into, place, options)
+    values = {}
+    for mode, own in legs.items():
+        values[f"{mode}_rows_per_second"] = median(each.rows_per_second for each in own)
+        values[f"{mode}_cpu"] = median(each.cpu for each in own)
+        if mode != "off":
+            pairs = [*zip(own, legs["off"], strict=True)]
+            values[f"{mode}_cpu_ratio"] = median(mine.cpu / off.cpu for mine, off in pairs)
+            values[f"{mode}_rate_ratio"] = median(
+                mine.rows_per_second / off.rows_per_second for mine, off in pairs
+            )
+    return Measured(values, {mode: [asdict(each) for each in own] for mode, own in legs.items()})
+
+
+def _filled(place: Scratch, options: Options) -> Path:
+    """Fill the source; return the folder of specs, and of the table."""
+    place.topic(SOURCE, options.partitions)
+    topics.fill(place.brokers, SOURCE, options.partitions, options.records)
+    folder = place.subfolder("p")
+    if options.what == "table":
+        _land(folder, place, options)
+    return folder
 
 
 def _land(folder: Path, place: Scratch, options: Options) -> None:
@@ -96,20 +145,29 @@ def started(path: Path, place: Scratch, *, to_the_end: bool) -> Child:
     return place.start("penstock", *words, says="stderr")
 
 
-def spec(folder: Path, place: Scratch, options: Options, transaction: dict[str, Any]) -> Path:
-    """Write a spec that publishes into `own`."""
+def spec(
+    folder: Path,
+    place: Scratch,
+    options: Options,
+    transaction: dict[str, Any],
+    *,
+    into: str = "own",
+    publishing: Mapping[str, str] | None = None,
+) -> Path:
+    """Write a spec that publishes into a topic."""
     source: dict[str, Any] = {"topic": SOURCE}
     rule: dict[str, Any] = {}
     written: dict[str, Any] = {
         "name": NAME,
         "kafka": {"brokers": place.brokers},
         "spark": {"master": options.master},
+        "publishing": dict(publishing or {}),
     }
     if options.what == "table":
         source, rule = {"table": specs.table_name(options.format)}, {"key": "id"}
         landed = json.loads((folder / "penstock.yaml").read_text())
         written["catalogs"] = landed["catalogs"]
-    rule |= {"name": NAME, "from": source, "into": "own", "transaction": transaction}
+    rule |= {"name": NAME, "from": source, "into": into, "transaction": transaction}
     path = folder / "publish.yaml"
     path.write_text(json.dumps(written | {"publish": [rule]}))
     return path

@@ -50,6 +50,7 @@ OWN: dict[str, tuple[str, ...]] = {
     "core/accounting.py": ("tests/unit/core/test_accounting.py",),
     "core/commits.py": ("tests/unit/core/test_commits.py",),
     "core/decide.py": ("tests/unit/core/test_decide.py",),
+    "core/receipts.py": ("tests/unit/core/test_receipts.py",),
     "core/resuming.py": ("tests/unit/core/test_resuming.py",),
     "core/audit.py": ("tests/proof/test_audit.py",),
     "core/resolutions.py": ("tests/simulation/test_resolutions.py",),

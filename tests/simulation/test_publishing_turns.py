@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 from tests.story.publishing import INTO, PublishingWorld
 
-from penstock.app import publish
+from penstock.app import publish, standby
 from penstock.connectors.memory.leadership import MemoryLeadership, MemoryServer
-from penstock.core.errors import UnavailableError
 from penstock.core.resuming import Accepted
+from penstock.ports.producers import NO_TRANSACTIONS
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def turns(world, monkeypatch):
                 found.append(run(stop, takeover=takeover))
             return found[-1]
 
-        monkeypatch.setattr(publish, "run_in_turn", in_turns)
+        monkeypatch.setattr(standby, "run_in_turn", in_turns)
         return found
 
     return play
@@ -71,12 +72,25 @@ def test_what_a_person_accepted_holds_in_one_turn(world, turns):
     assert ["", "P808"] == [each.error.code if each.error else "" for each in ended]
 
 
+def test_a_stand_by_with_other_answers_or_another_promise_has_other_rules(world):
+    own = world.publisher().publication
+    others = (
+        replace(own, changes="skip"),
+        replace(own, target={"protocol": NO_TRANSACTIONS}),
+        replace(own, rules_hash="s"),
+    )
+
+    assert publish.rules_of(own) == publish.rules_of(replace(own, tasks=3, polls=True))
+    assert 4 == len({publish.rules_of(each) for each in (own, *others)})
+
+
 def test_who_is_too_late_is_told_so_and_stands_by(world, turns):
+    """What waits for turns would have it wait again; here there is nothing more to come."""
     other = world.publisher("stopped")
     other.step()
     turns(lambda: None, takeover=False)
+    found = in_turn(world)()
 
-    with pytest.raises(UnavailableError) as raised:
-        in_turn(world)()
-    assert "P510" == raised.value.code
+    assert found.error is not None
+    assert "P510" == found.error.code
     other.close()

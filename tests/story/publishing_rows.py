@@ -58,6 +58,9 @@ class ListSource:
         """Return the end."""
         return {OF: at(len(self.rows))}
 
+    def require_known(self) -> None:
+        """Require nothing: all is known."""
+
     def fault(self, stands: Stands) -> str:
         """Find nothing."""
         del stands

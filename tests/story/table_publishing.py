@@ -26,7 +26,7 @@ from penstock.ports.sources import EpochLimit, Stands, Stretch
 from penstock.publishing.settings import Changes
 from penstock.publishing.table_positions import Reading, table_position
 from penstock.publishing.table_source import TableSource
-from penstock.publishing.table_work import TableReader, work_from_json
+from penstock.publishing.table_work import TableReader, TableWork
 
 ACTS = ("append", "append", "append", "compact", "delete", "overwrite", "roll back", "expire")
 
@@ -127,7 +127,7 @@ class TableStory:
         deadline = 0.0 if chance.random() < 0.3 else float("inf")
         begins = [
             (at.reading, at.files, at.row) == (Reading.TABLE, 0, 0)
-            for each in work_from_json(stretch.work)[2]
+            for each in TableWork.from_json(stretch.work).parts
             if (at := table_position(each.begun).within)
         ]
         jumps_to_none = not begins and table_position(stretch.stop).moment.records == 0

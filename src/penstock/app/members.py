@@ -74,11 +74,12 @@ def handover(
             raise InvalidError(
                 f"nobody owns {claimed_as} now",
                 code="P524",
-                hint="penstock members  shows who stands by; start one: penstock run --standby",
+                hint="penstock members  shows who stands by;"
+                f" start one: penstock {_verb(spec)} --standby",
             )
         ready = [each for each in found if each.state == READY and host in ("", each.host)]
         if not ready:
-            raise _nobody_ready(claimed_as, host, found)
+            raise _nobody_ready(spec, claimed_as, host, found)
         listed.leadership.ask(owner.id, host or ANYBODY)
         asked()
         until = clock.monotonic() + wait_seconds
@@ -138,7 +139,14 @@ def _state(sign: Sign, now_ms: int, owner: Member | None) -> str:
     return READY if sign.is_ready(now_ms) else "not ready"
 
 
-def _nobody_ready(name: str, host: str, found: list[MemberStatus]) -> UnavailableError:
+def _verb(spec: Pipeline | Publications) -> str:
+    """Return the command that runs what a spec has."""
+    return "run" if isinstance(spec, Pipeline) else "publish"
+
+
+def _nobody_ready(
+    spec: Pipeline | Publications, name: str, host: str, found: list[MemberStatus]
+) -> UnavailableError:
     where = f" on {host}" if host else ""
     others = [each for each in found if each.state != Role.OWNER and host in ("", each.host)]
     said = "; ".join(
@@ -147,5 +155,6 @@ def _nobody_ready(name: str, host: str, found: list[MemberStatus]) -> Unavailabl
     return UnavailableError(
         f"no stand-by of {name}{where} is ready{f': {said}' if said else ''}",
         code="P525",
-        hint="start one, and wait until  penstock members  shows it ready:  penstock run --standby",
+        hint="start one, and wait until  penstock members  shows it ready:"
+        f"  penstock {_verb(spec)} --standby",
     )

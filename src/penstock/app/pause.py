@@ -14,17 +14,18 @@ from penstock.app.assembly import assembly
 from penstock.app.assembly.process import this_owner
 from penstock.app.assembly.table_names import tables_named
 from penstock.commit.pauses import utc_text
-from penstock.core.errors import InvalidError, UnavailableError
+from penstock.core.errors import UnavailableError
+from penstock.core.store_errors import ALIVE
 from penstock.ports.runtime import Clock
 from penstock.ports.store import Pause, PendingStore
-from penstock.spec.language.quantities import duration_ms
+from penstock.spec.language.quantities import length_ms, no_length
 from penstock.spec.model import Pipeline
 
+FOR = "--for"
 HOURS_MAX = 24
 CONFIRM_SECONDS_MAX = 60.0
 _POLL_SECONDS = 0.2
 _HOUR_MS = 3_600_000
-_ALIVE = "P510"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +40,16 @@ class TablePause:
 
 def duration_of(text: str) -> int:
     """Read how long a pause lasts, in milliseconds. Raises InvalidError (P176)."""
-    try:
-        length_ms = duration_ms(text)
-    except ValueError as error:
-        raise _length(text, str(error)) from error
-    if length_ms > HOURS_MAX * _HOUR_MS:
-        raise _length(text, f"a pause lasts {HOURS_MAX} hours at most")
-    return length_ms
+    found_ms = length_ms(FOR, text)
+    if found_ms > HOURS_MAX * _HOUR_MS:
+        raise no_length(FOR, text, f"a pause lasts {HOURS_MAX} hours at most")
+    return found_ms
 
 
 def pause(
     pipeline: Pipeline,
     table: str,
-    length_ms: int,
+    lasting_ms: int,
     clock: Clock,
     wait: Callable[[], None] = lambda: None,
 ) -> TablePause:
@@ -63,9 +61,9 @@ def pause(
     tables_named(pipeline, [table])
     with closing(assembly.open_store(pipeline)) as store:
         now_ms = clock.now_ms()
-        begun = Pause(table, now_ms, now_ms + length_ms)
+        begun = Pause(table, now_ms, now_ms + lasting_ms)
         store.pause(pipeline.name, begun)
-        wait_until_ms = now_ms + min(int(CONFIRM_SECONDS_MAX * 1000), length_ms)
+        wait_until_ms = now_ms + min(int(CONFIRM_SECONDS_MAX * 1000), lasting_ms)
         if not is_confirmed(store, pipeline.name, begun, clock.now_ms()):
             wait()
         while not is_confirmed(store, pipeline.name, begun, clock.now_ms()):
@@ -101,7 +99,7 @@ def is_confirmed(store: PendingStore, pipeline: str, begun: Pause, now_ms: int) 
     try:
         store.require_free(pipeline, this_owner(), now_ms=now_ms)
     except UnavailableError as error:
-        if error.code != _ALIVE:
+        if error.code != ALIVE:
             raise
     else:
         return True
@@ -117,14 +115,6 @@ def is_confirmed(store: PendingStore, pipeline: str, begun: Pause, now_ms: int) 
 
 def _shown(begun: Pause, *, confirmed: bool) -> TablePause:
     return TablePause(begun.table, begun.until_ms, utc_text(begun.until_ms), confirmed)
-
-
-def _length(text: str, reason: str) -> InvalidError:
-    return InvalidError(
-        f"--for {text[:40]}: {reason}",
-        code="P176",
-        hint="write it as 30s, 10m or 2h",
-    )
 
 
 def _unconfirmed(store: PendingStore, pipeline: str, begun: Pause) -> UnavailableError:

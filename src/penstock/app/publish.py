@@ -17,23 +17,18 @@ from functools import partial
 
 from penstock.app.assembly import engines, publishing
 from penstock.app.assembly.producers import open_producers, open_targets
-from penstock.app.standby import (
-    Readiness,
-    is_owned,
-    leadership_of_run,
-    member_of,
-    run_in_turn,
-    take_turn,
-)
+from penstock.app.standby import Candidate, is_owned, leadership_of_run, run_led
+from penstock.core.claims import publication_claim
 from penstock.core.errors import InvalidError, PenstockError, gravest
+from penstock.core.events import ASKED, GAVE_WAY
 from penstock.engines.inline import InlineEngine
-from penstock.ownership.membership import Membership
+from penstock.ports.producers import NO_TRANSACTIONS
 from penstock.ports.runtime import Engine, Observer
-from penstock.publishing.publisher import AGAIN_SECONDS, ASKED, Publisher, Until, stopped_by
+from penstock.publishing.publisher import AGAIN_SECONDS, Publisher, Until, stopped_by
 from penstock.publishing.settings import Publication, PublishingEnvironment
 from penstock.spec.problems import listed, nearest
 from penstock.spec.publications import Publications
-from penstock.spec.settings.publication import PublicationRule
+from penstock.spec.settings.publication import OFF, REQUIRED, PublicationRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,18 +132,24 @@ class _Run:
         leadership = leadership_of_run(
             self.spec, own.claimed_as, standby=self.standby, takeover=self.takeover
         )
-        if leadership is None:
-            return run(self.stop, takeover=self.takeover)
-        readiness = Readiness(self.engine, partial(_probe, own))
-        me = member_of(environment.owner, own.rules_hash)
-        with closing(
-            Membership(own.claimed_as, leadership, me, readiness, self.observer, environment.clock)
-        ) as membership:
-            if self.standby:
-                ended = run_in_turn(membership, readiness, environment.store, self.stop, run)
-            else:
-                ended = take_turn(membership, self.stop, run, takeover=self.takeover)
-        return ended_after(turns, ended or PublishResult(own.name, ASKED, 0, 0, 0, None))
+        candidate = Candidate(own.claimed_as, rules_of(own), partial(_probe, own))
+        standby, takeover = self.standby, self.takeover
+        try:
+            ended = run_led(
+                candidate,
+                leadership,
+                environment,
+                self.stop,
+                run,
+                standby=standby,
+                takeover=takeover,
+            )
+        except PenstockError as error:
+            if not turns or turns[-1].error is not error:  # no publisher has said it
+                self.observer(replace(stopped_by(own, error, self.until), waits=False))
+            ended = PublishResult(own.name, error.message, 0, 0, 0, error)
+        reason = ASKED if standby else GAVE_WAY
+        return ended_after(turns, ended or PublishResult(own.name, reason, 0, 0, 0, None))
 
 
 def ended_after(turns: Sequence[PublishResult], last: PublishResult) -> PublishResult:
@@ -159,6 +160,12 @@ def ended_after(turns: Sequence[PublishResult], last: PublishResult) -> PublishR
         rejected=sum(each.rejected for each in turns),
         transactions=sum(each.transactions for each in turns),
     )
+
+
+def rules_of(own: Publication) -> str:
+    """Return by what a publication is run, which a stand-by has to share with a dead owner."""
+    mode = OFF if own.target.get("protocol") == NO_TRANSACTIONS else REQUIRED
+    return f"{own.rules_hash}/{own.changes}/{mode}"
 
 
 def _probe(own: Publication) -> None:
@@ -206,16 +213,27 @@ def result_of(publisher: Publisher) -> PublishResult:
 
 
 def exit_code(results: Sequence[PublishResult]) -> int:
-    """Return the exit code of publications that ended: the gravest of their errors."""
-    return gravest(each.error.exit_code for each in results if each.error is not None)
+    """Return the exit code of publications that ended: the gravest of their errors.
+
+    A stop that was asked for is clean, whatever was waited for.
+    """
+    own = [each for each in results if each.reason != ASKED]
+    return gravest(each.error.exit_code for each in own if each.error is not None)
 
 
-def claims_named(spec: Publications, names: Collection[str]) -> list[str]:
-    """Return as what the named publications are claimed, or all. Raises InvalidError (P825)."""
-    return [
-        publishing.publication_of(spec, rule, accept=()).claimed_as
-        for rule in rules_named(spec, names)
-    ]
+def claim_named(spec: Publications, name: str | None) -> str:
+    """Return as what a publication is claimed: the named one, or the only one.
+
+    Raises InvalidError (P825).
+    """
+    rule, *others = rules_named(spec, [] if name is None else [name])
+    if others:
+        raise InvalidError(
+            f"the spec has {len(spec.publish)} publications, and this is for one",
+            code="P825",
+            hint=f"name one: {listed(each.name for each in spec.publish)}",
+        )
+    return publication_claim(spec.name, rule.name)
 
 
 def _rules_to_run(spec: Publications, names: Collection[str]) -> list[PublicationRule]:

@@ -7,25 +7,15 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from penstock.app.assembly import assembly
-from penstock.app.standby import (
-    LandingProbe,
-    Readiness,
-    leadership_of_run,
-    member_of,
-    run_in_turn,
-    take_turn,
-)
+from penstock.app.standby import Candidate, LandingProbe, leadership_of_run, run_led
 from penstock.core.errors import gravest
-from penstock.core.events import WaitBegan
+from penstock.core.events import ASKED, GAVE_WAY, WaitBegan
 from penstock.landing.coordinator import TICK_SECONDS, RunResult
 from penstock.landing.run import run as land
 from penstock.landing.settings import Consent, HealthOf, Until
 from penstock.landing.waiting import ENGINE
-from penstock.ownership.membership import Membership
 from penstock.ports.runtime import Engine, Observer
 from penstock.spec.model import Pipeline
-
-ASKED, GAVE_WAY = "asked to stop", "handed over"
 
 
 def run(
@@ -67,18 +57,11 @@ def run(
                 if stop.is_set():
                     return RunResult({}, ASKED)
             environment.engine.capacity()
-        if leadership is None:
-            return landed(stop, takeover=takeover)
-        readiness = Readiness(environment.engine, LandingProbe(pipeline))
-        me = member_of(environment.owner, settings.rules_hash)
-        membership = Membership(
-            pipeline.name, leadership, me, readiness, observer, environment.clock
+        candidate = Candidate(pipeline.name, settings.rules_hash, LandingProbe(pipeline))
+        ended = run_led(
+            candidate, leadership, environment, stop, landed, standby=standby, takeover=takeover
         )
-        stack.callback(membership.close)
-        if standby:
-            ended = run_in_turn(membership, readiness, environment.store, stop, landed)
-            return ended or RunResult({}, ASKED)
-        return take_turn(membership, stop, landed, takeover=takeover) or RunResult({}, GAVE_WAY)
+        return ended or RunResult({}, ASKED if standby else GAVE_WAY)
 
 
 def exit_code(ended: RunResult, until: Until, *, asked_to_stop: bool) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from itertools import cycle
 from typing import Protocol, TypeVar
 
@@ -17,18 +18,20 @@ from penstock.app.assembly import assembly
 from penstock.app.assembly.connectors import store_connector
 from penstock.core.errors import FencedError, InvalidError, PenstockError
 from penstock.core.leadership import Member, Reason, Role
+from penstock.core.store_errors import ALIVE
 from penstock.core.version import __version__
+from penstock.landing.settings import Environment
 from penstock.ownership.membership import Membership
 from penstock.ports.leadership import Leadership
 from penstock.ports.runtime import Engine
-from penstock.ports.store import Owner, PendingStore
+from penstock.ports.store import PendingStore
+from penstock.publishing.settings import PublishingEnvironment
 from penstock.spec.model import Pipeline
 from penstock.spec.publications import Publications
 from penstock.spec.secrets import ProcessSecrets
 
 CHECK_SECONDS = 20.0
 """PySpark ends a worker that idles for a minute."""
-OWNED = "P510"
 WARMING = "warming up"
 
 BY_FORCE = frozenset({Reason.DIED, Reason.SILENT})
@@ -80,6 +83,46 @@ def leadership_of_run(
             hint="give one of them; to let a stand-by take over:  penstock handover",
         )
     return required_leadership(spec, claimed_as)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What this process could own: by which name it is claimed, and run by which rules.
+
+    `probe` raises what a run would meet.
+    """
+
+    claimed_as: str
+    rules: str
+    probe: Callable[[], None]
+
+
+def run_led(
+    candidate: Candidate,
+    leadership: Leadership | None,
+    environment: Environment | PublishingEnvironment,
+    stop: threading.Event,
+    run: Run[Result_co],
+    *,
+    standby: bool,
+    takeover: bool,
+) -> Result_co | None:
+    """Run at once, or with `standby` whenever it is the turn of this process.
+
+    Return None where it did not end by itself: it gave way, or was asked to stop as a stand-by.
+    """
+    if leadership is None:
+        return run(stop, takeover=takeover)
+    owner = environment.owner
+    me = Member(owner.id, owner.host, owner.pid, Role.OWNER, "", __version__, candidate.rules)
+    readiness = Readiness(environment.engine, candidate.probe)
+    observer, clock = environment.observer, environment.clock
+    with closing(
+        Membership(candidate.claimed_as, leadership, me, readiness, observer, clock)
+    ) as membership:
+        if standby:
+            return run_in_turn(membership, readiness, environment.store, stop, run)
+        return take_turn(membership, stop, run, takeover=takeover)
 
 
 class TurnEnd(threading.Event):
@@ -139,7 +182,7 @@ def run_in_turn(
 
 def is_owned(error: PenstockError) -> bool:
     """Return whether another process has the claim: it fenced us, or was quicker."""
-    return isinstance(error, FencedError) or error.code == OWNED
+    return isinstance(error, FencedError) or error.code == ALIVE
 
 
 def _is_of_another_line(pipeline: str, store: PendingStore, error: PenstockError) -> bool:
@@ -148,11 +191,6 @@ def _is_of_another_line(pipeline: str, store: PendingStore, error: PenstockError
         return False
     held = store.holding(pipeline)
     return held is None or (error.by is not None and error.by.line != held.claim.line)
-
-
-def member_of(owner: Owner, rules: str) -> Member:
-    """Return what a process says of itself as a member."""
-    return Member(owner.id, owner.host, owner.pid, Role.OWNER, version=__version__, rules=rules)
 
 
 class Readiness:
@@ -211,7 +249,7 @@ class Readiness:
         try:
             self._probe()
         except PenstockError as error:
-            return f"{error.code}  {error.message}"
+            return error.line
         return ""
 
 

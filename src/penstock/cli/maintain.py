@@ -120,7 +120,7 @@ def _figures(group: FileGroup) -> dict[str, Any]:
 
 def _lines(found: TableMaintenance, now_ms: int) -> Iterator[str]:
     if found.error is not None:
-        yield f"{found.table}  {found.error.code}  {found.error.message}"
+        yield f"{found.table}  {found.error.line}"
         yield f"  → {pasteable(found.error.hint)}"
     elif found.health is None:
         yield f"{found.table}  is not created yet"
@@ -194,7 +194,7 @@ def _results(found: MaintainedTable) -> Iterator[str]:
     if swept.noted:
         yield f"{found.table}  {number_of(swept.noted, 'file')} noted that nothing names"
     for error in found.errors:
-        yield f"{found.table}  {error.code}  {error.message}"
+        yield f"{found.table}  {error.line}"
         yield f"  → {error.hint}"
     if not (done.groups or found.expired or swept.deleted or swept.noted or found.errors):
         yield f"{found.table}  nothing was left to do"

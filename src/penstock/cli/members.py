@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from penstock.spec.publications import Publications
 
 Claimed = Annotated[
-    str | None, Parameter(help="A publication, by its name in the spec; default: the pipeline.")
+    str | None,
+    Parameter(
+        help="A publication, by its name in the spec; default: the pipeline, or the only one."
+    ),
 ]
 
 
@@ -65,9 +68,9 @@ def handover(
     """
     from penstock.app import members as app
     from penstock.app.assembly.process import SystemClock
-    from penstock.app.pause import duration_of
+    from penstock.spec.language.quantities import length_ms
 
-    seconds = duration_of(wait) / 1000
+    seconds = length_ms("--wait", wait) / 1000
     former, now = app.handover(
         *_claimed(spec, name),
         host=to,
@@ -84,14 +87,13 @@ def handover(
 
 def _claimed(path: Path, name: str | None) -> tuple[Pipeline | Publications, str]:
     """Return a spec, and as what its pipeline or one of its publications is claimed."""
-    from penstock.app.publish import claims_named
+    from penstock.app.publish import claim_named
 
     if name is None and parts_of(path).lands:
         pipeline = load_spec(path)
         return pipeline, pipeline.name
     loaded = load_publications(path)
-    [claimed_as, *_] = claims_named(loaded, [] if name is None else [name])
-    return loaded, claimed_as
+    return loaded, claim_named(loaded, name)
 
 
 def _text(member: MemberStatus) -> str:

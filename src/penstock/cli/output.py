@@ -127,7 +127,7 @@ def show_error(error: PenstockError, *, as_json: bool) -> None:
 
         say(_painted(f"{error.message}\n{render(problems, width=talk_width())}"))
         return
-    say(_painted(_filled(f"{error.code}  {error.message}", "      ")))
+    say(_painted(_filled(error.line, "      ")))
     if error.hint:
         say(_with_command(f"      → {pasteable(error.hint)}"))
 

@@ -40,7 +40,7 @@ def pause(
     from penstock.app import pause as pausing
     from penstock.app.assembly.process import SystemClock
 
-    length_ms = pausing.duration_of(length)
+    lasting_ms = pausing.duration_of(length)
     pipeline, clock = load_spec(spec), SystemClock()
     if table is None:
         found = pausing.pauses(pipeline, clock)
@@ -53,7 +53,7 @@ def pause(
             print_line("no table is paused")
         return 0
     done = pausing.pause(
-        pipeline, table, length_ms, clock, lambda: say(f"{table}: waiting for the run to confirm")
+        pipeline, table, lasting_ms, clock, lambda: say(f"{table}: waiting for the run to confirm")
     )
     if json:
         print_json(done)

@@ -28,3 +28,13 @@ class Claim:
     def run(self) -> str:
         """Name the run that claimed; "" where it is not known."""
         return self.owner.rpartition("/")[2]
+
+
+def publication_claim(pipeline: str, publication: str) -> str:
+    """Return the name that the claim of a publication has in the pending store."""
+    return f"{pipeline}/publish/{publication}"
+
+
+def claimed_publication(claimed_as: str) -> str:
+    """Return the publication of a claim by its name there."""
+    return claimed_as.rpartition("/")[2]

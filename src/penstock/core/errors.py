@@ -39,6 +39,11 @@ class PenstockError(Exception):
         self.hint = hint
         self.add_note(f"{code}  → {hint}" if hint else code)  # for programs, in their tracebacks
 
+    @property
+    def line(self) -> str:
+        """Return its code and its fact, as they are shown."""
+        return f"{self.code}  {self.message}"
+
     def __reduce__(self) -> tuple[object, ...]:
         return (partial(type(self), code=self.code, hint=self.hint), (self.message,))
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+ASKED, GAVE_WAY = "asked to stop", "handed over"
+"""Why a run ended that nothing was the matter with, and that was not through."""
+
 
 @dataclass(frozen=True, slots=True)
 class Event:

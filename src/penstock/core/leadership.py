@@ -189,8 +189,7 @@ def judge(me: Member, sight: Sight) -> Take | Wait:
     else yesterday's rules would be levelled in, and today's undone, in silence.
     """
     owner = sight.owner
-    if me.offered_to:  # we hand over, and stand by again
-        return Wait(unlock=sight.is_locked)
+    assert not me.offered_to, "who hands over does not ask"
     if sight.claim is None:
         return Take(Reason.FIRST) if _is_free(sight, None) else Wait()
     if owner is not None and owner.member.id == me.id:  # our turn is over, though nobody was told

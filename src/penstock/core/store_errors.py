@@ -5,6 +5,9 @@ from __future__ import annotations
 from penstock.core.commits import Committable
 from penstock.core.errors import BugError, FencedError
 
+ALIVE = "P510"
+"""The code of a claim that is not got while another run is alive."""
+
 
 def fenced(pipeline: str, generation: int, host: str, pid: int) -> FencedError:
     """Build the error for a write under a claim that is no longer the newest."""

@@ -18,7 +18,7 @@ from functools import partial
 from penstock.core.commits import EpochNumber
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import PenstockError
-from penstock.core.events import EpochPrepared, PipelineStarted, PipelineStopped
+from penstock.core.events import ASKED, EpochPrepared, PipelineStarted, PipelineStopped
 from penstock.core.planning import Epoch, plan
 from penstock.landing import waiting
 from penstock.landing.epoch import runner
@@ -137,7 +137,7 @@ class Coordinator:
             ended = self._step(until, listing)
             if ended:
                 return ended
-        return "asked to stop"
+        return ASKED
 
     def _step(self, until: Until, listing: Listing) -> str:
         """Plan an epoch and land it when it is due; else wait a little, and collect what commits

@@ -14,8 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.core import publication_events as events
+from penstock.core.claims import claimed_publication
 from penstock.core.crash_points import CrashPoint
 from penstock.core.events import Event
+from penstock.core.leadership_events import LeadershipGained, StandbyChanged
 from penstock.observe.formatting import (
     NOT_KNOWN,
     NOTHING,
@@ -32,6 +34,7 @@ from penstock.observe.snapshot import RATE_WINDOW_MS, RECENT_COMMITS_MAX
 from penstock.ports.runtime import Clock
 
 WIDE_FROM = 90
+STANDBY = "stands by"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,8 @@ class PublicationBoard:
     def __call__(self, event: Event) -> None:
         """Apply an event."""
         name = getattr(event, "publication", None)
+        if isinstance(event, StandbyChanged | LeadershipGained):
+            name = claimed_publication(event.pipeline)
         if name in self._found:
             with self._guard:
                 self._found[name] = _after(self._found[name], event, self._clock.now_ms())
@@ -162,6 +167,11 @@ def _after(before: PublicationStatus, event: Event, now_ms: int) -> PublicationS
             )
         case events.TransactionGivenUp():
             return replace(before, given_up=event.reason)
+        case StandbyChanged():
+            known = replace(before, state=STANDBY, reason=event.text, code="")
+            return replace(known, lag=None, seconds=None, last_ms=None, given_up="")
+        case LeadershipGained():
+            return replace(before, state="starting", reason="")
         case events.PublicationStopped():
             state = "stopped" if event.clean else "waits" if event.waits else "failed"
             return replace(before, state=state, reason=event.reason, code=event.code)
@@ -185,6 +195,8 @@ def _remarks(found: Mapping[str, PublicationStatus]) -> Iterator[Text]:
         if each.code:
             failed = f"{name_text(name)} failed  {each.code}  {each.reason}"
             yield Text(one_line(failed), "bold red")
+        elif each.state == STANDBY:
+            yield Text(one_line(f"{name_text(name)} stands by, {each.reason}"))
         elif each.given_up:
             given_up = f"{name_text(name)} gave a transaction up: {each.given_up}"
             yield Text(one_line(given_up), "yellow")

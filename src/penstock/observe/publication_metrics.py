@@ -5,11 +5,15 @@ Invariants: those of `metrics.py`.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from penstock.core import publication_events as events
+from penstock.core.claims import claimed_publication
 from penstock.core.crash_points import CrashPoint
 from penstock.core.events import Event
+from penstock.core.leadership_events import StandbyChanged
 from penstock.observe.metrics import PREFIX, SECONDS
 from penstock.ports.runtime import Clock
 
@@ -83,6 +87,11 @@ class PublicationMetrics:
     def __call__(self, event: Event) -> None:
         """Count an event."""
         match event:
+            case StandbyChanged():  # its lag is the owner's to tell
+                name = claimed_publication(event.pipeline)
+                self._stopped.labels(name).set(0)
+                with suppress(KeyError):
+                    self._lag.remove(name)
             case events.PublicationStarted(publication=name):
                 self._generation.labels(name).set(event.generation)
                 self._lag.labels(name).set(event.backlog)

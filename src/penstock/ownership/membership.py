@@ -133,7 +133,7 @@ class Membership:
             owner = _owner(sight)
             self._withdraw(sight)
         judged = found.trouble if isinstance(found, Wait) else None
-        shown = trouble or (f"{judged.code}  {judged.message}" if judged else "")
+        shown = trouble or (judged.line if judged else "")
         return found, StandbyChanged(self.pipeline, owner, shown)
 
     def _judged(self, sight: Sight) -> Take | Wait:

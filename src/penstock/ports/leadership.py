@@ -28,10 +28,10 @@ class Leadership(Protocol):
     def unlock(self) -> None:
         """Give the lock back; a no-op without it."""
 
-    def ask(self, member: str, host: str) -> bool:
-        """Ask a member to hand over to a host; return whether there is such a member.
+    def ask(self, member: str, host: str) -> None:
+        """Ask a member to hand over to a host: it is told so until it leaves, or stands by.
 
-        It is told so until it leaves, or stands by.
+        A no-op where there is no such member.
         """
 
     def roll(self) -> Roll:

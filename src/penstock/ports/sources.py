@@ -75,7 +75,13 @@ class Source(Protocol):
         """
 
     def ends(self) -> Stands:
-        """Return where each source partition ends now. Raises as `starts` does."""
+        """Return where each source partition ends now, as far as it is known.
+
+        Raises as `starts` does.
+        """
+
+    def require_known(self) -> None:
+        """Raise UnavailableError (P250) while it is not known where a source partition ends."""
 
     def fault(self, stands: Stands) -> str:
         """Say why the source cannot be read from these positions; "" if it can."""

@@ -76,6 +76,9 @@ class BatchSource:
         """Return the place behind the batch."""
         return {} if self._batch is None else {self._batch.of: self._batch.place}
 
+    def require_known(self) -> None:
+        """Require nothing: the batch is here."""
+
     def fault(self, stands: Stands) -> str:
         """Say that the batches of another query were published, or later ones of this query."""
         if self._batch is None or self._kind == "runs":

@@ -58,6 +58,9 @@ class PlannedSource:
         ends = self._fresh_ends()
         return ends if self._gives_ranges else dict.fromkeys(ends, OPEN)
 
+    def require_known(self) -> None:
+        """Require nothing: what a source gives is all that is known of it."""
+
     def fault(self, stands: Stands) -> str:
         """Say what is lost with a part that is no longer there; reading finds everything else."""
         ends = self.ends()

@@ -22,6 +22,7 @@ from penstock.core.errors import (
     PenstockError,
     UnavailableError,
 )
+from penstock.core.events import ASKED
 from penstock.core.publication_events import (
     PublicationStarted,
     PublicationStopped,
@@ -29,6 +30,7 @@ from penstock.core.publication_events import (
     TransactionGivenUp,
 )
 from penstock.core.receipts import Receipt
+from penstock.core.store_errors import ALIVE
 from penstock.ownership.claim import PipelineClaim
 from penstock.ports.producers import PROTOCOL_2
 from penstock.ports.runtime import DIED
@@ -40,10 +42,10 @@ from penstock.publishing.schemas import with_schemas
 from penstock.publishing.settings import Publication, PublishingEnvironment
 from penstock.publishing.shares import publish_shares
 from penstock.publishing.start import PublicationState, Run, claimed, renew_and_look, start
-from penstock.publishing.stops import ALIVE, require_source
+from penstock.publishing.stops import require_source
 
 Until = Literal["stopped", "once", "caught-up"]
-CAUGHT_UP, ONCE, ASKED = "caught up", "one transaction", "asked to stop"
+CAUGHT_UP, ONCE = "caught up", "one transaction"
 TICK_SECONDS = 0.2
 DOUBTS_MAX = 5
 """How often in a row an epoch may come to nothing."""
@@ -163,12 +165,25 @@ class Publisher:
             if not stretches:
                 return True
         if not waiting and not stretches:
-            if self._fixed is not None:
-                self.end(CAUGHT_UP)
-            return self._fixed is not None
+            return self._caught_up(self._state, self._fixed)
         self._began = clock.monotonic()
         run = replace(run, publication=with_schemas(self.publication, run.environment.ports))
         return self._epoch(run, self._state, stretches, ends, limit)
+
+    def _caught_up(self, state: PublicationState, fixed: Stands | None) -> bool:
+        """End where there is a place to end at, and all of it was known; return whether there is.
+
+        Raises UnavailableError (P250): where a part of the source ends is not known even now.
+        """
+        if fixed is None:
+            return False
+        self.environment.ports.source.require_known()
+        ends = self.environment.ports.source.ends()
+        late = {of: ends[of] for of in state.stands.keys() & (ends.keys() - fixed.keys())}
+        self._fixed = {**fixed, **late}
+        if not late:
+            self.end(CAUGHT_UP)
+        return True
 
     def _searched(self, planned: Sequence[Stretch], limit: EpochLimit) -> Sequence[Stretch]:
         """Return what is tried next where a row is sought that kills; none where none is left."""

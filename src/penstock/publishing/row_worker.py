@@ -25,12 +25,12 @@ from penstock.core.accounting import Tally
 from penstock.core.errors import DecisionNeededError
 from penstock.core.offsets import TopicPartition
 from penstock.core.positions import Position
-from penstock.ports.producers import BatchTooLarge, PackedBatch, RecordsRefused, Refused
+from penstock.ports.producers import PackedBatch, RecordsRefused
 from penstock.ports.sources import RowReader, Rows, Stretch
 from penstock.publishing.messages import Delivered, Encoding, SendJob, SendResult
 from penstock.publishing.rejects import NO_MESSAGE, RowsRead, require_few
 from penstock.publishing.row_packing import PackedMessages, PackedRows, RowPacking
-from penstock.publishing.worker import SendTools
+from penstock.publishing.worker import SendTools, not_sent
 
 
 @dataclass(slots=True)
@@ -80,9 +80,7 @@ class RowWorker:
         if isinstance(found, RecordsRefused):
             raise self._not_taken(found)
         if not isinstance(found, Mapping):
-            limit = found.bytes_max if isinstance(found, BatchTooLarge) else None
-            refused = Refused(found.error, found.reason)
-            return SendResult(self.job.number, refused=refused, batch_bytes_max=limit)
+            return not_sent(self.job, found)
         size = sum(len(each.records) for own in batches.values() for each in own)
         return SendResult(self.job.number, delivered, dict(self._counts), found, size)
 

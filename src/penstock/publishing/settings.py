@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from penstock.commit.transactions import TransactionContext
+from penstock.core.claims import publication_claim
 from penstock.core.resuming import Accepted
 from penstock.ownership.claim import ClaimContext, Heartbeat
 from penstock.ports.log import Log
@@ -149,7 +150,7 @@ class Publication:
     @property
     def claimed_as(self) -> str:
         """Return the name that its claim has in the pending store."""
-        return f"{self.pipeline}/publish/{self.name}"
+        return publication_claim(self.pipeline, self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,10 +38,10 @@ def rows_removed(table: str, snapshots: str) -> DecisionNeededError:
     )
 
 
-def file_gone(table: str, fact: str) -> DecisionNeededError:
+def file_gone(publication: str, table: str, fact: str) -> DecisionNeededError:
     """Return the error for a file that was to be published."""
     return DecisionNeededError(
         f"a file of the table {table} was removed before it was published: {fact}",
         code="P828",
-        hint="restore it; or publish all of what is there:  penstock seek NAME earliest",
+        hint=f"restore it; or publish all of what is there:  penstock seek {publication} earliest",
     )

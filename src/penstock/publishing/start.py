@@ -21,14 +21,12 @@ from dataclasses import dataclass, replace
 from penstock.commit import transactions
 from penstock.core.claims import Claim, Generation
 from penstock.core.commits import CommitId
-from penstock.core.errors import (
-    DecisionNeededError,
-    UnavailableError,
-)
+from penstock.core.errors import DecisionNeededError, UnavailableError
 from penstock.core.offsets import TopicPartition
 from penstock.core.positions import OffsetKey, Position, SourcePartition
 from penstock.core.receipts import Batches, LedgerRecord, PublishedTotals, counted
 from penstock.core.resuming import Resume
+from penstock.core.store_errors import ALIVE
 from penstock.core.tasks_record import TasksRecord
 from penstock.ownership.claim import PipelineClaim
 from penstock.ports.producers import PROTOCOL_2, Refused, Term
@@ -42,7 +40,7 @@ from penstock.publishing.settings import (
     PublishingEnvironment,
     claim_context,
 )
-from penstock.publishing.stops import ALIVE, alive, fenced
+from penstock.publishing.stops import alive, fenced
 from penstock.rows.encode.encoder import require_fit
 
 STARTS_MAX = 5

@@ -13,9 +13,6 @@ from penstock.core.resuming import Stopped, StopReason
 from penstock.ports.sources import Source, Stands
 from penstock.publishing.settings import Publication
 
-ALIVE = "P510"
-"""The code of a pending store where another run is alive."""
-
 
 def fenced(name: str, fact: str) -> FencedError:
     """Return the error of a run that a newer one has replaced."""

@@ -32,7 +32,7 @@ from penstock.publishing.table_positions import (
     in_order,
     table_position,
 )
-from penstock.publishing.table_work import FilePart, work_to_json
+from penstock.publishing.table_work import FilePart, TableWork
 
 FRESH_SECONDS = 1.0
 """How old the newest snapshot that is known may be: loops ask more often than catalogs like."""
@@ -41,7 +41,10 @@ _SNAPSHOTS_KEPT = 1000
 
 
 class TableSource:
-    """Implements `ports.sources.Source` over the increments of a table."""
+    """Implements `ports.sources.Source` over the increments of a table.
+
+    `publication` is who publishes it, for hints.
+    """
 
     def __init__(
         self,
@@ -49,9 +52,10 @@ class TableSource:
         table: str,
         changes: Changes,
         monotonic: Callable[[], float],
+        publication: str = "NAME",
     ) -> None:
         self._increments, self._table, self._changes = increments, table, changes
-        self._monotonic = monotonic
+        self._monotonic, self._publication = monotonic, publication
         self._head: TableHead | None = None
         self._read_at = 0.0
         self._known: dict[tuple[str, int], Sequence[SourceFile]] = {}
@@ -79,6 +83,9 @@ class TableSource:
         moment = Moment(head.records)  # nothing is compared with its files
         end = TablePosition(head.uuid, head.snapshot, head.sequence, moment)
         return {self._of: end.to_position()}
+
+    def require_known(self) -> None:
+        """Require nothing: a table has one end."""
 
     def fault(self, stands: Stands) -> str:
         """Say why the table is not the one that was read."""
@@ -119,8 +126,9 @@ class TableSource:
             )
             for each in taken.parts
         ]
-        text = work_to_json(self._table, self._increments.work(head), parts)
-        return [Stretch(self._of, start, stop, taken.rows, text)]
+        opened = self._increments.work(head)
+        work = TableWork(self._table, opened, parts, self._publication)
+        return [Stretch(self._of, start, stop, taken.rows, work.to_json())]
 
     def columns(self) -> pa.Schema:
         """Return the columns that the table has now."""

@@ -26,7 +26,7 @@ from penstock.ports.sources import NO_ROWS, Rows, Stretch
 from penstock.publishing.source_stops import file_gone
 from penstock.publishing.table_positions import table_position
 
-WORK_VERSION = 1
+WORK_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +51,35 @@ class FilePart:
         return replace(begun, within=replace(begun.within, row=row)).to_position()
 
 
-def work_to_json(table: str, opened: str, parts: Sequence[FilePart]) -> str:
-    """Write the parts of a stretch; `opened` is what files of the table are opened with."""
-    listed = [astuple(each) for each in parts]
-    return json.dumps({"v": WORK_VERSION, "table": table, "opened": opened, "parts": listed})
+@dataclass(frozen=True, slots=True)
+class TableWork:
+    """Parts of a table's files that are read one after the other; `opened` is what they are opened
+    with, `publication` who publishes them, for hints.
+    """
 
+    table: str
+    opened: str
+    parts: Sequence[FilePart]
+    publication: str = "NAME"
 
-def work_from_json(text: str) -> tuple[str, str, list[FilePart]]:
-    """Read what `work_to_json` wrote. Raises InvalidError (P190, P191)."""
-    with reading(text, "stretch of a table", WORK_VERSION) as data:
-        return data["table"], data["opened"], [FilePart(*each) for each in data["parts"]]
+    def to_json(self) -> str:
+        """Write it."""
+        return json.dumps(
+            {
+                "v": WORK_VERSION,
+                "table": self.table,
+                "opened": self.opened,
+                "parts": [astuple(each) for each in self.parts],
+                "publication": self.publication,
+            }
+        )
+
+    @staticmethod
+    def from_json(text: str) -> TableWork:
+        """Read it. Raises InvalidError (P190, P191)."""
+        with reading(text, "stretch of a table", WORK_VERSION) as data:
+            parts = [FilePart(*each) for each in data["parts"]]
+            return TableWork(data["table"], data["opened"], parts, data["publication"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,22 +91,21 @@ class TableReader:
 
     def read(self, stretch: Stretch, *, deadline: float) -> Iterator[Rows]:
         """Yield the rows of a stretch. Raises DecisionNeededError (P828): a file is gone."""
-        table, opened, parts = work_from_json(stretch.work)
-        if not parts:  # what lies between moved no rows
+        work = TableWork.from_json(stretch.work)
+        if not work.parts:  # what lies between moved no rows
             yield Rows(NO_ROWS, stretch.stop)
         try:
-            for number, part in enumerate(parts, 1):
-                last = stretch.stop if number == len(parts) else None
-                for found in _rows(
-                    self.files.read(opened, part.detail, start=part.start), part, last
-                ):
+            for number, part in enumerate(work.parts, 1):
+                last = stretch.stop if number == len(work.parts) else None
+                batches = self.files.read(work.opened, part.detail, start=part.start)
+                for found in _rows(batches, part, last):
                     yield found
                     if self.clock.monotonic() >= deadline:
                         return
         except UnavailableError as error:
             if error.code != FILE_MISSING:
                 raise
-            raise file_gone(table, error.message) from error
+            raise file_gone(work.publication, work.table, error.message) from error
 
 
 def _rows(

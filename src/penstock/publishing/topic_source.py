@@ -40,17 +40,9 @@ class TopicSource:
 
         Raises UnavailableError (P250) while one has no leader: where to begin is known for sure.
         """
-        partitions = self._log.partitions()
-        bounds = self._log.bounds(partitions)
-        if absent := [at for at in partitions if at not in bounds]:
-            raise UnavailableError(
-                f"{', '.join(map(str, absent[:3]))} cannot be listed: no leader",
-                code="P250",
-                hint="bring the partition's broker back, then run again",
-            )
         return {
             _partition(at): _position(each.start if word == "earliest" else each.stop, None)
-            for at, each in bounds.items()
+            for at, each in self._known_bounds().items()
         }
 
     def places(self, words: Sequence[str]) -> Stands:
@@ -75,6 +67,10 @@ class TopicSource:
     def ends(self) -> Stands:
         """Return the last stable offsets."""
         return {_partition(at): _position(each.stop, None) for at, each in self._bounds().items()}
+
+    def require_known(self) -> None:
+        """Raise UnavailableError (P250) while a partition has no leader."""
+        self._known_bounds()
 
     def fault(self, stands: Stands) -> str:
         """Say which positions have no partition, or are outside of its log."""
@@ -138,6 +134,18 @@ class TopicSource:
     def close(self) -> None:
         """Let go of connections."""
         self._log.close()
+
+    def _known_bounds(self) -> Mapping[TopicPartition, Bounds]:
+        """Return the bounds of all partitions. Raises UnavailableError (P250)."""
+        partitions = self._log.partitions()
+        bounds = self._log.bounds(partitions)
+        if absent := [at for at in partitions if at not in bounds]:
+            raise UnavailableError(
+                f"{', '.join(map(str, absent[:3]))} cannot be listed: no leader",
+                code="P250",
+                hint="bring the partition's broker back, then run again",
+            )
+        return bounds
 
     def _bounds(self) -> Mapping[TopicPartition, Bounds]:
         return self._log.bounds(self._log.partitions())

@@ -67,9 +67,7 @@ def send(
         if isinstance(found, RecordsRefused):
             raise _not_taken(next(each for each in left if each.into == found.at), found)
         if not isinstance(found, Mapping):
-            limit = found.bytes_max if isinstance(found, BatchTooLarge) else None
-            refused = Refused(found.error, found.reason)
-            return SendResult(job.number, refused=refused, batch_bytes_max=limit)
+            return not_sent(job, found)
         stretches += own[: len(batches)]
         sent |= found
     return SendResult(
@@ -79,6 +77,13 @@ def send(
         sent,
         sum(each.bytes for each in stretches),
     )
+
+
+def not_sent(job: SendJob, why: Refused | BatchTooLarge) -> SendResult:
+    """Return the result of a job whose messages were not sent."""
+    limit = why.bytes_max if isinstance(why, BatchTooLarge) else None
+    refused = Refused(why.error, why.reason)
+    return SendResult(job.number, refused=refused, batch_bytes_max=limit)
 
 
 def _few(deliveries: Sequence[Delivery]) -> Sequence[Delivery]:

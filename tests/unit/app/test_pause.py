@@ -15,6 +15,7 @@ from penstock.app.assembly import assembly
 from penstock.core.claims import Claim, Generation
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.ports.store import Owner, PendingStore
+from penstock.spec.language.quantities import length_ms
 from penstock.spec.load import load
 from penstock.spec.model import Pipeline
 
@@ -100,3 +101,9 @@ def test_a_length_that_is_none_is_refused(text: str) -> None:
         pausing.duration_of(text)
     assert "P176" == raised.value.code
     assert 86_400_000 == pausing.duration_of("24h")
+
+
+def test_a_length_is_refused_by_the_name_of_its_option() -> None:
+    with pytest.raises(InvalidError, match="--wait 5x: a duration such as") as raised:
+        length_ms("--wait", "5x")
+    assert "P176" == raised.value.code

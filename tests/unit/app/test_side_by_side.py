@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from penstock.app.publish import PublishResult, ended_after, publish, side_by_side
+from penstock.app.inspect.publication_audit import audit_publications
+from penstock.app.inspect.publications import view_publications
+from penstock.app.publish import (
+    PublishResult,
+    claim_named,
+    ended_after,
+    exit_code,
+    publish,
+    side_by_side,
+)
+from penstock.core.errors import InvalidError
 from penstock.observe.fanout import UNHEARD
 from penstock.spec.load import load_publications
 
@@ -62,6 +72,7 @@ def test_what_cannot_be_opened_is_the_end_of_its_publication_unless_it_may_pass(
     }
     (tmp_path / "publish.yaml").write_text(yaml.safe_dump(spec))
     loaded, stop = load_publications(tmp_path / "publish.yaml"), threading.Event()
+    (seen,), (audited,) = view_publications(loaded), audit_publications(loaded)
     (one,) = publish(loaded, [], observer=UNHEARD, stop=stop, until="caught-up")
     stop.set()
     (other,) = publish(loaded, [], observer=UNHEARD, stop=stop, until="stopped")
@@ -69,8 +80,12 @@ def test_what_cannot_be_opened_is_the_end_of_its_publication_unless_it_may_pass(
     assert one.error is not None
     assert other.error is not None
     assert ("P854", "P854") == (one.error.code, other.error.code)
+    assert seen.problem is not None
+    assert audited.problem is not None
+    assert ("P854", "P854") == (seen.problem.code, audited.problem.code)
     assert "the disk is away" in one.reason
     assert "asked to stop" == other.reason
+    assert [75, 0] == [exit_code([one]), exit_code([other])]
 
 
 def test_what_all_turns_published_counts_however_the_last_one_ended() -> None:
@@ -79,6 +94,20 @@ def test_what_all_turns_published_counts_however_the_last_one_ended() -> None:
     assert PublishResult("feed", "handed over", 14, 2, 4, None) == ended_after(
         turns, PublishResult("feed", "handed over", 0, 0, 0, None)
     )
+
+
+def test_a_command_for_one_publication_is_refused_where_there_are_several_and_no_name(
+    tmp_path: Path,
+) -> None:
+    rules = [{"name": each, "from": {"topic": each}, "into": f"{each}.copy"} for each in ("a", "b")]
+    spec = {"name": "shop", "kafka": {"brokers": "localhost:1"}, "publish": rules}
+    (tmp_path / "publish.yaml").write_text(yaml.safe_dump(spec))
+    loaded = load_publications(tmp_path / "publish.yaml")
+    with pytest.raises(InvalidError) as caught:
+        claim_named(loaded, None)
+
+    assert ("P825", "name one: a or b") == (caught.value.code, caught.value.hint)
+    assert "shop/publish/b" == claim_named(loaded, "b")
 
 
 def unopened() -> None:

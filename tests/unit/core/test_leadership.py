@@ -159,13 +159,6 @@ def test_a_stand_by_takes_its_turn_or_waits(name):
     assert expected == judge(ME, sight)
 
 
-@pytest.mark.parametrize("name", SIGHTS)
-def test_who_hands_over_takes_nothing_back(name):
-    sight, _ = SIGHTS[name]
-
-    assert Wait(unlock=sight.is_locked) == judge(replace(ME, offered_to=ANYBODY), sight)
-
-
 def test_what_is_seen_is_as_old_as_what_has_not_changed_since():
     watch, since = Watch(), []
     ended = replace(ALIVE, alive_until_ms=0)

@@ -91,6 +91,10 @@ def test_a_ledger_has_the_documented_form():
     short = replace(LEDGER, accepted_ends={TARGET: 4})
     accepted = b'{"accepted":[["id-a",0,"crm.orders",4]],'
     assert accepted + expected[1:] == ledger_record_to_json(short)
+    assert short == ledger_record_from_json(ledger_record_to_json(short))
+    two = {replace(TARGET, partition=1): 2, TARGET: 4}
+    both = b'{"accepted":[["id-a",0,"crm.orders",4],["id-a",1,"crm.orders",2]],'
+    assert both + expected[1:] == ledger_record_to_json(replace(LEDGER, accepted_ends=two))
 
 
 def test_the_count_of_tasks_has_the_documented_form():
@@ -155,11 +159,52 @@ def test_parts_of_two_receipts_make_none():
         assert "P191" == caught.value.code
 
 
-def test_a_row_that_is_there_twice_is_damage():
-    [value] = receipt_to_parts(CHAIN[0])
-    twice = b'[{"table":"orders"},{"row":0},{"row":10}]'
+def test_a_part_takes_what_there_is_room_for_and_the_next_one_the_rest():
+    rows = {SourcePartition(f'{{"table":"t{number}"}}'): move(0, 5) for number in range(5)}
+    parts = receipt_to_parts(Receipt("u", 1, 0, 7, 1, 25, moves=rows))
+    row_bytes = len(b'[{"table":"t0"},{"row":0},{"row":5}],')
+    without_rows = len(
+        b'{"epoch":1,"filtered":{},"producer":7,"published":25,"rejected":{},"segment":0,"term":1,'
+        b'"uuid":"u","v":1}'
+    )
+
+    def cut(room: int) -> list[int]:
+        limit = without_rows + 100 + room  # a hundred for the numbers and the names of its lists
+        found = receipt_to_parts(Receipt("u", 1, 0, 7, 1, 25, moves=rows), part_bytes_max=limit)
+        return [each.count(b"table") for each in found]
+
+    assert [5] == [each.count(b"table") for each in parts]
+    assert [2, 2, 1] == cut(2 * row_bytes)
+    assert [1, 1, 1, 1, 1] == cut(2 * row_bytes - 1) == cut(row_bytes - 1)
+
+
+def test_a_receipt_is_the_same_in_whatever_order_its_rows_came():
+    targets = {replace(TARGET, partition=number): Batches(0, 0, 1, 1, None) for number in (0, 1)}
+    it = replace(CHAIN[0], moves={ORDERS: move(0, 10), USERS: move(0, 5)}, targets=targets)
+    turned = replace(
+        it,
+        moves=dict(reversed(it.moves.items())),
+        targets=dict(reversed(it.targets.items())),
+    )
+
+    assert receipt_to_parts(it) == receipt_to_parts(turned)
+    assert it == receipt_from_parts(receipt_to_parts(turned))
+
+
+@pytest.mark.parametrize(
+    "row", [b'[{"table":"orders"},{"row":0},{"row":10}]', b'["id-a",0,"crm.orders",4,9,6,1,99]']
+)
+def test_a_row_that_is_there_twice_is_damage(row):
+    [value] = receipt_to_parts(replace(CHAIN[0], targets={TARGET: Batches(4, 9, 6, 1, 99)}))
     with pytest.raises(InvalidError, match="there twice"):
-        receipt_from_parts([value.replace(twice, twice + b"," + twice)])
+        receipt_from_parts([value.replace(row, row + b"," + row)])
+
+
+@pytest.mark.parametrize("values", [b'"0"', b'{"row":{"0":0}}', b'{"row":0.5}'])
+def test_a_position_is_a_flat_object_or_damage(values):
+    [value] = receipt_to_parts(CHAIN[0])
+    with pytest.raises(InvalidError, match="a flat object was expected"):
+        receipt_from_parts([value.replace(b'{"row":0}', values)])
 
 
 def test_the_commit_id_of_a_transaction_is_of_what_it_moves():
@@ -173,6 +218,7 @@ def test_the_commit_id_of_a_transaction_is_of_what_it_moves():
     }
 
     assert 4 == len(ids)
+    assert {32} == {len(each) for each in ids}
 
 
 def test_a_whole_chain_has_no_break():
@@ -219,6 +265,11 @@ def test_the_sum_of_positions_is_of_each_with_its_partition():
 
     assert PositionsSum(0, "0" * 32) == counted({})
     assert counted(dict(reversed(STANDS.items()))) == counted(STANDS) != counted(swapped)
+
+
+def test_the_sum_of_positions_is_the_one_that_stands_in_ledgers():
+    """With another one each ledger that there is would be damaged (P807); this one overflows."""
+    assert PositionsSum(2, "1eb55e04252a136cc30fa45cd4f61ec8") == counted(STANDS)
 
 
 def test_the_term_behind_a_ledger_depends_on_how_its_transaction_ended():

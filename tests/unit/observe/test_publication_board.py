@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from penstock.core import publication_events as events
+from penstock.core.leadership_events import LeadershipGained, StandbyChanged
 from penstock.observe.publication_board import PublicationBoard
 
 
@@ -53,6 +54,21 @@ def test_what_is_wrong_is_said(board):
 
     board(events.PublicationStopped("a", "caught up", clean=True))
     assert board.draw(9).has_ended
+
+
+def test_one_that_stands_by_says_for_whom_and_has_not_ended(board):
+    board(StandbyChanged("shop/publish/a", "", "P430  catalog lake refuses the token"))
+    assert "a stands by, could not take over: P430  catalog lake refuses" in drawn(board)
+
+    board(LeadershipGained("shop/publish/a", "its owner died"))
+    board(events.PublicationStarted("a", "crm.a", 3, 7, 5_000))
+    assert "stands by" not in drawn(board)
+    board(events.PublicationStopped("b", "caught up", clean=True))
+    board(events.PublicationStopped("a", "asked to stop", clean=True))
+    board(StandbyChanged("shop/publish/a", "host-b 7", ""))
+    assert "a stands by, ready to take over from host-b 7" in drawn(board)
+    assert "lag ? records" in drawn(board)
+    assert not board.draw(9).has_ended
 
 
 def test_it_is_readable_in_60_columns(board):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core import publication_events as events
+from penstock.core.leadership_events import StandbyChanged
 from penstock.observe.publication_metrics import PublicationMetrics
 
 
@@ -45,4 +46,14 @@ def test_a_publication_that_stopped_says_so_until_it_starts_again(metrics) -> No
     assert 5 == value(metrics, "publication_lag_rows", publication="m")
 
     metrics(events.PublicationStopped("m", "asked to stop", clean=True))
+    assert 0 == value(metrics, "publication_stopped", publication="m")
+
+
+def test_one_that_stands_by_tells_no_lag_that_is_its_owner_s(metrics) -> None:
+    metrics(StandbyChanged("shop/publish/m", "", ""))
+    metrics(events.PublicationStarted("m", "into", 4, 7, 5))
+    metrics(events.PublicationStopped("m", "a newer run", clean=False, code="P804"))
+    metrics(StandbyChanged("shop/publish/m", "host-b 7", ""))
+
+    assert None is value(metrics, "publication_lag_rows", publication="m")
     assert 0 == value(metrics, "publication_stopped", publication="m")

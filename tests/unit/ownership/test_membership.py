@@ -215,7 +215,7 @@ def test_the_owner_is_told_once_that_it_is_asked(world):
         asked.set()
 
     with owner.owning(hand_over):
-        assert other.ask("o", "host-b")
+        other.ask("o", "host-b")
         assert asked.wait(30)
     assert [1] == times
     assert "host-b" == other.roll().signs[0].member.offered_to

@@ -15,7 +15,7 @@ from penstock.core.positions import partition_of, position_of
 from penstock.ports.sources import EpochLimit, Stretch
 from penstock.publishing.table_positions import table_position
 from penstock.publishing.table_source import TableSource
-from penstock.publishing.table_work import TableReader
+from penstock.publishing.table_work import WORK_VERSION, TableReader
 
 FOREVER = float("inf")
 
@@ -28,7 +28,9 @@ def history() -> MemoryHistory:
 
 
 def source_of(history: MemoryHistory) -> TableSource:
-    return TableSource(MemoryIncrements(history), "lake.t", "skip", ManualClock().monotonic)
+    return TableSource(
+        MemoryIncrements(history), "lake.t", "skip", ManualClock().monotonic, "segments"
+    )
 
 
 def stretch_of(source: TableSource) -> Stretch:
@@ -79,11 +81,12 @@ def test_a_file_that_is_gone_is_a_person_s_decision(history):
         read(stretch_of(source_of(history)), gone=gone)
 
     assert "P828" == caught.value.code
+    assert "penstock seek segments earliest" in caught.value.hint
 
 
 def test_another_version_of_a_stretch_is_refused(history):
     stretch = stretch_of(source_of(history))
-    work = json.dumps({**json.loads(stretch.work), "v": 2})
+    work = json.dumps({**json.loads(stretch.work), "v": WORK_VERSION + 1})
     with pytest.raises(InvalidError) as caught:
         read(Stretch(stretch.of, stretch.start, stretch.stop, 1, work))
 

@@ -208,7 +208,9 @@ def open_source(publication: Publication) -> Source:
     ref = publication.source["ref"]
     table += "" if ref == MAIN else f"{BRANCH_SIGN}{ref}"
     increments = opening(publication.catalog, ProcessSecrets(), UNHEARD, table)
-    return TableSource(increments, name, publication.changes, SystemClock().monotonic)
+    return TableSource(
+        increments, name, publication.changes, SystemClock().monotonic, publication.name
+    )
 
 
 def _own_settings(

@@ -23,11 +23,14 @@ from penstock.engines.inline import InlineEngine
 from penstock.engines.work import Work
 from penstock.files.reopening import Reopening
 from penstock.ports.connectors import LogConnector
+from penstock.ports.log import RangeReader
 from penstock.ports.producers import Packer, Sender
-from penstock.ports.sources import RowReader
+from penstock.ports.sources import RowReader, SourceReader
+from penstock.publishing.batch_source import BatchSource
 from penstock.publishing.epoch import Share
 from penstock.publishing.messages import Encoding, SendJob, job_from_json, result_to_json
 from penstock.publishing.row_worker import RowWorker
+from penstock.publishing.settings import Publication
 from penstock.publishing.share_messages import (
     is_share,
     share_from_json,
@@ -38,6 +41,8 @@ from penstock.publishing.topic_source import TopicReader
 from penstock.publishing.worker import SendTools, send
 from penstock.spec.secrets import ProcessSecrets
 
+Readers = tuple[SourceReader | RowReader, RangeReader]
+"""What reads the source, and what reads the target."""
 THREADS_MAX = 4
 """That encode rows: each holds the texts of a piece of them, some 100 MB."""
 
@@ -74,6 +79,21 @@ def row_reader(source: Mapping[str, Any]) -> RowReader:
     if "own" in source:
         return kept_own_source(json.dumps(source, sort_keys=True))
     return kept_table_reader(source["connector"])
+
+
+def readers_of(publication: Publication, stack: ExitStack) -> Readers:
+    """Open what reads a source and a target; `stack` closes it again."""
+    target = _open_reader(publication.target, stack)
+    if publication.reads_frames:
+        return BatchSource(publication.source["dataframe"]), target
+    if publication.messages is not None:
+        return row_reader(publication.source), target
+    return TopicReader(_open_reader(publication.source, stack)), target
+
+
+def _open_reader(settings: Mapping[str, Any], stack: ExitStack) -> RangeReader:
+    opening = connector_of(LogConnector, settings["connector"]).open_reader
+    return stack.enter_context(closing(opening(settings, ProcessSecrets())))
 
 
 def tools_of(job: SendJob) -> SendTools:

@@ -10,15 +10,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 import pyarrow as pa
 
 from penstock.app.assembly import publishing
-from penstock.app.assembly.connectors import connector_of
-from penstock.app.assembly.publishing_worker import row_reader
+from penstock.app.assembly.publishing_worker import Readers, readers_of
 from penstock.app.inspect.publications import decision_on, in_words
 from penstock.app.inspect.row_audit import FOREVER, RowComparison, agree
 from penstock.app.publish import rules_named
@@ -28,18 +27,14 @@ from penstock.core.offsets import Offset, OffsetRange, TopicPartition
 from penstock.core.planning import Bounds
 from penstock.core.receipt_chain import receipt_breaks
 from penstock.core.receipts import Batches, Receipt
-from penstock.ports.connectors import LogConnector
 from penstock.ports.log import RangeReader
 from penstock.ports.producers import BatchHead, Term
 from penstock.ports.sources import MESSAGES, RowReader, Source, SourceReader, Stretch
-from penstock.publishing.batch_source import BatchSource
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.new_topics import topics_to_create
 from penstock.publishing.record import receipts_of, standing_record
 from penstock.publishing.settings import Publication, PublicationPorts
-from penstock.publishing.topic_source import TopicReader
 from penstock.spec.publications import Publications
-from penstock.spec.secrets import ProcessSecrets
 
 BREAK = 4
 BREAKS_MAX = 20
@@ -79,13 +74,20 @@ class PublicationAudit:
 def audit_publications(
     spec: Publications, names: Collection[str] = (), *, rows: bool = False
 ) -> list[PublicationAudit]:
-    """Audit the named publications, or all. Raises InvalidError (P825)."""
+    """Audit the named publications, or all; what cannot be opened is a `problem`, too.
+
+    Raises InvalidError (P825).
+    """
     found = []
     for rule in rules_named(spec, names):
         publication = publishing.publication_of(spec, rule)
         with ExitStack() as stack:
-            ports = publishing.open_ports(publication, stack)
-            readers = readers_of(publication, stack) if rows else None
+            try:
+                ports = publishing.open_ports(publication, stack)
+                readers = readers_of(publication, stack) if rows else None
+            except PenstockError as error:
+                found.append(PublicationAudit(publication.name, problem=error))
+                continue
             found.append(audit_publication(publication, ports, readers))
     return found
 
@@ -93,10 +95,6 @@ def audit_publications(
 def exit_code(found: Sequence[PublicationAudit]) -> int:
     """Return the exit code of an audit of several publications."""
     return gravest(each.exit_code for each in found)
-
-
-Readers = tuple[SourceReader | RowReader, RangeReader]
-"""What reads the source, and what reads the target."""
 
 
 def audit_publication(
@@ -383,18 +381,3 @@ def _read(reader: RangeReader, at: TopicPartition, head: BatchHead) -> Iterator[
     covered = OffsetRange(Offset(head.first), Offset(head.last + 1))
     for each in reader.read(at, covered, deadline=FOREVER, headers=True):
         yield each.batch.select(MESSAGES.names)
-
-
-def readers_of(publication: Publication, stack: ExitStack) -> Readers:
-    """Open what reads a source and a target; `stack` closes it again."""
-    target = _open_reader(publication.target, stack)
-    if publication.reads_frames:
-        return BatchSource(publication.source["dataframe"]), target
-    if publication.messages is not None:
-        return row_reader(publication.source), target
-    return TopicReader(_open_reader(publication.source, stack)), target
-
-
-def _open_reader(settings: Mapping[str, Any], stack: ExitStack) -> RangeReader:
-    opening = connector_of(LogConnector, settings["connector"]).open_reader
-    return stack.enter_context(closing(opening(settings, ProcessSecrets())))

@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from penstock.app.assembly import publishing
 from penstock.app.assembly.process import SystemClock
-from penstock.app.assembly.publishing_worker import packer_of
-from penstock.app.inspect.publication_audit import Readers, readers_of
+from penstock.app.assembly.publishing_worker import Readers, packer_of, readers_of
 from penstock.app.inspect.publications import beginning_of
 from penstock.app.publish import rules_named
 from penstock.core.errors import InvalidError

@@ -97,29 +97,41 @@ class Beginning(NamedTuple):
 def view_publications(
     spec: Publications, names: Collection[str] = (), *, accept: Collection[str] = ()
 ) -> list[PublicationView]:
-    """Look at the named publications, or all. Raises InvalidError (P825)."""
+    """Look at the named publications, or all; what cannot be opened is a `problem`, too.
+
+    Raises InvalidError (P825).
+    """
     views = []
     for rule in rules_named(spec, names):
         publication = publishing.publication_of(spec, rule, accept=accept)
         with ExitStack() as stack:
-            ports = publishing.open_ports(publication, stack)
+            try:
+                ports = publishing.open_ports(publication, stack)
+            except PenstockError as error:
+                views.append(replace(_named(publication), problem=error))
+                continue
             views.append(view_of(publication, ports))
     return views
 
 
-def view_of(publication: Publication, ports: PublicationPorts) -> PublicationView:
-    """Look at one publication; what keeps it from going on is its `problem`."""
-    view = PublicationView(
+def _named(publication: Publication) -> PublicationView:
+    """Return what the spec says of a publication."""
+    return PublicationView(
         publication=publication.name,
         source=publication.source_name,
         into=publication.into,
         transactional_id=publication.transactional_id,
         offsets_topic=publication.offsets_topic,
-        client=client_words(publication, ports.producers.terms.protocol),
         messages=publication.messages,
         rejects=publication.rejects.into if publication.rejects else "",
         rate=rate_words(publication.rate),
     )
+
+
+def view_of(publication: Publication, ports: PublicationPorts) -> PublicationView:
+    """Look at one publication; what keeps it from going on is its `problem`."""
+    client = client_words(publication, ports.producers.terms.protocol)
+    view = replace(_named(publication), client=client)
     try:
         ports.producers.terms.check()
         require_messages(publication, ports.source)

@@ -19,9 +19,7 @@ from penstock.app.spec_tests.running import CaseResult
 
 def differences(case: Case, found: CaseResult) -> list[str]:
     """List what differs, in sentences; none when all is as expected."""
-    sentences = [
-        f"{table} is parked: {error.code}  {error.message}" for table, error in found.errors.items()
-    ]
+    sentences = [f"{table} is parked: {error.line}" for table, error in found.errors.items()]
     for table, expected in case.rows.items():
         rows, keys = found.rows.get(table, ()), found.keys.get(table, ())
         if keys and all(name in wanted for wanted in expected for name in keys):

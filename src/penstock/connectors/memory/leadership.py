@@ -67,13 +67,12 @@ class MemoryLeadership:
             if self._is_locked:
                 del self._server.locks[self._pipeline]
 
-    def ask(self, member: str, host: str) -> bool:
-        """Ask a member to hand over to a host; return whether there is such a member."""
+    def ask(self, member: str, host: str) -> None:
+        """Ask a member to hand over to a host."""
         with self._server.guard:
             key = (self._pipeline, member)
             if key in self._server.signs:
                 self._server.asked[key] = host
-            return key in self._server.signs
 
     def roll(self) -> Roll:
         """List the last signs of life of the pipeline's members."""

@@ -89,13 +89,11 @@ class SqlLeadership:
                 connection.execute(_UNLOCK, self._lock)
                 self._is_locked = False
 
-    def ask(self, member: str, host: str) -> bool:
-        """Ask a member to hand over to a host; return whether there is such a member."""
+    def ask(self, member: str, host: str) -> None:
+        """Ask a member to hand over to a host."""
         one = (members.c.pipeline == self._pipeline, members.c.id == member)
         with self._asking() as connection:
-            return (
-                connection.execute(sql.update(members).where(*one).values(asked=host)).rowcount > 0
-            )
+            connection.execute(sql.update(members).where(*one).values(asked=host))
 
     def roll(self) -> Roll:
         """List the last signs of life of the pipeline's members."""

@@ -14,6 +14,8 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 
+from penstock.core.errors import InvalidError
+
 CHARS_MAX = 40
 MILLISECONDS_MAX = 366 * 24 * 3_600_000
 BYTES_MAX = 1 << 50
@@ -49,6 +51,24 @@ def duration_ms(text: str) -> int:
     if total != total.to_integral_value() or not 1 <= total <= MILLISECONDS_MAX:
         raise ValueError("a duration of whole milliseconds, from 1ms to 366d")
     return int(total)
+
+
+def length_ms(option: str, text: str) -> int:
+    """Read how long something lasts as an option says it, in milliseconds.
+
+    Raises InvalidError (P176).
+    """
+    try:
+        return duration_ms(text)
+    except ValueError as error:
+        raise no_length(option, text, str(error)) from error
+
+
+def no_length(option: str, text: str, fact: str) -> InvalidError:
+    """Return the error for a length that an option does not take."""
+    return InvalidError(
+        f"{option} {text[:40]}: {fact}", code="P176", hint="write it as 30s, 10m or 2h"
+    )
 
 
 def duration_text(milliseconds: int) -> str:

@@ -82,7 +82,11 @@ class OffsetsTopic:
         self._former: dict[bytes, list[int]] = {}
 
     def prepare(self) -> None:
-        """Create the topic if it is missing, and check its policy. Raises InvalidError (P800)."""
+        """Create the topic if it is missing, and check its policy. Raises InvalidError (P800).
+
+        A start looks at the topic of now: one that was created again is another ledger's.
+        """
+        self._places, self._former = [], {}
         new = NewTopic(1, {POLICY: COMPACT, "segment.bytes": SEGMENT_BYTES})
         topics = KafkaTopics(self._settings)
         topics.prepare(self._topic, new)

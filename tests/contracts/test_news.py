@@ -99,6 +99,18 @@ class NewsTests(NewsBench):
         self.foreign_append(self.orders)
         assert self.told(at) == ([], at)
 
+    def test_from_the_latest_on_only_what_comes_later_is_told(self):
+        self.more(2)
+        self.foreign_append(self.orders)
+        source, part = self.open_source(), {"table": self.chain.table, "chain": self.chain.name}
+        at, nowhere = source.end(part), source.end({**part, "table": "lake.bronze.later"})
+        assert self.told(at) == ([], at)
+        self.more()
+
+        assert types(self.told(at)[0]) == ["commit.landed 4-6"]
+        assert "table.created" in types(self.told(nowhere)[0])
+        assert (6, 0) == tuple(source.end({"through": "shop"})[n] for n in ("ms", "told"))
+
     def test_a_chain_of_quarantine_tells_its_commits_alone(self):
         self.reject(self.rejects, REJECTS, [(0, 3)])
         assert types(self.told(None, REJECTS)[0]) == ["commit.landed 0-10"]

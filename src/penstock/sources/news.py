@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from penstock.core.commits import Chain, Landed
 from penstock.core.errors import UnavailableError
+from penstock.core.resolutions import records_only
 from penstock.ports.histories import CommitsBehind
 from penstock.ports.own_sources import Batch, OwnSource, Place, PositionGoneError
 from penstock.ports.tables import Table, TableState, Verdict
@@ -37,6 +38,8 @@ from penstock.sources.news_events import (
 BATCH_EVENTS = 500
 COMMITS, TABLES, THROUGH = "commits", "tables", "through"
 NOTHING = CommitsBehind((), follows=True)
+NOWHERE = Told("", -1, 0, {})
+"""Where a chain stands that is not there yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +84,24 @@ class NewsSource(OwnSource):
         return [*({"table": each.table, "chain": each.name} for each in chains), *through]
 
     def end(self, part: Place) -> Place | None:
-        """Return the position behind all that there is to tell; None where that is nothing yet."""
-        last = None
-        for batch in self.read(part, None, None):
-            last = batch.next
-        return last
+        """Return the position behind all that there is to tell, or before what is not there yet."""
+        if "through" in part:
+            for batch in self._through(None):
+                return {**batch.next, "told": 0}
+            return {"ms": 0, "told": 0}
+        _, state = self._state(Chain(str(part["chain"]), str(part["table"])))
+        if state is None or state.landed is None:
+            return NOWHERE.place()
+        newest = [each for each, _ in state.landed.recent[-1:]]
+        return Told(
+            state.uuid,
+            state.schema_id,
+            state.landed.segment,
+            records_only(state.landed.offsets),
+            snapshot=state.head,
+            commit_id="".join(newest),
+            gone_back=state.verdict is Verdict.ROLLED_BACK,
+        ).place()
 
     def columns(self) -> pa.Schema:
         """Return the columns of events."""

@@ -72,6 +72,14 @@ class NewsBench(TableBench):
             rows, at = [*rows, *batch.rows], batch.next
         return rows, at
 
+    def told_one_by_one(self, at: Place | None) -> tuple[list[Any], Place | None]:
+        """Return what processes tell that die after each event."""
+        rows: list[Any] = []
+        part = {"table": self.chain.table, "chain": self.chain.name}
+        while batch := next(iter(self.open_source().read(part, at, None)), None):
+            rows, at = [*rows, *batch.rows], batch.next
+        return rows, at
+
 
 def types(rows: Sequence[Any]) -> list[str]:
     """Return the types of events, and the ranges of partition 0 that they are about."""
@@ -115,17 +123,30 @@ class NewsTests(NewsBench):
         self.reject(self.rejects, REJECTS, [(0, 3)])
         assert types(self.told(None, REJECTS)[0]) == ["commit.landed 0-10"]
 
-    def test_commits_that_expired_first_are_told_by_their_ranges(self):
+    def test_commits_that_expired_first_are_told_by_their_ranges(self, monkeypatch):
         if not self.trims:
             pytest.skip("its history ends elsewhere")
         self.more()
         _, at = self.told(None)
         self.more(4, retain=1)
-        rows, at = self.told(at)
+        monkeypatch.setattr("penstock.sources.news.BATCH_EVENTS", 1)
+        rows, at = self.told_one_by_one(at)
 
         assert types(rows) == ["commits.skipped 2-6", "commit.landed 6-8", "commit.landed 8-10"]
         self.more()
         assert types(self.told(at)[0]) == ["commit.landed 10-12"]
+
+    def test_commits_that_expired_before_any_was_told_are_not_forgotten(self):
+        if not self.trims:
+            pytest.skip("its history ends elsewhere")
+        _, at = self.told(None)
+        self.more(4, retain=1)
+
+        assert types(self.told(at)[0]) == [
+            "commits.skipped 0-4",
+            "commit.landed 4-6",
+            "commit.landed 6-8",
+        ]
 
     def test_a_rollback_is_told_once_and_a_seek_ends_it(self):
         self.rolled_back_here()

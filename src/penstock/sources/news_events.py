@@ -175,48 +175,60 @@ def events_of(told: Told | None, facts: Facts) -> Iterator[Event]:
 
 def _commits(told: Told, facts: Facts) -> Iterator[Event]:
     """Yield the commits, seeks, and by their ranges the commits between that are not listed."""
-    landed, commits = facts.landed, _untold(told, facts.behind)
+    landed, follows = facts.landed, _follows(told, facts)
+    commits = _untold(told, facts.behind.commits, follows=follows)
     offsets, seeks = records_only(landed.offsets), sum(map(_is_seek, commits))
     if landed.segment != told.segment and not seeks:  # the seek itself is not listed
         told = replace(told, segment=landed.segment, offsets=_before(offsets, commits))
         yield Event(MOVED, told)
     for number, each in enumerate(commits, 1):
-        told = replace(told, snapshot=each.snapshot, commit_id=each.commit_id)
         if _is_seek(each):
             seeks -= 1
             if not seeks:
                 to = _before(offsets, commits[number:])
                 told = replace(told, segment=landed.segment, offsets=to)
+            told = replace(told, snapshot=each.snapshot, commit_id=each.commit_id)
             said = {"snapshot": each.snapshot}
             yield Event(MOVED, told, said, each.commit_id, each.timestamp_ms)
             continue
         progress = _progress_of(each)
-        if not facts.behind.follows:
-            starts = {at: own.start for at, own in progress.items()}
-            if missing := _between(told.offsets, starts):
-                before = replace(told, offsets=_reached(told.offsets, missing), commit_id="")
-                yield Event(SKIPPED, before, {"ranges": _ranges(missing)})
-        told = replace(told, offsets=_reached(told.offsets, progress))
+        starts = {at: own.start for at, own in progress.items()}
+        if not follows and (missing := _between(told.offsets, starts)):
+            told = replace(told, offsets=_reached(told.offsets, missing))
+            yield Event(SKIPPED, told, {"ranges": _ranges(missing)})
+        reached = _reached(told.offsets, progress)
+        told = replace(told, offsets=reached, snapshot=each.snapshot, commit_id=each.commit_id)
         yield Event(LANDED, told, _said_of(each, progress), each.commit_id, each.timestamp_ms)
-    if not facts.behind.follows and (missing := _between(told.offsets, offsets)):
+    if not follows and (missing := _between(told.offsets, offsets)):
         told = replace(told, offsets=_reached(told.offsets, missing))
         yield Event(SKIPPED, told, {"ranges": _ranges(missing)})
 
 
-def _untold(told: Told, behind: CommitsBehind) -> list[CommitRecord]:
+def _follows(told: Told, facts: Facts) -> bool:
+    """Return whether the commits are all that came behind what was told.
+
+    Of a chain of which no commit was told yet, none is missing that lies before those listed.
+    """
+    if told.snapshot or not facts.behind.follows:
+        return facts.behind.follows
+    begun = _before(records_only(facts.landed.offsets), facts.behind.commits)
+    return all(begun.get(at, offset) <= offset for at, offset in told.offsets.items())
+
+
+def _untold(
+    told: Told, commits: Sequence[CommitRecord], *, follows: bool
+) -> Sequence[CommitRecord]:
     """Return the commits that were not told: where they do not follow, from the first new one on.
 
     Of those that cover nothing, and stand before the first that does, nobody can tell.
     """
-    commits = [each for each in behind.commits if each.kind != CommitKind.FENCE]
+    commits = [each for each in commits if each.kind != CommitKind.FENCE]
 
     def is_new(each: CommitRecord) -> bool:
         ahead = (own.stop > told.offsets.get(at, _ZERO) for at, own in _progress_of(each).items())
         return _is_seek(each) or any(ahead)
 
-    if not behind.follows:
-        return [*itertools.dropwhile(lambda each: not is_new(each), commits)]
-    return commits
+    return commits if follows else [*itertools.dropwhile(lambda e: not is_new(e), commits)]
 
 
 def _is_seek(each: CommitRecord) -> bool:

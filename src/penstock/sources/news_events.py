@@ -181,6 +181,10 @@ def _commits(told: Told, facts: Facts) -> Iterator[Event]:
     if landed.segment != told.segment and not seeks:  # the seek itself is not listed
         told = replace(told, segment=landed.segment, offsets=_before(offsets, commits))
         yield Event(MOVED, told)
+    begun = _first_of(commits) if seeks else _before(offsets, commits)
+    if not follows and (missing := _between(told.offsets, begun)):
+        told = replace(told, offsets=_reached(told.offsets, missing))
+        yield Event(SKIPPED, told, {"ranges": _ranges(missing)})
     for number, each in enumerate(commits, 1):
         if _is_seek(each):
             seeks -= 1
@@ -192,16 +196,9 @@ def _commits(told: Told, facts: Facts) -> Iterator[Event]:
             yield Event(MOVED, told, said, each.commit_id, each.timestamp_ms)
             continue
         progress = _progress_of(each)
-        starts = {at: own.start for at, own in progress.items()}
-        if not follows and (missing := _between(told.offsets, starts)):
-            told = replace(told, offsets=_reached(told.offsets, missing))
-            yield Event(SKIPPED, told, {"ranges": _ranges(missing)})
         reached = _reached(told.offsets, progress)
         told = replace(told, offsets=reached, snapshot=each.snapshot, commit_id=each.commit_id)
         yield Event(LANDED, told, _said_of(each, progress), each.commit_id, each.timestamp_ms)
-    if not follows and (missing := _between(told.offsets, offsets)):
-        told = replace(told, offsets=_reached(told.offsets, missing))
-        yield Event(SKIPPED, told, {"ranges": _ranges(missing)})
 
 
 def _follows(told: Told, facts: Facts) -> bool:
@@ -246,6 +243,11 @@ def _before(offsets: Positions, commits: Sequence[CommitRecord]) -> Positions:
     for each in reversed(commits):
         found |= {at: own.start for at, own in _progress_of(each).items()}
     return found
+
+
+def _first_of(commits: Sequence[CommitRecord]) -> Positions:
+    """Return where the commits before a seek begin, of the partitions that they cover."""
+    return _before({}, [*itertools.takewhile(lambda each: not _is_seek(each), commits)])
 
 
 def _between(told: Positions, reached: Positions) -> Progress:

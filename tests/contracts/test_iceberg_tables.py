@@ -13,7 +13,7 @@ from tests.story.iceberg_other_writers import compact, delete_positions, places_
 from tests.story.iceberg_third_format import delete_by_vectors, let_pyiceberg_write
 
 from penstock.connectors.iceberg import connector
-from penstock.connectors.iceberg.catalogs.third_format import OwnSql
+from penstock.connectors.iceberg.catalogs.by_pointer import OwnSql
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
 from penstock.core.commits import Chain, CommitKind, Landed
 from penstock.core.errors import InvalidError
@@ -174,8 +174,6 @@ class TestIcebergRowDeletesOfPartitions(TestIcebergRowDeletes):
 
 class TestIcebergTablesOfTheFirstFormat(TestIcebergTables):
     """Format version 1 counts no sequence numbers, and knows branches all the same."""
-
-    numbered = False
 
     def create(self, catalog: TableFormat, *ledgers: Landed) -> Table:
         definition = TableDefinition(ORDERS, properties={"format-version": "1", **AT_ONCE})

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from penstock.cli.confirming import confirmed
 from penstock.cli.output import fields_of, pasteable, print_json, print_line
 from penstock.cli.parameters import SPEC, Json, Spec, Yes
+from penstock.cli.shards import by_shard
 from penstock.cli.specs import load_spec
 from penstock.cli.waiting import waits_shown
 from penstock.core.errors import gravest
@@ -30,6 +31,7 @@ REASONS_SHOWN_MAX = 4
 EACH = "The tables, by their names in the spec; without any, all of them, and the quarantine."
 
 
+@by_shard()
 def maintain(
     *tables: Annotated[str, Parameter(help=EACH)],
     spec: Spec = SPEC,

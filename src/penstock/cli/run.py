@@ -17,6 +17,7 @@ from cyclopts import Parameter
 
 from penstock.cli.output import INTERRUPTED, print_json, say, show_error
 from penstock.cli.parameters import SPEC, Accept, Json, MetricsAt, Spec, Takeover
+from penstock.cli.shards import by_shard
 from penstock.cli.specs import load_spec
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ STOPPING = "Stopping after the current epoch. Press Ctrl-C again to quit now (no
 _SHOW_CURSOR = "\x1b[?25h"
 
 
+@by_shard(alone=True)
 def run(
     spec: Annotated[Spec, Parameter(help="The spec to run.")] = SPEC,
     *,

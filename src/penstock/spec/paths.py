@@ -71,12 +71,13 @@ def located(pipeline: Pipeline, base: Path, secrets: ProcessSecrets | None = Non
     """Return the pipeline with absolute paths. Raises SpecError when a path is not known."""
     finding = _Finding(base.absolute(), secrets or ProcessSecrets())
     kafka, pending = pipeline.kafka, pipeline.pending
+    store = pending.store
+    if pipeline.shards == 1:  # else each shard puts its own name there
+        store = store.replace("{name}", pipeline.name)
     update: dict[str, object] = {
         "catalogs": {name: finding.catalog(name, each) for name, each in pipeline.catalogs.items()},
         "kafka": kafka.model_copy(update={"security": finding.certified(kafka.security)}),
-        "pending": pending.model_copy(
-            update={"store": finding.store(pending.store.replace("{name}", pipeline.name))}
-        ),
+        "pending": pending.model_copy(update={"store": finding.store(store)}),
         "records": finding.records(pipeline.records, ("records",)),
         "tables": tuple(finding.table(*each) for each in enumerate(pipeline.tables)),
     }

@@ -18,7 +18,7 @@ from penstock.app.assembly.connectors import (
 from penstock.app.assembly.engines import open_engine
 from penstock.app.assembly.keyed_rules import identifier_fields, keyed_options
 from penstock.app.assembly.lazy_catalogs import LazyCatalogs
-from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
+from penstock.app.assembly.process import SystemClock, commit_executor, jitter, this_owner, token
 from penstock.app.assembly.reopening_log import ReopeningLog
 from penstock.app.assembly.worker import writer
 from penstock.core.errors import InvalidError
@@ -52,7 +52,7 @@ from penstock.rows.quarantine.rows import QUARANTINE_SCHEMA
 from penstock.rows.route.filters import ComputedColumns, DynamicRoute, RecordFilter, SqlExpression
 from penstock.spec.checks.rules import is_read
 from penstock.spec.language.expressions import expression, fields_of, looked_at
-from penstock.spec.model import Pipeline
+from penstock.spec.model import Pipeline, require_shard
 from penstock.spec.publications import Publications
 from penstock.spec.routing.topics import Target as Routed
 from penstock.spec.routing.topics import routes
@@ -67,7 +67,10 @@ LOG = "kafka"
 def settings_of(
     pipeline: Pipeline, *, accept: frozenset[Consent] = frozenset(), faults: str = ""
 ) -> Settings:
-    """Return the coordinator's settings. Raises InvalidError for an unknown catalog."""
+    """Return the coordinator's settings. Raises InvalidError for an unknown catalog, and where no
+    shard is named (P528).
+    """
+    require_shard(pipeline)
     commit = pipeline.commit
     return Settings(
         pipeline=pipeline.name,
@@ -85,6 +88,7 @@ def settings_of(
         slice_bytes=pipeline.slice_bytes,
         timeout_seconds=commit.timeout_seconds,
         anchor_every_seconds=commit.anchor_every_seconds,
+        commits_at_once=commit.at_once,
         max_epochs=pipeline.pending.max_epochs,
         retain=commit.retain,
         columns_max=pipeline.limits.columns,
@@ -106,6 +110,7 @@ def settings_of(
         ),
         accept=accept,
         crash_plan=faults,
+        shards=pipeline.shards,
     )
 
 
@@ -171,8 +176,10 @@ def open_transactions(settings: Mapping[str, Any]) -> Transactions:
 def open_catalogs(pipeline: Pipeline, stack: ExitStack, *, read_only: bool = False) -> LazyCatalogs:
     """Return the catalogs of the spec, for a command that reads: each is asked for only once.
 
-    With `read_only` nothing at all is created. `stack` closes them again.
+    With `read_only` nothing at all is created. `stack` closes them again. Raises InvalidError
+    (P528) for shards of which none is named.
     """
+    require_shard(pipeline)
     opening = {
         name: partial(open_catalog, pipeline, name, UNHEARD, read_only=read_only)
         for name in pipeline.catalogs
@@ -181,7 +188,9 @@ def open_catalogs(pipeline: Pipeline, stack: ExitStack, *, read_only: bool = Fal
 
 
 def open_store(spec: Pipeline | Publications) -> PendingStore:
-    """Open the pending store."""
+    """Open the pending store. Raises InvalidError (P528) for shards of which none is named."""
+    if isinstance(spec, Pipeline):
+        require_shard(spec)
     address = spec.pending.store.replace("{name}", spec.name)
     return store_connector(address).open_store(address, ProcessSecrets())
 
@@ -222,6 +231,7 @@ def open_environment(
         owner=this_owner(),
         jitter=jitter,
         token=token,
+        commit_executor=commit_executor,
         health=health,
     )
 

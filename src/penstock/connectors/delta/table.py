@@ -26,6 +26,7 @@ from penstock.connectors.delta.files.file_metadata import additions
 from penstock.connectors.delta.files.storage_check import missing_in
 from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.log import ledger
+from penstock.connectors.delta.log.beside import words_beside
 from penstock.connectors.delta.log.commit_file import entry_of
 from penstock.connectors.delta.log.entries import newest_of, vouchers, words_of
 from penstock.connectors.delta.log.judging import judged
@@ -149,7 +150,8 @@ class DeltaTable:
                 live = [*self._live.adds(view).values()]
                 removed = removals(self.name, view.form, live, commit.removes)
             words = words_of(state, commit, newest_of(commit, added), version)
-            body = entry_of(*words, added, removed)
+            beside = words_beside(self._following, view, commit, self._newest_is_live)
+            body = entry_of(*words, added, removed, beside=[*beside])
         self._put(found, body)
         return str(version)
 

@@ -26,6 +26,7 @@ from penstock.connectors.iceberg.errors import reading
 from penstock.connectors.iceberg.facts import facts_of, layout_of
 from penstock.connectors.iceberg.files.file_metadata import data_file
 from penstock.connectors.iceberg.io.credentials import expiry
+from penstock.connectors.iceberg.io.metadata_batch import MetadataBatch
 from penstock.connectors.iceberg.ledger.properties import ledgers_in, parent_of
 from penstock.connectors.iceberg.ledger.witnesses import Finding, check_chain
 from penstock.connectors.iceberg.read.file_rows import FileToRead, rows_in
@@ -146,7 +147,7 @@ class IcebergTable:
             empty = append.initial_snapshot(self._base(table, self._context.options))
         if empty is None:
             return False
-        self._context.send(self.name, table, empty.requirements, empty.updates)
+        self._context.land(self.name, table, empty)
         return True
 
     def _admits_late_rows(self, table: PyIcebergTable, files: Sequence[DataFile]) -> bool:
@@ -157,7 +158,7 @@ class IcebergTable:
             return False
         with reading(self.name):
             request = append.late_spec_request(self._base(table, self._context.options))
-        self._context.send(self.name, table, request.requirements, request.updates)
+        self._context.land(self.name, table, request)
         return True
 
     def upkeep(self, state: TableState) -> IcebergUpkeep:
@@ -352,8 +353,8 @@ class IcebergTable:
             self._housekeeping.remove_old_metadata(table)
 
     def _base(self, table: PyIcebergTable, options: ParquetOptions) -> CommitBase:
-        kept, observer = self._rows, self._context.observer
-        return CommitBase(table, self.name, self._branch, kept, options, observer)
+        kept, observer, files = self._rows, self._context.observer, MetadataBatch(table.io)
+        return CommitBase(table, self.name, self._branch, kept, options, observer, files)
 
     def _loaded(self, access: Access | None = None) -> PyIcebergTable:
         access = access or self._context.kept()

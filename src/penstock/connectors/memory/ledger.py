@@ -6,7 +6,15 @@ from dataclasses import replace
 
 from penstock.connectors.memory.warehouse import Contents, Snapshot
 from penstock.core import table_errors
-from penstock.core.commits import Chain, CommitKind, Committable, Landed, first_ledger, landed_after
+from penstock.core.commits import (
+    Chain,
+    CommitKind,
+    Committable,
+    Landed,
+    begun_beside,
+    first_ledger,
+    landed_after,
+)
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.serialization import ledger_from_json, ledger_to_json, progress_to_json
 from penstock.ports.histories import CommitRecord, CommitsBehind, History
@@ -23,10 +31,13 @@ def with_ledger(
     before = state.landed or first_ledger(
         commit.chain, commit.claim, commit.cluster_id, commit.rules_hash, commit.origins
     )
-    name, text = commit.chain.name, ledger_to_json(landed_after(before, commit))
-    return replace(
-        added, ledgers={**base.ledgers, name: text}, tags={**base.tags, name: snapshot.id}
-    )
+    name, ledgers = commit.chain.name, dict(base.ledgers)
+    ledgers[name] = ledger_to_json(landed_after(before, commit))
+    for each in commit.beside:
+        known = base.ledgers.get(each)
+        begun = begun_beside(commit, each, None if known is None else ledger_from_json(known))
+        ledgers[each] = ledger_to_json(begun)
+    return replace(added, ledgers=ledgers, tags={**base.tags, name: snapshot.id})
 
 
 def trimmed(contents: Contents, retain: int) -> Contents:

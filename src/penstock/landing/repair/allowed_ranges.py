@@ -3,8 +3,8 @@
 Invariants:
 - nothing before a chain's first position is its own: it is neither replayed nor sought;
 - where the first position is not recorded any more, rows show it, or a person gives it;
-- rows know the name of their topic and nothing else, so what two chains landed from one topic, or
-  what came from two topics of one name, is refused: it cannot be distinguished.
+- rows know topics by their names alone, so what two chains landed from one partition, or what came
+  from two topics of one name, is refused: it cannot be distinguished.
 """
 
 from __future__ import annotations
@@ -24,10 +24,17 @@ Places = Mapping[tuple[str, int], int]
 def require_single_pipeline(
     chain: Chain, ledgers: Iterable[Landed], known: Collection[TopicPartition]
 ) -> None:
-    """Raise InvalidError (P482) when another pipeline has landed one of the topics in the table."""
-    names, ids = {at.topic for at in known}, {at.topic_id for at in known}
+    """Raise InvalidError (P482) when another pipeline has landed one of the partitions in it.
+
+    A sibling shard has others of the same topic: these rows say by their partition whose they are.
+    """
+    places = {(name, at.partition) for at in known for name in (at.topic, at.topic_id)}
     for landed in of_others(chain, ledgers):
-        shared = [at.topic for at in landed.offsets if at.topic in names or at.topic_id in ids]
+        shared = [
+            at.topic
+            for at in landed.offsets
+            if places & {(at.topic, at.partition), (at.topic_id, at.partition)}
+        ]
         if shared:
             raise InvalidError(
                 f"{chain.table}: pipeline {landed.chain} lands {shared[0]} in it too, and rows do"

@@ -56,9 +56,6 @@ class TableBench:
     chain: ClassVar[Chain] = Chain("shop", "lake.bronze.orders")
     trims: ClassVar[bool] = True
     """Whether the format removes own snapshots beyond `retain` in the commit."""
-    numbered: ClassVar[bool] = True
-    """Whether a change carries a number that only grows: a version, a sequence number. Without it a
-    rollback to a state lets a commit land that was examined on it before."""
     refused: ClassVar[tuple[type[PenstockError], ...]] = (ConflictError,)
     """What a commit on a stale state raises. A catalog over a network adds OutcomeUnknownError:
     its refusal may be the answer to an earlier delivery of the same request (protocol.md 5)."""

@@ -95,15 +95,12 @@ class HistoryTests(TableBench):
         assert (Verdict.ROLLED_BACK, before.landed) == (after.verdict, after.landed)
         assert [0, 1] == self.ids(table)
 
-    def test_a_rollback_arms_no_attempt_where_changes_are_numbered(self, table: Table) -> None:
+    def test_a_rollback_arms_no_attempt(self, table: Table) -> None:
         armed, attempt = self._armed(table)
-        if self.numbered:
-            with pytest.raises(self.refused):
-                table.commit(armed, attempt, retain=RETAIN)
-        else:
+        with pytest.raises(self.refused):
             table.commit(armed, attempt, retain=RETAIN)
 
-        assert ([0, 1] if self.numbered else [0, 1, 2, 3]) == self.ids(table)
+        assert [0, 1] == self.ids(table)
 
     def test_a_fence_after_a_rollback_kills_the_attempt_it_armed(self, table: Table) -> None:
         armed, attempt = self._armed(table)

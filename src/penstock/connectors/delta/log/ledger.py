@@ -196,6 +196,11 @@ def mark_of_creation(landed: Landed) -> dict[str, Any]:
     return {"chain": landed.chain, "sequence": 0, "kind": CREATED, "ledger": ledger}
 
 
+def mark_of_beginning(landed: Landed, sequence: int) -> dict[str, Any]:
+    """Return our words on a ledger that a commit of a sibling shard begins as well."""
+    return {**mark_of_creation(landed), "sequence": sequence}
+
+
 def mark_of_rearrangement(mark: Mapping[str, Any]) -> dict[str, Any]:
     """Return our newest words on a chain as a rearrangement repeats them."""
     kept = {name: mark.get(name) for name in ("chain", "sequence", "ledger")}

@@ -168,9 +168,8 @@ class DeltaTable:
 
     def upkeep(self, state: ports.TableState) -> DeltaUpkeep:
         """Return what finds files that the log does not name."""
-        found: ExaminedState = state.handle
-        put = partial(self._put, found)
-        return DeltaUpkeep(self.name, self.root, self._following, found.view, put)
+        view, put = state.handle.view, partial(self._put, state.handle)
+        return DeltaUpkeep(self.name, self.root, self._following, view, put)
 
     def require_rearrangeable(self, state: ports.TableState) -> None:
         """Refuse a table with a chain that the log does not prove."""

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -151,6 +152,7 @@ def _observers(
         from penstock.core.version import __version__
         from penstock.observe.metrics import Metrics
         from penstock.observe.metrics_endpoint import serving
+        from penstock.spec.routing.names import promised_seconds
 
         counted = Metrics(
             board,
@@ -158,6 +160,7 @@ def _observers(
             version=__version__,
             interval_ms=interval_ms,
             target_file_bytes=pipeline.target_file_bytes,
+            promised=partial(promised_seconds, pipeline),
         )
         stack.enter_context(serving(counted.registry, served.metrics, log))
         yield board, log, happenings, counted

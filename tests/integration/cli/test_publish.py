@@ -138,7 +138,7 @@ def test_a_seek_shows_what_it_would_do_and_the_audit_holds_after_it(mirror):
     name, place = f"m{mirror.number}", f"{mirror.source}:1:10"
     shown = mirror.call("seek", name, place)
     assert 0 == shown.code, shown.err
-    assert "20 rows are published again" in shown.err
+    assert "20 records are published again" in shown.err
     refused = mirror.call("replay", name, place)
     assert (2, True) == (refused.code, "P884" in refused.err), refused.err
     assert 0 == mirror.call("seek", name, place, "--yes", "shop").code
@@ -147,6 +147,9 @@ def test_a_seek_shows_what_it_would_do_and_the_audit_holds_after_it(mirror):
     audit = mirror.call("audit", "--count", "--json")
 
     assert (0, []) == (audit.code, audit.json["publications"][0]["breaks"]), audit.out
+    (sought,) = audit.json["publications"][0]["sought"]
+    assert f"{mirror.source}[1] goes on" in sought
+    assert "20 records are published again" in sought
     source, target = mirror.read(mirror.source), mirror.read(mirror.into)
     assert source[0] == target[0]
     assert source[1] + source[1][10:] == target[1]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from penstock.app.assembly import publishing
+from penstock.app.assembly.producers import open_producers
 from penstock.app.publish import rules_named
 from penstock.core.claims import Generation
-from penstock.core.errors import PenstockError
+from penstock.core.errors import PenstockError, UnavailableError
 from penstock.core.positions import Position, SourcePartition
 from penstock.core.resuming import Accepted, Resume, Stopped, StopReason, lost_ends
 from penstock.observe.formatting import number_of, one_line, size_text
@@ -21,10 +22,10 @@ from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.new_topics import topics_to_create
 from penstock.publishing.own_rows import BEGINNING
 from penstock.publishing.pace import Pace, Rate
-from penstock.publishing.record import PublicationRecord, standing_record, task_of
+from penstock.publishing.record import PublicationRecord, standing_record, task_of, totals_of
 from penstock.publishing.schemas import SchemaStanding, standing_schemas
 from penstock.publishing.settings import Publication, PublicationPorts
-from penstock.publishing.start import begun_from, require_messages, summed
+from penstock.publishing.start import begun_from, require_messages
 from penstock.publishing.stops import stopped
 from penstock.publishing.table_positions import table_position
 from penstock.rows.encode.rules import MessageRules
@@ -52,13 +53,13 @@ class PublicationMove:
 class PublicationView:
     """One publication: what it has published, and what a run would do.
 
-    `epoch` counts its transactions, `published`, `filtered` and `rejected` the records of its
-    segment; `rejects` is the topic of the last. `stands` says where it stands in a table,
-    `messages` how rows become messages, `schemas` how their schemas stand in registries. `begins`
-    says whether a run begins it, `creates` which topics it creates, and with what, `problem` why it
-    would not go on. `client` says who writes. `owner` is the run that began last. `rate` is the
-    most that it sends. Where `is_least`, more than the `backlog` may wait: a source of one's own is
-    not counted.
+    `epoch` counts its transactions, `published`, `filtered` and `rejected` the records in all, or
+    at least so many where `counts_are_least`; None: they could not be read. `rejects` is the topic
+    of the last. `stands` says where it stands in a table, `messages` how rows become messages,
+    `schemas` how their schemas stand in registries. `begins` says whether a run begins it,
+    `creates` which topics it creates, and with what, `problem` why it would not go on. `client`
+    says who writes. `owner` is the run that began last. `rate` is the most that it sends. Where
+    `is_least`, more than the `backlog` may wait: a source of one's own is not counted.
     """
 
     publication: str
@@ -67,10 +68,11 @@ class PublicationView:
     transactional_id: str
     offsets_topic: str
     client: str = ""
-    epoch: int = 0
-    published: int = 0
-    filtered: int = 0
-    rejected: int = 0
+    epoch: int | None = None
+    published: int | None = None
+    filtered: int | None = None
+    rejected: int | None = None
+    counts_are_least: bool = False
     rejects: str = ""
     stands: str = ""
     owner: str = ""
@@ -108,7 +110,7 @@ def view_publications(
             try:
                 ports = publishing.open_ports(publication, stack)
             except PenstockError as error:
-                views.append(replace(_named(publication), problem=error))
+                views.append(replace(_unopened(publication, error), problem=error))
                 continue
             views.append(view_of(publication, ports))
     return views
@@ -128,26 +130,42 @@ def _named(publication: Publication) -> PublicationView:
     )
 
 
+def _unopened(publication: Publication, error: PenstockError) -> PublicationView:
+    """Return what the offsets topic says of a publication whose source or target is not opened."""
+    view = _named(publication)
+    if not isinstance(error, UnavailableError):  # else the cluster may not answer a second time
+        with suppress(PenstockError), closing(open_producers(publication)) as producers:
+            return _recorded(publication, standing_record(publication.name, producers.ledger), view)
+    return view
+
+
+def _recorded(
+    publication: Publication, record: PublicationRecord, view: PublicationView
+) -> PublicationView:
+    """Add what was published."""
+    totals, is_all = totals_of(publication.name, record)
+    return replace(
+        view,
+        epoch=sum(each.epoch for each in record.ledgers),
+        published=totals.published,
+        filtered=totals.filtered,
+        rejected=totals.rejected,
+        counts_are_least=not is_all,
+        owner=record.ledger.owner if record.ledger else "",
+        stands=in_words(publication, record.stands) if record.ledger else "",
+    )
+
+
 def view_of(publication: Publication, ports: PublicationPorts) -> PublicationView:
     """Look at one publication; what keeps it from going on is its `problem`."""
     client = client_words(publication, ports.producers.terms.protocol)
     view = replace(_named(publication), client=client)
     try:
         ports.producers.terms.check()
+        record = standing_record(publication.name, ports.producers.ledger)
+        view = _recorded(publication, record, view)
         require_messages(publication, ports.source)
         view = replace(view, schemas=standing_schemas(publication, ports))
-        record = standing_record(publication.name, ports.producers.ledger)
-        if record.ledger is not None:
-            totals = summed(record.ledgers)
-            view = replace(
-                view,
-                epoch=sum(each.epoch for each in record.ledgers),
-                published=totals.published,
-                filtered=totals.filtered,
-                rejected=totals.rejected,
-                owner=record.ledger.owner,
-                stands=in_words(publication, record.stands),
-            )
         found = beginning_of(publication, ports, record)
         client = client_words(publication, ports.producers.terms.protocol, found.stands)
         view = replace(view, client=client, begins=found.begins, creates=found.creates)

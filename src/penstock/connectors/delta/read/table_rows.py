@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.connectors.delta.files.target import target_from_json
 from penstock.connectors.delta.read.file_rows import rows_in
-from penstock.core.table_errors import file_missing, storage_failed
+from penstock.core.table_errors import file_missing, storage_failed, unreadable
 from penstock.files.errors import first_line
 from penstock.files.filesystems import CREDENTIALS, filesystem_of
 from penstock.files.positions import unpacked
@@ -26,7 +26,7 @@ class DeltaFileRows:
     def read(self, work: str, detail: str, *, start: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield all columns of a file's live rows, and their positions.
 
-        Raises UnavailableError (P403, P481), InvalidError.
+        Raises UnavailableError (P403, P481), InvalidError (P438).
         """
         target = target_from_json(work)
         place, partition, deleted = json.loads(detail)
@@ -40,5 +40,7 @@ class DeltaFileRows:
                 yield from rows_in(file, target, add, columns, deleted=gone, start=start)
         except FileNotFoundError as error:
             raise file_missing(target.table, first_line(error)) from error
-        except (OSError, pa.ArrowException) as error:
+        except pa.ArrowException as error:
+            raise unreadable(f"a file of {target.table}", first_line(error)) from error
+        except OSError as error:
             raise storage_failed(f"a file of {target.table}", "read", first_line(error)) from error

@@ -36,6 +36,7 @@ from penstock.ports.producers import PROTOCOL_2
 from penstock.ports.runtime import DIED
 from penstock.ports.sources import EpochLimit, Stands, Stretch
 from penstock.publishing.epoch import InDoubt, Published, Share, publish_epoch
+from penstock.publishing.own_stops import SOURCE_RAISED
 from penstock.publishing.pace import Pace
 from penstock.publishing.poison_search import PoisonSearch
 from penstock.publishing.schemas import with_schemas
@@ -234,6 +235,8 @@ class Publisher:
             else:
                 found = publish_epoch(share_of(run), state, stretches)
         except UnavailableError as error:
+            if error.code == SOURCE_RAISED:  # nothing of it was sent, and no smaller part will do
+                raise
             found = InDoubt(error.message, died=error.code == DIED)
         except (DecisionNeededError, InvalidError) as error:
             source = self.environment.ports.source

@@ -132,6 +132,16 @@ def test_librdkafka_reads_in_the_mirror_what_is_in_the_topic(mirror, codec):
     assert mirror.read(mirror.source) == mirror.read(mirror.into)
 
 
+def test_settings_that_the_brokers_do_not_take_are_the_spec_s_fault(mirror):
+    rule = mirror.spec["publish"][0]
+    rule |= {"into": "typo", "topic": {"create": True, "config": {"retntion.ms": "1000"}}}
+    refused = mirror.call("publish", "--until-caught-up")
+
+    assert (2, True) == (refused.code, "P890" in refused.err), refused.err
+    assert "retntion.ms" in refused.err
+    assert f"beside into of the publication m{mirror.number}" in refused.err
+
+
 def test_a_seek_shows_what_it_would_do_and_the_audit_holds_after_it(mirror):
     mirror.send(30)
     assert 0 == mirror.call("publish", "--until-caught-up").code

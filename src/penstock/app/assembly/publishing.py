@@ -213,6 +213,7 @@ def _own_settings(
         written = {key: value for key, value in each.items() if isinstance(value, str)}
         references(f"the source {given.name}", written, [*filter(is_secret_name, written)])
     if isinstance(given, QueryToPublish):
+        options["batch_rows"] = rule.transaction.or_records
         secret = ["database"] if any(secret_parts(given.database)) else []
         references(f"the source {given.name}", {"database": given.database}, secret)
     named = {"name": given.name, "publication": rule.name}

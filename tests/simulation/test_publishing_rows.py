@@ -22,6 +22,7 @@ from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.core.publication_events import RowsPublished
 from penstock.core.receipts import Move, ledger_record_from_json
 from penstock.core.resuming import Accepted
+from penstock.core.table_errors import missing
 from penstock.ports.producers import NewTopic, PackedBatch
 from penstock.publishing.messages import SendJob
 from penstock.publishing.pace import Rate
@@ -311,6 +312,26 @@ def test_a_rule_that_does_not_fit_the_table(world):
     assert "P838" == view_of(asked, world.ports(asked)).problem.code
     assert "P838" == world.run(**into).error.code
     assert "new" not in world.cluster.names()
+
+
+def test_a_table_that_never_was_is_the_spec_s_fault_and_one_that_was_is_waited_for(world):
+    def gone() -> None:
+        raise missing("lake.shop.rows")
+
+    world.table.rows, columns = [("a", "1")], world.table.columns
+    world.table.columns = gone
+    asked = world.publisher(source={"topics": ["lake.shop.rows"]}).publication
+    never = view_of(asked, world.ports(asked)).problem
+    assert ("P898", 2) == (never.code, never.exit_code)
+    assert "which orders publishes" in never.message
+
+    world.table.columns = columns
+    world.run()
+    world.table.columns = gone
+    view = view_of(asked, world.ports(asked))
+    assert ("P402", 75) == (view.problem.code, view.problem.exit_code)
+    assert "publication orders: the table lake.shop.rows is not there" == view.problem.message
+    assert (1, 1) == (view.published, view.epoch), "what stops it hides nothing"
 
 
 def test_a_topic_that_is_missing_is_created(world):

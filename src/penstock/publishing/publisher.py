@@ -43,7 +43,7 @@ from penstock.publishing.schemas import with_schemas
 from penstock.publishing.settings import Publication, PublishingEnvironment
 from penstock.publishing.shares import publish_shares
 from penstock.publishing.start import PublicationState, Run, claimed, renew_and_look, start
-from penstock.publishing.stops import require_source
+from penstock.publishing.stops import naming, require_source
 
 Until = Literal["stopped", "once", "caught-up"]
 CAUGHT_UP, ONCE = "caught up", "one transaction"
@@ -112,7 +112,7 @@ class Publisher:
             if not isinstance(error, FencedError):  # what is open now is the newer run's
                 self._abort()
             self.close()
-            self.error = error
+            self.error = naming(self.publication, error)
             self._again_at = clock.monotonic() + AGAIN_SECONDS
             stopped = stopped_by(self.publication, error, self.until)
             if self.stands_by and error.code == ALIVE:

@@ -32,6 +32,7 @@ from penstock.ownership.claim import PipelineClaim
 from penstock.ports.producers import PROTOCOL_2, Refused, Term
 from penstock.ports.sources import Source, Stands
 from penstock.publishing.deciding import Noticed, accepted_ends, decided, ends_of
+from penstock.publishing.fitting import require_fitting
 from penstock.publishing.new_topics import topics_to_create
 from penstock.publishing.record import FIRST, PublicationRecord, entries_of, read_record, share_of
 from penstock.publishing.settings import (
@@ -41,7 +42,6 @@ from penstock.publishing.settings import (
     claim_context,
 )
 from penstock.publishing.stops import alive, fenced
-from penstock.rows.encode.encoder import require_fit
 
 STARTS_MAX = 5
 """How often a start begins from the top before it gives up: another run may do the same."""
@@ -107,13 +107,6 @@ def summed(ledgers: Iterable[LedgerRecord]) -> PublishedTotals:
     return totals
 
 
-def require_messages(publication: Publication, source: Source) -> None:
-    """Raise InvalidError where no row becomes a message (P838, P839, P870 to P872)."""
-    columns = source.columns()
-    if publication.messages is not None and columns is not None:
-        require_fit(columns, publication.messages)
-
-
 def claims_in(record: PublicationRecord) -> list[Claim]:
     """Return the claims that an offsets topic knows of."""
     known = (*record.ledgers, record.claim)
@@ -134,7 +127,7 @@ def claimed(
     """
     producers = environment.ports.producers
     producers.terms.check()
-    require_messages(publication, environment.ports.source)
+    require_fitting(publication, environment.ports)
     missing = topics_to_create(publication, environment.ports)
     producers.ledger.prepare()
     for topic, new in missing.items():

@@ -44,6 +44,7 @@ from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.new_topics import topics_to_create
 from penstock.publishing.record import receipts_of, standing_record
 from penstock.publishing.settings import Publication, PublicationPorts
+from penstock.publishing.stops import naming
 from penstock.spec.publications import Publications
 
 BREAK = 4
@@ -96,7 +97,7 @@ def audit_publications(
                 ports = publishing.open_ports(publication, stack)
                 readers = readers_of(publication, stack) if rows else None
             except PenstockError as error:
-                found.append(PublicationAudit(publication.name, problem=error))
+                found.append(PublicationAudit(publication.name, problem=naming(publication, error)))
                 continue
             found.append(audit_publication(publication, ports, readers))
     return found
@@ -140,7 +141,7 @@ def audit_publication(
             rows, skipped = compared.rows, [*skipped, *compared.not_compared]
             breaks += compared.breaks
     except PenstockError as error:
-        return PublicationAudit(name, problem=error)
+        return PublicationAudit(name, problem=naming(publication, error))
     segment = max(each.segment for each in record.ledgers)
     return PublicationAudit(
         publication=name,

@@ -19,14 +19,15 @@ from penstock.ports.producers import NO_TRANSACTIONS, PROTOCOL_2, NewTopic
 from penstock.ports.sources import NO_LIMIT, Stands, Stretch
 from penstock.publishing.deciding import Noticed, decided, ends_of
 from penstock.publishing.epoch import plan_deliveries
+from penstock.publishing.fitting import require_fitting
 from penstock.publishing.new_topics import topics_to_create
 from penstock.publishing.own_rows import BEGINNING
 from penstock.publishing.pace import Pace, Rate
 from penstock.publishing.record import PublicationRecord, standing_record, task_of, totals_of
 from penstock.publishing.schemas import SchemaStanding, standing_schemas
 from penstock.publishing.settings import Publication, PublicationPorts
-from penstock.publishing.start import begun_from, require_messages
-from penstock.publishing.stops import stopped
+from penstock.publishing.start import begun_from
+from penstock.publishing.stops import naming, stopped
 from penstock.publishing.table_positions import table_position
 from penstock.rows.encode.rules import MessageRules
 from penstock.spec.publications import Publications
@@ -110,7 +111,9 @@ def view_publications(
             try:
                 ports = publishing.open_ports(publication, stack)
             except PenstockError as error:
-                views.append(replace(_unopened(publication, error), problem=error))
+                views.append(
+                    replace(_unopened(publication, error), problem=naming(publication, error))
+                )
                 continue
             views.append(view_of(publication, ports))
     return views
@@ -164,14 +167,14 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
         ports.producers.terms.check()
         record = standing_record(publication.name, ports.producers.ledger)
         view = _recorded(publication, record, view)
-        require_messages(publication, ports.source)
+        require_fitting(publication, ports)
         view = replace(view, schemas=standing_schemas(publication, ports))
         found = beginning_of(publication, ports, record)
         client = client_words(publication, ports.producers.terms.protocol, found.stands)
         view = replace(view, client=client, begins=found.begins, creates=found.creates)
         return _planned(publication, ports, found.stands, view)
     except PenstockError as error:
-        return replace(view, problem=error)
+        return replace(view, problem=naming(publication, error))
 
 
 def beginning_of(

@@ -246,6 +246,22 @@ def test_a_place_that_is_not_there_is_refused(world, word, code):
     assert code == refused.value.code
 
 
+def test_a_target_that_is_gone_is_not_created_again_before_a_person_accepted_it(world):
+    published_once(world)
+    del world.cluster._topics[INTO]
+    for settings in ({"new_topic": NewTopic()}, {}):
+        assert "P808" == code_of(world, **settings)
+        assert INTO not in world.cluster.names()
+        publication = world.publisher(**settings).publication
+        audited = audit_publication(publication, world.ports(publication)).problem
+        assert ("P808", True) == (audited.code, "--accept target" in audited.hint)
+
+    world.send(0, "c")
+    accepted = {"new_topic": NewTopic(), "accept": frozenset({Accepted.TARGET})}
+    assert "" == code_of(world, **accepted)
+    assert [b"c"] == world.published(0)
+
+
 @pytest.mark.parametrize("accept", [set(), {Accepted.TARGET}])
 def test_a_target_that_was_made_again_stops_the_publication(world, accept):
     published_once(world)

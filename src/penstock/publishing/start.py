@@ -15,7 +15,7 @@ Source: docs/design/0274, 0297; PublishTasks.tla.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from penstock.commit import transactions
@@ -31,10 +31,17 @@ from penstock.core.tasks_record import TasksRecord
 from penstock.ownership.claim import PipelineClaim
 from penstock.ports.producers import PROTOCOL_2, Refused, Term
 from penstock.ports.sources import Source, Stands
-from penstock.publishing.deciding import Noticed, accepted_ends, decided, ends_of
+from penstock.publishing.deciding import Noticed, accepted_ends, decided, ends_of, require_target
 from penstock.publishing.fitting import require_fitting
 from penstock.publishing.new_topics import topics_to_create
-from penstock.publishing.record import FIRST, PublicationRecord, entries_of, read_record, share_of
+from penstock.publishing.record import (
+    FIRST,
+    PublicationRecord,
+    entries_of,
+    read_record,
+    share_of,
+    standing_record,
+)
 from penstock.publishing.settings import (
     Publication,
     PublicationPorts,
@@ -78,7 +85,10 @@ class PublicationState:
     @property
     def totals(self) -> PublishedTotals:
         """Return what its tasks have published."""
-        return summed(self.ledgers)
+        totals = PublishedTotals()
+        for each in self.ledgers:
+            totals = totals.plus(each.totals)
+        return totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +107,6 @@ class Run:
     def look(self) -> PublicationRecord:
         """Read what the offsets topic says."""
         return read_record(self.publication.name, self.environment.ports.producers.ledger.look())
-
-
-def summed(ledgers: Iterable[LedgerRecord]) -> PublishedTotals:
-    """Add up what tasks have published."""
-    totals = PublishedTotals()
-    for each in ledgers:
-        totals = totals.plus(each.totals)
-    return totals
 
 
 def claims_in(record: PublicationRecord) -> list[Claim]:
@@ -128,6 +130,9 @@ def claimed(
     producers = environment.ports.producers
     producers.terms.check()
     require_fitting(publication, environment.ports)
+    require_target(
+        publication, environment.ports, standing_record(publication.name, producers.ledger)
+    )
     missing = topics_to_create(publication, environment.ports)
     producers.ledger.prepare()
     for topic, new in missing.items():

@@ -40,6 +40,7 @@ from penstock.core.receipts import Receipt
 from penstock.ports.log import RangeReader
 from penstock.ports.producers import BatchHead
 from penstock.ports.sources import MESSAGES, RowReader, Source, SourceReader, Stretch
+from penstock.publishing.deciding import require_target
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.new_topics import topics_to_create
 from penstock.publishing.record import receipts_of, standing_record
@@ -125,6 +126,7 @@ def audit_publication(
                 decision_on(publication, ports, record)  # raises where its ledger is gone
             rows = None if readers is None else 0
             return PublicationAudit(name, rows=rows, not_compared=("nothing was published yet",))
+        require_target(publication, ports, record)
         receipts, breaks = list[Receipt](), list[Break]()
         for task, ledger in enumerate(record.ledgers):
             own = receipts_of(name, record, task)

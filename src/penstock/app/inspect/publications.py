@@ -13,11 +13,11 @@ from penstock.app.publish import rules_named
 from penstock.core.claims import Generation
 from penstock.core.errors import PenstockError, UnavailableError
 from penstock.core.positions import Position, SourcePartition
-from penstock.core.resuming import Accepted, Resume, Stopped, StopReason, lost_ends
+from penstock.core.resuming import Resume
 from penstock.observe.formatting import number_of, one_line, size_text
 from penstock.ports.producers import NO_TRANSACTIONS, PROTOCOL_2, NewTopic
 from penstock.ports.sources import NO_LIMIT, Stands, Stretch
-from penstock.publishing.deciding import Noticed, decided, ends_of
+from penstock.publishing.deciding import Noticed, decided, ends_of, require_target
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.fitting import require_fitting
 from penstock.publishing.new_topics import topics_to_create
@@ -27,7 +27,7 @@ from penstock.publishing.record import PublicationRecord, standing_record, task_
 from penstock.publishing.schemas import SchemaStanding, standing_schemas
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.start import begun_from
-from penstock.publishing.stops import naming, stopped
+from penstock.publishing.stops import naming
 from penstock.publishing.table_positions import table_position
 from penstock.rows.encode.rules import MessageRules
 from penstock.spec.publications import Publications
@@ -181,13 +181,8 @@ def beginning_of(
     publication: Publication, ports: PublicationPorts, record: PublicationRecord
 ) -> Beginning:
     """Return how a run that begins now would begin. Raises what a start raises."""
+    require_target(publication, ports, record)
     creates, begins = topics_to_create(publication, ports), record.ledger is None
-    lost = any(
-        lost_ends(last, ledger.accepted_ends, {})
-        for last, ledger in zip(record.lasts, record.ledgers, strict=True)
-    )
-    if publication.into in creates and lost and Accepted.TARGET not in publication.accept:
-        raise stopped(publication, Stopped(StopReason.TARGET_LOST_RECORDS, "it is not there"))
     if creates:
         starts = ports.source.starts(publication.start) if begins else record.stands
         return Beginning(starts, begins, creates)

@@ -119,6 +119,8 @@ def _print_outcome(results: Sequence[PublishResult], *, as_json: bool) -> None:
     for each in results:
         rows, ended = number_of(each.rows, "record"), number_of(each.transactions, "transaction")
         rejected = f", {number_of(each.rejected, 'reject')}" if each.rejected else ""
-        print_line(f"{each.publication}: {rows}{rejected} in {ended}; {each.reason}")
+        shown = each.error is not None and each.error.message == each.reason
+        reason = f"stopped by {each.error.code}" if shown and each.error else each.reason
+        print_line(f"{each.publication}: {rows}{rejected} in {ended}; {reason}")
         if each.error is not None:
             show_error(each.error, as_json=False)

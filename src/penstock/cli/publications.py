@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.output import fields_of, pasteable, print_json, print_line, show_error
@@ -184,6 +185,11 @@ def _status_lines(each: PublicationView) -> Iterator[str | PenstockError]:
         yield f"  lag: {least}{number_of(each.backlog, 'record')}"
     if each.owner:
         yield f"  last run: {each.owner}"
+    stop = each.stopped
+    if stop is not None and (each.problem is None or each.problem.code != stop.code):
+        at = datetime.fromtimestamp(stop.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        word = "waits since" if stop.waits else "stopped"
+        yield f"  {word} {at}: {stop.code}  {one_line(stop.reason)}"
 
 
 def audit_lines(each: PublicationAudit) -> Iterator[str | PenstockError]:

@@ -231,6 +231,12 @@ def test_a_record_that_the_target_does_not_take_is_named(mirror):
     assert 2 == done.code
     assert "P816" in done.err
     assert 'record 2 of those from {"offset":0} on' in done.err
+    status = mirror.call("status")
+    assert (0, True) == (status.code, ": P816  " in status.out), status.out
+
+    mirror.make_again(mirror.into)
+    assert 0 == mirror.call("publish", "--until-caught-up").code
+    assert "P816" not in mirror.call("status").out
 
 
 def test_an_audit_compares_what_is_still_there(mirror):

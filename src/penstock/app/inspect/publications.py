@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 from penstock.app.assembly import publishing
 from penstock.app.assembly.producers import open_producers
+from penstock.app.assembly.state_folder import state_folder
 from penstock.app.publish import rules_named
 from penstock.core.claims import Generation
 from penstock.core.errors import PenstockError, UnavailableError
 from penstock.core.positions import Position, SourcePartition
 from penstock.core.resuming import Resume
 from penstock.observe.formatting import number_of, one_line, size_text
+from penstock.observe.last_stops import LastStop, last_stop
 from penstock.ports.producers import NO_TRANSACTIONS, PROTOCOL_2, NewTopic
 from penstock.ports.sources import NO_LIMIT, Stands, Stretch
 from penstock.publishing.deciding import Noticed, decided, ends_of, require_target
@@ -58,9 +60,10 @@ class PublicationView:
     at least so many where `counts_are_least`; None: they could not be read. `rejects` is the topic
     of the last. `stands` says where it stands in a table, `messages` how rows become messages,
     `schemas` how their schemas stand in registries. `begins` says whether a run begins it,
-    `creates` which topics it creates, and with what, `problem` why it would not go on. `client`
-    says who writes. `owner` is the run that began last. `rate` is the most that it sends. Where
-    `is_least`, more than the `backlog` may wait: a source of one's own is not counted.
+    `creates` which topics it creates, and with what, `problem` why it would not go on, `stopped`
+    why the last run on this machine did not. `client` says who writes. `owner` is the run that
+    began last. `rate` is the most that it sends. Where `is_least`, more than the `backlog` may
+    wait: a source of one's own is not counted.
     """
 
     publication: str
@@ -87,6 +90,7 @@ class PublicationView:
     is_least: bool = False
     moves: tuple[PublicationMove, ...] = ()
     problem: PenstockError | None = None
+    stopped: LastStop | None = None
 
 
 class Beginning(NamedTuple):
@@ -110,12 +114,12 @@ def view_publications(
         with ExitStack() as stack:
             try:
                 ports = publishing.open_ports(publication, stack)
+                view = view_of(publication, ports)
             except PenstockError as error:
-                views.append(
-                    replace(_unopened(publication, error), problem=naming(publication, error))
-                )
-                continue
-            views.append(view_of(publication, ports))
+                problem = naming(publication, error)
+                view = replace(_unopened(publication, error), problem=problem)
+        stop = last_stop(state_folder(spec), spec.name, rule.name)
+        views.append(replace(view, stopped=stop))
     return views
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from penstock.app.assembly import assembly
+from penstock.app.assembly.state_folder import state_folder
 from penstock.app.inspect.notebook_tables import NotebookTable, Rows
 from penstock.app.inspect.open_transactions import stuck
 from penstock.core.commits import Chain
@@ -42,9 +43,6 @@ from penstock.ports.runtime import Clock, Observer
 from penstock.ports.tables import Table, TableFacts, TableFormat, TableState
 from penstock.ports.transactions import OpenTransaction
 from penstock.spec.model import Pipeline
-from penstock.spec.secrets import ProcessSecrets
-
-_SQLITE = "sqlite:///"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +81,8 @@ class Status(NotebookTable):
 
 
 def status_file(pipeline: Pipeline) -> Path:
-    """Return the place of the status file: next to a pending store that is a file, else `state/`.
-
-    That folder is in the working folder: a service's own, and the one `kubectl exec` begins in.
-    """
-    address = pipeline.pending.store.replace("{name}", pipeline.name)
-    if not address.startswith(_SQLITE):
-        return status_path(Path("state"), pipeline.name)
-    file = Path(ProcessSecrets().resolve(address).removeprefix(_SQLITE))
-    return status_path(file.parent, pipeline.name)
+    """Return the place of the status file."""
+    return status_path(state_folder(pipeline), pipeline.name)
 
 
 def status(pipeline: Pipeline, clock: Clock, observer: Observer = UNHEARD) -> Status:

@@ -19,7 +19,7 @@ from penstock.app.inspect.row_audit import RowComparison
 from penstock.connectors.memory.log import MemoryReader
 from penstock.connectors.memory.sending import MemoryPacker
 from penstock.core.errors import DecisionNeededError, InvalidError
-from penstock.core.publication_events import RowsPublished
+from penstock.core.publication_events import ColumnTypesChanged, RowsPublished
 from penstock.core.receipts import Move, ledger_record_from_json
 from penstock.core.resuming import Accepted
 from penstock.core.table_errors import missing
@@ -312,6 +312,23 @@ def test_a_rule_that_does_not_fit_the_table(world):
     assert "P838" == view_of(asked, world.ports(asked)).problem.code
     assert "P838" == world.run(**into).error.code
     assert "new" not in world.cluster.names()
+
+
+def test_columns_that_change_their_types_are_told_once(world):
+    publisher = world.publisher("stopped")
+
+    def publish(row: tuple[str, str], kind: pa.DataType) -> list[str]:
+        world.table.rows.append(row)
+        world.table.columns = lambda: pa.schema([("k", pa.string()), ("v", kind)])
+        for _ in range(3):
+            world.clock.advance(10)
+            publisher.step()
+        return [each.changes for each in world.events if isinstance(each, ColumnTypesChanged)]
+
+    assert [] == publish(("a", "1"), pa.string())
+    assert ["v: binary, was string"] == publish(("a", "2"), pa.binary())
+    assert ["v: binary, was string"] == publish(("a", "3"), pa.binary())
+    require_exact(world)
 
 
 def test_a_table_that_never_was_is_the_spec_s_fault_and_one_that_was_is_waited_for(world):

@@ -24,6 +24,7 @@ from penstock.core.errors import (
 )
 from penstock.core.events import ASKED
 from penstock.core.publication_events import (
+    ColumnTypesChanged,
     PublicationStarted,
     PublicationStopped,
     RowsPublished,
@@ -83,6 +84,7 @@ class Publisher:
     _again_at: float = 0.0
     _doubts: int = 0
     _search: PoisonSearch = field(default_factory=PoisonSearch)
+    _types: dict[str, str] = field(default_factory=dict)
     _pace: Pace = field(init=False)
 
     def __post_init__(self) -> None:
@@ -168,8 +170,24 @@ class Publisher:
         if not waiting and not stretches:
             return self._caught_up(self._state, self._fixed)
         self._began = clock.monotonic()
+        self._compare_types()
         run = replace(run, publication=with_schemas(self.publication, run.environment.ports))
         return self._epoch(run, self._state, stretches, ends, limit)
+
+    def _compare_types(self) -> None:
+        """Tell of columns whose types are others than when this run sent the last transaction."""
+        columns = None
+        if self.publication.messages is not None:
+            columns = self.environment.ports.source.columns()
+        types = {each.name: str(each.type) for each in columns or ()}
+        changes = ", ".join(
+            f"{name}: {kind}, was {self._types[name]}"
+            for name, kind in types.items()
+            if self._types.get(name, kind) != kind
+        )
+        self._types = types or self._types
+        if changes:
+            self.environment.observer(ColumnTypesChanged(self.publication.name, changes))
 
     def _caught_up(self, state: PublicationState, fixed: Stands | None) -> bool:
         """End where there is a place to end at, and all of it was known; return whether there is.

@@ -16,6 +16,8 @@ from tests.story.publishing import INTO, PARTITIONS, live
 
 from penstock.app.assembly.own_sources import GuardedSource
 from penstock.app.inspect.publication_audit import audit_publication, is_nothing_compared
+from penstock.app.inspect.publications import view_of
+from penstock.cli.publications import plan_lines
 from penstock.connectors.memory.log import MemoryReader
 from penstock.ports.sources import Source
 from penstock.publishing.own_rows import OwnReadings
@@ -126,6 +128,16 @@ def test_a_folder_of_many_files_is_opened_where_it_is_read(tmp_path):
     run = world.run()
 
     assert (run.transactions, len(world.values())) == (1, 100)
+
+
+def test_a_plan_says_that_no_file_matches(tmp_path):
+    world = FilesWorld(folder=tmp_path)
+    publication = world.publisher().publication
+    view = view_of(publication, world.ports(publication))
+
+    assert "  nothing to publish: its source has no part now, as where no file matches" in [
+        *plan_lines(view)
+    ]
 
 
 def test_an_audit_says_that_a_file_was_changed(tmp_path):

@@ -65,7 +65,7 @@ def planned(spec: Path, *, accept: Sequence[str] = (), exit_code: bool = False) 
     from penstock.publishing.settings import FRAMES
 
     views = _views(spec, accept)
-    lines = [line for each in views for line in _plan_lines(each)]
+    lines = [line for each in views for line in plan_lines(each)]
     own = [each for each in views if each.source != FRAMES]  # a program publishes the others
     works = [each for each in own if each.problem is None and (each.backlog or each.begins)]
     if works:
@@ -125,7 +125,8 @@ def _title(each: PublicationView) -> str:
     return f"publication {each.publication}  {each.source} → {each.into}"
 
 
-def _plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
+def plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
+    """Yield what a run would do for a publication, as lines for people."""
     yield _title(each)
     if each.problem is not None:
         yield each.problem
@@ -153,7 +154,8 @@ def _plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
         least = "at least " if each.is_least else ""
         yield f"  backlog: {least}{number_of(each.backlog, 'record')}, in {transactions}"
     else:
-        yield "  nothing to publish"
+        why = ": its source has no part now, as where no file matches" if each.is_empty else ""
+        yield f"  nothing to publish{why}"
 
 
 def _messages(rules: MessageRules) -> str:

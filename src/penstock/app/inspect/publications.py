@@ -63,7 +63,7 @@ class PublicationView:
     `creates` which topics it creates, and with what, `problem` why it would not go on, `stopped`
     why the last run on this machine did not. `client` says who writes. `owner` is the run that
     began last. `rate` is the most that it sends. Where `is_least`, more than the `backlog` may
-    wait: a source of one's own is not counted.
+    wait: a source of one's own is not counted; one that `is_empty` has no part at all.
     """
 
     publication: str
@@ -88,6 +88,7 @@ class PublicationView:
     backlog: int | None = None
     transactions: int | None = None
     is_least: bool = False
+    is_empty: bool = False
     moves: tuple[PublicationMove, ...] = ()
     problem: PenstockError | None = None
     stopped: LastStop | None = None
@@ -222,6 +223,7 @@ def _planned(
         backlog=backlog,
         transactions=-(-backlog // limit.rows_max),
         is_least=publication.reads_own,
+        is_empty=publication.reads_own and not ends,
         moves=tuple(_move(publication, each, stands) for each in stretches),
     )
 

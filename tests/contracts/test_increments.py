@@ -23,7 +23,7 @@ from tests.story.iceberg_third_format import delete_by_vectors, let_pyiceberg_wr
 
 from penstock.connectors.delta import connector as delta
 from penstock.connectors.iceberg import connector as iceberg
-from penstock.connectors.iceberg.catalogs.third_format import OwnSql
+from penstock.connectors.iceberg.catalogs.by_pointer import OwnSql
 from penstock.connectors.memory.increments import (
     MemoryFileRows,
     MemoryHistory,

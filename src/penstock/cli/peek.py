@@ -12,6 +12,7 @@ from rich.text import Text
 from penstock.cli.output import json_text, pasteable, print_result, result_console, say
 from penstock.cli.parameters import SPEC, At, Json, Spec
 from penstock.cli.record_text import key_and_headers, records_data, shortened, shown_bytes
+from penstock.cli.shards import by_shard
 from penstock.cli.specs import load_publications, load_spec, parts_of
 from penstock.cli.waiting import waits_shown
 from penstock.core.errors import InvalidError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
+@by_shard()
 def peek(
     topic: str | None = None,
     *,

@@ -46,6 +46,7 @@ from penstock.spec.publications import (
     check_publications,
     secrets_of_all,
     secrets_of_rules,
+    without_tables,
 )
 from penstock.spec.routing.topics import tables_for
 from penstock.spec.secrets import ProcessSecrets, may_hold_secret, references
@@ -188,9 +189,10 @@ def read_publications(
         found = Publications.model_validate(data, context=UNCHECKED, by_alias=True, by_name=False)
         topics = [rule.into for rule in found.publish]
         problems += check_publications(found, _landed(text, base, name, topics))
+        problems += [] if lands else without_tables(found)
         problems += literal_secrets((secrets_of_rules if lands else secrets_of_all)(found))
         if not _errors(problems):
-            found = located_publications(found, base, secrets)
+            found = located_publications(found, base, secrets, name=name)
             return LoadedPublications(found, tuple(in_order(map(reading.placed, problems))))
     raise _refused(problems, reading)
 

@@ -326,10 +326,39 @@ def test_tasks_and_clients_of_one_publication_win(written):
             "P880",
         ),
         (RULE, "publishing: { exactly_once: off, producer: own }", "P881"),
+        ("{ name: n, from: { news: [commits], of: a.yaml }, into: n, tasks: 2 }", "", "P880"),
     ],
 )
 def test_a_client_that_cannot_do_what_is_asked_of_it(written, rule, more, code):
     assert [code] == [found for found, _ in problems(written, spec(rule, more=more))]
+
+
+def test_news_are_of_the_spec_that_they_are_in(written):
+    news = BOTH.replace("{ topic: raw.orders }", "{ news: [commits, through] }")
+    path = written(news)
+    own = publication_of(found := load_publications(path), found.publish[0])
+
+    assert {"spec": str(path), "kinds": ["commits", "through"]}.items() <= dict(
+        own.source["options"]
+    ).items()
+    assert (("ce_subject",), False) == (own.messages.key, own.messages.key_is_object)
+    assert "application/json" == own.source["options"]["content_type"]
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("", [("P883", "publish.0.from.news")]),
+        ("of: a.yaml }, key: a, delete_when: b, value: { format: bytes, column: c", [
+            ("P882", "publish.0.delete_when"),
+            ("P882", "publish.0.key"),
+            ("P882", "publish.0.value.format"),
+        ]),
+    ],
+)  # fmt: skip
+def test_settings_that_news_do_not_have(written, more, expected):
+    rule = f"{{ name: n, into: n, from: {{ news: [commits], {more} }} }}"
+    assert expected == sorted(problems(written, spec(rule)))
 
 
 OWN = (

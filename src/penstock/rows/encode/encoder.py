@@ -207,8 +207,7 @@ def _messages(
         whole[~deleted] = each.rows
         misfits.append(each._replace(rows=whole))
     times, of_times = _times(table, rules, now_ms)
-    headers = pa.nulls(len(rows), MESSAGES.field("headers").type)
-    arrays = [keys, spread(values, ~deleted), times, headers]
+    arrays = [keys, spread(values, ~deleted), times, _headers(table, rules)]
     return pa.RecordBatch.from_arrays(arrays, schema=MESSAGES), [*misfits, *of_times]
 
 
@@ -233,6 +232,19 @@ def _keys(table: _Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misf
     return bare.texts.cast(pa.binary()), bare.misfits
 
 
+def _headers(table: _Table, rules: MessageRules) -> pa.ListArray:
+    """Return the headers of each row: a null is none."""
+    kind = MESSAGES.field("headers").type
+    if not rules.headers:
+        return pa.nulls(len(table.rows), kind)
+    columns = {name: table.column(name, "").values.to_pylist() for name in rules.headers}
+    rows = [
+        [(name, texts[row].encode()) for name, texts in columns.items() if texts[row] is not None]
+        for row in range(len(table.rows))
+    ]
+    return pa.array(rows, kind)
+
+
 def _undone(column: Column) -> Column:
     """Return a column whose kind is that of its values: a text is one, however it is held."""
     name, values, kind = column
@@ -244,11 +256,12 @@ def _undone(column: Column) -> Column:
 
 
 def _values(table: _Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misfits]]:
+    names = [name for name in table.kinds.names if name not in rules.headers]
     if rules.value_schema is not None:
-        columns = [table.column(name, "") for name in table.kinds.names]
+        columns = [table.column(name, "") for name in names]
         return framed(columns, rules.value_schema, rules.form)
     if not rules.bytes_of:
-        columns = [table.column(name, "") for name in table.kinds.names]
+        columns = [table.column(name, "") for name in names]
         made = object_texts(columns, "", rules.form)
         return made.texts.cast(pa.binary()), made.misfits
     _, values, kind = _undone(table.column(rules.bytes_of, "value.column"))

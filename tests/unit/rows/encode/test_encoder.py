@@ -226,6 +226,19 @@ def test_rules_survive_as_data():
     assert rules == rules_from_data(json.loads(json.dumps(rules_to_data(rules))))
 
 
+def test_headers_are_columns_that_are_no_part_of_the_value():
+    rows = pa.record_batch({"n": [1, 2], "id": ["x", "y"], "at": [None, "now"]})
+    rules = MessageRules(key=("id",), headers=("id", "at"))
+    found = encode(rows, rules, now_ms=NOW).messages.to_pylist()
+
+    assert [b'{"n":1}', b'{"n":2}'] == [each["value"] for each in found]
+    assert [[("id", b"x")], [("id", b"y"), ("at", b"now")]] == [
+        [(own["key"], own["value"]) for own in each["headers"]] for each in found
+    ]
+    assert rules == rules_from_data(json.loads(json.dumps(rules_to_data(rules))))
+    assert "headers" not in rules_to_data(MessageRules())
+
+
 def test_a_slice_with_structs_of_nulls_beside_uuids_is_encoded():
     """By Arrow's own cast the struct's member was shorter than the struct, and reading it crashed."""
     ids = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16)] * 3, pa.binary(16)))

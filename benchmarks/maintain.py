@@ -11,7 +11,6 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -73,6 +72,8 @@ def _ours(root: Path) -> None:
     from penstock.commit.rearranging import Rearranging
     from penstock.connectors.delta import connector
     from penstock.core.commits import Chain
+    from penstock.engines.inline import InlineEngine
+    from penstock.engines.work import COPYING_WORK
     from penstock.spec.secrets import ProcessSecrets
     from penstock.testing.contracts.table_fixture import Quiet, StillClock
     from penstock.testing.prepared import claim
@@ -84,7 +85,7 @@ def _ours(root: Path) -> None:
         raise FailedError("the table is not there")
     context = CommitContext(claim(), Quiet(), StillClock(), lambda: 0.5, 25)
     work = Maintenance(Chain("bench", f"delta.{TABLE}"), table, context, "m1", list)
-    Rearranging(work, partial(connector.open_writer, secrets=secrets)).run()
+    Rearranging(work, InlineEngine(COPYING_WORK), "delta").run()
 
 
 def _peer(root: Path) -> None:

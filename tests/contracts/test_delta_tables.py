@@ -10,6 +10,7 @@ from tests.integration.delta.foreign_delete import foreign_delete
 
 from penstock.connectors.delta import connector
 from penstock.connectors.delta.locations import StorageRoot
+from penstock.ports.increments import FileRows
 from penstock.ports.tables import Table, TableDefinition, TableFormat
 from penstock.ports.writers import WriterFactory
 from penstock.spec.secrets import ProcessSecrets
@@ -38,6 +39,9 @@ class DeltaFixture(TableBench):
 
     def open_writer(self) -> WriterFactory:
         return partial(connector.open_writer, secrets=ProcessSecrets({}))
+
+    def open_file_rows(self) -> FileRows:
+        return connector.open_file_rows(ProcessSecrets({}))
 
     def location(self, name: str) -> Path:
         return self.root.joinpath(*name.split("."))

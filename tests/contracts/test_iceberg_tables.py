@@ -13,11 +13,12 @@ from tests.story.iceberg_other_writers import compact, delete_positions, places_
 from tests.story.iceberg_third_format import delete_by_vectors, let_pyiceberg_write
 
 from penstock.connectors.iceberg import connector
-from penstock.connectors.iceberg.catalogs.third_format import OwnSql
+from penstock.connectors.iceberg.catalogs.by_pointer import OwnSql
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
 from penstock.core.commits import Chain, CommitKind, Landed
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import span
+from penstock.ports.increments import FileRows
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.tables import Table, TableDefinition, TableFormat, Verdict
 from penstock.ports.writers import WriterFactory
@@ -67,6 +68,9 @@ class IcebergFixture(TableBench):
 
     def open_writer(self) -> WriterFactory:
         return partial(connector.open_writer, secrets=ProcessSecrets({}))
+
+    def open_file_rows(self) -> FileRows:
+        return connector.open_file_rows(ProcessSecrets({}))
 
     def foreign(self, table: Table):
         return SqlCatalog("lake", **self.settings).load_table(table.name.partition("@")[0])
@@ -174,8 +178,6 @@ class TestIcebergRowDeletesOfPartitions(TestIcebergRowDeletes):
 
 class TestIcebergTablesOfTheFirstFormat(TestIcebergTables):
     """Format version 1 counts no sequence numbers, and knows branches all the same."""
-
-    numbered = False
 
     def create(self, catalog: TableFormat, *ledgers: Landed) -> Table:
         definition = TableDefinition(ORDERS, properties={"format-version": "1", **AT_ONCE})

@@ -3,8 +3,10 @@ from pathlib import Path
 
 from tests.story.foreign_acts import PlayedWarehouse
 
+from penstock.connectors.memory.file_rows import WarehouseRows
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.core.schema import Struct
+from penstock.ports.increments import FileRows
 from penstock.ports.tables import Table, TableFormat
 from penstock.ports.writers import WriterFactory
 from penstock.testing.contracts.table import TableContract
@@ -26,6 +28,9 @@ class TestMemoryTables(TableContract, UpkeepTests, MaintenanceTests, PurgeTests)
 
     def open_writer(self) -> WriterFactory:
         return MemoryTables(self.warehouse).open_writer
+
+    def open_file_rows(self) -> FileRows:
+        return WarehouseRows(self.warehouse)
 
     def rows(self, table: Table):
         return [dict(row) for row in self.warehouse.rows(table.name)]

@@ -10,6 +10,7 @@ from tests.story.foreign_acts import PlayedStore, PlayedWarehouse
 
 from penstock.connectors.memory import ledger
 from penstock.connectors.memory import tables as memory
+from penstock.connectors.memory.file_rows import WarehouseRows
 from penstock.connectors.memory.store import MemoryStore
 from penstock.connectors.memory.tables import MemoryTable, MemoryTables
 from penstock.connectors.memory.warehouse import Stored
@@ -30,6 +31,9 @@ class MemoryFixture(TableContract):
 
     def open_writer(self):
         return MemoryTables(self.warehouse).open_writer
+
+    def open_file_rows(self):
+        return WarehouseRows(self.warehouse)
 
     def rows(self, table):
         return [dict(row) for row in self.warehouse.rows(table.name)]

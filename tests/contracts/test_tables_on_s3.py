@@ -14,6 +14,7 @@ from tests.contracts.test_iceberg_tables import TestIcebergTables as IcebergCont
 from tests.servers.s3 import KEY, REGION, SECRET
 
 from penstock.connectors import delta, iceberg
+from penstock.ports.increments import FileRows
 from penstock.ports.tables import Table, TableFormat
 from penstock.ports.writers import WriterFactory
 from penstock.spec.secrets import ProcessSecrets
@@ -58,6 +59,9 @@ class IcebergOnS3(OnS3, IcebergFixture):
 
     def open_writer(self) -> WriterFactory:
         return partial(iceberg.open_writer, secrets=SECRETS)
+
+    def open_file_rows(self) -> FileRows:
+        return iceberg.open_file_rows(SECRETS)
 
     def drop(self, catalog: TableFormat, name: str) -> None:
         del catalog
@@ -110,6 +114,9 @@ class DeltaOnS3(OnS3, DeltaFixture):
 
     def open_writer(self) -> WriterFactory:
         return partial(delta.open_writer, secrets=SECRETS)
+
+    def open_file_rows(self) -> FileRows:
+        return delta.open_file_rows(SECRETS)
 
 
 class TestDeltaOnS3(DeltaOnS3, LandingTests, HistoryTests, PurgeTests):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from penstock.commit.attempt import CommitContext
 from penstock.commit.expiring import expire
@@ -11,9 +12,11 @@ from penstock.commit.rearranging import RearrangedFiles, Rearranging
 from penstock.commit.sweeping import Sweeping
 from penstock.connectors.memory.store import MemoryStore
 from penstock.core.commits import Chain
+from penstock.ports.connectors import TableConnector
 from penstock.ports.store import Pause
 from penstock.ports.tables import Table
-from penstock.ports.writers import WriterFactory
+from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.contracts.copying import copying_engine
 from penstock.testing.contracts.table_fixture import Quiet, StillClock
 from penstock.testing.contracts.table_upkeep import LateClock
 from penstock.testing.prepared import claim
@@ -22,7 +25,7 @@ from penstock.testing.prepared import claim
 def maintained(
     chain: Chain,
     table: Table,
-    writer: WriterFactory,
+    connector: TableConnector,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> RearrangedFiles:
     """Maintain a table, once; something may happen before its first request goes out."""
@@ -35,7 +38,10 @@ def maintained(
 
     context = CommitContext(claim(), Quiet(), StillClock(), lambda: 0.5, 25)
     work = Maintenance(chain, table, context, "0c0ffee1", pauses)
-    return Rearranging(work, writer).run()
+    assert connector.open_file_rows is not None
+    secrets = ProcessSecrets({})
+    writer = partial(connector.open_writer, secrets=secrets)
+    return Rearranging(work, copying_engine(writer, connector.open_file_rows(secrets)), "").run()
 
 
 def maintenance(chain: Chain, table: Table) -> Maintenance:

@@ -419,6 +419,6 @@ def replay(start: int, stop: int) -> Callable[[Any], object]:
         )
         wanted = {(TOPIC, 0): span(Offset(start), Offset(stop))}
         planned = replaying.plan_replay(track, wanted, bounds)
-        return replaying.execute_replay(held, track, planned, new_rows=True)
+        return replaying.land_again(held, track, planned, new_rows=True)
 
     return act

@@ -5,7 +5,7 @@
     python tests/proof/prove.py "own id"   one model or mutant by its name
 
 - Each model is a specification of docs/design/spec with the constants of models.py, or of
-  keyed_models.py, maintain_models.py or publish_models.py. TLC searches all states, breadth first, within MAX_SECONDS and 4 GiB.
+  keyed_models.py, load_models.py, maintain_models.py, publish_models.py, shards_models.py or answers_models.py. TLC searches all states, breadth first, within MAX_SECONDS and 4 GiB.
 - Models are searched by two workers, one after another; mutants by one each, two at once: one finds
   the same counterexample each time, and starting Java is most of what it takes.
 - The figures are kept in docs/design/spec/results.json, each with the commit and a mark of what was
@@ -35,18 +35,37 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.proof import keyed_models, maintain_models, models, publish_models
+from tests.proof import (
+    answers_models,
+    keyed_models,
+    load_models,
+    maintain_models,
+    models,
+    publish_models,
+    shards_models,
+)
 from tests.proof.models import FOLDER, PENSTOCK, ROOT, Model, configuration, mark
 from tests.proof.steps import write_trace
 from tests.proof.tlc_output import steps_of
 
-SMALL = (*models.SMALL, *keyed_models.SMALL, *maintain_models.SMALL, *publish_models.SMALL)
+SMALL = (
+    *models.SMALL,
+    *keyed_models.SMALL,
+    *maintain_models.SMALL,
+    *load_models.SMALL,
+    *publish_models.SMALL,
+    *shards_models.SMALL,
+    *answers_models.SMALL,
+)
 LARGE = (*models.LARGE, *keyed_models.LARGE)
 MUTANTS = (
     *models.MUTANTS,
     *keyed_models.MUTANTS,
     *maintain_models.MUTANTS,
+    *load_models.MUTANTS,
     *publish_models.MUTANTS,
+    *shards_models.MUTANTS,
+    *answers_models.MUTANTS,
 )
 RESULTS = FOLDER / "results.json"
 SAID = ROOT / ".tlc"

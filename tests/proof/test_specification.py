@@ -6,7 +6,16 @@
 import re
 
 import pytest
-from tests.proof import keyed_models, maintain_models, models, prove, publish_models
+from tests.proof import (
+    answers_models,
+    keyed_models,
+    load_models,
+    maintain_models,
+    models,
+    prove,
+    publish_models,
+    shards_models,
+)
 from tests.proof.steps import TRACES, read_trace, trace_path
 from tests.proof.tlc_output import steps_of
 
@@ -21,8 +30,11 @@ SPECIFICATIONS = (
     (models.PENSTOCK, models.MUTANTS),
     (keyed_models.KEYED, keyed_models.MUTANTS),
     (maintain_models.MAINTAIN, maintain_models.MUTANTS),
+    (load_models.LOAD, load_models.MUTANTS),
     (publish_models.PUBLISH, _of(publish_models.PUBLISH)),
     (publish_models.TASKS, _of(publish_models.TASKS)),
+    (shards_models.SHARDS, shards_models.MUTANTS),
+    (answers_models.ANSWERS, answers_models.MUTANTS),
 )
 
 
@@ -72,10 +84,27 @@ def test_publishing_holds_for_two_runs_and_a_defence_taken_away_breaks_it():
         assert found.as_it_should, said[-2000:]
 
 
+def test_shards_begin_once_and_a_defence_taken_away_breaks_that():
+    [mutant] = [each for each in shards_models.MUTANTS if each.name == "examined"]
+    found, said = prove.check(mutant, seconds=100)
+
+    assert found.as_it_should, said[-2000:]
+
+
+def test_what_is_kept_of_answers_holds_and_the_etag_of_a_commit_breaks_it():
+    [pointer] = [each for each in answers_models.SMALL if each.name == "answers-pointer"]
+    [mutant] = [each for each in answers_models.MUTANTS if each.name.startswith("ETag")]
+
+    for model in (pointer, mutant):
+        found, said = prove.check(model, seconds=100)
+
+        assert found.as_it_should, said[-2000:]
+
+
 @pytest.mark.parametrize(
     ("specification", "mutants"),
     SPECIFICATIONS,
-    ids=["penstock", "keyed", "maintain", "publish", "tasks"],
+    ids=["penstock", "keyed", "maintain", "load", "publish", "tasks", "shards", "answers"],
 )
 def test_every_defence_that_a_specification_names_has_a_mutant(specification, mutants):
     named = set(re.findall(r'On\("([^"]+)"\)', specification.path.read_text()))

@@ -10,7 +10,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.proof import keyed_models, maintain_models, models, prove, publish_models  # noqa: E402
+from tests.proof import (  # noqa: E402
+    answers_models,
+    keyed_models,
+    load_models,
+    maintain_models,
+    models,
+    prove,
+    publish_models,
+    shards_models,
+)
 
 RESULTS = ROOT / "docs/design/spec/results"
 
@@ -49,7 +58,10 @@ def page(mark: str) -> str:
         "The figures of what checks Penstock beyond its tests, from the results that are kept in",
         "`docs/design/spec`. `Penstock.tla` specifies the commit protocol, `Keyed.tla` what keyed tables",
         "add to it (models `keyed…`), `Maintain.tla` what maintenance adds (models `maintain…`),",
-        "`Publish.tla` and `PublishTasks.tla` how Kafka is written; TLC searches",
+        "`Load.tla` what loads that replace add (models `load…`),",
+        "`Publish.tla` and `PublishTasks.tla` how Kafka is written, `Shards.tla` where shards begin",
+        "(models `shards…`), `Answers.tla` what is kept of a catalog's answers (models `answers…`); TLC",
+        "searches",
         "all states of a model, breadth first. Seconds are those",
         "of a busy machine with 2 cores, depth is the length of the longest history. `make prove` makes",
         "the figures again, and fails when one model or mutant is not as it should be. A model is small:",
@@ -59,7 +71,9 @@ def page(mark: str) -> str:
         "",
         f"Invariants: {_names(models.PENSTOCK)}; of keyed tables: {_names(keyed_models.KEYED)};",
         f"of maintenance: {_names(maintain_models.MAINTAIN)};",
-        f"of publishing: {_names(publish_models.PUBLISH)}.",
+        f"of loads: {_names(load_models.LOAD)};",
+        f"of publishing: {_names(publish_models.PUBLISH)}; of shards: {_names(shards_models.SHARDS)};",
+        f"of answers: {_names(answers_models.ANSWERS)}.",
         "",
         "| model | of | distinct states | depth | seconds |",
         "|---|---|---|---|---|",

@@ -178,7 +178,7 @@ class TableStories:
         assert 13 == len(world.rows())
 
     def test_c11_a_crash_between_the_tables_of_an_epoch_leaves_all_exact(self, ground):
-        world = World(ground, routes=THREE, commit_threads=1)
+        world = World(ground, routes=THREE, commits_at_once=1)
         world.send("orders", 4)
         world.run()
         for passing in (1, 2, 3):
@@ -565,7 +565,7 @@ class OwnerStories:
         assert [] == world.breaks()
 
     def test_w7_two_hosts_with_a_store_each_claim_one_number(self, ground):
-        world = World(ground, routes=THREE, commit_threads=1)
+        world = World(ground, routes=THREE, commits_at_once=1)
         life = world.life(host="a")
 
         def another():
@@ -581,7 +581,7 @@ class OwnerStories:
         assert [] == world.breaks()
 
     def test_w7_the_one_that_is_fenced_claims_once_more_for_all_of_its_tables(self, ground):
-        world = World(ground, routes=THREE, commit_threads=3)
+        world = World(ground, routes=THREE, commits_at_once=3)
         world.send("orders", 3)
         world.run(host="a")
         world.send("orders", 5)
@@ -773,7 +773,7 @@ class RulesStories:
         assert [3] == [offset for _, _, offset in world.rejects()]
 
     def test_w1_changed_rules_wait_until_all_tables_are_level(self, ground):
-        world = World(ground, routes=THREE, commit_threads=1)
+        world = World(ground, routes=THREE, commits_at_once=1)
         world.send("orders", 3)
         world.run()
         world.send("orders", 2, surprise=1)
@@ -808,7 +808,7 @@ class RulesStories:
     def test_w1_rules_that_count_are_in_every_ledger_before_anything_is_checked_by_them(
         self, ground
     ):
-        world = World(ground, routes=THREE, commit_threads=1)
+        world = World(ground, routes=THREE, commits_at_once=1)
         world.send("orders", 3)
         world.run()
         world.change_rules("rules-2", columns="drop_value")
@@ -838,7 +838,7 @@ class RulesStories:
     def test_w1_a_table_that_was_away_when_rules_changed_is_leveled_by_its_former_ones(
         self, ground
     ):
-        world = World(ground, routes=THREE, commit_threads=1)
+        world = World(ground, routes=THREE, commits_at_once=1)
         world.send("orders", 3)
         world.run()
         world.send("orders", 2, surprise=1)
@@ -869,7 +869,7 @@ class RulesStories:
     def test_w1_a_table_that_was_away_for_two_changes_is_leveled_by_its_own_former_rules(
         self, ground
     ):
-        world = World(ground, routes=THREE, commit_threads=1)
+        world = World(ground, routes=THREE, commits_at_once=1)
         world.send("orders", 3)
         world.run()
         away = world.tables[1]

@@ -81,7 +81,7 @@ class TestWhatWasExaminedByFormerRules:
 
 def two_topics():
     """Return a world with three records of each topic landed."""
-    world = World(MemoryGround(), routes={**ORDERS, **RETURNS}, commit_threads=1)
+    world = World(MemoryGround(), routes={**ORDERS, **RETURNS}, commits_at_once=1)
     world.send("orders", 3)
     world.send("returns", 3)
     world.run()
@@ -211,7 +211,7 @@ def by_kind():
     """Two topics, each to a table and by a route to another."""
     both = dict.fromkeys(("orders", "returns"), (AHEAD, OF_KIND))
     gates = {OF_KIND: RecordFilter(route=BY_KIND)}
-    world = World(MemoryGround(), routes=both, gates=gates, commit_threads=1)
+    world = World(MemoryGround(), routes=both, gates=gates, commits_at_once=1)
     world.send("orders", 2, kind="a")
     world.send("returns", 2, kind="a")
     world.run()
@@ -286,7 +286,7 @@ class TestTopicsThatFormerRulesDidNotGiveATable:
         assert "rules-3" == narrowed.landed(TRAILING).rules_hash
 
     def test_what_it_missed_while_they_gave_it_is_leveled_though_others_went_on(self):
-        world = World(MemoryGround(), routes={**ORDERS, **RETURNS}, commit_threads=1)
+        world = World(MemoryGround(), routes={**ORDERS, **RETURNS}, commits_at_once=1)
         world.send("orders", 3)
         world.send("returns", 3)
         world.run()

@@ -20,6 +20,7 @@ from penstock.core.events import TableCreated
 from penstock.core.schema import Field, Kind, Struct
 from penstock.landing.repair import replay as replaying
 from penstock.landing.repair import seek as seeking
+from penstock.landing.repair.load import plan_load
 from penstock.landing.repair.selection import Selection
 from penstock.landing.task.message_json import job_from_json
 from penstock.ports.tables import TableDefinition
@@ -114,7 +115,7 @@ def test_a_table_is_created_for_the_first_record_that_asks_for_it(ground):
     assert [] == world.breaks(fitting=lambda held: value(held, "kind") is not None)
 
 
-def test_tables_of_a_route_are_neither_replayed_nor_put_back(ground):
+def test_tables_of_a_route_are_neither_replayed_nor_loaded_nor_put_back(ground):
     world = by_kind(ground)
     world.send("orders", 3, kind="a")
     world.run()
@@ -125,8 +126,11 @@ def test_tables_of_a_route_are_neither_replayed_nor_put_back(ground):
     def seek(held):
         return seeking.plan_seek(held.settings, held.environment, BY_KIND, {})
 
-    for act in (replay, seek):
-        assert "P474" == world.life().change(act).code
+    def load(held):
+        return plan_load(held.settle_pending(BY_KIND), [], {})
+
+    for act, code in ((replay, "P474"), (load, "P275"), (seek, "P474")):
+        assert code == world.life().change(act).code
 
 
 def test_a_record_that_asks_for_a_table_of_another_rule_is_refused(ground):

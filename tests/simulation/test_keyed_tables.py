@@ -21,6 +21,7 @@ from penstock.core.events import (
 )
 from penstock.landing.repair import replay as replaying
 from penstock.landing.repair import seek as seeking
+from penstock.landing.repair.load import plan_load
 from penstock.landing.repair.selection import Selection
 from penstock.landing.task.message_json import job_from_json
 from penstock.landing.task.messages import PoisonKind
@@ -679,7 +680,7 @@ class TestATableThatWasAppendedTo:
 
 
 class TestRepair:
-    def test_a_replay_is_refused_by_name(self, world: KeyedWorld) -> None:
+    def test_replay_and_load_are_refused_by_name(self, world: KeyedWorld) -> None:
         put(world, 1, 1)
         world.run()
 
@@ -688,9 +689,13 @@ class TestRepair:
             listing = held.environment.log.partitions()
             return replaying.plan_replay(progress, None, held.environment.log.bounds(listing))
 
-        life = world.life().change(replay)
-        assert "P474" == life.code
-        assert "penstock seek" in life.error.hint
+        def load(held):
+            return plan_load(held.settle_pending(ORDERS), [], {})
+
+        for act, code in ((replay, "P474"), (load, "P275")):
+            life = world.life().change(act)
+            assert code == life.code
+            assert "penstock seek" in life.error.hint
 
     def test_a_record_that_loses_to_a_later_change_can_be_given_up(self, world: KeyedWorld) -> None:
         put(world, 1)

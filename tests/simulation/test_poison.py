@@ -104,7 +104,7 @@ class TestOfARoute:
 
         self.looked_at = set()
         self.separate = request.param
-        world = by_kind(MemoryGround(), belongs=belongs, commit_threads=1)
+        world = by_kind(MemoryGround(), belongs=belongs, commits_at_once=1)
         world.send("orders", 2, kind="a")
         world.run()
         world.send("orders", 5, kind="a")

@@ -34,7 +34,7 @@ def replay(
         listing = held.environment.log.partitions()
         wanted = {(TOPIC, partition): None if stop is None else span(start, stop)}
         planned = replaying.plan_replay(track, wanted, held.environment.log.bounds(listing))
-        return replaying.execute_replay(held, track, planned, new_rows=new_rows)
+        return replaying.land_again(held, track, planned, new_rows=new_rows)
 
     return act
 

@@ -218,7 +218,7 @@ def replay_all(held):
     bounds = held.environment.log.bounds(held.environment.log.partitions())
     topic = held.environment.log.partitions()[0].topic
     planned = replay.plan_replay(track, {(topic, 0): None}, bounds)
-    return replay.execute_replay(held, track, planned)
+    return replay.land_again(held, track, planned)
 
 
 def test_retried_rows_that_a_rollback_took_land_by_the_next_retry_after_a_seek(world):

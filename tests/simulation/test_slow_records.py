@@ -38,7 +38,7 @@ def world():
     def belongs(table, held):
         return table == table_of(value(held, "kind"))
 
-    world = by_kind(MemoryGround(), belongs=belongs, commit_threads=1)
+    world = by_kind(MemoryGround(), belongs=belongs, commits_at_once=1)
     world.send("orders", 2, kind="a")
     world.run()
     return world

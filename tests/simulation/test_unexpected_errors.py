@@ -69,7 +69,7 @@ def retried(world):
 
 
 def test_a_table_of_a_route_refuses_what_raises_there_also_when_it_is_read_alone(stumble):
-    world = by_kind(MemoryGround(), commit_threads=1)
+    world = by_kind(MemoryGround(), commits_at_once=1)
     world.send("orders", 2, kind="a")
     world.send("orders", 1, kind="b")
     world.run()
@@ -89,7 +89,7 @@ def test_a_route_refuses_a_record_whose_routing_raises(stumble):
     def belongs(table, held):
         return table == (BY_KIND if held.offset == 1 else A)
 
-    world = by_kind(MemoryGround(), belongs=belongs, commit_threads=1)
+    world = by_kind(MemoryGround(), belongs=belongs, commits_at_once=1)
     stumble(1)
     world.send("orders", 3, kind="a")
     world.run()
@@ -111,7 +111,7 @@ class TestOfFiles:
     @pytest.fixture
     def world(self):
         """Two tables of one topic."""
-        world = World(MemoryGround(), routes={"orders": (ORDERS, self.ITEMS)}, commit_threads=1)
+        world = World(MemoryGround(), routes={"orders": (ORDERS, self.ITEMS)}, commits_at_once=1)
         world.send("orders", 3)
         world.run()
         world.send("orders", 300)
@@ -147,7 +147,7 @@ class TestOfFiles:
         ],
     )
     def test_it_says_what_could_not_be_done(self, monkeypatch, room, act, failing):
-        world = two_tables(MemoryGround(), commit_threads=1)
+        world = two_tables(MemoryGround(), commits_at_once=1)
         world.send("orders", 10)
         world.run()
         world.send_raw("orders", b"no json")

@@ -18,10 +18,12 @@ from tests.story.clock import START_MS
 from tests.story.foreign_acts import PlayedCluster, PlayedStore, PlayedWarehouse
 
 from penstock.connectors.memory.cluster import Message
+from penstock.connectors.memory.file_rows import WarehouseRows
 from penstock.connectors.memory.log import MemoryLog, MemoryReader
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.core.crash_points import OF_PUBLISHING, OF_UPKEEP, CrashPoint
 from penstock.core.schema import Field, Kind, Schema, Struct
+from penstock.ports.increments import FileRows
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.runtime import Clock, Observer
 from penstock.ports.store import PendingStore
@@ -109,6 +111,9 @@ class Backend(Protocol):
 
     def open_writer(self) -> WriterFactory:
         """Return the factory of writers."""
+
+    def open_file_rows(self) -> FileRows:
+        """Return what workers read files with."""
 
     def open_store(self, host: str) -> PendingStore:
         """Open the pending store of a host."""
@@ -225,6 +230,10 @@ class MemoryGround(LogInMemory):
     def open_writer(self) -> WriterFactory:
         """Return the factory of writers."""
         return MemoryTables(self.warehouse).open_writer
+
+    def open_file_rows(self) -> FileRows:
+        """Return what workers read files with."""
+        return WarehouseRows(self.warehouse)
 
     def open_store(self, host: str) -> PendingStore:
         """Open the pending store of a host."""

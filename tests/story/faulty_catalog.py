@@ -43,11 +43,12 @@ from penstock.core.expiry import Expiry
 from penstock.core.maintenance import Layout
 from penstock.core.schema import Schema
 from penstock.core.statistics import Mismatch
+from penstock.ports.histories import CommitsBehind, History
+from penstock.ports.increments import ReadableFiles
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, RowPositions, Sought
 from penstock.ports.tables import (
     FileSource,
-    History,
     StatedFile,
     Table,
     TableDefinition,
@@ -252,6 +253,11 @@ class FaultyTable:
         _check_there(self.name, self._plan)
         return self._table.deleted_rows(state, path)
 
+    def readable(self, state: TableState, paths: Sequence[str]) -> ReadableFiles:
+        """Pass on, unless the table is away."""
+        _check_there(self.name, self._plan)
+        return self._table.readable(state, paths)
+
     def rearrange(self, state: TableState, rearrangements: Sequence[Rearrangement]) -> str:
         """Rearrange as the plan says, like a commit."""
         return by_plan(self.name, self._plan, lambda: self._table.rearrange(state, rearrangements))
@@ -296,6 +302,11 @@ class FaultyTable:
         """Pass on, unless the table is away."""
         _check_there(self.name, self._plan)
         return self._table.history(chain, state)
+
+    def commits(self, chain: Chain, state: TableState, behind: str = "") -> CommitsBehind:
+        """Pass on, unless the table is away."""
+        _check_there(self.name, self._plan)
+        return self._table.commits(chain, state, behind)
 
     def quarantined(
         self, chain: Chain, ranges: Sequence[Sequence[Any]]

@@ -23,6 +23,7 @@ from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import DecisionNeededError, UnavailableError
 from penstock.core.events import Event
 from penstock.ports.runtime import Clock
+from penstock.testing.contracts.copying import copying_engine
 
 LONG_MS = 1_000_000
 """A long wait, by the storage's clock: longer than any epoch."""
@@ -97,7 +98,8 @@ def upkept(
     store = world.store()
     now = Maintenance(chain, table, context, attempt, lambda: store.pauses(PIPELINE))
     work = replace(now, context=late)
-    rearranging = Rearranging(now, world.ground.open_writer())
+    engine = copying_engine(world.ground.open_writer(), world.ground.open_file_rows(), observer)
+    rearranging = Rearranging(now, engine, "played")
     sweeping = Sweeping(work, store, LONG_MS // 2, 0)
     try:
         if "rearrange" in acts:

@@ -30,6 +30,7 @@ from tests.story.backend import CATALOG, NOWHERE_REACHED, Ending, Held, LogInMem
 
 from penstock.connectors import delta, iceberg, kafka, sql
 from penstock.core.crash_points import CrashPoint
+from penstock.ports.increments import FileRows
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.runtime import Clock, Observer
 from penstock.ports.store import PendingStore
@@ -224,6 +225,11 @@ class IcebergLake(StoresOnDisk):
         """Return the factory of writers."""
         return partial(iceberg.open_writer, secrets=_SECRETS)
 
+    def open_file_rows(self) -> FileRows:
+        """Return what workers read files with."""
+        assert iceberg.open_file_rows is not None
+        return iceberg.open_file_rows(_SECRETS)
+
     def drop(self, name: str) -> None:
         """Drop a table as another writer."""
         self.foreign().drop_table(name)
@@ -279,6 +285,11 @@ class DeltaLake(StoresOnDisk):
     def open_writer(self) -> WriterFactory:
         """Return the factory of writers."""
         return partial(delta.open_writer, secrets=_SECRETS)
+
+    def open_file_rows(self) -> FileRows:
+        """Return what workers read files with."""
+        assert delta.open_file_rows is not None
+        return delta.open_file_rows(_SECRETS)
 
     def drop(self, name: str) -> None:
         """Drop a table as another writer."""

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+from penstock.landing.settings import CommitsAtOnce
 from penstock.ownership.claim import Heartbeat
 
 Task = tuple[Callable[[str], None], str, "Future[None]"]
@@ -32,9 +33,9 @@ class OneThread:
         self._random = random.Random(~seed)
         self._beats: dict[int, Callable[[], bool]] = {}
 
-    def hands(self, count: int) -> SeededCommits:
-        """Return the hands; there is one pair, whatever the count."""
-        del count
+    def hands(self, at_once: CommitsAtOnce) -> SeededCommits:
+        """Return the hands; there is one pair, however many are asked for."""
+        del at_once
         return SeededCommits(self._seed, self._beat)
 
     def beats(self, act: Callable[[], bool], every_seconds: float) -> Heartbeat:

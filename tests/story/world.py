@@ -36,13 +36,14 @@ from penstock.core.resolutions import records_only
 from penstock.core.serialization import progress_from_json
 from penstock.landing.settings import (
     CommitExecutor,
+    CommitsAtOnce,
     Consent,
     HealthOf,
     Routes,
     Settings,
     TableLocation,
     TableTarget,
-    ThreadPoolCommits,
+    commit_threads,
 )
 from penstock.ownership.claim import Heartbeat
 from penstock.ports.store import PendingStore
@@ -98,7 +99,7 @@ class World:
         self.rules = RULES
         self.changes = changes
         self.hosts = {"here"}
-        self.hands: Callable[[int], CommitExecutor] = ThreadPoolCommits
+        self.hands: Callable[[CommitsAtOnce], CommitExecutor] = commit_threads
         self.beats: Callable[[Callable[[], bool], float], Heartbeat] = Heartbeat
         self.health: HealthOf = dict
         self._lives = itertools.count(1)

@@ -5,7 +5,9 @@ Invariants:
 - nothing is written before consent, and what is done was planned again then;
 - Kafka is not asked, and the pipeline is not claimed: each act yields to every commit
   (docs/design/0291, 0308);
-- a table that cannot be maintained does not hold up the others, nor an act the next one.
+- a table that cannot be maintained does not hold up the others, nor an act the next one;
+- files are written again in this process, or by the workers of the spec's Spark: by one function
+  (docs/design/0330).
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
-from penstock.app.assembly import assembly, worker
+from penstock.app.assembly import assembly
 from penstock.app.assembly.crash_points import from_environment, observer_for
+from penstock.app.assembly.engines import INLINE, open_engine
 from penstock.app.inspect.maintenance import (
     MaintenancePlan,
     TableMaintenance,
@@ -27,11 +30,13 @@ from penstock.app.repair.confirmed_change import Change, Step
 from penstock.commit.expiring import expire
 from penstock.commit.rearranging import RearrangedFiles, Rearranging
 from penstock.commit.sweeping import Sweeping
-from penstock.core.errors import PenstockError, gravest
+from penstock.core.errors import InvalidError, PenstockError, gravest
 from penstock.core.maintenance import FileGroup, MaintenanceAct
+from penstock.engines.inline import InlineEngine
+from penstock.engines.work import COPYING_WORK
 from penstock.observe.fanout import Observers
 from penstock.observe.formatting import number_of, size_text
-from penstock.ports.runtime import Observer
+from penstock.ports.runtime import Engine, Observer
 from penstock.ports.store import PendingStore
 from penstock.spec.language.notation import PLACEHOLDER
 from penstock.spec.model import Pipeline
@@ -101,41 +106,67 @@ def _files_of(groups: Sequence[FileGroup]) -> str:
     return f"{number_of(files, 'file')}, {size_text(sum(each.size_bytes for each in groups))}"
 
 
+def here() -> Engine:
+    """Return what writes files again in this process."""
+    return InlineEngine(COPYING_WORK)
+
+
+def workers_of(pipeline: Pipeline, observer: Observer) -> Engine:
+    """Start the Spark of a spec, whose tasks write files again.
+
+    Raises InvalidError (P844 the spec has none, and what `open_engine` raises).
+    """
+    if pipeline.spark.master == INLINE:
+        raise InvalidError(
+            "There are no workers to maintain tables: the spec has spark.master: inline.",
+            code="P844",
+            hint="leave --workers out, or name a cluster as spark.master",
+        )
+    return open_engine(pipeline, observer=observer, work=COPYING_WORK)
+
+
 def maintain(
-    pipeline: Pipeline, acts: Mapping[str, Collection[MaintenanceAct]], observer: Observer
+    pipeline: Pipeline,
+    acts: Mapping[str, Collection[MaintenanceAct]],
+    engine: Engine,
+    observer: Observer,
 ) -> Maintained:
     """Do acts, by table, on one table after the other; return what was done.
 
-    Raises UnavailableError where the pending store does not answer.
+    Files are written again by jobs of the engine. Raises UnavailableError where the pending store
+    does not answer.
     """
     observer = Observers(observer, observer_for(from_environment()))
     with ExitStack() as stack:
         store = stack.enter_context(closing(assembly.open_store(pipeline)))
-        found = tuple(
-            _maintained(pipeline, name, store, observer, those) for name, those in acts.items()
-        )
+        tools = _Tools(store, engine, observer)
+        found = tuple(_maintained(pipeline, name, those, tools) for name, those in acts.items())
     return Maintained(pipeline.name, found)
 
 
+@dataclass(frozen=True, slots=True)
+class _Tools:
+    """What the maintenance of all tables is done with."""
+
+    store: PendingStore
+    engine: Engine
+    observer: Observer
+
+
 def _maintained(
-    pipeline: Pipeline,
-    name: str,
-    store: PendingStore,
-    observer: Observer,
-    acts: Collection[MaintenanceAct],
+    pipeline: Pipeline, name: str, acts: Collection[MaintenanceAct], tools: _Tools
 ) -> MaintainedTable:
     try:
         place = assembly.place_of(pipeline, name)
-        opened = assembly.open_catalog(pipeline, place.catalog, observer)
+        opened = assembly.open_catalog(pipeline, place.catalog, tools.observer)
         with closing(opened) as catalog:
             table = catalog.load(place.name)
             if table is None:
                 return MaintainedTable(name)
-            work = maintenance_of(pipeline, name, table, store, observer)
-            rearranging = Rearranging(
-                work, worker.writer(place.connector), sorts=_sorts(pipeline, name)
-            )
-            return _done(rearranging, sweeping_of(pipeline, work, store), acts)
+            work = maintenance_of(pipeline, name, table, tools.store, tools.observer)
+            sorts = _sorts(pipeline, name)
+            rearranging = Rearranging(work, tools.engine, place.connector, sorts=sorts)
+            return _done(rearranging, sweeping_of(pipeline, work, tools.store), acts)
     except PenstockError as error:
         return MaintainedTable(name, errors=(error,))
 

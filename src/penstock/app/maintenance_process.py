@@ -27,6 +27,8 @@ from typing import Any
 from penstock.core.events import Event
 from penstock.core.maintenance import MaintenanceAct
 from penstock.core.maintenance_events import LayoutMeasured, MaintenanceFailed, TableMaintained
+from penstock.core.shards import Shard
+from penstock.engines.spark.settings import WORKER_ENVIRONMENT
 from penstock.observe.periodic import periodic
 from penstock.observe.status import StatusBoard
 from penstock.ports.runtime import Clock, Observer
@@ -55,18 +57,21 @@ def maintained_beside(
 
     While this process only stands by, its owner does both.
     """
-    settings = pipeline.maintain
-    only = [word for act in settings.only for word in ("--only", act)]
+    settings, shard = pipeline.maintain, Shard.named(pipeline.name, pipeline.shards)
+    acts = acts_of(shard, settings.only)
+    of = ("--shard", str(shard.number)) if shard.count > 1 else ()
+    only = [word for act in acts for word in ("--only", act)]
     process = MaintenanceProcess(observer)
-    maintain = _command(spec, "--yes", pipeline.name, *only)
-    looks = Looks(process, _command(spec, "--dry-run", "--only", "rearrange"), clock, board)
+    maintain = _command(spec, "--yes", pipeline.name, *only, *of)
+    looks = Looks(process, _command(spec, "--dry-run", "--only", "rearrange", *of), clock, board)
 
     def maintain_in_turn() -> None:
         if not board.is_standing_by:
             process.run(maintain, _done)
 
     with ExitStack() as stack:
-        if (every_seconds := settings.every_seconds) is not None:
+        every_seconds = settings.every_seconds
+        if every_seconds is not None and (acts or shard.number == 0):
             acting = periodic(maintain_in_turn, every_seconds=every_seconds, name="maintenance")
             stack.enter_context(acting)
         stack.enter_context(
@@ -153,7 +158,7 @@ def _started(command: Sequence[str]) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**_ONE_THREAD, **os.environ},
+        env={**_ONE_THREAD, **WORKER_ENVIRONMENT, **os.environ},
         start_new_session=True,
     )
     with suppress(OSError):  # it has ended already
@@ -161,6 +166,15 @@ def _started(command: Sequence[str]) -> subprocess.Popen[str]:
         if _PROCESSES.is_dir():  # Linux
             (_PROCESSES / str(process.pid) / "oom_score_adj").write_text(_ENDED_FIRST)
     return process
+
+
+def acts_of(shard: Shard, only: Sequence[str]) -> Sequence[str]:
+    """Return the acts that a shard does, none meaning all for the first and nothing for the others:
+    files and snapshots are everybody's, and a sweep is of what a shard itself has written.
+    """
+    if shard.number == 0:
+        return only
+    return ("sweep",) if not only or "sweep" in only else ()
 
 
 def _command(spec: Path, *words: str) -> Sequence[str]:

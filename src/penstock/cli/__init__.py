@@ -33,6 +33,7 @@ COMMANDS = {
         "Publish sources into Kafka until you stop it.",
     ),
     "status": ("penstock.cli.status:status", "Show the state of each table."),
+    "ui": ("penstock.cli.ui:ui", "Show pipelines as a page in a browser. Read-only."),
     "members": ("penstock.cli.members:members", "Show who owns a pipeline and who stands by."),
     "handover": ("penstock.cli.members:handover", "Let a stand-by take over from the owner."),
     "audit": ("penstock.cli.audit:audit", "Prove that no record is lost or duplicated."),
@@ -43,6 +44,10 @@ COMMANDS = {
     "replay": (
         "penstock.cli.replay:replay",
         "Re-ingest an offset range and replace its rows in one commit.",
+    ),
+    "load": (
+        "penstock.cli.load:load",
+        "Land partitions or a table again in place of what stands there.",
     ),
     "seek": ("penstock.cli.seek:seek", "Move a table's progress back to where its rows end."),
     "purge": ("penstock.cli.purge:purge", "Remove the rows of keys that were deleted long ago."),
@@ -67,7 +72,7 @@ COMMANDS = {
 
 NAMING = frozenset(
     {
-        *("audit", "handover", "maintain", "members", "pause", "peek", "publish", "purge"),
+        *("audit", "handover", "load", "maintain", "members", "pause", "peek", "publish", "purge"),
         *("quarantine", "replay", "resume", "seek"),
     }
 )

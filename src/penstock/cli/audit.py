@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from penstock.cli import publications
 from penstock.cli.output import fields_of, pasteable, print_line, print_result, say, show_error
 from penstock.cli.parameters import SPEC, Json, Spec
+from penstock.cli.shards import by_shard
 from penstock.cli.specs import load_spec, parts_of
 from penstock.core.errors import InvalidError, gravest
 from penstock.observe.formatting import number_of
@@ -31,6 +32,7 @@ JSON_HELP = (
 )
 
 
+@by_shard()
 def audit(
     *tables: str,
     spec: Spec = SPEC,

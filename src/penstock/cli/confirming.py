@@ -23,21 +23,38 @@ Done = tuple[Any, Sequence[str]]
 
 
 def confirm_and_apply(
-    plan: Callable[[Observer], Change], apply: Callable[[], Done], yes: str | None, *, json: bool
+    plan: Callable[[Observer], Change],
+    apply: Callable[[], Done],
+    yes: str | None,
+    *,
+    json: bool,
+    dry_run: bool = False,
 ) -> int:
-    """Apply a change once it is confirmed, print what was done, and return exit code 0.
+    """Apply a change once it is confirmed, print what was done, and return exit code 0; a dry run
+    shows it and asks for nothing.
 
     Raises as `plan`, `confirmed` and `apply`.
     """
     with waits_shown(as_json=json) as observer:
         change = plan(observer)
-    done = apply() if confirmed(change, yes) else None
+    if dry_run:
+        show(change)
+    done = apply() if not dry_run and confirmed(change, yes) else None
     if json:
         print_json({"plan": change, "done": done and done[0]})
     elif done is not None:
         for line in done[1]:
             print_line(pasteable(line))
     return 0
+
+
+def show(change: Change) -> None:
+    """Say what a change would do, step by step."""
+    colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    for step in change.steps:
+        say(f"  {RED}{step.text}{PLAIN}" if colour and step.destructive else f"  {step.text}")
+    if not change.steps:
+        say("  nothing to do")
 
 
 def confirmed(change: Change, yes: str | None) -> bool:
@@ -48,11 +65,8 @@ def confirmed(change: Change, yes: str | None) -> bool:
     """
     from penstock.app.repair.confirmed_change import require_consent
 
-    colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    for step in change.steps:
-        say(f"  {RED}{step.text}{PLAIN}" if colour and step.destructive else f"  {step.text}")
+    show(change)
     if not change.steps:
-        say("  nothing to do")
         return False
     if yes is None and not any(step.changes for step in change.steps):
         say("Nothing was changed, and there is nothing to apply.")

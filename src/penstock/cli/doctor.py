@@ -13,6 +13,7 @@ from rich.text import Text
 
 from penstock.cli.output import pasteable, print_result, result_console, say
 from penstock.cli.parameters import SPEC, SPEC_VARIABLE, Json
+from penstock.cli.shards import by_shard
 from penstock.cli.specs import Parts, load_publications, load_spec, parts_of
 from penstock.observe.formatting import one_line
 
@@ -23,6 +24,7 @@ MARKS = {"ok": ("ok", "green"), "warning": ("warn", "yellow"), "failed": ("FAIL"
 SPEC_HELP = "The spec of the pipeline; default: penstock.yaml if it exists."
 
 
+@by_shard()
 def doctor(
     spec: Annotated[Path | None, Parameter(env_var=SPEC_VARIABLE, help=SPEC_HELP)] = None,
     *,
@@ -51,7 +53,7 @@ def doctor(
     path = spec or (SPEC if SPEC.exists() else None)
     parts = Parts(lands=False, publishes=False) if path is None else parts_of(path)
     found = examine(
-        load_spec(path) if path and parts.lands else None,
+        load_spec(path, any_shard=True) if path and parts.lands else None,
         load_publications(path) if path and parts.publishes else None,
         touch=not read_only,
         environment=os.environ,

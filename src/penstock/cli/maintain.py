@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -11,6 +12,7 @@ from cyclopts import Parameter
 from penstock.cli.confirming import confirmed
 from penstock.cli.output import fields_of, pasteable, print_json, print_line
 from penstock.cli.parameters import SPEC, Json, Spec, Yes
+from penstock.cli.shards import by_shard
 from penstock.cli.specs import load_spec
 from penstock.cli.waiting import waits_shown
 from penstock.core.errors import gravest
@@ -30,11 +32,13 @@ REASONS_SHOWN_MAX = 4
 EACH = "The tables, by their names in the spec; without any, all of them, and the quarantine."
 
 
+@by_shard()
 def maintain(
     *tables: Annotated[str, Parameter(help=EACH)],
     spec: Spec = SPEC,
     only: Annotated[tuple[ActName, ...], Parameter(negative=())] = (),
     dry_run: Annotated[bool, Parameter(name="--dry-run")] = False,
+    workers: Annotated[bool, Parameter(negative=())] = False,
     yes: Yes = None,
     json: Json = False,
 ) -> int:
@@ -55,10 +59,13 @@ def maintain(
         Do these acts alone: rearrange, expire, sweep.
     dry_run
         Show the plan, group by group, and do nothing. No data file is opened.
+    workers
+        Let the spec's Spark write files again, as many at once as it has cores; else this process
+        does, one after the other.
     """
     from penstock.app.assembly.process import SystemClock
     from penstock.app.inspect.maintenance import plan_maintenance
-    from penstock.app.maintain import change_of
+    from penstock.app.maintain import change_of, here, workers_of
     from penstock.app.maintain import maintain as maintained
 
     pipeline, acts = load_spec(spec), frozenset(map(MaintenanceAct, only or MaintenanceAct))
@@ -73,8 +80,11 @@ def maintain(
         exit_code = gravest([exit_code, _left_alone(plan)])
     if not dry_run and confirmed(change_of(plan), yes):
         todo = {each.table: acts - each.left_alone.keys() for each in plan.tables if each.acts}
+        writes = any(MaintenanceAct.REARRANGE in each for each in todo.values())
         with waits_shown(as_json=json) as observer:
-            done = maintained(pipeline, todo, observer)
+            engine = workers_of(pipeline, observer) if workers and writes else here()
+            with closing(engine):
+                done = maintained(pipeline, todo, engine, observer)
         exit_code = gravest([exit_code, done.exit_code])
     if json:
         print_json({**_data(plan), "exit_code": exit_code, "done": done and done.tables})

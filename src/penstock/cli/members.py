@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from penstock.cli.output import print_json, print_line, say
 from penstock.cli.parameters import SPEC, Json, Spec
+from penstock.cli.shards import by_shard
 from penstock.cli.specs import load_publications, load_spec, parts_of
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ Claimed = Annotated[
 ]
 
 
+@by_shard()
 def members(name: Claimed = None, /, *, spec: Spec = SPEC, json: Json = False) -> int:
     """Show who owns a pipeline, or a publication, and who stands by for it.
 
@@ -44,6 +46,7 @@ def members(name: Claimed = None, /, *, spec: Spec = SPEC, json: Json = False) -
     return 0
 
 
+@by_shard()
 def handover(
     name: Claimed = None,
     /,

@@ -8,12 +8,14 @@ from cyclopts import Parameter
 
 from penstock.cli.output import pasteable, print_json, print_line, say
 from penstock.cli.parameters import SPEC, Json, Spec, Table
+from penstock.cli.shards import by_shard
 from penstock.cli.specs import load_spec
 
 if TYPE_CHECKING:
     from penstock.app.pause import TablePause
 
 
+@by_shard()
 def pause(
     table: str | None = None,
     /,
@@ -63,6 +65,7 @@ def pause(
     return 0
 
 
+@by_shard()
 def resume(table: Table, /, *, spec: Spec = SPEC, json: Json = False) -> int:
     """End the pause of a table. A run commits again within a few seconds.
 

@@ -13,6 +13,7 @@ from penstock.cli import publications
 from penstock.cli.output import fields_of, pasteable, print_json, result_console
 from penstock.cli.parameters import SPEC, AcceptAny, Json, OfPublishing, Spec, Takeover
 from penstock.cli.record_text import shown_bytes
+from penstock.cli.shards import by_shard
 from penstock.cli.specs import load_spec, parts_of
 from penstock.cli.waiting import waits_shown
 from penstock.core.errors import gravest
@@ -52,6 +53,7 @@ REJECTS_SHOWN_MAX = 8
 EXCERPT_CHARACTERS_MAX = 72
 
 
+@by_shard()
 def plan(
     spec: Spec = SPEC,
     *,

@@ -21,6 +21,7 @@ from penstock.cli.parameters import (
     command_group,
 )
 from penstock.cli.record_text import key_and_headers, records_data, shown_bytes
+from penstock.cli.shards import by_shard
 from penstock.cli.specs import load_spec
 from penstock.observe.formatting import number_of, one_line
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 TRIED_MAX = 20
 
 
+@by_shard()
 def list_groups(table: str | None = None, *, spec: Spec = SPEC, json: Json = False) -> int:
     """Count rejected records by table, reason and status.
 
@@ -57,6 +59,7 @@ def list_groups(table: str | None = None, *, spec: Spec = SPEC, json: Json = Fal
     return 0
 
 
+@by_shard()
 def show(
     table: QuarantinedTable,
     *,
@@ -84,6 +87,7 @@ def show(
     return 0
 
 
+@by_shard(changes=True)
 def retry(
     table: QuarantinedTable,
     *,
@@ -132,6 +136,7 @@ def retry(
     return confirm_and_apply(plan, apply, yes, json=json)
 
 
+@by_shard(changes=True)
 def drop(
     table: QuarantinedTable,
     *,

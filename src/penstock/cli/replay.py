@@ -7,10 +7,12 @@ from functools import partial
 
 from penstock.cli.confirming import Done, confirm_and_apply
 from penstock.cli.parameters import SPEC, Json, Spec, Table, Yes
+from penstock.cli.shards import by_shard
 from penstock.cli.specs import load_publications, load_spec, parts_of
 from penstock.observe.formatting import number_of
 
 
+@by_shard(changes=True)
 def replay(
     table: Table,
     /,

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from penstock.cli.confirming import Done, confirm_and_apply
 from penstock.cli.parameters import SPEC, Json, Spec, Yes
+from penstock.cli.shards import by_shard
 from penstock.cli.specs import load_publications, load_spec, parts_of
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.ports.runtime import Observer
 
 
+@by_shard(changes=True)
 def seek(
     name: Annotated[str, Parameter(help="The table or publication, by its name in the spec.")],
     /,

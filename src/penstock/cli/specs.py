@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from penstock.cli.output import name_spec, say, talk_width
 from penstock.cli.parameters import SPEC, SPEC_VARIABLE
+from penstock.cli.shards import ALL, named_shard
 
 if TYPE_CHECKING:
     from penstock.spec.model import Pipeline
@@ -47,8 +48,37 @@ def named_again(path: Path) -> str:
     return named if path.name.endswith(ENDINGS) else f"--spec {named}"
 
 
-def load_spec(path: Path) -> Pipeline:
-    """Load a spec and print its warnings; from here on, hints name it. Raises SpecError."""
+def load_spec(path: Path, *, any_shard: bool = False) -> Pipeline:
+    """Load a spec, or the shard of it that was named, and print its warnings; from here on, hints
+    name both. `any_shard`: what is asked is the same for all of them.
+
+    Raises SpecError, InvalidError (P528: no such shard, or none was named).
+    """
+    pipeline, given = _loaded(path), named_shard()
+    if any_shard and not given and pipeline.shards > 1:
+        return pipeline.of_shard(0)
+    if not given and pipeline.shards == 1:
+        return pipeline
+    from penstock.spec.model import no_shard
+
+    if not given.isdecimal():
+        raise no_shard(pipeline, given)
+    name_spec(f"{named_again(path)} --shard {given}".strip())
+    return pipeline.of_shard(int(given))
+
+
+def load_shards(path: Path) -> list[Pipeline]:
+    """Load a spec as the shards that were named, all of them perhaps; a whole one is its only one.
+
+    Raises as `load_spec`.
+    """
+    if named_shard() != ALL:
+        return [load_spec(path)]
+    pipeline = _loaded(path)
+    return [pipeline.of_shard(number) for number in range(pipeline.shards)]
+
+
+def _loaded(path: Path) -> Pipeline:
     from penstock.spec.load import load_with_warnings
 
     name_spec(named_again(path))
@@ -66,11 +96,14 @@ class Parts:
 
 
 def parts_of(path: Path) -> Parts:
-    """Return whether a spec lands, publishes, or both."""
+    """Return whether a spec lands, publishes, or both; a misspelt `publish` is meant as one."""
     from penstock.spec.load import blocks_of
+    from penstock.spec.problems import nearest
 
     found = blocks_of(path)
-    return Parts("tables" in found or "publish" not in found, "publish" in found)
+    meant = "tables" not in found and any(nearest(each, ["publish"]) for each in found)
+    publishes = "publish" in found or meant
+    return Parts("tables" in found or not publishes, publishes)
 
 
 def load_publications(path: Path) -> Publications:

@@ -52,7 +52,7 @@ def transactions(
     from penstock.ports.transactions import Scope
 
     publishes, clock = parts_of(spec).publishes, SystemClock()
-    read = load_publications(spec) if publishes else load_spec(spec)
+    read = load_publications(spec) if publishes else load_spec(spec, any_shard=True)
     scope = Scope.CLUSTER if cluster else Scope.SPEC
     if abort is None:
         found = listed(read, scope)

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from penstock.commit.attempt import CommitContext
 from penstock.commit.errors import other_cluster, require_rank, rolled_back
 from penstock.core.accounting import Tally
-from penstock.core.claims import Claim, Generation
+from penstock.core.claims import Claim
 from penstock.core.commits import (
+    NOBODY,
     Chain,
     CommitKind,
     Committable,
@@ -109,7 +110,7 @@ def position_at(table: Table, chain: Chain, state: TableState) -> ChainPosition:
 
 def last_claim_of(landed: Landed | None) -> Claim:
     """Return the claim that landed last in a chain; the lowest there is where nothing did."""
-    return Claim(Generation(0), "") if landed is None else landed.claim
+    return NOBODY if landed is None else landed.claim
 
 
 def commit_at(
@@ -130,6 +131,8 @@ def commit_at(
     sequence: tuple[str, ...] = (),
     ends: Positions | None = None,
     purged_through_ms: int | None = None,
+    beside: Mapping[str, Positions] | None = None,
+    begun: int = 0,
 ) -> Committable:
     """Make one commit of a chain; its id follows from the progress, or from a nonce without one.
 
@@ -167,4 +170,6 @@ def commit_at(
         ends=ends or {},
         growths=len(position.grown),
         purged_through_ms=purged_through_ms,
+        beside=beside or {},
+        begun=begun,
     )

@@ -5,7 +5,7 @@ Source: protocol.md 2, "The first position is a decision, written down".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from penstock.commit.attempt import CommitContext
 from penstock.commit.chain_position import NO_EPOCH, CommitLabels, commit_at, position_at
@@ -48,12 +48,15 @@ def begin(
     rules_hash: str,
     context: CommitContext,
     ends: Positions | None = None,
+    beside: Mapping[str, Positions] | None = None,
+    begun: int = 0,
 ) -> Landed:
     """Write start positions into a chain where it has none, before anything is read from them;
-    `ends` are where former partitions end.
+    `ends` are where former partitions end, `beside` start positions of sibling shards' chains,
+    which count only while no more than `begun` positions are in their ledgers.
 
-    Returns the ledger as it is now: another owner may have written first. Raises what `land`
-    raises.
+    Returns the ledger as it is now: another owner, or a sibling, may have written first. Raises
+    what `land` raises.
     """
     claim = context.claim
     anchor = commit_at(
@@ -65,6 +68,8 @@ def begin(
         nonce=f"begin:{claim.generation}:{claim.owner}:{context.jitter()}",
         origins=origins,
         ends=ends,
+        beside=beside,
+        begun=begun,
     )
     land(anchor, table, context)
     landed = table.state(chain).landed

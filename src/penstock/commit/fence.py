@@ -28,6 +28,7 @@ def fence(like: Committable, state: TableState, table: Table, context: CommitCon
         touched=None,
         compares_offsets=False,
         origins={},
+        beside={},
         tallies={},
         valid_through_ms=None,
         generation=context.claim.generation,

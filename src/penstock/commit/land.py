@@ -38,7 +38,14 @@ from penstock.commit.errors import (
 from penstock.commit.fence import fence
 from penstock.commit.rewriting import FileRewriter
 from penstock.commit.row_deltas import RowDeltaResolver
-from penstock.core.commits import CommitKind, Committable, Landed, first_ledger, outgrown
+from penstock.core.commits import (
+    CommitKind,
+    Committable,
+    Landed,
+    begun_count,
+    first_ledger,
+    outgrown,
+)
 from penstock.core.crash_points import CrashPoint
 from penstock.core.decide import AlreadyLanded, Commit, Fenced, Gap, Superseded, decide
 from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
@@ -134,11 +141,16 @@ def _outdated(commit: Committable, state: TableState, table: Table) -> str:
     """Return why a commit must not land as the table is now: "" where it may.
 
     Files of a former schema would lose their columns (protocol.md 5); rows beside those of a
-    pipeline with other keys would be second ones of a key (docs/design/0270); and what was before
-    a topic grew comes first (docs/design/0266).
+    pipeline with other keys would be second ones of a key (docs/design/0270); what was before a
+    topic grew comes first (docs/design/0266); and where shards begin is decided once, by the first
+    (docs/design/0337).
     """
     if commit.files and state.schema_id != commit.schema_id:
         return "the table's schema changed meanwhile"
+    if commit.beside:
+        family = {*commit.beside, commit.chain.name}
+        if commit.begun != begun_count(family, table.ledgers(state)):
+            return "another shard has begun meanwhile"
     if commit.kind is CommitKind.ROW_DELTA and state.landed and outgrown(state.landed, commit):
         return "its topic was given partitions meanwhile"
     if commit.chain.is_quarantine or commit.kind not in (CommitKind.APPEND, CommitKind.ROW_DELTA):

@@ -42,14 +42,15 @@ class CopiedFile:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MovedRows:
-    """Rows of files, one file after the other, and the `files` that hold them: `places` says where.
+    """Rows of files, one file after the other, and the `files` that hold them: `places` says where,
+    if that is known; else they fit only where no other rows were deleted since.
 
     `prefix` begins the names of these files, and of what is written about them.
     """
 
     sources: Sequence[CopiedFile]
     files: tuple[DataFile, ...]
-    places: Places
+    places: Places | None
     prefix: str
 
     def fitted(
@@ -77,7 +78,7 @@ class MovedRows:
                 found.append(first + later - np.searchsorted(each.left_out, later))
             first += each.rows_copied
         left = [each for each in self.sources if each.path in states]
-        if not left or lost > first / 2:
+        if not left or lost > first / 2 or (found and self.places is None):
             return None
         replaced = {each.path: states[each.path] for each in left}
         dropped = sum(len(each.left_out) for each in left)
@@ -89,6 +90,7 @@ class MovedRows:
         """Return the files with rows deleted, by the order of writing; empty ones do not come."""
         if deleted is None:
             return Rearrangement(replaced, self.files, left_out)
+        assert self.places is not None, "without places no row is deleted"
         in_file, at = (each[deleted] for each in self.places)
         by_file = [np.sort(at[in_file == number]) for number in range(len(self.files))]
         left = [

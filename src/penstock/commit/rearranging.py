@@ -1,7 +1,8 @@
 """Write files of a table again as fewer, and put these in their place, beside whoever lands.
 
 Theory of operation: all that takes long comes before the commit. The groups of a plan are written
-in bundles, each on a state that was read for it, with its row deletes applied. Then the table is
+in bundles, as many at once as the engine has room for, on a state that was read for them, with its
+row deletes applied. Then the table is
 examined again, and what is still there lands in one compare-and-set, with the rows deleted that
 were deleted meanwhile; the rest is given up, and a new plan finds it again (docs/design/0291,
 0312).
@@ -21,22 +22,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 
+from penstock.commit.copying import CopyJob, job_to_json, result_from_json
 from penstock.commit.maintaining import Maintenance, require_sound
 from penstock.commit.moved_rows import CopiedFile, MovedRows
 from penstock.core.commits import Chain
 from penstock.core.crash_points import CrashPoint
-from penstock.core.errors import BugError, InvalidError, UnavailableError
+from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.events import WaitBegan
 from penstock.core.maintenance import INPUTS_MAX, FileGroup, Layout, groups_of
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile
+from penstock.ports.runtime import Engine
 from penstock.ports.tables import Table, TableState
-from penstock.ports.writers import Placing, WriterFactory
-from penstock.rows.row_hashes import RowSum
 
 ROUNDS_MAX = 3
 """How many plans are made: the first, and others for what was given up."""
+PLACES_MAX = 16_000_000
+"""Of how many rows jobs say where they went, where they changed their order: 5 bytes for each go
+through the driver, which takes 128 MB of an engine at once.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +66,16 @@ class RearrangedFiles:
 
 @dataclass(slots=True)
 class Rearranging:
-    """Writes files of one table again; the attempt of its `work` begins their names.
+    """Writes files of one table again, by jobs of an engine (`copying.py`); the attempt of its
+    `work` begins their names, and `connector` opens writers and readers on workers.
 
     With `sorts` rows are sorted by the table's order, but for those of a keyed table: its files are
     sorted by key.
     """
 
     work: Maintenance
-    open_writer: WriterFactory
+    engine: Engine
+    connector: str
     sorts: bool = True
     done: RearrangedFiles = field(default_factory=RearrangedFiles)
 
@@ -82,12 +90,15 @@ class Rearranging:
             layout = self.work.table.layout(self._examined())
             groups = groups_of(layout)
             given_up = self.done.given_up
-            for number, bundle in enumerate(bundles := [*_bundles(groups, layout)], 1):
-                part = f", part {number} of {len(bundles)}" if len(bundles) > 1 else ""
-                self.work.context.observer(
-                    WaitBegan(f"files of {self.work.chain.table} to be written again{part}")
-                )
-                self._carry_out(bundle)
+            left = bundles = [*_bundles(groups, layout)]
+            while left:
+                place = f", part {len(bundles) - len(left) + 1} of {len(bundles)}"
+                part = place if len(bundles) > 1 else ""
+                what = f"files of {self.work.chain.table} to be written again{part}"
+                self.work.context.observer(WaitBegan(what))
+                at_once = self.engine.capacity()  # executors come and go
+                self._carry_out(left[:at_once])
+                left = left[at_once:]
             if self.done.given_up == given_up:
                 return self.done
         raise UnavailableError(
@@ -102,60 +113,60 @@ class Rearranging:
         self.work.table.require_rearrangeable(state)
         return state
 
-    def _carry_out(self, bundle: Sequence[FileGroup]) -> None:
-        """Write the groups of a bundle, and land those that are as they were."""
+    def _carry_out(self, bundles: Sequence[Sequence[FileGroup]]) -> None:
+        """Let a job write the groups of each bundle, and land those that are as they were."""
         state = self._examined()
         era = self.work.table.upkeep(state).era()
         live = {each.path: each for each in self.work.table.live_files(state)}
-        written = []
-        for group in bundle:
-            files = [live[each.path] for each in group.files if each.path in live]
-            if len(files) == len(group.files):
-                written.append(self._written(state, files))
+        found = [
+            [
+                [live[each.path] for each in group.files]
+                for group in bundle
+                if all(each.path in live for each in group.files)
+            ]
+            for bundle in bundles
+        ]
+        written = self._written(state, [bundle for bundle in found if bundle])
         self.work.context.observer.passed(CrashPoint.FILES_REWRITTEN)
         landed = self._land(written, state.schema_id, era) if written else ()
-        self._count(landed, live, len(bundle) - len(landed))
+        self._count(landed, live, sum(map(len, bundles)) - len(landed))
 
-    def _written(self, state: TableState, files: Sequence[LiveFile]) -> MovedRows:
-        """Write the live rows of files again, and read back that they are the same."""
-        names, read = state.schema.names, RowSum()
-        prefix = f"{self.work.chain.name.replace('/', '-')}-maintenance-{self.work.attempt}"
-        observer = self.work.context.observer
-        placing = Placing(is_sorted=self.sorts and not self._is_keyed(state))
-        writer = self.open_writer(
-            state.target, prefix=prefix, observer=observer, places=True, placing=placing
-        )
-        try:
-            for file in files:
-                for batch in self.work.table.read_live(state, file, names):
-                    rows = batch.select(names)
-                    read.add(rows)
-                    writer.write(rows)
-            new = tuple(writer.close())
-        except BaseException:
-            writer.abandon()
-            raise
-        back = RowSum()
-        for each in new:
-            for batch in self.work.table.read_written(state, each, names):
-                back.add(batch.select(names))
-        if read != back:
-            raise BugError(
-                f"{self.work.chain.table}: of {read.rows} rows that were read, {back.rows} were "
-                "written again, or others",
-                code="P847",
-                hint="nothing was committed; report this with the log",
+    def _written(
+        self, state: TableState, bundles: Sequence[Sequence[Sequence[LiveFile]]]
+    ) -> Sequence[MovedRows]:
+        """Let the engine write the live rows of groups again, a job for each bundle of them."""
+        results = self.engine.run([job_to_json(self._job(state, each)) for each in bundles])
+        found = [group for text in results for group in result_from_json(text)]
+        groups = [group for bundle in bundles for group in bundle]
+        return [
+            MovedRows(
+                [self._source(state, each) for each in files], new.files, new.places, self._prefix
             )
-        sources = [
-            CopiedFile(
-                each.path,
-                each.rows,
-                each.delete_state,
-                self.work.table.deleted_rows(state, each.path),
-            )
-            for each in files
+            for files, new in zip(groups, found, strict=True)
         ]
-        return MovedRows(sources, new, writer.places(), prefix)
+
+    def _job(self, state: TableState, bundle: Sequence[Sequence[LiveFile]]) -> CopyJob:
+        paths = [file.path for group in bundle for file in group]
+        readable = self.work.table.readable(state, paths)
+        details = iter(readable.details)
+        return CopyJob(
+            self.work.chain.table,
+            self.connector,
+            state.target,
+            self._prefix,
+            self.sorts and not self._is_keyed(state),
+            readable.work,
+            tuple(tuple(islice(details, len(group))) for group in bundle),
+            PLACES_MAX // self.engine.capacity(),
+        )
+
+    @property
+    def _prefix(self) -> str:
+        return f"{self.work.chain.name.replace('/', '-')}-maintenance-{self.work.attempt}"
+
+    def _source(self, state: TableState, file: LiveFile) -> CopiedFile:
+        deleted = self.work.table.deleted_rows(state, file.path)
+        return CopiedFile(file.path, file.rows, file.delete_state, deleted)
 
     def _is_keyed(self, state: TableState) -> bool:
         return any(each.keyed for each in self.work.table.ledgers(state))

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NewType
@@ -40,6 +40,8 @@ EpochNumber = NewType("EpochNumber", int)
 CommitId = NewType("CommitId", str)
 
 RECENT_COMMITS_MAX = 64
+NOBODY = Claim(Generation(0), "")
+"""The claim in a chain in which nobody has landed: any other outranks it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,9 @@ class Committable:
     `touched` are the keys that a row delta changes (rows/keyed/touched.py), and `keys` the columns
     of the key; `sequence` and `compares_offsets` are what a ledger that becomes keyed by it is to
     say (`Keyed`). `ends` are where former partitions end as new ones begin, `growths` how many
-    such ends of the ledger its plan knew of (`Landed`).
+    such ends of the ledger its plan knew of (`Landed`). `beside` are start positions of the chains
+    of sibling shards by their names, and `begun` how many of theirs and its own its plan knew of;
+    an anchor with them is never kept.
     """
 
     chain: Chain
@@ -134,6 +138,8 @@ class Committable:
     ends: Positions = field(default_factory=dict)
     growths: int = 0
     purged_through_ms: int | None = None
+    beside: Mapping[str, Positions] = field(default_factory=dict)
+    begun: int = 0
 
     def __post_init__(self) -> None:
         assert all(covered.count for covered in self.progress.values()), (
@@ -144,7 +150,9 @@ class Committable:
         assert self.kind is CommitKind.ROW_DELTA or not (
             self.touched or self.keys or self.compares_offsets or self.sequence
         ), f"a {self.kind} has no keys"
-        assert self.kind is CommitKind.ANCHOR or not self.ends, f"a {self.kind} begins nothing"
+        assert self.kind is CommitKind.ANCHOR or not (self.ends or self.beside), (
+            f"a {self.kind} begins nothing"
+        )
         assert (self.kind is CommitKind.PURGE) == (self.purged_through_ms is not None)
 
     @property
@@ -366,6 +374,23 @@ def first_ledger(
         keyed=keyed,
         grown=grown,
     )
+
+
+def begun_beside(commit: Committable, chain: str, landed: Landed | None) -> Landed:
+    """Return the ledger of a sibling's chain once a commit has landed that begins it as well.
+
+    Positions that it has stay, and so does who landed last; of a chain that begins, nobody did.
+    """
+    origins = commit.beside[chain]
+    if landed is not None:
+        return replace(landed, offsets={**origins, **landed.offsets})
+    named = Chain(chain, commit.chain.table)
+    return first_ledger(named, NOBODY, commit.cluster_id, commit.rules_hash, origins)
+
+
+def begun_count(chains: Collection[str], ledgers: Iterable[Landed]) -> int:
+    """Count the positions in the ledgers of some chains: they are only ever added to."""
+    return sum(len(each.offsets) for each in ledgers if each.chain in chains)
 
 
 def position(positions: Positions, at: TopicPartition) -> Offset:

@@ -276,7 +276,7 @@ class RecordsFiltered(Event):
 
 @dataclass(frozen=True, slots=True)
 class ReplayProgressed(Event):
-    """A replay has read `offsets_read` of its `offsets` offsets so far."""
+    """A replay or load has read `offsets_read` of its `offsets` offsets so far."""
 
     table: str
     offsets_read: int
@@ -313,6 +313,13 @@ class ClassArchiveBegun(Event):
 @dataclass(frozen=True, slots=True)
 class MetricsServed(Event):
     """Metrics are served at this address."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageServed(Event):
+    """The page is served at this address."""
 
     url: str
 

@@ -20,8 +20,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+from penstock.core.partition_names import PartitionValues
 
 INPUTS_MAX = 2_000
 """How many files a group has at most: one worker opens each of them."""
@@ -54,7 +56,8 @@ class MaintenanceAct(StrEnum):
 @dataclass(frozen=True, slots=True)
 class StoredFile:
     """A live data file: `deleted` of its `rows` are deleted; equal `partition`s are one. The rows
-    of a `late` one have yet to get to theirs.
+    of a `late` one have yet to get to theirs. `values` are those of its partition, as people write
+    them, by the fields that the table, or a former spec of it, is partitioned by.
     """
 
     path: str
@@ -63,6 +66,7 @@ class StoredFile:
     size_bytes: int
     deleted: int = 0
     late: bool = False
+    values: PartitionValues = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def live_bytes(self) -> int:

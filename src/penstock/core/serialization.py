@@ -140,6 +140,7 @@ def keyed_from_text(text: str) -> Keyed:
 
 def committable_to_json(commit: Committable) -> str:
     """Write a committable as it is kept in the pending store."""
+    assert not commit.beside, "what begins other shards lands at once"
     return ENCODER.encode(
         {
             "v": 3 if commit.sequence else 2 if commit.touched is not None or commit.keys else 1,

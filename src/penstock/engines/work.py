@@ -14,6 +14,8 @@ Work = Callable[[str], str]
 
 LANDING_WORK = "penstock.app.assembly.worker:work"
 """The body of a landing task; engines know it by name only."""
+COPYING_WORK = "penstock.app.assembly.copying_worker:work"
+"""The body of a task of maintenance."""
 
 
 def find_work(name: str) -> Work:

@@ -148,7 +148,7 @@ def _coordinate(
         with suppress(PenstockError):  # nothing is under way: others need not wait
             claim.release()
         raise
-    queue = CommitQueue(claim.two_phase, environment.commit_executor(settings.commit_threads))
+    queue = CommitQueue(claim.two_phase, environment.commit_executor(settings.commits_at_once))
     observer, clock = environment.observer, environment.clock
     hold = EpochHold(settings.hold, settings.every_seconds, environment.health, observer, clock)
     preparer = Preparer(tables, claim, queue)

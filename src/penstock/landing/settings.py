@@ -12,6 +12,7 @@ from penstock.core.hold import Hold
 from penstock.core.key_columns import require_key_columns, require_sequence_columns
 from penstock.core.maintenance import TableHealth
 from penstock.core.schema import Field, Schema, Struct, Type
+from penstock.core.shards import Shard
 from penstock.ownership.claim import ClaimContext, Heartbeat
 from penstock.ports.log import Log
 from penstock.ports.row_deletes import RowDeleteMode
@@ -26,6 +27,7 @@ from penstock.rows.schema.inference import table_schema
 Start = Literal["earliest", "latest"] | int | Mapping[str, Mapping[int, int]]
 Until = Literal["stopped", "once", "caught-up"]
 Consent = Literal["gap", "topic", "rules"]
+CommitsAtOnce = int | Literal["auto"]
 HealthOf = Callable[[], Mapping[str, TableHealth]]
 """Returns what is known of how tables lie, by their names in the spec."""
 
@@ -138,7 +140,8 @@ class Settings:
     two of them cannot live together. `former_routes` gives the same by the rules of a kept text,
     without the topics that these do not read; it raises InvalidError where today's surroundings
     cannot have these rules. `start` is a word, an epoch millisecond, or offsets by topic and
-    partition. `rewritten` are tables by their names in the spec.
+    partition. `rewritten` are tables by their names in the spec. Of a pipeline in several `shards`,
+    `pipeline` names one of them.
     """
 
     pipeline: str
@@ -163,7 +166,7 @@ class Settings:
     new_columns_per_hour: int = 100
     held_bytes_max: int = 512 << 20
     stop_above_share: float = 1.0
-    commit_threads: int = 8
+    commits_at_once: CommitsAtOnce = 8
     heartbeat_seconds: float = 3.0
     alive_seconds: float = 15.0
     stop_across_partitions: frozenset[str] = frozenset()
@@ -171,6 +174,12 @@ class Settings:
     hold: Hold = field(default_factory=Hold)
     accept: frozenset[Consent] = frozenset()
     crash_plan: str = ""
+    shards: int = 1
+
+    @property
+    def shard(self) -> Shard:
+        """Return the shard that the pipeline's name is of."""
+        return Shard.named(self.pipeline, self.shards)
 
 
 class CommitExecutor(Protocol):
@@ -200,6 +209,12 @@ class ThreadPoolCommits(ThreadPoolExecutor):
         return seconds
 
 
+def commit_threads(at_once: CommitsAtOnce) -> CommitExecutor:
+    """Return what commits in so many threads; how many pay is found out with the app's clocks."""
+    assert at_once != "auto", "the app gives what finds out how many pay"
+    return ThreadPoolCommits(at_once)
+
+
 @dataclass(frozen=True, slots=True)
 class Environment:
     """The outside, as ports. `writers` gives those of a connector by its name. `cluster_id` is the
@@ -219,7 +234,7 @@ class Environment:
     owner: Owner
     jitter: Callable[[], float]
     token: Callable[[], str]
-    commit_executor: Callable[[int], CommitExecutor] = ThreadPoolCommits
+    commit_executor: Callable[[CommitsAtOnce], CommitExecutor] = commit_threads
     start_heartbeat: Callable[[Callable[[], bool], float], Heartbeat] = Heartbeat
     health: HealthOf = dict
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock.core.commits import DataFile
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -109,6 +111,14 @@ class Increments(Protocol):
         """Let go of connections."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReadableFiles:
+    """What workers open files of a table with, and how each is read (`FileRows`)."""
+
+    work: str
+    details: tuple[str, ...]
+
+
 class FileRows(Protocol):
     """Reads files of tables on a worker."""
 
@@ -117,4 +127,10 @@ class FileRows(Protocol):
 
         All from the place `start` on are there, and of those before it as many as come cheaper.
         Raises UnavailableError (P403: the file is gone), InvalidError.
+        """
+
+    def written(self, work: str, file: DataFile) -> str:
+        """Return how a file is read that was written for the table: all of its rows are live.
+
+        Raises InvalidError (P439).
         """

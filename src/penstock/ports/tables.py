@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from penstock.core.commits import Chain, Committable, DataFile, Landed
 from penstock.core.file_ranges import FileRanges
 from penstock.core.maintenance import Layout
-from penstock.core.offsets import Positions
 from penstock.core.schema import Schema
 from penstock.core.statistics import FileStatistics, Mismatch
+from penstock.ports.histories import CommitsBehind, History
+from penstock.ports.increments import ReadableFiles
 from penstock.ports.leases import Lease
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, RowPositions, Sought
@@ -122,38 +123,6 @@ class TableDefinition:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitRecord:
-    """One own commit as the table's metadata has it, for the audit; `progress` is JSON rows
-    `[topic id, partition, topic, start, stop]` of `core.serialization.progress_to_json`.
-    """
-
-    commit_id: str
-    snapshot: str
-    timestamp_ms: int
-    kind: str
-    progress: Sequence[Sequence[Any]]
-    rows: int
-    files: int
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """The history of a chain from metadata alone, oldest commit first.
-
-    `complete` is false when older commits are no longer listed (trimmed or expired): the chain is
-    then checked from the oldest one listed up to the ledger. `paths` lists every live data file
-    once per reference, so a path listed twice is a file referenced twice. `began` is the very first
-    position of the chain in a partition, where it is still known.
-    """
-
-    commits: Sequence[CommitRecord]
-    complete: bool
-    paths: Sequence[str]
-    foreign_commits: int
-    began: Positions = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class FileSource:
     """Where the rows of one live file came from, by its source columns.
 
@@ -236,6 +205,9 @@ class Table(Protocol):
     def deleted_rows(self, state: TableState, path: str) -> RowPositions:
         """Return which rows of a live file are deleted, ascending. Raises as `read_live`."""
 
+    def readable(self, state: TableState, paths: Sequence[str]) -> ReadableFiles:
+        """Return how workers read live files without deleted rows. Raises as `read_live`."""
+
     def rearrange(self, state: TableState, rearrangements: Sequence[Rearrangement]) -> str:
         """Put files in the place of live ones with the same rows; return the snapshot.
 
@@ -283,6 +255,12 @@ class Table(Protocol):
 
     def history(self, chain: Chain, state: TableState | None = None) -> History:
         """Read what the audit needs, as it was in `state`, else afresh. Raises UnavailableError."""
+
+    def commits(self, chain: Chain, state: TableState, behind: str = "") -> CommitsBehind:
+        """List the chain's commits of a state behind a snapshot, "" for all that are listed.
+
+        No file and no manifest is read. Raises UnavailableError.
+        """
 
     def quarantined(
         self, chain: Chain, ranges: Sequence[Sequence[Any]]
@@ -334,9 +312,8 @@ class Table(Protocol):
         """
 
     def ledgers(self, state: TableState) -> Sequence[Landed]:
-        """Return the ledgers of all chains in a state: other pipelines' as well.
-
-        Raises UnavailableError, InvalidError (P190, P191 one cannot be read).
+        """Return the ledgers of all chains in a state, other pipelines' as well. Raises
+        UnavailableError, InvalidError (P190, P191 one cannot be read).
         """
 
     def describe(self) -> TableFacts:
@@ -391,10 +368,7 @@ class TableFormat(Protocol):
         """
 
     def check(self) -> None:
-        """Prove that the catalog answers and may be written.
-
-        Raises InvalidError, UnavailableError.
-        """
+        """Prove that it answers and may be written. Raises InvalidError, UnavailableError."""
 
     def close(self) -> None:
         """Let go of connections."""

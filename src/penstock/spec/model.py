@@ -10,24 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, ValidationInfo, model_validator
 
+from penstock.core.errors import InvalidError
+from penstock.core.shards import PLUS, shard_name
 from penstock.spec.checks.agreement import Draft, check
 from penstock.spec.problems import SpecError
 from penstock.spec.settings.catalogs import Catalog
+from penstock.spec.settings.commit import CommitSettings
 from penstock.spec.settings.fields import (
     AtLeastOne,
     Bytes,
     CatalogName,
+    Count,
     PipelineName,
     Setting,
     Several,
 )
 from penstock.spec.settings.records import Records
 from penstock.spec.settings.sections import (
-    CommitSettings,
     Kafka,
     LimitSettings,
     MaintainSettings,
@@ -99,6 +102,19 @@ class Pipeline(Setting):
         64_000_000, description="Size of a row group, buffered for each open file."
     )
     slice_bytes: Bytes = Field(64_000_000, description="Bytes that one task reads.")
+    shards: Annotated[Count, Field(le=64)] = Field(
+        1,
+        description="How many processes land the pipeline, each the partitions of one shard, and"
+        " none knows of the others (`penstock run --shard N`); it can never be changed.",
+    )
+
+    def of_shard(self, number: int) -> Self:
+        """Return one shard as a pipeline of its own name. Raises InvalidError (P528): there is no
+        shard of that number.
+        """
+        if self.shards > 1 and PLUS not in self.name and 0 <= number < self.shards:
+            return self.model_copy(update={"name": shard_name(self.name, number)})
+        raise no_shard(self, str(number))
 
     @model_validator(mode="after")
     def _agree(self, info: ValidationInfo) -> Self:
@@ -108,3 +124,23 @@ class Pipeline(Setting):
             if any(problem.severity == "error" for problem in found):
                 raise SpecError(found, name=f"pipeline '{self.name}'")
         return self
+
+
+def no_shard(pipeline: Pipeline, given: str) -> InvalidError:
+    """Return the error of a pipeline without a shard that was named, or that none was named of."""
+    name, count = pipeline.name, pipeline.shards
+    if count == 1:
+        fact, hint = f"pipeline {name} has no shards", "leave  --shard  out"
+    elif not given:
+        fact = f"pipeline {name} has {count} shards, and none is named"
+        hint = f"name one:  --shard 0  to  --shard {count - 1} ; all but run take  --shard all"
+    else:
+        fact = f"pipeline {name} has no shard {given}"
+        hint = f"its {count} shards are  --shard 0  to  --shard {count - 1}"
+    return InvalidError(fact, code="P528", hint=hint)
+
+
+def require_shard(pipeline: Pipeline) -> None:
+    """Refuse a pipeline in several shards that is not one of them. Raises InvalidError (P528)."""
+    if pipeline.shards > 1 and PLUS not in pipeline.name:
+        raise no_shard(pipeline, "")

@@ -65,6 +65,7 @@ def rules_text(pipeline: Pipeline) -> str:
         "tables": [_table(table, pipeline.records) for table in pipeline.tables],
         "quarantine": pipeline.quarantine.into,
         "limits": {**limits, "record_bytes": f"{limits['record_bytes']}B"},
+        **({"shards": pipeline.shards} if pipeline.shards > 1 else {}),
     }
     return json.dumps(rules, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
@@ -154,6 +155,7 @@ def _kept(pipeline: Pipeline, rules: Mapping[str, Any]) -> Pipeline:
             "limits": pipeline.limits.model_copy(
                 update={name: getattr(limits, name) for name in _LIMITS}
             ),
+            "shards": rules.get("shards", 1),
         }
     )
 

@@ -64,7 +64,7 @@ def test_what_publications_read_and_need_is_asked(mirror: Mirror) -> None:
     [
         ({"from": {"table": "delta.gold.other"}}, "source", "P402"),
         ({"from": TABLE, "key": "nothing"}, "source", "P838"),
-        ({"from": {**QUERY, "query": "SELECT id FROM none"}}, "source", "P857"),
+        ({"from": {**QUERY, "query": "SELECT id FROM none"}}, "source", "P893"),
         ({"from": {**QUERY, "database": "sqlite:///./none.db"}}, "source", "P858"),
         ({"from": {"source": "nowhere:feed"}}, "source", "P850"),
         ({"from": TABLE, "value": {"format": "avro", "registry": NOBODY}}, "registry", "P671"),

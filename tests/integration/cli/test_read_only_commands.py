@@ -28,6 +28,7 @@ def read_only_commands(shop: Shop, spec: str) -> Iterator[tuple[str, ...]]:
     yield "audit", "--spec", spec, "--json"
     yield "quarantine", "list", "--spec", spec, "--json"
     yield "replay", "lake.shop.orders", shop.topic, "--spec", spec, "--json"
+    yield "load", "lake.shop.orders", "--replace", "--spec", spec, "--json"
     yield "seek", "lake.shop.orders", "--spec", spec, "--json"
 
 
@@ -85,7 +86,9 @@ def test_on_a_read_only_file_system_all_is_reported(shop: Shop, disk: Path) -> N
     with read_only(disk):
         assert {} == run_read_only(shop, spec)
     codes = {name: code for name, (code, _) in nothing_there.items()}
-    assert {"audit": 2, "replay": 2, "seek": 2} == codes, "they say that nothing has landed"
+    assert {"audit": 2, "load": 2, "replay": 2, "seek": 2} == codes, (
+        "they say that nothing has landed"
+    )
 
 
 def test_a_role_that_may_only_select_is_enough(

@@ -35,10 +35,10 @@ def mirror(cluster: Cluster, tmp_path: Path) -> Mirror:
     return Mirror(cluster, tmp_path)
 
 
-def standing_by(shop: Shop, spec: Path | None = None) -> Driver:
+def standing_by(shop: Shop, spec: Path | None = None, *words: str) -> Driver:
     """Start a process that stands by, by the shop's spec or another one."""
     start = partial(WarmProcess, directory=shop.directory)
-    return Driver(spec or shop.path, "--standby", start=start)
+    return Driver(spec or shop.path, "--standby", *words, start=start)
 
 
 def changed_spec(shop: Shop) -> Path:
@@ -227,3 +227,24 @@ def test_nobody_hands_over_what_nobody_owns(shared: Shop) -> None:
     assert (2, "P524") == (refused.code, problem(refused)[0])
     assert [] == shared.call("members", "--json").json["members"]
     assert Path(shared.path).exists()
+
+
+@pytest.mark.slow
+def test_each_shard_has_stand_bys_of_its_own(shared: Shop) -> None:
+    shared.spec["shards"] = 2
+    with shared.producing() as sent, ExitStack() as stack:
+        owners = [
+            stack.enter_context(standing_by(shared, None, "--shard", f"{n}")) for n in range(2)
+        ]
+        for owner in owners:
+            owner.wait_for("TableCommitted", 2)
+        other = stack.enter_context(standing_by(shared, None, "--shard", "1"))
+        ready(other)
+        owners[1].kill()
+        other.wait_for("TableCommitted", 2)
+        assert gained(other) in DIED
+        before = sent()
+        owners[0].wait_until(lambda: len(shared.lake()) > before, "rows that came later")
+    for shard in range(2):
+        assert 0 == shared.run("--shard", f"{shard}").code
+    assert ([*range(sent())], [*range(sent())]) == shared.ids()

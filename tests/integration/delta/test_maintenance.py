@@ -1,7 +1,6 @@
 """What a rearrangement leaves in a Delta log: who vouches, what readers of changes see."""
 
 import json
-from functools import partial
 
 import pytest
 from tests.integration.delta.lake import CHAIN, Lake, origin
@@ -12,9 +11,7 @@ from penstock.core.commits import Chain
 from penstock.core.errors import DecisionNeededError
 from penstock.core.maintenance import OURS
 from penstock.ports.tables import Verdict
-from penstock.spec.secrets import ProcessSecrets
 
-WRITER = partial(connector.open_writer, secrets=ProcessSecrets({}))
 OTHERS = Chain("other", CHAIN.table)
 
 
@@ -31,7 +28,7 @@ def lake(tmp_path):
 
 def maintain(lake):
     """Maintain the table; return the actions of the entry."""
-    assert 1 == maintained(CHAIN, lake.table, WRITER).groups
+    assert 1 == maintained(CHAIN, lake.table, connector).groups
     path = lake.location / "_delta_log" / f"{lake.handle.version():020d}.json"
     return [json.loads(line) for line in path.read_text().splitlines()]
 
@@ -100,7 +97,7 @@ def test_where_only_a_live_file_speaks_for_a_chain_nothing_is_vouched_for(lake):
     assert Verdict.AGREED is fresh.state().verdict
 
     with pytest.raises(DecisionNeededError) as raised:
-        maintained(CHAIN, fresh.table, WRITER)
+        maintained(CHAIN, fresh.table, connector)
     assert "P846" == raised.value.code
 
 
@@ -113,5 +110,5 @@ def test_a_restore_to_it_is_a_rollback_and_keeps_the_table_as_it_is(lake):
 
     assert Verdict.ROLLED_BACK is lake.state().verdict
     with pytest.raises(DecisionNeededError) as raised:
-        maintained(CHAIN, lake.table, WRITER)
+        maintained(CHAIN, lake.table, connector)
     assert "P455" == raised.value.code

@@ -1,7 +1,6 @@
 """What a sweep of a Delta table leaves: all that the log names, in whatever kind of checkpoint."""
 
 import json
-from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,10 +11,8 @@ from tests.integration.delta.lake import CHAIN, Lake, origin
 from tests.integration.maintaining import maintained, swept
 
 from penstock.connectors.delta import connector
-from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.prepared import orders
 
-WRITER = partial(connector.open_writer, secrets=ProcessSecrets({}))
 PREFIX = "shop-1-0-0c0ffee0"
 
 
@@ -26,7 +23,7 @@ def lake(tmp_path):
     lake.create(origin(CHAIN, {0: 0}))
     for first in (0, 2, 4):
         land(lake, first)
-    assert 1 == maintained(CHAIN, lake.table, WRITER).groups
+    assert 1 == maintained(CHAIN, lake.table, connector).groups
     lake.write(lake.state(), orders({0: (90, 92)}), PREFIX)
     return lake
 
@@ -115,7 +112,7 @@ def test_rows_of_a_table_without_vectors_that_go_meanwhile_are_read_again(tmp_pa
     lake.create(origin(CHAIN, {0: 0}))
     for first in (0, 2, 4):
         land(lake, first)
-    done = maintained(CHAIN, lake.table, WRITER, lambda: lake.handle.delete("id = 2"))
+    done = maintained(CHAIN, lake.table, connector, lambda: lake.handle.delete("id = 2"))
 
     assert (1, 1, 0) == (done.given_up, done.groups, done.carried)
     assert [0, 1, 3, 4, 5] == lake.ids()

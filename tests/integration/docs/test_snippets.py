@@ -35,6 +35,7 @@ STORIES = {
     "own": (("docs/how-to/publish-your-own-source.md",), ""),
     "files": (("docs/how-to/publish-files.md",), ""),
     "sql": (("docs/how-to/publish-sql.md",), ""),
+    "news": (("docs/how-to/news.md",), ""),
     "frames": (("docs/how-to/publish-dataframes.md",), ""),
     "tutorial": (
         (
@@ -42,6 +43,7 @@ STORIES = {
             "docs/how-to/read-the-tables.md",
             "docs/how-to/keep-tables-healthy.md",
             "docs/how-to/land-in-many-partitions.md",
+            "docs/how-to/land-again.md",
         ),
         "spark: { master: inline }\n",
     ),

@@ -1,7 +1,5 @@
 """What a rearrangement leaves in an Iceberg table: who vouches, what readers of changes see."""
 
-from functools import partial
-
 import pytest
 from tests.integration.maintaining import maintained
 
@@ -12,11 +10,9 @@ from penstock.core.errors import ConflictError, DecisionNeededError
 from penstock.core.maintenance import OURS
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.tables import TableDefinition, Verdict
-from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.table_fixture import batch_of
 from penstock.testing.prepared import ORDERS, orders, origin
 
-WRITER = partial(connector.open_writer, secrets=ProcessSecrets({}))
 OTHERS = Chain("other", "lake.bronze.orders")
 
 
@@ -37,7 +33,7 @@ def filled(lake, **given):
 
 def maintain(lake, table):
     """Maintain a table; return the snapshot."""
-    assert 1 == maintained(lake.chain, table, WRITER).groups
+    assert 1 == maintained(lake.chain, table, connector).groups
     return lake.foreign().current_snapshot()
 
 
@@ -105,7 +101,7 @@ def test_where_only_live_files_speak_for_a_chain_nothing_is_vouched_for(lake):
     assert Verdict.AGREED is table.state(lake.chain).verdict
 
     with pytest.raises(DecisionNeededError) as raised:
-        maintained(lake.chain, table, WRITER)
+        maintained(lake.chain, table, connector)
     assert "P846" == raised.value.code
 
     lake.land(table, {0: (6, 8)})
@@ -123,7 +119,7 @@ def test_a_chain_of_another_pipeline_that_was_rolled_back_keeps_the_table_as_it_
 
     assert Verdict.AGREED is table.state(lake.chain).verdict
     with pytest.raises(DecisionNeededError) as raised:
-        maintained(lake.chain, table, WRITER)
+        maintained(lake.chain, table, connector)
     assert "P846" == raised.value.code
 
 
@@ -144,7 +140,7 @@ def test_full_files_have_the_size_that_the_table_says(lake):
     files = [each["file_size_in_bytes"] for each in lake.foreign().inspect.files().to_pylist()]
     assert all(2000 < each < 4000 for each in files)
 
-    assert 0 == maintained(lake.chain, table, WRITER).groups
+    assert 0 == maintained(lake.chain, table, connector).groups
 
 
 def test_a_keyed_chain_that_changed_rows_last_is_witnessed_as_well(lake):
@@ -209,7 +205,7 @@ def test_manifests_that_a_landing_merges_meanwhile_are_written_again(lake):
         manifests = lake.foreign().current_snapshot().manifests(lake.foreign().io)
         assert before.isdisjoint(each.manifest_path for each in manifests), "they were merged"
 
-    done = maintained(lake.chain, table, WRITER, landings)
+    done = maintained(lake.chain, table, connector, landings)
 
     assert (1, 0) == (done.groups, done.given_up)
     assert [*range(46)] == lake.ids()

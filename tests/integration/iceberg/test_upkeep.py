@@ -1,7 +1,6 @@
 """What expires in an Iceberg table and what is swept, who may read what then, what is refused."""
 
 import shutil
-from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -16,12 +15,10 @@ from penstock.core.commits import Chain
 from penstock.core.errors import ConflictError, DecisionNeededError, InvalidError
 from penstock.core.sweeps import name_of
 from penstock.ports.tables import Verdict
-from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.table_fixture import batch_of, foreign_row
 from penstock.testing.contracts.table_upkeep import LateClock
 from penstock.testing.prepared import orders, origin
 
-WRITER = partial(connector.open_writer, secrets=ProcessSecrets({}))
 LATE_MS = LateClock().now_ms()
 
 
@@ -273,7 +270,7 @@ def test_a_file_that_was_noted_and_is_named_again_stays(lake):
 def test_a_query_that_began_before_its_snapshot_expired_reads_to_its_end(lake):
     table, (first, *_) = filled(lake)
     query = lake.foreign().scan(snapshot_id=int(first))
-    assert 1 == maintained(CHAIN, table, WRITER).groups
+    assert 1 == maintained(CHAIN, table, connector).groups
     assert expire(maintenance(CHAIN, table))
     for at in (0, 2, 4):
         lake.land(table, {1: (at, at + 2)})

@@ -176,6 +176,18 @@ def test_a_chain_whose_rows_cannot_be_read_does_not_hold_up_the_others(lake):
     assert Verdict.AGREED == table.state(chains[0]).verdict
 
 
+def test_co_g5_rows_tell_a_compaction_by_partition(lake):
+    chains = [Chain(f"shop+{number}", CHAIN.table) for number in range(2)]
+    table = lake.create(ledgers=[origin(each, {n: 0}) for n, each in enumerate(chains)])
+    for number, each in enumerate(chains):
+        state = table.state(each)
+        table.commit(state, lake.append(state, {number: (0, 3)}, chain=each), retain=25)
+    compact(lake)
+
+    assert [Verdict.AGREED] * 2 == [verdict(lake, table, each) for each in chains]
+    assert "all its 3 rows" in table.state(chains[0]).evidence
+
+
 REBORN = {part(0, "AAAAAAAAAAAAAAAAAAAAAg"): Offset(9)}
 OWN = origin(CHAIN, {0: 0, 1: 0})
 UNSURE = {

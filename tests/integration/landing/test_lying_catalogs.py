@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog.rest import TableResponse
 from tests.integration.s3.lake import SECRETS, DeltaGroundOnS3
 from tests.servers import rest
 from tests.servers.lying import Liar, Lie, lying
@@ -20,6 +21,11 @@ from tests.story.real_backends import IcebergWithoutBroker
 from tests.story.world import ORDERS, QUARANTINE, World
 
 from penstock.connectors import iceberg
+from penstock.core.commits import Chain
+from penstock.ports.tables import TableDefinition
+from penstock.testing.contracts.table_fixture import Quiet
+from penstock.testing.prepared import ORDERS as ORDERS_SCHEMA
+from penstock.testing.prepared import origin, part, prepared
 
 RUNS = itertools.count()
 APPENDS = {
@@ -84,6 +90,33 @@ def world(kind, lies, tmp_path, request) -> Iterator[World]:
 
 def pattern(patterns: dict[str, str], kind: str, table: str) -> str:
     return patterns[kind].format(table=table.rpartition(".")[2])
+
+
+def test_an_answer_about_a_table_that_is_the_former_one_is_not_parsed_again(
+    names, tmp_path, monkeypatch
+) -> None:
+    world = World(IcebergOverRest(tmp_path, names))
+    place = "parsed"
+    world.ground.foreign().create_namespace(place, {"location": str(tmp_path / place)})
+    catalog = world.ground.open_catalog(Quiet())
+    chain = Chain("shop", f"lake.{place}.orders")
+    table = catalog.create(
+        f"{place}.orders", TableDefinition(ORDERS_SCHEMA), (origin(chain, {0: 0}),)
+    )
+    answers = []
+    parse = TableResponse.model_validate_json
+    monkeypatch.setattr(
+        TableResponse, "model_validate_json", lambda text: answers.append(text) or parse(text)
+    )
+    positions = []
+    for number in range(3):
+        before = table.state(chain)  # the answer that read the last commit back
+        table.commit(before, prepared(chain, {0: (number, number + 1)}, uuid=before.uuid), retain=9)
+        positions.append(table.state(chain).landed.offsets[part(0)])
+    catalog.close()
+
+    assert [1, 2, 3] == positions
+    assert 1 + 3 == len(answers)
 
 
 def settled(world: World, lies: Liar) -> None:

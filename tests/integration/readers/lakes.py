@@ -146,7 +146,7 @@ class Lakes:
         return commit
 
     def replaced(self, table: str, gone: Sequence[str], rows: Rows) -> None:
-        """Let files of rows replace others, as landing again does; Delta knows them by name."""
+        """Let files of rows replace others, as landing again does."""
         state = self.state(table)
         given = {"files": self._written(table, state, rows), "uuid": state.uuid}
         commit = prepared(
@@ -158,8 +158,7 @@ class Lakes:
             held=claim(2),
             **given,
         )
-        by_name = table.startswith("delta.")
-        commit = replace(commit, removes=tuple(Path(p).name if by_name else p for p in gone))
+        commit = replace(commit, removes=tuple(gone))
         self.table(table).commit(state, commit, retain=25)
 
     # Readers: each gives all live rows, by `id`.

@@ -70,7 +70,7 @@ def land(lakes: Lakes, numbers: range, placing: Placing = LATE, name: str = NAME
 
 
 def maintain(lakes: Lakes, meanwhile: Callable[[], object] = lambda: None, name: str = NAME):
-    return maintained(chain(name), lakes.table(name), WRITER, meanwhile)
+    return maintained(chain(name), lakes.table(name), CONNECTORS["lake"], meanwhile)
 
 
 def specs(lakes: Lakes, name: str = NAME) -> list[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -16,8 +15,8 @@ from tests.integration.readers.own_rows import FILTERS, SCHEMA, OwnRows, compara
 from tests.integration.readers.test_own_rows import DELTA, ICEBERG, made, require_sound, small
 
 from penstock.observe.fanout import UNHEARD
+from penstock.ports.connectors import TableConnector
 from penstock.ports.tables import TableDefinition
-from penstock.ports.writers import WriterFactory
 from penstock.publishing.table_source import TableSource
 
 
@@ -28,22 +27,22 @@ def places(tmp_path: Path) -> Iterator[Lakes]:
     opened.close()
 
 
-def opened_writer(name: str) -> WriterFactory:
-    """Return the factory of writers of a table's catalog."""
-    return partial(CONNECTORS[name.partition(".")[0]].open_writer, secrets=SECRETS)
+def connector_of(name: str) -> TableConnector:
+    """Return the connector of a table's catalog."""
+    return CONNECTORS[name.partition(".")[0]]
 
 
 def maintain(table: OwnRows) -> None:
     """Maintain a table with many deleted rows, in which keys change meanwhile."""
-    writer = opened_writer(table.name)
+    connector = connector_of(table.name)
 
     def meanwhile() -> None:
         table.change(range(420, 430), range(150, 190), range(301, 400, 9))
 
-    done = maintained(chain(table.name), table.table, writer, meanwhile)
+    done = maintained(chain(table.name), table.table, connector, meanwhile)
     assert min(done.groups, done.deleted, done.carried) > 0
     assert 0 == done.given_up
-    maintained(chain(table.name), table.table, writer)
+    maintained(chain(table.name), table.table, connector)
     require_sound(table)
 
 
@@ -98,10 +97,10 @@ def test_a_publication_reads_no_row_again(tmp_path: Path, catalog: str) -> None:
     begun, read = source.starts("earliest"), source.ends()
     assert 30 == source.count(begun, read)
 
-    assert 1 == maintained(chain(name), places.table(name), opened_writer(name)).groups
+    assert 1 == maintained(chain(name), places.table(name), connector_of(name)).groups
     assert 0 == source.count(read, source.ends())
     places.landed(name, [row(each, 2) for each in range(30, 35)])
-    assert 1 == maintained(chain(name), places.table(name), opened_writer(name)).groups
+    assert 1 == maintained(chain(name), places.table(name), connector_of(name)).groups
     assert 5 == source.count(read, source.ends())
     source.close()
 

@@ -49,6 +49,9 @@ class IcebergGroundOnS3(IcebergWithoutBroker):
     def open_writer(self):
         return partial(iceberg.open_writer, secrets=SECRETS)
 
+    def open_file_rows(self):
+        return iceberg.open_file_rows(SECRETS)
+
 
 class DeltaGroundOnS3(DeltaWithoutBroker):
     def __init__(self, directory, s3):
@@ -60,3 +63,6 @@ class DeltaGroundOnS3(DeltaWithoutBroker):
 
     def open_writer(self):
         return partial(delta.open_writer, secrets=SECRETS)
+
+    def open_file_rows(self):
+        return delta.open_file_rows(SECRETS)

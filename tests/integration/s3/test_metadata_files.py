@@ -1,5 +1,6 @@
 """Metadata of tables on S3: a request a file, read back all the same."""
 
+import threading
 from contextlib import suppress
 
 import pytest
@@ -8,6 +9,8 @@ from tests.servers.s3 import KEY, REGION, SECRET
 
 from penstock.connectors.iceberg.io.s3_file_io import ObjectIO, WholeObject
 from penstock.core.commits import Chain
+from penstock.core.errors import UnavailableError
+from penstock.files import objects
 from penstock.ports.tables import TableDefinition
 from penstock.testing.contracts.table_fixture import Quiet
 from penstock.testing.prepared import ORDERS, origin, part, prepared
@@ -86,7 +89,7 @@ def test_a_bucket_that_is_not_there_is_an_error_of_the_storage(files):
         stream.close()
 
 
-@pytest.mark.parametrize(("kind", "most"), [(IcebergGroundOnS3, 6), (DeltaGroundOnS3, 13)])
+@pytest.mark.parametrize(("kind", "most"), [(IcebergGroundOnS3, 3), (DeltaGroundOnS3, 13)])
 def test_a_commit_is_few_requests(tmp_path, s3, kind, most):
     catalog = kind(tmp_path, s3).open_catalog(Quiet())
     table = catalog.create("bronze.orders", TableDefinition(ORDERS), (origin(CHAIN, {0: 0}),))
@@ -98,6 +101,62 @@ def test_a_commit_is_few_requests(tmp_path, s3, kind, most):
 
     assert [1, 2, 3] == [each.landed.offsets[part(0)] for each in landed]
     assert [] == made[most:], made
+
+
+def test_what_a_commit_writes_on_s3_it_writes_side_by_side(tmp_path, s3, monkeypatch):
+    """Each PUT waits for the other: one after another none would be answered."""
+    catalog = IcebergGroundOnS3(tmp_path, s3).open_catalog(Quiet())
+    table = catalog.create("bronze.orders", TableDefinition(ORDERS), (origin(CHAIN, {0: 0}),))
+    state = table.state(CHAIN)
+    together = threading.Barrier(2)
+    put = objects.put
+
+    def waits_for_the_other(*given):
+        together.wait(timeout=30)
+        put(*given)
+
+    monkeypatch.setattr(objects, "put", waits_for_the_other)
+    table.commit(state, prepared(CHAIN, {0: (0, 1)}, uuid=state.uuid), retain=25)
+
+    assert 1 == table.state(CHAIN).landed.offsets[part(0)]
+    catalog.close()
+
+
+def test_a_delta_log_on_s3_is_examined_by_requests_side_by_side(tmp_path, s3, monkeypatch):
+    """Each GET waits for the two others: the entry, the one after it, the newest checkpoint."""
+    catalog = DeltaGroundOnS3(tmp_path, s3).open_catalog(Quiet())
+    table = catalog.create("bronze.orders", TableDefinition(ORDERS), (origin(CHAIN, {0: 0}),))
+    _landed(table, 0)
+    together = threading.Barrier(3)
+    fetch = objects.fetch
+
+    def waits_for_the_others(*given):
+        together.wait(timeout=30)
+        return fetch(*given)
+
+    monkeypatch.setattr(objects, "fetch", waits_for_the_others)
+
+    assert 1 == table.state(CHAIN).landed.offsets[part(0)]
+    catalog.close()
+
+
+def test_what_is_made_is_written_whole_or_the_commit_is_not_sent(tmp_path, s3, monkeypatch):
+    catalog = IcebergGroundOnS3(tmp_path, s3).open_catalog(Quiet())
+    table = catalog.create("bronze.orders", TableDefinition(ORDERS), (origin(CHAIN, {0: 0}),))
+    state = table.state(CHAIN)
+    put = objects.put
+
+    def loses_the_list(place, settings, key, *given):
+        if "/snap-" in key:
+            raise OSError("gone")
+        put(place, settings, key, *given)
+
+    monkeypatch.setattr(objects, "put", loses_the_list)
+    with pytest.raises(UnavailableError):
+        table.commit(state, prepared(CHAIN, {0: (0, 1)}, uuid=state.uuid), retain=25)
+
+    assert state.head == table.state(CHAIN).head
+    catalog.close()
 
 
 def _landed(table, number):

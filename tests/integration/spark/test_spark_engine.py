@@ -12,17 +12,27 @@ from pyspark import SparkConf
 from tests.integration.cli.conftest import cluster, shop, shops  # noqa: F401
 from tests.integration.cli.shop import Shop
 from tests.integration.cli.within import land
+from tests.unit.app.inspect.test_maintenance import DELTA, fill, pipeline, spec  # noqa: F401
+from tests.unit.app.inspect.test_maintenance import LAKE as ICEBERG
+from tests.unit.app.test_maintain import rows
 
+from penstock.app.maintain import maintain
 from penstock.app.repair import replay_and_seek
+from penstock.commit import rearranging
 from penstock.core.errors import BugError, DecisionNeededError, InvalidError, UnavailableError
+from penstock.core.maintenance import MaintenanceAct
 from penstock.engines.spark.engine import SparkEngine, result_bytes_max
 from penstock.engines.spark.settings import RESULT_BYTES_KEY
 from penstock.engines.spark.versions import versions_here
+from penstock.engines.work import COPYING_WORK
 from penstock.ports.runtime import JobResult
 from penstock.spec.load import load
+from penstock.spec.model import Pipeline
+from penstock.testing.contracts.table_fixture import Quiet
 
 pytestmark = pytest.mark.spark
 LAKE = "lake.shop.orders"
+ACT = MaintenanceAct.REARRANGE
 
 Doing = Callable[[str], SparkEngine]
 Orders = Callable[..., list[str]]
@@ -244,13 +254,35 @@ def test_a_long_replay_is_read_by_workers_epoch_by_epoch(
     shop.spec["spark"]["master"] = "existing"
     shop.spec["commit"]["or_records"] = 100
     monkeypatch.setattr(replay_and_seek, "HERE_MAX", 299)
-    pipeline, places = load(shop.path), [replay_and_seek.place_of(shop.topic)]
+    replayed, places = load(shop.path), [replay_and_seek.place_of(shop.topic)]
     scheduler = engine._context._jsc.sc().dagScheduler()
     jobs_before = scheduler.numTotalJobs()
 
-    steps = [step.text for step in replay_and_seek.plan_replay(pipeline, LAKE, places).steps]
-    done = replay_and_seek.replay(pipeline, LAKE, places)
+    steps = [step.text for step in replay_and_seek.plan_replay(replayed, LAKE, places).steps]
+    done = replay_and_seek.replay(replayed, LAKE, places)
     assert f"{LAKE}: 300 positions are read, by the workers of spark.master existing" in steps
     assert (300, 300) == (done.removed, done.landed)
     assert jobs_before + 3 == scheduler.numTotalJobs()
     assert list(range(300)) == shop.ids()[0]
+
+
+def test_files_are_written_again_by_workers_a_job_for_each_bundle(
+    engine: SparkEngine,
+    pipeline: Pipeline,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rearranging, "INPUTS_MAX", 2)
+    for name in (ICEBERG, DELTA):
+        fill(pipeline, name, *"aabbcc")
+    workers = SparkEngine(engine._spark, work=COPYING_WORK)
+    scheduler = engine._context._jsc.sc().dagScheduler()
+    jobs_before = scheduler.numTotalJobs()
+
+    found = maintain(pipeline, {ICEBERG: [ACT], DELTA: [ACT]}, workers, Quiet()).tables
+
+    assert [(3, 6, 3, 2)] * 2 == [
+        (each.done.groups, each.done.files_before, each.done.files_after, each.done.commits)
+        for each in found
+    ]
+    assert jobs_before + 4 == scheduler.numTotalJobs(), "two bundles at once, and the third"
+    assert [*enumerate("aabbcc")] == rows(pipeline, ICEBERG) == rows(pipeline, DELTA)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,12 +23,18 @@ from tests.unit.app.inspect.test_maintenance import (
     spec,
 )
 
-from penstock.app.assembly import assembly, worker
+from penstock.app.assembly import assembly, copying_worker, worker
 from penstock.app.assembly.process import SystemClock
 from penstock.app.inspect.maintenance import plan_maintenance
+from penstock.app.maintain import maintain as maintain_with
 from penstock.cli.maintain import maintain
 from penstock.cli.output import guarded
+from penstock.commit import rearranging
+from penstock.connectors.iceberg import connector as iceberg
 from penstock.core.commits import Chain
+from penstock.core.maintenance import MaintenanceAct
+from penstock.engines.inline import InlineEngine
+from penstock.engines.work import COPYING_WORK
 from penstock.ports.store import Pause
 from penstock.spec.model import Pipeline
 from penstock.testing.contracts.table_fixture import Quiet, batch_of
@@ -274,3 +282,69 @@ def test_acts_are_chosen_and_the_dry_run_writes_nothing(
     assert "0 of 6 snapshots expire; kept: " in out
     assert "nothing names" not in out
     assert before == {each: each.stat().st_mtime for each in root.rglob("*")}
+
+
+class Twice(InlineEngine):
+    """Does each job twice, as an engine does that lost a worker, and believes the second time."""
+
+    def run(self, jobs: Sequence[str]) -> Sequence[str]:
+        """Run all jobs."""
+        super().run(jobs)
+        return super().run(jobs)
+
+
+@pytest.mark.parametrize("name", [LAKE, DELTA])
+def test_a_job_that_is_done_twice_lands_once_and_leaves_files_that_nothing_names(
+    pipeline: Pipeline, name: str, tmp_path: Path
+) -> None:
+    fill(pipeline, name, *ROWS)
+
+    done = maintain_with(pipeline, {name: [MaintenanceAct.REARRANGE]}, Twice(COPYING_WORK), Quiet())
+
+    written = [*tmp_path.rglob("*-maintenance-*.parquet")]
+    assert (0, 4, 3) == (done.exit_code, len(written), files(pipeline, name))
+    assert [*enumerate(ROWS)] == rows(pipeline, name)
+
+
+@pytest.mark.parametrize(("capacity", "commits"), [(1, 3), (2, 2), (3, 1)])
+def test_as_many_jobs_run_at_once_as_the_engine_has_room_for(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, capacity: int, commits: int
+) -> None:
+    monkeypatch.setattr(rearranging, "INPUTS_MAX", 2)
+    fill(pipeline, LAKE, *"aabbcc")
+
+    engine = InlineEngine(COPYING_WORK, capacity)
+    [table] = maintain_with(pipeline, {LAKE: [MaintenanceAct.REARRANGE]}, engine, Quiet()).tables
+
+    assert (3, commits, ()) == (table.done.groups, table.done.commits, table.errors)
+    assert [*enumerate("aabbcc")] == rows(pipeline, LAKE)
+
+
+def test_without_spark_there_are_no_workers(
+    pipeline: Pipeline, spec: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(pipeline, LAKE, "a", "a")
+    spec.write_text(f"{spec.read_text()}\nspark: {{ master: inline }}\n")
+
+    code = guarded(lambda: maintain(LAKE, spec=spec, yes="shop", workers=True), [])
+
+    assert 2 == code
+    assert "P844" in capsys.readouterr().err
+    assert 2 == files(pipeline, LAKE)
+    assert 0 == guarded(lambda: maintain(LAKE, spec=spec, yes="shop"), [])
+
+
+def test_a_connector_whose_files_no_worker_reads_is_refused(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(pipeline, LAKE, "a", "a")
+    blind = replace(iceberg, open_file_rows=None)
+    monkeypatch.setattr(copying_worker, "connector_of", lambda *_: blind)
+    copying_worker._file_rows.cache_clear()
+
+    [table] = maintain_with(
+        pipeline, {LAKE: [MaintenanceAct.REARRANGE]}, InlineEngine(COPYING_WORK), Quiet()
+    ).tables
+
+    assert ["P849"] == [error.code for error in table.errors]
+    assert 2 == files(pipeline, LAKE)

@@ -1,5 +1,6 @@
 """Row deletes go with rows that were written again, into whatever files a writer put them."""
 
+from dataclasses import replace
 from random import Random  # noqa: TID251 - a seed for each case
 
 import numpy as np
@@ -83,3 +84,16 @@ def test_it_does_not_fit_where_it_landed_or_what_was_left_out_is_live_or_most_fi
     assert moved.fitted({**states, "d": ""}, {"d": none}.__getitem__) is None
     assert moved.fitted({"a": "", "d": "1"}, {}.__getitem__) is None
     assert moved.fitted({}, {}.__getitem__) is None
+
+
+def test_files_whose_places_are_not_known_fit_where_no_other_row_was_deleted():
+    moves = Moves(1)
+    blind = replace(moves.moved, places=None)
+    states = {path: moves.state(deleted) for path, deleted in moves.left_out.items()}
+    found = blind.fitted(states, moves.left_out.__getitem__)
+    assert found is not None
+    assert (states, blind.files) == (found.replaced, found.files)
+
+    path = next(path for path in moves.rows if moves.live(path, moves.left_out[path]))
+    more = np.array(range(moves.rows[path]), np.int64)
+    assert blind.fitted({**states, path: moves.state(more)}, lambda _: more) is None

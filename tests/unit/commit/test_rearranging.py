@@ -13,11 +13,13 @@ from penstock.commit import rearranging
 from penstock.commit.attempt import CommitContext
 from penstock.commit.maintaining import Maintenance
 from penstock.commit.rearranging import RearrangedFiles, Rearranging
+from penstock.connectors.memory.file_rows import WarehouseRows
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.core.commits import Chain
 from penstock.core.errors import BugError, UnavailableError
 from penstock.core.maintenance import Layout, StoredFile, groups_of
 from penstock.ports.tables import TableDefinition
+from penstock.testing.contracts.copying import copying_engine
 from penstock.testing.contracts.table_fixture import Quiet
 from penstock.testing.prepared import ORDERS, claim, origin
 
@@ -43,7 +45,8 @@ class Bench:
     def maintain(self) -> RearrangedFiles:
         context = CommitContext(claim(), Quiet(), ManualClock(), lambda: 0.5, 25)
         work = Maintenance(CHAIN, self.table, context, "m1", list)
-        return Rearranging(work, self.writer).run()
+        engine = copying_engine(self.writer, WarehouseRows(self.warehouse))
+        return Rearranging(work, engine, "memory").run()
 
     def ids(self) -> list[int]:
         return [row["id"] for row in self.warehouse.rows(NAME)]

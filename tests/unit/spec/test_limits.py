@@ -85,6 +85,7 @@ SCHEMA_BOUNDS = {
     ),
     ".catalogs": (("tables:", f"{CATALOGS}\ntables:"), "P108", "at most 100, read 102"),
     ".tables": (("tables:", f"tables:\n{RULES}"), "P108", "at most 1000, read 1002"),
+    ".shards": (("tables:", "shards: 65\ntables:"), "P108", "64 or less"),
 }  # fmt: skip
 
 CONSTANTS = {

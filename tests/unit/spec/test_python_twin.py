@@ -21,7 +21,8 @@ from penstock.spec.paths import located
 from penstock.spec.problems import SpecError
 from penstock.spec.rules import rules_text, with_rules
 from penstock.spec.settings.catalogs import DeltaCatalog
-from penstock.spec.settings.sections import CommitSettings, Kafka, QuarantineSettings, TopicPattern
+from penstock.spec.settings.commit import CommitSettings
+from penstock.spec.settings.sections import Kafka, QuarantineSettings, TopicPattern
 from penstock.spec.settings.table import SchemaPolicy, Table
 
 BASE = Path("/srv/shop")

@@ -18,7 +18,7 @@ from penstock.app.assembly.connectors import (
 from penstock.app.assembly.engines import open_engine
 from penstock.app.assembly.keyed_rules import identifier_fields, keyed_options
 from penstock.app.assembly.lazy_catalogs import LazyCatalogs
-from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
+from penstock.app.assembly.process import SystemClock, commit_executor, jitter, this_owner, token
 from penstock.app.assembly.reopening_log import ReopeningLog
 from penstock.app.assembly.worker import writer
 from penstock.core.errors import InvalidError
@@ -41,6 +41,7 @@ from penstock.landing.settings import (
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.connectors import READ_ONLY, LogConnector, TableConnector
 from penstock.ports.log import Log, RangeReader
+from penstock.ports.reports import Reports
 from penstock.ports.row_deletes import RowDeleteMode
 from penstock.ports.runtime import Engine, Observer
 from penstock.ports.store import PendingStore
@@ -52,7 +53,7 @@ from penstock.rows.quarantine.rows import QUARANTINE_SCHEMA
 from penstock.rows.route.filters import ComputedColumns, DynamicRoute, RecordFilter, SqlExpression
 from penstock.spec.checks.rules import is_read
 from penstock.spec.language.expressions import expression, fields_of, looked_at
-from penstock.spec.model import Pipeline
+from penstock.spec.model import Pipeline, require_shard
 from penstock.spec.publications import Publications
 from penstock.spec.routing.topics import Target as Routed
 from penstock.spec.routing.topics import routes
@@ -67,7 +68,10 @@ LOG = "kafka"
 def settings_of(
     pipeline: Pipeline, *, accept: frozenset[Consent] = frozenset(), faults: str = ""
 ) -> Settings:
-    """Return the coordinator's settings. Raises InvalidError for an unknown catalog."""
+    """Return the coordinator's settings. Raises InvalidError for an unknown catalog, and where no
+    shard is named (P528).
+    """
+    require_shard(pipeline)
     commit = pipeline.commit
     return Settings(
         pipeline=pipeline.name,
@@ -85,6 +89,7 @@ def settings_of(
         slice_bytes=pipeline.slice_bytes,
         timeout_seconds=commit.timeout_seconds,
         anchor_every_seconds=commit.anchor_every_seconds,
+        commits_at_once=commit.at_once,
         max_epochs=pipeline.pending.max_epochs,
         retain=commit.retain,
         columns_max=pipeline.limits.columns,
@@ -106,6 +111,7 @@ def settings_of(
         ),
         accept=accept,
         crash_plan=faults,
+        shards=pipeline.shards,
     )
 
 
@@ -171,8 +177,10 @@ def open_transactions(settings: Mapping[str, Any]) -> Transactions:
 def open_catalogs(pipeline: Pipeline, stack: ExitStack, *, read_only: bool = False) -> LazyCatalogs:
     """Return the catalogs of the spec, for a command that reads: each is asked for only once.
 
-    With `read_only` nothing at all is created. `stack` closes them again.
+    With `read_only` nothing at all is created. `stack` closes them again. Raises InvalidError
+    (P528) for shards of which none is named.
     """
+    require_shard(pipeline)
     opening = {
         name: partial(open_catalog, pipeline, name, UNHEARD, read_only=read_only)
         for name in pipeline.catalogs
@@ -181,9 +189,18 @@ def open_catalogs(pipeline: Pipeline, stack: ExitStack, *, read_only: bool = Fal
 
 
 def open_store(spec: Pipeline | Publications) -> PendingStore:
-    """Open the pending store."""
+    """Open the pending store. Raises InvalidError (P528) for shards of which none is named."""
+    if isinstance(spec, Pipeline):
+        require_shard(spec)
     address = spec.pending.store.replace("{name}", spec.name)
     return store_connector(address).open_store(address, ProcessSecrets())
+
+
+def open_reports(spec: Pipeline | Publications) -> Reports | None:
+    """Open what runs say of themselves, beside the pending store; None where it keeps nothing."""
+    address = spec.pending.store.replace("{name}", spec.name)
+    opening = store_connector(address).open_reports
+    return None if opening is None else opening(address, ProcessSecrets())
 
 
 def open_environment(
@@ -222,6 +239,7 @@ def open_environment(
         owner=this_owner(),
         jitter=jitter,
         token=token,
+        commit_executor=commit_executor,
         health=health,
     )
 

@@ -1,4 +1,4 @@
-"""What this process is: its clock, its randomness, its name as an owner."""
+"""What this process is: its clock, its randomness, its threads, its name as an owner."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import socket
 import time
 
 from penstock.connectors.sql.owners import started_ms
+from penstock.landing.epoch.commit_pool import PacedCommits
+from penstock.landing.settings import CommitExecutor, CommitsAtOnce, ThreadPoolCommits
 from penstock.ports.store import Owner
 
 
@@ -26,6 +28,13 @@ class SystemClock:
     def wait(self, seconds: float) -> None:
         """Wait."""
         time.sleep(max(seconds, 0))
+
+
+def commit_executor(at_once: CommitsAtOnce) -> CommitExecutor:
+    """Return what commits so many at once, or as many as pay."""
+    if at_once == "auto":
+        return PacedCommits(time.monotonic, time.process_time)
+    return ThreadPoolCommits(at_once)
 
 
 def this_owner() -> Owner:

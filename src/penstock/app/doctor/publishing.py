@@ -21,8 +21,8 @@ from penstock.observe.formatting import number_of
 from penstock.ports.checks import CheckResult, failed, passed
 from penstock.ports.connectors import LogConnector
 from penstock.ports.producers import ProducerNeeds
+from penstock.publishing.fitting import require_messages
 from penstock.publishing.settings import Publication
-from penstock.publishing.start import require_messages
 from penstock.spec.publications import Publications
 from penstock.spec.secrets import ProcessSecrets
 

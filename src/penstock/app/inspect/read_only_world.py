@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.app.assembly import assembly
-from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
+from penstock.app.assembly.process import SystemClock, commit_executor, jitter, this_owner, token
 from penstock.app.assembly.worker import work_with, writer
 from penstock.commit.creation import create
 from penstock.connectors.memory.tables import MemoryTables
@@ -223,6 +223,7 @@ def open_world(
             owner=this_owner(),
             jitter=jitter,
             token=token,
+            commit_executor=commit_executor,
         )
         yield read_world(settings, environment, dry_run, reader)
 

@@ -1,3 +1,3 @@
-"""Commands that change a pipeline by hand: quarantine, replay, seek, each with its plan and
+"""Commands that change a pipeline by hand: quarantine, replay, load, seek, each with its plan and
 consent.
 """

@@ -19,6 +19,7 @@ from penstock.core.errors import InvalidError
 from penstock.core.offsets import Offset, OffsetRange, span
 from penstock.landing.repair import replay as replaying
 from penstock.landing.repair import seek as seeking
+from penstock.landing.repair.access import ExclusiveAccess
 from penstock.observe.fanout import UNHEARD
 from penstock.observe.formatting import number_of
 from penstock.ports.runtime import Observer
@@ -68,9 +69,7 @@ def plan_replay(
         Step(f"{table}: {at}{covered} is landed again")
         for at, covered in sorted(planned.ranges.items())
     ]
-    if planned.positions > HERE_MAX:
-        where = f"by the workers of spark.master {pipeline.spark.master}"
-        steps.append(Step(f"{table}: {planned.positions:,} positions are read, {where}"))
+    steps += by_workers(pipeline, planned)
     if planned.ranges:
         replaced = f"{table}: {rows} in {files} are replaced, in one commit, by what Kafka holds"
         steps.append(Step(replaced, destructive=bool(planned.rows)))
@@ -94,12 +93,27 @@ def replay(
         progress = held.settle_pending(table)
         bounds = held.environment.log.bounds(held.environment.log.partitions())
         planned = replaying.plan_replay(progress, ranges_of(places), bounds)
-        if planned.positions > HERE_MAX:
-            engine = engines.open_engine(pipeline)
-            stack.callback(engine.close)
-            environment = replace(held.environment, engine=engine)
-            held = replace(held, environment=environment)  # noqa: PLW2901
-        return replaying.execute_replay(held, progress, planned, new_rows=new_rows)
+        able = able_to_read(held, pipeline, planned.positions, stack)
+        return replaying.land_again(able, progress, planned, new_rows=new_rows)
+
+
+def by_workers(pipeline: Pipeline, planned: replaying.Replacement) -> list[Step]:
+    """Say who reads many positions; nothing of few."""
+    if planned.positions <= HERE_MAX:
+        return []
+    where = f"by the workers of spark.master {pipeline.spark.master}"
+    return [Step(f"{planned.table}: {planned.positions:,} positions are read, {where}")]
+
+
+def able_to_read(
+    held: ExclusiveAccess, pipeline: Pipeline, positions: int, stack: ExitStack
+) -> ExclusiveAccess:
+    """Return a hold whose engine reads so many positions; the stack closes what is opened."""
+    if positions <= HERE_MAX:
+        return held
+    engine = engines.open_engine(pipeline)
+    stack.callback(engine.close)
+    return replace(held, environment=replace(held.environment, engine=engine))
 
 
 def plan_seek(

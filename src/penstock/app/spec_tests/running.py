@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 from penstock.app.assembly import assembly
-from penstock.app.assembly.process import SystemClock, jitter, this_owner, token
+from penstock.app.assembly.process import SystemClock, commit_executor, jitter, this_owner, token
 from penstock.app.assembly.worker import work_with
 from penstock.app.spec_tests.reading import Case
 from penstock.commit.creation import create
@@ -117,6 +117,7 @@ class InMemory:
             owner=this_owner(),
             jitter=jitter,
             token=token,
+            commit_executor=commit_executor,
         )
 
     def reader(self) -> MemoryReader:

@@ -26,10 +26,10 @@ from penstock.connectors.delta.read.bounds import record_count
 from penstock.connectors.delta.read.file_rows import columns_of
 from penstock.connectors.delta.read.live_files import Add, live_at
 from penstock.connectors.delta.read.live_map import LiveMap
+from penstock.connectors.delta.read.table_rows import detail_of
 from penstock.connectors.delta.vectors.deleted_rows import DeletedRows
 from penstock.connectors.delta.vectors.descriptor import id_of, vector_of
 from penstock.files import ParquetOptions
-from penstock.files.positions import packed
 from penstock.ports.increments import Effect, SourceFile, StepsSince, TableHead, TableStep
 
 _RESTORE = "RESTORE"
@@ -106,9 +106,7 @@ class DeltaIncrements:
         """Return where a file is, its partition and its deleted rows."""
         del head
         add: Add = file.handle
-        place = place_of(self._root, self._name, add["path"])
-        partition = dict(add.get("partitionValues") or {})
-        return json.dumps([place, partition, packed(self._deleted.of(add))])
+        return detail_of(self._root, self._name, add, self._deleted.of(add))
 
     def close(self) -> None:
         """Let go of nothing."""

@@ -26,6 +26,7 @@ from penstock.connectors.delta.files.file_metadata import additions
 from penstock.connectors.delta.files.storage_check import missing_in
 from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.log import ledger
+from penstock.connectors.delta.log.beside import words_beside
 from penstock.connectors.delta.log.commit_file import entry_of
 from penstock.connectors.delta.log.entries import newest_of, vouchers, words_of
 from penstock.connectors.delta.log.judging import judged
@@ -34,11 +35,12 @@ from penstock.connectors.delta.log.table_metadata import texts_among
 from penstock.connectors.delta.log.tail import LogTail, LogView
 from penstock.connectors.delta.read.facts import facts_of, layout_of
 from penstock.connectors.delta.read.file_sources import removals, sources_of
-from penstock.connectors.delta.read.history import history_of
+from penstock.connectors.delta.read.history import commits_behind, history_of
 from penstock.connectors.delta.read.live_map import LiveMap
 from penstock.connectors.delta.read.live_rows import live_rows
 from penstock.connectors.delta.read.metadata_values import stated_files
 from penstock.connectors.delta.read.scan import refused_in, scanned
+from penstock.connectors.delta.read.table_rows import detail_of
 from penstock.connectors.delta.rearrange import rearrangeable, rearrangement
 from penstock.connectors.delta.row_deletes import (
     RowDelta,
@@ -63,6 +65,8 @@ from penstock.files import ParquetOptions
 from penstock.files.positions import NONE
 from penstock.files.sources import COORDINATES, is_within
 from penstock.ports import tables as ports
+from penstock.ports.histories import CommitsBehind, History
+from penstock.ports.increments import ReadableFiles
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, RowPositions, Sought
 from penstock.ports.runtime import Observer
@@ -145,19 +149,17 @@ class DeltaTable:
         else:
             removed = []
             if commit.removes:
-                live = [*self._live.adds(view).values()]
-                removed = removals(self.name, view.form, live, commit.removes)
+                removed = removals(self.name, view.form, self._live.by_path(view), commit.removes)
             words = words_of(state, commit, newest_of(commit, added), version)
-            body = entry_of(*words, added, removed)
+            beside = words_beside(self._following, view, commit, self._newest_is_live)
+            body = entry_of(*words, added, removed, beside=[*beside])
         self._put(found, body)
         return str(version)
 
     def require_row_deletes(
         self, state: ports.TableState, mode: RowDeleteMode = RowDeleteMode.AUTO
     ) -> None:
-        """Refuse a table whose rows are all kept, or one without the deletion vectors that its mode
-        needs (P436).
-        """
+        """Refuse (P436) a table of kept rows, or one that lacks the vectors its mode needs."""
         view: LogView = state.handle.view
         require_row_deletes(self.name, view.form.configuration, view.form.features, mode)
 
@@ -167,9 +169,8 @@ class DeltaTable:
 
     def upkeep(self, state: ports.TableState) -> DeltaUpkeep:
         """Return what finds files that the log does not name."""
-        found: ExaminedState = state.handle
-        put = partial(self._put, found)
-        return DeltaUpkeep(self.name, self.root, self._following, found.view, put)
+        view, put = state.handle.view, partial(self._put, state.handle)
+        return DeltaUpkeep(self.name, self.root, self._following, view, put)
 
     def require_rearrangeable(self, state: ports.TableState) -> None:
         """Refuse a table with a chain that the log does not prove."""
@@ -183,6 +184,13 @@ class DeltaTable:
     def deleted_rows(self, state: ports.TableState, path: str) -> RowPositions:
         """Return which rows of a live file are deleted, by its vector."""
         return self._deleted.of(self._live.files(state.handle.view)[path].add)
+
+    def readable(self, state: ports.TableState, paths: Sequence[str]) -> ReadableFiles:
+        """Return how workers read live files, by their vectors."""
+        view: LogView = state.handle.view
+        adds = [self._live.files(view)[each].add for each in paths]
+        details = (detail_of(self.root, self.name, add, self._deleted.of(add)) for add in adds)
+        return ReadableFiles(view.form.target_text, (*details,))
 
     def rearrange(self, state: ports.TableState, rearrangements: Sequence[Rearrangement]) -> str:
         """Put files in the place of others as the next version, an OPTIMIZE."""
@@ -207,11 +215,9 @@ class DeltaTable:
     ) -> Iterator[pa.RecordBatch]:
         """Read columns of live rows. Raises UnavailableError, InvalidError (P435 no column)."""
         view: LogView = state.handle.view
-        known = self._live.files(view)[file.path]
-        add, deleted = known.add, self._deleted.of(known.add)
-        return live_rows(
-            self.root, self.name, view.form, add, columns, deleted=deleted, sought=sought
-        )
+        form, add = view.form, self._live.files(view)[file.path].add
+        deleted = self._deleted.of(add)
+        return live_rows(self.root, self.name, form, add, columns, deleted=deleted, sought=sought)
 
     def read_written(
         self, state: ports.TableState, file: DataFile, columns: Sequence[str]
@@ -224,9 +230,8 @@ class DeltaTable:
     def evolve(self, state: ports.TableState, schema: Schema) -> None:
         """Add columns as the version after the one examined."""
         found: ExaminedState = state.handle
-        handle = self._at(state)
         with reading(self.name):
-            body = schema_entry(self.name, handle, state.schema, schema)
+            body = schema_entry(self.name, self._at(state), state.schema, schema)
         try:
             self._put(found, body)
         finally:
@@ -237,10 +242,15 @@ class DeltaTable:
         with reading(self.name):
             return missing_in(self.root, self.location, files)
 
-    def history(self, chain: Chain, state: ports.TableState | None = None) -> ports.History:
+    def history(self, chain: Chain, state: ports.TableState | None = None) -> History:
         """Return the chain's commits from the log entries that still exist."""
         with reading(self.name):
             return history_of(self._following.log, self._at(state), chain)
+
+    def commits(self, chain: Chain, state: ports.TableState, behind: str = "") -> CommitsBehind:
+        """Return commits from the entries of the log behind a version."""
+        with reading(self.name):
+            return commits_behind(self._following.log, state.handle.view.version, chain, behind)
 
     def quarantined(
         self, chain: Chain, ranges: Sequence[Sequence[Any]]
@@ -286,17 +296,11 @@ class DeltaTable:
         ends: Mapping[tuple[str, int], int],
     ) -> Sequence[ports.FileSource]:
         """Read the source columns of files. Raises InvalidError (P435, P436), UnavailableError."""
-        view: LogView = state.handle.view
-        adds = [*self._live.adds(view).values()]
+        form = state.handle.view.form
+        live = self._live.by_path(state.handle.view)
         with reading(self.name):
             return sources_of(
-                self.root,
-                self.name,
-                view.form,
-                adds,
-                deleted=self._deleted,
-                columns=columns,
-                ends=ends,
+                self.root, self.name, form, live, deleted=self._deleted, columns=columns, ends=ends
             )
 
     def stated(self) -> Iterator[ports.StatedFile | Mismatch]:

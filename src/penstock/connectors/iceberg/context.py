@@ -1,6 +1,8 @@
 """What all tables of one Iceberg catalog share: the catalog, kept open, and how requests are sent.
 
-Invariant: a request is sent once, and on whatever error nothing that was written is deleted.
+Invariants:
+- a request is sent once, and on whatever error nothing that was written is deleted;
+- all that a request names is durable before it is sent.
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ from dataclasses import dataclass, field
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table, update
 
+from penstock.connectors.iceberg.catalogs.by_pointer import ByPointer, Staged
 from penstock.connectors.iceberg.commit.snapshots import CommitRequest
-from penstock.connectors.iceberg.errors import sending
+from penstock.connectors.iceberg.errors import reading, sending
 from penstock.connectors.iceberg.io.credentials import Credential
+from penstock.connectors.iceberg.io.metadata_batch import MetadataBatch
 from penstock.core.crash_points import CrashPoint
 from penstock.files import ParquetOptions
 from penstock.files.reopening import Reopening
@@ -54,9 +58,11 @@ class Context:
         return self.kept().catalog
 
     def land(self, name: str, table: Table, request: CommitRequest) -> str:
-        """Send the request of a snapshot, whose files are written; return it. Raises as `send`."""
-        self.observer.passed(CrashPoint.MANIFEST_WRITTEN)
-        self.send(name, table, request.requirements, request.updates)
+        """Write the files that a snapshot's request names, and send it; return the snapshot.
+
+        Raises what `send` raises.
+        """
+        self.send(name, table, request.requirements, request.updates, request.files)
         return str(request.snapshot_id)
 
     def send(
@@ -65,7 +71,20 @@ class Context:
         table: Table,
         requirements: tuple[update.TableRequirement, ...],
         updates: tuple[update.TableUpdate, ...],
+        files: MetadataBatch | None = None,
     ) -> None:
-        """Send one request, once. Raises as `Table.commit`."""
-        with sending(name, self.catalog):
-            self.catalog.commit_table(table, requirements, updates)
+        """Send one request, once, when the files it names are written. Raises as `commit`."""
+        catalog, made = self.catalog, files or MetadataBatch(table.io)
+        staged: Staged | None = None
+        if isinstance(catalog, ByPointer):
+            with sending(name, catalog):
+                staged = catalog.staged(table, requirements, updates, made)
+        with reading(name):
+            made.write()
+        if files is not None:
+            self.observer.passed(CrashPoint.MANIFEST_WRITTEN)
+        with sending(name, catalog):
+            if isinstance(catalog, ByPointer) and staged is not None:
+                catalog.swap(table, staged)
+            else:
+                catalog.commit_table(table, requirements, updates)

@@ -19,6 +19,7 @@ from penstock.connectors.iceberg.row_deletes.live_rows import PartitionKey, part
 from penstock.connectors.iceberg.schema.late_spec import late_spec_id
 from penstock.core.errors import InvalidError
 from penstock.core.maintenance import OURS, LastMaintenance, Layout, StoredFile
+from penstock.core.partition_names import PartitionValues
 from penstock.ports.tables import TableFacts
 
 _ANOTHER = "another writer"
@@ -53,25 +54,25 @@ def layout_of(table: Table, branch: str, rows: KeptRows, target_bytes: int) -> L
     """
     live, metadata = rows.of(table), table.metadata
     late = late_spec_id(metadata)
-    named: dict[PartitionKey, str] = {}
-
-    def partition(file: DataFile) -> str:
+    known: dict[PartitionKey, tuple[str, PartitionValues]] = {}
+    files = []
+    for path, entry in live.data.items():
+        file = entry.data_file
         key = partition_key(file)
-        if key not in named:
-            named[key] = _partition(metadata, file)
-        return named[key]
-
-    files = [
-        StoredFile(
+        if key not in known:
+            values = _values(metadata, file)
+            known[key] = _named(metadata, file.spec_id, values), values
+        named, values = known[key]
+        stored = StoredFile(
             path,
-            partition(entry.data_file),
-            entry.data_file.record_count,
-            entry.data_file.file_size_in_bytes,
+            named,
+            file.record_count,
+            file.file_size_in_bytes,
             live.count_deleted(path),
-            late=entry.data_file.spec_id == late,
+            late=file.spec_id == late,
+            values=values,
         )
-        for path, entry in live.data.items()
-    ]
+        files.append(stored)
     commit_bytes, manifests_bytes = _metadata_bytes(table, branch)
     read_bytes = commit_bytes + manifests_bytes
     return Layout(files, target_bytes, read_bytes, commit_bytes, last_maintenance(metadata, branch))
@@ -107,21 +108,26 @@ def _moves_rows(snapshot: Snapshot) -> bool:
     return bool(summary.get("deleted-data-files"))
 
 
-def _partition(metadata: TableMetadata, file: DataFile) -> str:
-    """Name a partition by its values, texts in quotes; a former spec's is another one."""
+def _named(metadata: TableMetadata, spec_id: int, values: PartitionValues) -> str:
+    """Name a partition by its values; a former spec's is another one."""
+    if spec_id == late_spec_id(metadata):
+        return "late"
+    former = [] if spec_id == metadata.default_spec_id else [f"spec {spec_id}"]
+    return ", ".join([*former, *(f"{name}={value}" for name, value in values.items())])
+
+
+def _values(metadata: TableMetadata, file: DataFile) -> PartitionValues:
+    """Return the values of a file's partition as people read them, texts in quotes."""
     spec, schema = metadata.specs()[file.spec_id], metadata.schema()
-    named = []
+    found = {}
     for at, each in enumerate(spec.fields):
         value: Any = file.partition[at]
         column = schema.find_column_name(each.source_id)
         if value is not None and column is not None:
             human = each.transform.to_human_string(schema.find_type(each.source_id), value)
             value = json.dumps(human, ensure_ascii=False) if isinstance(value, str) else human
-        named.append(f"{each.name}={'null' if value is None else value}")
-    if spec.spec_id == late_spec_id(metadata):
-        return "late"
-    former = [] if spec.spec_id == metadata.default_spec_id else [f"spec {spec.spec_id}"]
-    return ", ".join([*former, *named])
+        found[each.name] = "null" if value is None else str(value)
+    return found
 
 
 def _metadata_bytes(table: Table, branch: str) -> tuple[int, int]:

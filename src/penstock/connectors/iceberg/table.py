@@ -26,10 +26,11 @@ from penstock.connectors.iceberg.errors import reading
 from penstock.connectors.iceberg.facts import facts_of, layout_of
 from penstock.connectors.iceberg.files.file_metadata import data_file
 from penstock.connectors.iceberg.io.credentials import expiry
+from penstock.connectors.iceberg.io.metadata_batch import MetadataBatch
 from penstock.connectors.iceberg.ledger.properties import ledgers_in, parent_of
 from penstock.connectors.iceberg.ledger.witnesses import Finding, check_chain
 from penstock.connectors.iceberg.read.file_rows import FileToRead, rows_in
-from penstock.connectors.iceberg.read.history import history_of
+from penstock.connectors.iceberg.read.history import commits_behind, history_of
 from penstock.connectors.iceberg.read.metadata_values import stated_files
 from penstock.connectors.iceberg.read.scan import (
     LiveData,
@@ -39,6 +40,7 @@ from penstock.connectors.iceberg.read.scan import (
     scan_of,
     sources_of,
 )
+from penstock.connectors.iceberg.read.table_rows import detail_of, work_of
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows, require_row_deletes
 from penstock.connectors.iceberg.row_deletes.reading import live_files_of, rows_of
 from penstock.connectors.iceberg.schema.features import require_honourable
@@ -55,12 +57,13 @@ from penstock.core.serialization import ledger_from_json
 from penstock.core.statistics import Mismatch
 from penstock.files import ParquetOptions
 from penstock.files.storage import missing_paths
+from penstock.ports.histories import CommitsBehind, History
+from penstock.ports.increments import ReadableFiles
 from penstock.ports.leases import Lease
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, RowPositions, Sought
 from penstock.ports.tables import (
     FileSource,
-    History,
     StatedFile,
     TableFacts,
     TableState,
@@ -146,7 +149,7 @@ class IcebergTable:
             empty = append.initial_snapshot(self._base(table, self._context.options))
         if empty is None:
             return False
-        self._context.send(self.name, table, empty.requirements, empty.updates)
+        self._context.land(self.name, table, empty)
         return True
 
     def _admits_late_rows(self, table: PyIcebergTable, files: Sequence[DataFile]) -> bool:
@@ -157,7 +160,7 @@ class IcebergTable:
             return False
         with reading(self.name):
             request = append.late_spec_request(self._base(table, self._context.options))
-        self._context.send(self.name, table, request.requirements, request.updates)
+        self._context.land(self.name, table, request)
         return True
 
     def upkeep(self, state: TableState) -> IcebergUpkeep:
@@ -179,6 +182,18 @@ class IcebergTable:
         """Return which rows of a live file are deleted, by its delete files or its vector."""
         with reading(self.name):
             return self._rows.of(state.handle).deleted_in(path)
+
+    def readable(self, state: TableState, paths: Sequence[str]) -> ReadableFiles:
+        """Return how workers read live files. Raises as `live_files`."""
+        table: PyIcebergTable = state.handle
+        with reading(self.name):
+            live = self._rows.of(table)
+            details = [
+                detail_of(table.metadata, live.data[each].data_file, live.deleted_in(each))
+                for each in paths
+            ]
+            work = work_of(self.name, table, self._context.kept().credentials)
+        return ReadableFiles(work, tuple(details))
 
     def rearrange(self, state: TableState, rearrangements: Sequence[Rearrangement]) -> str:
         """Put files in the place of others, in one request on the examined metadata."""
@@ -276,6 +291,13 @@ class IcebergTable:
         with reading(self.name):
             return history_of(table, chain, self._branch, self._judged(table, chain))
 
+    def commits(self, chain: Chain, state: TableState, behind: str = "") -> CommitsBehind:
+        """List commits by the summaries of snapshots. Raises UnavailableError."""
+        table: PyIcebergTable = state.handle
+        with reading(self.name):
+            found = self._judged(table, chain)
+            return commits_behind(table.metadata, chain, self._branch, found, behind)
+
     def quarantined(
         self, chain: Chain, ranges: Sequence[Sequence[Any]]
     ) -> Sequence[tuple[str, int, int]]:
@@ -345,8 +367,8 @@ class IcebergTable:
             self._housekeeping.remove_old_metadata(table)
 
     def _base(self, table: PyIcebergTable, options: ParquetOptions) -> CommitBase:
-        kept, observer = self._rows, self._context.observer
-        return CommitBase(table, self.name, self._branch, kept, options, observer)
+        kept, observer, files = self._rows, self._context.observer, MetadataBatch(table.io)
+        return CommitBase(table, self.name, self._branch, kept, options, observer, files)
 
     def _loaded(self, access: Access | None = None) -> PyIcebergTable:
         access = access or self._context.kept()

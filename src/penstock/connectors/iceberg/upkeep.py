@@ -19,6 +19,7 @@ from penstock.connectors.iceberg.context import Context
 from penstock.connectors.iceberg.errors import reading
 from penstock.connectors.iceberg.files.manifest_entries import entries_of
 from penstock.connectors.iceberg.files.manifest_lists import manifests_of
+from penstock.connectors.iceberg.io.metadata_batch import MetadataBatch
 from penstock.connectors.iceberg.ledger import properties as records
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
 from penstock.core import table_errors
@@ -64,7 +65,13 @@ class IcebergUpkeep:
         self._require_one_branch()
         with reading(self.name):
             base = CommitBase(
-                table, self.name, self.branch, self.rows, context.options, context.observer
+                table,
+                self.name,
+                self.branch,
+                self.rows,
+                context.options,
+                context.observer,
+                MetadataBatch(table.io),
             )
             prepared = era_request(base)
         return context.land(self.name, table, prepared)

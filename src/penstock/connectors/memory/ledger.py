@@ -6,10 +6,19 @@ from dataclasses import replace
 
 from penstock.connectors.memory.warehouse import Contents, Snapshot
 from penstock.core import table_errors
-from penstock.core.commits import Chain, CommitKind, Committable, Landed, first_ledger, landed_after
+from penstock.core.commits import (
+    Chain,
+    CommitKind,
+    Committable,
+    Landed,
+    begun_beside,
+    first_ledger,
+    landed_after,
+)
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.serialization import ledger_from_json, ledger_to_json, progress_to_json
-from penstock.ports.tables import CommitRecord, TableState, Verdict
+from penstock.ports.histories import CommitRecord, CommitsBehind, History
+from penstock.ports.tables import TableState, Verdict
 
 
 def with_ledger(
@@ -22,10 +31,13 @@ def with_ledger(
     before = state.landed or first_ledger(
         commit.chain, commit.claim, commit.cluster_id, commit.rules_hash, commit.origins
     )
-    name, text = commit.chain.name, ledger_to_json(landed_after(before, commit))
-    return replace(
-        added, ledgers={**base.ledgers, name: text}, tags={**base.tags, name: snapshot.id}
-    )
+    name, ledgers = commit.chain.name, dict(base.ledgers)
+    ledgers[name] = ledger_to_json(landed_after(before, commit))
+    for each in commit.beside:
+        known = base.ledgers.get(each)
+        begun = begun_beside(commit, each, None if known is None else ledger_from_json(known))
+        ledgers[each] = ledger_to_json(begun)
+    return replace(added, ledgers=ledgers, tags={**base.tags, name: snapshot.id})
 
 
 def trimmed(contents: Contents, retain: int) -> Contents:
@@ -75,6 +87,31 @@ def _third_witness(contents: Contents, chain: Chain) -> tuple[Verdict, str]:
     return Verdict.UNCERTAIN, f"{tag} is cut off from the head, and there was a rollback since"
 
 
+def history_of(contents: Contents, chain: Chain) -> History:
+    """Return the chain's commits on the ancestry of the head, and the live files."""
+    others = [each for each in contents.ancestry() if each.commit is None and each.vouches is None]
+    return History(
+        commits=_commits(contents, chain),
+        complete=not contents.broken,
+        paths=[file.path for file in contents.files],
+        foreign_commits=len(others),
+        began=began(contents, chain),
+    )
+
+
+def commits_behind(contents: Contents, chain: Chain, behind: str) -> CommitsBehind:
+    """Return the chain's commits behind a snapshot, "" for all that are listed."""
+    listed = _commits(contents, chain)
+    places = [each.snapshot for each in listed]
+    begun = places.index(behind) + 1 if behind in places else 0
+    return CommitsBehind(listed[begun:], follows=not behind or begun > 0)
+
+
+def _commits(contents: Contents, chain: Chain) -> list[CommitRecord]:
+    snapshots = [*contents.ancestry()][::-1]
+    return [record_of(e) for e in snapshots if e.commit and e.commit.chain.name == chain.name]
+
+
 def record_of(snapshot: Snapshot) -> CommitRecord:
     """Return what the history says of a commit."""
     commit = snapshot.commit
@@ -87,6 +124,7 @@ def record_of(snapshot: Snapshot) -> CommitRecord:
         progress=progress_to_json(commit.progress),
         rows=commit.rows,
         files=len(commit.files),
+        valid_through_ms=commit.valid_through_ms,
     )
 
 

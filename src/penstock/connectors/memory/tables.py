@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.connectors.memory.file_rows import placed, readable
 from penstock.connectors.memory.ledger import (
-    began,
-    record_of,
+    commits_behind,
+    history_of,
     require_vouched,
     trimmed,
     verdict_of,
@@ -35,7 +36,6 @@ from penstock.connectors.memory.warehouse import (
     NAME,
     START_MS,
     Contents,
-    Row,
     Snapshot,
     Warehouse,
     bounds_and_nulls,
@@ -54,9 +54,10 @@ from penstock.core.statistics import FileStatistics
 from penstock.files.sources import is_within, source_of
 from penstock.ports import tables as ports
 from penstock.ports import writers
+from penstock.ports.histories import CommitsBehind, History
+from penstock.ports.increments import ReadableFiles
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import (
-    POSITION,
     LiveFile,
     RowDeleteMode,
     RowDeletes,
@@ -245,6 +246,11 @@ class MemoryTable:
         contents: Contents = state.handle
         return np.array(sorted(contents.deleted.get(path, ())), np.int64)
 
+    def readable(self, state: ports.TableState, paths: Sequence[str]) -> ReadableFiles:
+        """Return how workers read live files."""
+        contents: Contents = state.handle
+        return readable(contents.schema.names, contents.deleted, paths)
+
     def rearrange(self, state: ports.TableState, rearrangements: Sequence[Rearrangement]) -> str:
         """Put files in the place of others, on exactly the contents that were examined."""
         base: Contents = state.handle
@@ -265,9 +271,8 @@ class MemoryTable:
         contents: Contents = state.handle
         if missing := [name for name in columns if contents.schema.field(name) is None]:
             raise table_errors.no_column(self.name, missing[0])
-        [stored] = [each for each in contents.files if each.path == file.path]
         deleted = contents.deleted.get(file.path, frozenset())
-        rows = self._placed(stored, columns)
+        rows = placed(self._warehouse, file.path, columns)
         if rows:
             written = pa.RecordBatch.from_pylist(rows)
             wanted = range(len(rows)) if sought is None else sought(written).tolist()
@@ -279,13 +284,7 @@ class MemoryTable:
     ) -> Iterator[pa.RecordBatch]:
         """Read columns of a file on storage."""
         del state
-        yield pa.RecordBatch.from_pylist(self._placed(file, columns))
-
-    def _placed(self, file: DataFile, columns: Sequence[str]) -> list[Row]:
-        return [
-            {**{name: row.get(name) for name in columns}, POSITION: position}
-            for position, row in enumerate(self._warehouse.rows_of([file]))
-        ]
+        yield pa.RecordBatch.from_pylist(placed(self._warehouse, file.path, columns))
 
     def evolve(self, state: ports.TableState, schema: Schema) -> None:
         """Replace the table's columns, if it is as it was examined."""
@@ -298,18 +297,13 @@ class MemoryTable:
         sizes = [(file, self._warehouse.file_size(file.path)) for file in files]
         return [file.path for file, size in sizes if size != file.size_bytes]
 
-    def history(self, chain: Chain, state: ports.TableState | None = None) -> ports.History:
+    def history(self, chain: Chain, state: ports.TableState | None = None) -> History:
         """Return the chain's commits on the ancestry of the head."""
-        contents = self._contents(state)
-        snapshots = list(contents.ancestry())[::-1]
-        own = [each for each in snapshots if each.commit and each.commit.chain.name == chain.name]
-        return ports.History(
-            commits=[record_of(each) for each in own],
-            complete=not contents.broken,
-            paths=[file.path for file in contents.files],
-            foreign_commits=sum(each.commit is None and each.vouches is None for each in snapshots),
-            began=began(contents, chain),
-        )
+        return history_of(self._contents(state), chain)
+
+    def commits(self, chain: Chain, state: ports.TableState, behind: str = "") -> CommitsBehind:
+        """Return the chain's commits behind a snapshot."""
+        return commits_behind(self._contents(state), chain, behind)
 
     def quarantined(
         self, chain: Chain, ranges: Sequence[Sequence[Any]]

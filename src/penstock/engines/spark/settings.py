@@ -42,7 +42,7 @@ _COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
 _ARCHIVE = re.compile(r"-XX:(SharedArchiveFile|ArchiveClassesAtExit)=|-Xshare:off")
 _PLAIN_LOCAL = re.compile(r"local(?:\[(\*|\d+)\])?")
 
-WORKER_ENVIRONMENT = {  # 10 % less CPU in workers that write Parquet
+WORKER_ENVIRONMENT = {  # 10 % less CPU where Parquet is written
     "MALLOC_MMAP_THRESHOLD_": "1073741824",
     "MALLOC_TRIM_THRESHOLD_": "2147483648",
     "ARROW_DEFAULT_MEMORY_POOL": "system",

@@ -77,7 +77,9 @@ class PartitionDiscovery:
         return Listing(bounds, listed_at_ms)
 
     def _list_topics(self) -> Sequence[TopicPartition]:
-        """List topics, without later ones that conflict with the tables of others."""
+        """List the partitions of this shard, without later topics that conflict with the tables of
+        others.
+        """
         listing = self.tables.environment.log.partitions()
         kept = set(self.tables.topics)
         for topic in sorted({at.topic for at in listing} - kept):
@@ -91,7 +93,7 @@ class PartitionDiscovery:
                 kept.add(topic)
         listing = [at for at in listing if at.topic in kept]
         self.tables.list_topics(listing)
-        return listing
+        return [*filter(self.tables.settings.shard.takes, listing)]
 
     def _ask_brokers(self, ask: Callable[[], Returned]) -> Returned | None:
         """Ask brokers; None while they do not answer, or reject a login that worked before."""

@@ -18,6 +18,7 @@ from penstock.core.schema_join import known, with_hints
 from penstock.landing.epoch.poison_isolation import PoisonIsolation
 from penstock.landing.settings import Environment, Settings, TableTarget
 from penstock.landing.tables.progress import TableProgress
+from penstock.landing.task.chosen_offsets import packed_within
 from penstock.landing.task.messages import Job, TableJob, TaskResult, WriteTarget
 from penstock.landing.task.results import joined_schemas, valid_results
 from penstock.ports.tables import TableState
@@ -162,6 +163,7 @@ def table_job(table: TableProgress, lanes: Sequence[Lane]) -> TableJob:
     return replace(
         job_of(target, state, topics),
         quarantined=table.quarantined.within(lanes),
+        only=None if table.only is None else packed_within(table.only, lanes),
         tables_max=table.capacity_left,
     )
 

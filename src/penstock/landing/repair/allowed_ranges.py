@@ -3,8 +3,8 @@
 Invariants:
 - nothing before a chain's first position is its own: it is neither replayed nor sought;
 - where the first position is not recorded any more, rows show it, or a person gives it;
-- rows know the name of their topic and nothing else, so what two chains landed from one topic, or
-  what came from two topics of one name, is refused: it cannot be distinguished.
+- rows know topics by their names alone, so what two chains landed from one partition, or what came
+  from two topics of one name, is refused: it cannot be distinguished.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from penstock.core.commits import Chain, Landed
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
-from penstock.core.offsets import OffsetRange, Positions, TopicPartition, span
+from penstock.core.offsets import OffsetRange, Positions, Progress, TopicPartition, span
 from penstock.core.planning import Bounds
 
 Bounded = Mapping[TopicPartition, Bounds]
@@ -24,10 +24,17 @@ Places = Mapping[tuple[str, int], int]
 def require_single_pipeline(
     chain: Chain, ledgers: Iterable[Landed], known: Collection[TopicPartition]
 ) -> None:
-    """Raise InvalidError (P482) when another pipeline has landed one of the topics in the table."""
-    names, ids = {at.topic for at in known}, {at.topic_id for at in known}
+    """Raise InvalidError (P482) when another pipeline has landed one of the partitions in it.
+
+    A sibling shard has others of the same topic: these rows say by their partition whose they are.
+    """
+    places = {(name, at.partition) for at in known for name in (at.topic, at.topic_id)}
     for landed in of_others(chain, ledgers):
-        shared = [at.topic for at in landed.offsets if at.topic in names or at.topic_id in ids]
+        shared = [
+            at.topic
+            for at in landed.offsets
+            if places & {(at.topic, at.partition), (at.topic_id, at.partition)}
+        ]
         if shared:
             raise InvalidError(
                 f"{chain.table}: pipeline {landed.chain} lands {shared[0]} in it too, and rows do"
@@ -88,6 +95,22 @@ def bounded_ranges(
             raise not_landed(table, f"{at} from {first} on, not from {covered.start}")
         stretch[at] = covered
     return {at: covered for at, covered in stretch.items() if covered.count}
+
+
+def require_readable(name: str, stretch: Progress, bounds: Bounded) -> None:
+    """Raise InvalidError (P478) where Kafka has no longer all of a stretch, and as `unlisted`."""
+    for at, covered in stretch.items():
+        found = bounds.get(at)
+        if found is None:
+            raise unlisted(name, at, bounds)
+        if found.start > covered.start:
+            raise InvalidError(
+                f"{name}: {at} offsets {covered.start} to {found.start} are no longer in"
+                " Kafka, and would be lost from the table",
+                code="P478",
+                hint=f"replay what Kafka has:  {at.topic}:{at.partition}:{found.start}-"
+                f"{covered.stop}",
+            )
 
 
 def start_unknown(table: str, at: TopicPartition, example: str) -> InvalidError:

@@ -14,9 +14,9 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from penstock.commit.chain_position import commit_at
+from penstock.commit.chain_position import ChainPosition, commit_at
 from penstock.commit.manual import land_manual
 from penstock.core.accounting import Tally
 from penstock.core.commits import CommitKind
@@ -28,12 +28,14 @@ from penstock.landing.repair.allowed_ranges import (
     Bounded,
     Requested,
     bounded_ranges,
+    require_readable,
     require_single_pipeline,
     resolve_partitions,
-    unlisted,
 )
 from penstock.landing.repair.reread import Ranges, reread
 from penstock.landing.tables.progress import TableProgress
+from penstock.landing.task.chosen_offsets import ChosenOffsets
+from penstock.landing.task.results import TableResult
 from penstock.ports.tables import TableState
 from penstock.rows.options import RowOptions
 
@@ -42,14 +44,21 @@ FILES_NAMED_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayPlan:
-    """What a replay would do: the files it replaces, and the rows in them by their source."""
+class Replacement:
+    """Which files are replaced, the rows in them by their source, and what is read for it.
+
+    `verb` is what a person asked for. `only` are the records of the rows in the files, where each
+    of them has to be seen again; of the others in the ranges those in `rest` land, none else.
+    """
 
     table: str
     ranges: Ranges
     files: tuple[str, ...]
     counts: Mapping[tuple[str, int], int]
     state: TableState
+    verb: str = "replay"
+    only: ChosenOffsets | None = field(default=None, compare=False, repr=False)
+    rest: ChosenOffsets = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def rows(self) -> int:
@@ -64,7 +73,7 @@ class ReplayPlan:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What a replay did: rows taken away, rows put there, records left out by reason."""
+    """What landing again did: rows taken away, rows put there, records left out by reason."""
 
     removed: int
     landed: int
@@ -79,7 +88,7 @@ class RowCounts:
     positions: int
 
 
-def plan_replay(progress: TableProgress, wanted: Requested, bounds: Bounded) -> ReplayPlan:
+def plan_replay(progress: TableProgress, wanted: Requested, bounds: Bounded) -> Replacement:
     """Work out what a replay would replace. Writes nothing.
 
     `wanted` are ranges by topic and partition; None means all partitions, and all that
@@ -87,7 +96,7 @@ def plan_replay(progress: TableProgress, wanted: Requested, bounds: Bounded) -> 
     rows deleted by marks, P478 records that Kafka no longer has, P482 two pipelines, P483 no row
     and no beginning, P485 another topic of that name, P186), UnavailableError (P250).
     """
-    name, position = progress.name, progress.position
+    name = progress.name
     if progress.target.route is not None:
         raise InvalidError(
             f"{name} is fed record by record by a route, and cannot be replayed",
@@ -102,12 +111,7 @@ def plan_replay(progress: TableProgress, wanted: Requested, bounds: Bounded) -> 
             hint=f"penstock seek --reapply {name} TOPIC:PARTITION:OFFSET  applies all changes from"
             " there on again",
         )
-    if position is None:
-        raise InvalidError(
-            f"table {name} does not exist",
-            code="P461",
-            hint="nothing has landed in it yet, or it was dropped; see  penstock status",
-        )
+    position = table_there(progress)
     state, table = position.read(), position.table
     asked = resolve_partitions(name, progress.expected, wanted)
     columns = source_columns(name, progress.target.options)
@@ -117,7 +121,7 @@ def plan_replay(progress: TableProgress, wanted: Requested, bounds: Bounded) -> 
     firsts = starts_of_rows(each.found for each in sources)
     began = table.history(progress.chain).began
     stretch = bounded_ranges(name, progress.expected, asked, began, firsts)
-    _require_readable(name, stretch, bounds)
+    require_readable(name, stretch, bounds)
     named = {(at.topic, at.partition): covered for at, covered in stretch.items()}
     found = partition_files((each.found for each in sources), named)
     if found.across:
@@ -130,40 +134,66 @@ def plan_replay(progress: TableProgress, wanted: Requested, bounds: Bounded) -> 
             code="P475",
             hint="rewrite the table's files without the deleted rows first (compaction)",
         )
-    return ReplayPlan(name, stretch, tuple(sorted(inside)), rows_of(found.inside), state)
+    return Replacement(name, stretch, tuple(sorted(inside)), rows_of(found.inside), state)
 
 
-def execute_replay(
-    held: ExclusiveAccess, progress: TableProgress, planned: ReplayPlan, *, new_rows: bool = False
+def land_again(
+    held: ExclusiveAccess, progress: TableProgress, planned: Replacement, *, new_rows: bool = False
 ) -> Replayed:
-    """Read the stretch again and land it in the place of the old files, once.
+    """Read the records again and land them in the place of the old files, once.
 
-    `new_rows`: land records as well that have no row in these files. Raises DecisionNeededError
-    (P476) when a record that is in the table would be rejected now, InvalidError (P475 more rows
-    than before and not `new_rows`, P478 rows with records that Kafka may no longer have), and what
-    engines, `land_manual` and writers raise.
+    `new_rows`: land records of the ranges as well that have no row in these files. Raises
+    DecisionNeededError (P476) when a record that is in the table would be rejected now,
+    InvalidError (P475 more rows than before and not `new_rows`, P478 rows with records that Kafka
+    may no longer have), and what engines, `land_manual` and writers raise.
     """
     state, position = planned.state, progress.position
     assert position is not None, "its state was read"
-    assert state.landed is not None, "a table that is replayed has landed something"
-    found, quarantined = reread(held, progress, state, planned.ranges)
-    for at, covered in planned.ranges.items():
-        before = planned.counts.get((at.topic, at.partition), 0)
-        seen = RowCounts(before, covered.count - quarantined[at])
-        require_all_seen(progress.name, at, seen, found.tallies.get(at, Tally()), new_rows=new_rows)
+    assert state.landed is not None, "a table of which rows land again has landed something"
+    progress = replace(progress, state=state)
+    if planned.only is None:
+        found = [_counted_again(held, progress, planned, new_rows=new_rows)]
+    else:
+        seen = _seen_again(held, progress, planned.only)
+        found = [seen, _chosen(held, progress, planned.rest)]
     # The ledger keeps the rules by which its newest records were decided.
     rules_hash = state.landed.rules_hash or held.settings.rules_hash
     commit = commit_at(
         replace(position, uuid=state.uuid, schema_id=state.schema_id),
         {},
-        found.files,
-        held.labels("replay", rules_hash),
+        tuple(file for part in found for file in part.files),
+        held.labels(planned.verb, rules_hash),
         kind=CommitKind.REPLACE,
-        nonce=f"replay:{state.head}:{held.environment.token()}",
+        nonce=f"{planned.verb}:{state.head}:{held.environment.token()}",
         removes=planned.files,
     )
     land_manual(commit, state, position.table, held.claim.commit_context)
-    return Replayed(planned.rows, found.total.landed, dict(found.total.filtered))
+    total = sum((part.total for part in found), Tally())
+    return Replayed(planned.rows, total.landed, dict(total.filtered))
+
+
+def _counted_again(
+    held: ExclusiveAccess, progress: TableProgress, planned: Replacement, *, new_rows: bool
+) -> TableResult:
+    found, quarantined = reread(held, progress, planned.ranges)
+    for at, covered in planned.ranges.items():
+        before = planned.counts.get((at.topic, at.partition), 0)
+        seen = RowCounts(before, covered.count - quarantined[at])
+        tally = found.tallies.get(at, Tally())
+        require_all_seen(progress.name, at, seen, tally, new_rows=new_rows)
+    return found
+
+
+def _seen_again(held: ExclusiveAccess, progress: TableProgress, only: ChosenOffsets) -> TableResult:
+    found = _chosen(held, progress, only)
+    for at, chosen in only.items():
+        require_each_seen(progress.name, at, len(chosen), found.tallies.get(at, Tally()))
+    return found
+
+
+def _chosen(held: ExclusiveAccess, progress: TableProgress, only: ChosenOffsets) -> TableResult:
+    ranges = {at: chosen.covers() for at, chosen in only.items() if len(chosen)}
+    return reread(held, replace(progress, only=only), ranges)[0]
 
 
 def require_all_seen(
@@ -189,6 +219,29 @@ def require_all_seen(
             code="P475",
             hint="filtered out by an earlier rule, or deleted since; to get all:  --new-rows",
         )
+
+
+def require_each_seen(table: str, at: TopicPartition, chosen: int, tally: Tally) -> None:
+    """Raise InvalidError (P478) where Kafka has not given each chosen record again."""
+    if tally.examined != chosen:
+        raise InvalidError(
+            f"{table}: {chosen} records of {at} have rows in the files, and Kafka has"
+            f" {tally.examined} of them: nothing was changed",
+            code="P478",
+            hint="the topic is compacted, or records were deleted: leave these partitions as they"
+            " are",
+        )
+
+
+def table_there(progress: TableProgress) -> ChainPosition:
+    """Return the position of a table that is there. Raises InvalidError (P461)."""
+    if progress.position is None:
+        raise InvalidError(
+            f"table {progress.name} does not exist",
+            code="P461",
+            hint="nothing has landed in it yet, or it was dropped; see  penstock status",
+        )
+    return progress.position
 
 
 def source_columns(table: str, options: RowOptions) -> dict[str, str]:
@@ -222,18 +275,3 @@ def _straddling(
         if without_source
         else f"replay everything they hold:  penstock replay {table} {wide}",
     )
-
-
-def _require_readable(name: str, stretch: Ranges, bounds: Bounded) -> None:
-    for at, covered in stretch.items():
-        found = bounds.get(at)
-        if found is None:
-            raise unlisted(name, at, bounds)
-        if found.start > covered.start:
-            raise InvalidError(
-                f"{name}: {at} offsets {covered.start} to {found.start} are no longer in"
-                " Kafka, and would be lost from the table",
-                code="P478",
-                hint=f"replay what Kafka has:  {at.topic}:{at.partition}:{found.start}-"
-                f"{covered.stop}",
-            )

@@ -29,10 +29,10 @@ from penstock.landing.repair.access import ExclusiveAccess
 from penstock.landing.tables.credentials import renewed, with_credentials
 from penstock.landing.tables.progress import TableProgress
 from penstock.landing.tables.quarantined_offsets import EMPTY
+from penstock.landing.task.chosen_offsets import next_chosen
 from penstock.landing.task.coordinates import Coordinate
 from penstock.landing.task.messages import WriteTarget
 from penstock.landing.task.results import TableResult, aggregate, failures
-from penstock.ports.tables import TableState
 from penstock.rows.quarantine.status import READ, not_yet_landed, status_of
 
 REPORTS_MAX = 100
@@ -41,9 +41,10 @@ Ranges = Mapping[TopicPartition, OffsetRange]
 
 
 def reread(
-    held: ExclusiveAccess, progress: TableProgress, state: TableState, stretch: Ranges
+    held: ExclusiveAccess, progress: TableProgress, stretch: Ranges
 ) -> tuple[TableResult, Counter[TopicPartition]]:
-    """Read a stretch and write its files; report how far it is, a hundred times at most.
+    """Read a stretch for a table's state, all of it or `only` those records, and write its files;
+    report how far it is, a hundred times at most.
 
     Returns its files and tallies, and how many of its positions are in quarantine.
 
@@ -52,13 +53,12 @@ def reread(
     """
     reader = replace(
         progress,
-        state=state,
         quarantined=EMPTY,
         leader_epochs={},
         examined={at: covered.start for at, covered in stretch.items()},
     )
     whole = sum(covered.count for covered in stretch.values())
-    done, reported, found = 0, 0, TableResult()
+    reported, found = 0, TableResult()
     quarantined: Counter[TopicPartition] = Counter()
     for part, before, after in _epochs(held, reader, {at: c.stop for at, c in stretch.items()}):
         found.files += part.files
@@ -68,7 +68,7 @@ def reread(
             at = TopicPartition(topic_id, number, "")
             if at in before:  # what is beyond the epoch may be among them
                 quarantined[at] += before[at] <= offset < after.examined[at]
-        done += sum(after.examined[at] - offset for at, offset in before.items())
+        done = sum(after.examined[at] - covered.start for at, covered in stretch.items())
         if done * REPORTS_MAX // whole > reported:
             reported = done * REPORTS_MAX // whole
             held.environment.observer(ReplayProgressed(progress.name, done, whole))
@@ -84,7 +84,11 @@ def _epochs(
     trigger, number = EpochTrigger(settings, environment.clock), 0
     while any(reader.examined[at] < stop for at, stop in stops.items()):
         number += 1
+        if reader.only is not None:
+            reader = replace(reader, examined=next_chosen(reader.only, reader.examined, stops))
         before = reader.examined
+        if all(before[at] >= stop for at, stop in stops.items()):
+            return  # what is left is not chosen
         budget = trigger.budget(environment.engine.capacity())
         epoch = plan(EpochNumber(number), {reader.name: before}, stops, budget)
         reader, quarantine = with_credentials(reader), renewed(quarantine)

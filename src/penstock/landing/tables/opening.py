@@ -10,15 +10,19 @@ Invariants:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from penstock.commit.chain_position import ChainPosition, read_position, sound_position
 from penstock.commit.creation import create
-from penstock.commit.errors import require_keys_of_others, require_same_keys
+from penstock.commit.errors import (
+    ledgers_of_all,
+    require_keys_of_others,
+    require_same_keys,
+)
 from penstock.core.claims import Claim
-from penstock.core.commits import Chain, Keyed, first_ledger
+from penstock.core.commits import NOBODY, Chain, Keyed, Landed, first_ledger, target_of
 from penstock.core.errors import InvalidError
 from penstock.core.events import TableAbsent
 from penstock.core.growth import FormerEnds
@@ -35,7 +39,9 @@ Listing = Sequence[TopicPartition]
 
 
 class TopicRoutes(NamedTuple):
-    """Where topics go: targets by table, their partitions, and the topics that no table takes."""
+    """Where topics go: targets by table, those of their partitions that are this shard's, and the
+    topics that no table takes.
+    """
 
     targets: dict[str, TableTarget]
     partitions: dict[str, list[TopicPartition]]
@@ -55,7 +61,7 @@ def route_topics(settings: Settings, listing: Listing) -> TopicRoutes:
     fixed = {settings.quarantine.table, *(n for n, each in targets.items() if not each.is_route)}
     targets = {name: target.reserving(fixed) for name, target in targets.items()}
     wanted: dict[str, list[TopicPartition]] = defaultdict(list)
-    for at in listing:
+    for at in filter(settings.shard.takes, listing):
         for target in routes[at.topic]:
             wanted[target.location.table].append(at)
     return TopicRoutes(targets, dict(wanted), sorted(t for t, found in routes.items() if not found))
@@ -88,11 +94,13 @@ class TableOpener:
         own, rejects = chains_of(self.settings, target)
         if target.is_route:
             return self._open_route(target, rejects)
-        position = read_position(self.quarantine, rejects, self.environment.cluster_id)
+        state = self.quarantine.state(rejects)
+        position = sound_position(self.quarantine, rejects, state, self.environment.cluster_id)
         table = self.load(target)
         if table is None and not target.create:
             raise table_absent(target.location.table)
         if table is None:
+            self._require_same_shards(rejects, self.quarantine, state)
             offsets = position.expected
             if any(offsets.values()):
                 begin = ", ".join(f"{at} offset {offset}" for at, offset in sorted(offsets.items()))
@@ -106,6 +114,7 @@ class TableOpener:
         """Read the position of an existing table; what was examined stays examined."""
         state = table.state(progress.chain)
         require_usable(progress.target, progress.chain, table, state)
+        self._require_same_shards(progress.chain, table, state)
         position = sound_position(table, progress.chain, state, self.environment.cluster_id)
         return replace(_as_stated(progress, state), position=position)
 
@@ -131,7 +140,7 @@ class TableOpener:
     ) -> Table:
         """Create a target's table for what its records show, its ledger at start offsets."""
         settings, environment, location = self.settings, self.environment, target.location
-        chain = Chain(settings.pipeline, location.table)
+        chain, rejects = chains_of(settings, target)
         keys = target.options.keys
         ledger = first_ledger(
             chain,
@@ -146,7 +155,34 @@ class TableOpener:
         )
         catalog, definition = environment.catalogs[location.catalog], target.definition_for(shown)
         named = (location.table, location.name)
-        return create(catalog, named, definition, (ledger,), environment.observer)
+        ledgers = (ledger, *self._ledgers_of_siblings(chain, rejects))
+        return create(catalog, named, definition, ledgers, environment.observer)
+
+    def _ledgers_of_siblings(self, chain: Chain, rejects: Chain) -> Iterator[Landed]:
+        """Yield the ledgers that a table is created with for the other shards: each begins where
+        its quarantine chain durably is, as it would itself.
+        """
+        settings, cluster_id = self.settings, self.environment.cluster_id
+        names = zip(*map(settings.shard.siblings_of, (chain.name, rejects.name)), strict=True)
+        for name, refused in names:
+            if name != chain.name:
+                where = Chain(refused, rejects.table)
+                begun = read_position(self.quarantine, where, cluster_id).expected
+                own = Chain(name, chain.table)
+                yield first_ledger(own, NOBODY, cluster_id, settings.rules_hash, begun)
+
+    def _require_same_shards(self, chain: Chain, table: Table, state: TableState) -> None:
+        """Refuse a table that was begun by another number of shards (P527).
+
+        A pipeline without them that has a ledger has begun it alone.
+        """
+        shard = self.settings.shard
+        if shard.count == 1 and state.landed is not None:
+            return
+        begun = {each.chain: len(each.offsets) for each in ledgers_of_all(table, state)}
+        found = shard.other_count(chain.name, begun)
+        if found is not None:
+            raise other_shards(target_of(self.settings.pipeline, chain), found, shard.count)
 
     def load(self, target: TableTarget) -> Table | None:
         """Load a target's table; None where there is none."""
@@ -157,6 +193,20 @@ class TableOpener:
         own, rejects = chains_of(self.settings, target)
         table = None if target.is_route else self.load(target)
         return [(rejects, self.quarantine), *([(own, table)] if table is not None else [])]
+
+
+def other_shards(table: str, found: int, given: int) -> InvalidError:
+    """Build the error for a table whose ledgers are of another number of shards."""
+    begun, now = _shards_text(found), _shards_text(given)
+    return InvalidError(
+        f"table {table} was begun by {begun}, and the spec says {now}",
+        code="P527",
+        hint=f"write  shards: {found}  into the spec; their number cannot be changed",
+    )
+
+
+def _shards_text(count: int) -> str:
+    return "a pipeline without shards" if count == 1 else f"{count} shards"
 
 
 def chains_of(settings: Settings, target: TableTarget) -> tuple[Chain, Chain]:

@@ -23,6 +23,7 @@ from penstock.core.schema import Schema
 from penstock.landing.settings import Settings, TableTarget
 from penstock.landing.tables.quarantined_offsets import EMPTY, QuarantinedOffsets
 from penstock.landing.tables.valid_through import ValidThrough
+from penstock.landing.task.chosen_offsets import ChosenOffsets
 from penstock.landing.task.results import TableResult
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableState
@@ -38,7 +39,8 @@ class TableProgress:
     `foreign_tables` are others of such names, with when to check them again. `capacity_left` is
     for how many more tables there is room; for a table, for how many columns. `pending_schema` is
     the schema it is to get before it is read for again; `wants_tables`: records ask a route for
-    tables, which it is given once all is landed that was examined before.
+    tables, which it is given once all is landed that was examined before. Where a person lands
+    chosen records again, `only` are their offsets: no others are the table's.
     """
 
     target: TableTarget
@@ -59,6 +61,7 @@ class TableProgress:
     pending_schema: Schema | None = None
     wants_tables: bool = False
     committed_at: float = 0.0
+    only: ChosenOffsets | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:

@@ -6,14 +6,19 @@ Invariant: a start position is in a ledger before the first record after it is r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from penstock.commit.attempt import CommitContext
+from penstock.commit.chain_position import ChainPosition
 from penstock.commit.creation import begin
+from penstock.core.commits import Landed, begun_count
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.events import TopicsGrew
 from penstock.core.growth import former_partitions
 from penstock.core.offsets import Offset, Positions, TopicPartition
+from penstock.core.resolutions import records_only
+from penstock.core.shards import Shard
 from penstock.landing.settings import Environment, Settings
 from penstock.landing.tables.log_checks import check_recreated
 from penstock.landing.tables.opening import Listing, quarantined_by
@@ -33,43 +38,56 @@ def write_missing_starts(
 ) -> TableProgress:
     """Write start positions for partitions the table's ledger does not know yet.
 
+    `wanted` are the partitions of all shards: who begins first writes where all of them begin.
     A table of a route begins at the route's durable position: what is below was decided without it.
     Once it has begun, what is new to it is new to its route as well, or was decided with it known:
     it takes that from the start, as every table does.
     """
-    known = table.expected
-    fresh = [at for at in wanted if at not in known]
-    if not fresh:
+    own, shard = table.expected, settings.shard
+    if all(at in own for at in filter(shard.takes, wanted)):
         return table
+    chain = table.position or table.quarantine
+    family = family_ledgers(shard, chain)
+    known = {**family_positions(family), **own}
+    fresh = [at for at in wanted if at not in known]
     require_known_ledger(table.name, known, wanted)
     if "topic" not in settings.accept:
         check_recreated([table], fresh)
-    if route is None or known:
+    if route is None or own:
         chosen = start_positions(settings, environment, known, fresh)
     else:
         chosen = dict(route.expected)
     ends: Positions = {}
     if table.target.options.keys:
         chosen, ends = with_former_ends(environment.log, known, chosen)
-    if not chosen:
+    landed = family.get(chain.chain.name)
+    if chosen:
+        landed = begin(
+            chain.table,
+            chain.chain,
+            {at: offset for at, offset in chosen.items() if shard.takes(at)},
+            cluster_id=environment.cluster_id,
+            rules_hash=settings.rules_hash,
+            context=context,
+            ends=ends,
+            beside=_beside(shard, family, chosen),
+            begun=begun_count(family, filter(None, family.values())),
+        )
+    if landed is None:
         return table
-    chain = table.position or table.quarantine
-    landed = begin(
-        chain.table,
-        chain.chain,
-        chosen,
-        cluster_id=environment.cluster_id,
-        rules_hash=settings.rules_hash,
-        context=context,
-        ends=ends,
-    )
-    origins = {at: landed.offsets[at] for at in chosen}
     if ends:
         environment.observer(TopicsGrew(table.name, len(chosen)))
-    if route is not None and not known:
+    if route is not None and not own:
         route.quarantine.recheck(context)
+    begun_now = {*chosen, *filter(shard.takes, wanted)} & landed.offsets.keys() - own.keys()
+    origins = {at: landed.offsets[at] for at in sorted(begun_now)}
+    return _begun(table.with_chain(chain.begun(origins, landed)), origins, route)
+
+
+def _begun(table: TableProgress, origins: Positions, route: TableProgress | None) -> TableProgress:
+    """Return a table whose chain has begun in some partitions, as it goes on."""
     begun = replace(
-        table.with_chain(chain.begun(origins, landed)),
+        table,
         examined={**table.examined, **origins},
         start_offsets=table.start_offsets if table.position else {**table.start_offsets, **origins},
     )
@@ -77,6 +95,38 @@ def write_missing_starts(
     if route is not None:
         rejected |= quarantined_by(route.quarantine, begun)
     return replace(begun, quarantined=rejected)
+
+
+def family_ledgers(shard: Shard, chain: ChainPosition) -> dict[str, Landed | None]:
+    """Return the ledgers of the chains of all shards beside a chain, by their names and in the
+    order of their numbers; none without shards. Raises UnavailableError, InvalidError.
+    """
+    if shard.count == 1:
+        return {}
+    found = {each.chain: each for each in chain.table.ledgers(chain.read())}
+    return {name: found.get(name) for name in shard.siblings_of(chain.chain.name)}
+
+
+def family_positions(family: Mapping[str, Landed | None]) -> dict[TopicPartition, Offset]:
+    """Return the positions that any of the shards' ledgers has."""
+    return {
+        at: offset
+        for landed in family.values()
+        if landed is not None
+        for at, offset in records_only(landed.offsets).items()
+    }
+
+
+def _beside(
+    shard: Shard, family: Mapping[str, Landed | None], chosen: Positions
+) -> dict[str, Positions]:
+    """Return which of some start positions are those of the other shards' chains."""
+    others = {name: replace(shard, number=number) for number, name in enumerate(family)}
+    return {
+        name: {at: offset for at, offset in chosen.items() if other.takes(at)}
+        for name, other in others.items()
+        if other != shard
+    }
 
 
 def with_former_ends(
@@ -98,7 +148,8 @@ def require_known_ledger(table: str, known: Positions, wanted: Listing) -> None:
     """Raise InvalidError when a ledger of our name knows nothing of what we read
     (failure-modes.md F4).
     """
-    if known and wanted and not {at.topic for at in known} & {at.topic for at in wanted}:
+    read = {each for at in wanted for each in (at.topic, at.topic_id)}
+    if known and wanted and not read & {each for at in known for each in (at.topic, at.topic_id)}:
         names = ", ".join(sorted({at.topic for at in known}))
         raise InvalidError(
             f"table {table} is fed by another pipeline of the same name, from {names}",

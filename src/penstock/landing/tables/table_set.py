@@ -269,6 +269,18 @@ class TableSet:
         """List the partitions that are routed to a table, or to the route that leads to it."""
         return self._topic_routes.partitions.get(name, [])
 
+    def partitions_of_all(self, name: str) -> list[TopicPartition]:
+        """List the same for all shards of the pipeline."""
+        if self.settings.shards == 1:
+            return self.partitions_of(name)
+        routes = self.settings.routes(sorted(self.topics))
+        led = {
+            topic
+            for topic, targets in routes.items()
+            if any(target.location.table == name for target in targets)
+        }
+        return [at for at in self._listed if at.topic in led]
+
     def write_start_positions(self, context: CommitContext) -> None:
         """Write start positions for partitions that a ledger does not know yet."""
         for name in sorted(self.active, key=lambda each: not self.progress[each].target.is_route):
@@ -281,7 +293,7 @@ class TableSet:
                     self.settings,
                     self.environment,
                     table,
-                    self.partitions_of(name),
+                    self.partitions_of_all(name),
                     context,
                     route=route,
                 )

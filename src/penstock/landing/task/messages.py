@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.core.accounting import Tally
 from penstock.core.commits import DataFile
@@ -18,11 +18,15 @@ from penstock.core.errors import PenstockError
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.planning import Lane
 from penstock.core.schema import Schema
-from penstock.landing.task.coordinates import Coordinate
+from penstock.landing.task.chosen_offsets import Offsets, PackedOffsets, are_chosen
+from penstock.landing.task.coordinates import Coordinate, is_among
 from penstock.ports.tables import ColumnPath
 from penstock.ports.writers import AS_THEY_COME, Placing
 from penstock.rows.options import RowOptions
 from penstock.rows.route.filters import NOTHING, PASS_ALL, ComputedColumns, RecordFilter
+
+if TYPE_CHECKING:
+    from penstock.rows.route.router import Mask
 
 
 class PoisonKind(StrEnum):
@@ -54,7 +58,8 @@ class TableJob:
 
     `write_target` is None while the table does not exist: then nothing can land, and what would is
     rejected (a table is created from the first records that give it columns). `quarantined` are
-    coordinates from an earlier reading (data.md 5). `filters` say, by topic, which records are the
+    coordinates from an earlier reading (data.md 5). With `only`, no other records are the table's.
+    `filters` say, by topic, which records are the
     table's. For a route `known` are the tables it may lead to. `tables_max` is how many more may be
     asked for: tables for a route, else columns. `registry` are the settings of the schema registry
     of its records. `computed` are the columns that are computed for it, `least` the values below
@@ -65,6 +70,7 @@ class TableJob:
     options: RowOptions
     write_target: WriteTarget | None
     quarantined: frozenset[Coordinate] = frozenset()
+    only: PackedOffsets | None = field(default=None, repr=False)
     filters: Mapping[str, RecordFilter] = field(default_factory=dict)
     known: frozenset[str] = frozenset()
     tables_max: int = 0
@@ -75,6 +81,13 @@ class TableJob:
     def filter_of(self, topic: str) -> RecordFilter:
         """Return which of a topic's records are the table's."""
         return self.filters.get(topic, PASS_ALL)
+
+    def examines(self, at: TopicPartition, offsets: Offsets) -> Mask:
+        """Return which offsets of a partition it examines; the others are as if they were not."""
+        fresh = ~is_among(self.quarantined, at, offsets)
+        if self.only is None:
+            return fresh
+        return fresh & are_chosen(self.only, at, offsets)
 
     def converts_like(self, other: TableJob) -> bool:
         """Return whether another table makes the same of a record that is both's."""

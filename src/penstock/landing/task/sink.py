@@ -129,9 +129,7 @@ class TaskSink:
             if name in self.output.failed:
                 continue
             offsets = offsets_of(router.batch)
-            rejects = rejects_of(
-                RejectCode.POISON, offsets[~is_among(table.quarantined, lane.at, offsets)]
-            )
+            rejects = rejects_of(RejectCode.POISON, offsets[table.examines(lane.at, offsets)])
             self.output.write_rejects(name, router, rejects)
             tally = Tally(examined=len(rejects), quarantined=count_by_code(rejects))
             self.output.count(name, lane.at, tally)
@@ -144,7 +142,7 @@ class TaskSink:
         return is_among(poison, at, offsets_of(batch))
 
     def _routing(self, name: str, table: TableJob, router: Router) -> Routing:
-        fresh = ~is_among(table.quarantined, router.at, offsets_of(router.batch))
+        fresh = table.examines(router.at, offsets_of(router.batch))
         record_filter = table.filter_of(router.at.topic)
         if record_filter.passes_all:
             return Routing(fresh, {}, {})

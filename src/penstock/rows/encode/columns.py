@@ -108,8 +108,12 @@ def headers(table: StoredRows, rules: MessageRules) -> tuple[pa.ListArray, list[
     names = pa.array([*rules.headers] * count, pa.string())
     values = pa.concat_arrays(parts).take(pa.array(places.ravel()))
     entries = pa.StructArray.from_arrays([names, values], fields=[*_HEADERS.value_type])
-    begins = pa.array(np.arange(count + 1, dtype=np.int32) * len(parts))
-    return pa.ListArray.from_arrays(begins, entries, type=_HEADERS), misfits
+    begins = np.arange(count + 1, dtype=np.int32) * len(parts)
+    if rules.omits_headers:
+        there = mask_of(values.is_valid())
+        begins = np.concatenate([[0], np.cumsum(there)])[begins].astype(np.int32)
+        entries = entries.filter(pa.array(there))
+    return pa.ListArray.from_arrays(pa.array(begins), entries, type=_HEADERS), misfits
 
 
 def bytes_of(column: Column, form: JsonForm) -> tuple[pa.BinaryArray, list[Misfits]]:

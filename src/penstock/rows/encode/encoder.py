@@ -28,7 +28,7 @@ from penstock.rows.encode.columns import (
     undone,
     with_computed,
 )
-from penstock.rows.encode.conditions import decided
+from penstock.rows.encode.conditions import decided, no_column
 from penstock.rows.encode.extensions import stored
 from penstock.rows.encode.framing import framed, with_texts
 from penstock.rows.encode.json_texts import is_binary, is_text, millis_of, object_texts
@@ -86,9 +86,45 @@ def encode(rows: pa.RecordBatch, rules: MessageRules, *, now_ms: int) -> Encoded
 
 def require_fit(columns: pa.Schema, rules: MessageRules) -> None:
     """Raise InvalidError (P838, P839, P870 to P872) where no row of such columns is a message."""
-    nothing = [pa.nulls(0, each.type) for each in columns]
-    rules = with_texts(rules, columns)
-    encode(pa.RecordBatch.from_arrays(nothing, schema=columns), rules, now_ms=0)
+    nothing = pa.RecordBatch.from_arrays([pa.nulls(0, e.type) for e in columns], schema=columns)
+    _require_columns(nothing, rules)
+    encode(nothing, with_texts(rules, columns), now_ms=0)
+
+
+def _require_columns(rows: pa.RecordBatch, rules: MessageRules) -> None:
+    """Raise InvalidError (P838) for all columns at once that rules name and rows lack."""
+    rows, problems = stored(rows), list[InvalidError]()
+    where = _unfit_condition(rows, WHERE, rules.where)
+    try:
+        made, _ = with_computed(StoredRows(rows, rows.schema), rules)
+    except InvalidError as error:
+        problems += [*where, error]
+    else:
+        named = [("key", each) for each in rules.key]
+        named += [("value.columns", each) for each in rules.columns]
+        named += [("value.column", rules.bytes_of), ("timestamp", rules.timestamp)]
+        problems += [
+            no_column(made.rows, name, field)
+            for field, name in named
+            if name and name not in made.kinds.names
+        ]
+        problems += [*where, *_unfit_condition(made.rows, DELETE_WHEN, rules.delete_when)]
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        hints = dict.fromkeys(each.hint for each in problems)
+        said = "; ".join(each.message for each in problems)
+        raise InvalidError(said, code=problems[0].code, hint="; ".join(hints))
+
+
+def _unfit_condition(rows: pa.RecordBatch, field: str, sql: str) -> list[InvalidError]:
+    """Return why a condition does not fit the columns, if it does not."""
+    try:
+        if sql:
+            decided(stored(rows), sql, field)
+    except InvalidError as error:
+        return [error]
+    return []
 
 
 def _pieces(rows: pa.RecordBatch) -> list[pa.RecordBatch]:

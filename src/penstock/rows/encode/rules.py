@@ -66,11 +66,12 @@ class MessageRules:
 
     `key` are columns: one that stands alone gives its text or bytes, several an object of JSON, as
     one does where `key_is_object`. The value is an object of all columns, or of `columns`, or the
-    bytes of one, `bytes_of`. With a `key_schema` or a `value_schema` it names that by
-    its id. `where` and `delete_when` are conditions in SQL, `timestamp` is a column. `computed` are
-    columns that SQL makes of the others, behind `where`; `headers` have theirs of SQL, too, or are
-    those of the column `headers_of`. Rows for which the column `deleted` is true delete their key,
-    whatever `where` says. A message that `keeps_partition` goes into that of its record.
+    bytes of one, `bytes_of`. With a `key_schema` or a `value_schema` it names that by its id.
+    `where` and `delete_when` are conditions in SQL, `timestamp` is a column. `computed` are columns
+    that SQL makes of the others, behind `where`; `headers` have theirs of SQL, too, or are those of
+    the column `headers_of`; one that is null has no value, or is left out (`omits_headers`). Rows
+    for which the column `deleted` is true delete their key, whatever `where` says. A message that
+    `keeps_partition` goes into that of its record.
     """
 
     key: tuple[str, ...] = ()
@@ -86,6 +87,7 @@ class MessageRules:
     computed: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     headers_of: str = ""
+    omits_headers: bool = False
     deleted: str = ""
     keeps_partition: bool = False
 

@@ -6,6 +6,7 @@ that one mistake does not hide the next; every finding names the setting to chan
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from penstock.spec.checks.rules import (
 from penstock.spec.language import notation
 from penstock.spec.problems import KeyPath, Problem, listed, nearest, shown
 from penstock.spec.settings.catalogs import Catalog
+from penstock.spec.settings.commit import CommitSettings
 from penstock.spec.settings.fields import NOT_YET
 from penstock.spec.settings.records import Records
 from penstock.spec.settings.sections import (
@@ -41,6 +43,8 @@ _PLACES = {"delta": "root", "rest": None}  # a server places its tables itself
 PARTS_MIN = {"delta": 2}  # of Iceberg, 3: a namespace is always there
 OWN_PROPERTIES = "penstock."
 OWN_COLUMNS = ("_kafka_", "_change_", "_rescued")
+COMMITS_A_SECOND_EASY = 1.75
+"""Half of what a table in a catalog with answers 50 ms late bears: 3.5 commits, one at a time."""
 COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
@@ -62,6 +66,8 @@ class Draft:
     records: Records | None = None
     maintain: MaintainSettings | None = None
     undecided: Sequence[Undecided] = ()
+    shards: int | None = None
+    commit: CommitSettings | None = None
 
     @property
     def rules(self) -> list[tuple[int, Table]]:
@@ -77,6 +83,7 @@ def check(draft: Draft) -> list[Problem]:
         *(_check_start(draft.kafka) if draft.kafka else ()),
         *_check_catalogs(draft),
         *_check_rules(draft),
+        *_check_shards(draft),
         *_check_records(draft),
         *(check_topics(draft.kafka, draft.tables, draft.rules) if draft.kafka else ()),
         *check_same_tables(draft.rules),
@@ -149,6 +156,33 @@ def _check_rules(draft: Draft) -> Iterator[Problem]:
         if draft.quarantine is not None and table.into == draft.quarantine.into:
             fact = "the quarantine table cannot be a target as well"
             yield Problem((*at, "into"), "P119", fact, "name another table")
+
+
+def _check_shards(draft: Draft) -> Iterator[Problem]:
+    """Refuse what several processes cannot land beside each other (docs/design/0339), and warn
+    where they commit so often that they hold each other up.
+    """
+    commits = (draft.shards or 1) / draft.commit.every_seconds if draft.commit else 0.0
+    if (draft.shards or 1) > 1 and commits > COMMITS_A_SECOND_EASY:
+        fact = f"{draft.shards} shards commit {commits:.1f} times a second to each table"
+        hint = f"where answers take 50 ms, write  commit: {{ every: {_every(draft)} }}"
+        yield Problem(("shards",), "P530", fact, hint, "warning")
+    for index, table in draft.rules if (draft.shards or 1) > 1 else ():
+        at: KeyPath = ("tables", index)
+        if table.is_keyed:
+            fact = "a keyed table has no shards: changes of a key in two of them have no order"
+            yield Problem(
+                (*at, "keys"), "P157", fact, "land it by a spec of its own, without shards"
+            )
+        if table.route:
+            fact = "a route has no shards: its tables begin where all of it was decided"
+            yield Problem(
+                (*at, "route"), "P157", fact, "land it by a spec of its own, without shards"
+            )
+
+
+def _every(draft: Draft) -> str:
+    return f"{math.ceil((draft.shards or 1) / COMMITS_A_SECOND_EASY)}s"
 
 
 def _check_groups(at: KeyPath, table: Table) -> Iterator[Problem]:

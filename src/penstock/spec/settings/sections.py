@@ -1,4 +1,4 @@
-"""The blocks of a spec around its tables: Kafka, records, catalogs, commit, quarantine, limits.
+"""The blocks of a spec around its tables: Kafka, records, catalogs, quarantine, limits.
 
 Invariants: every setting has a description, from which the reference is generated; every setting
 has a default or is required; what crosses several settings is checked in `checks`.
@@ -225,30 +225,6 @@ class Kafka(Cluster):
     def patterns(self) -> tuple[str, ...]:
         """List the topic patterns."""
         return tuple(each.pattern for each in self.topics if isinstance(each, TopicPattern))
-
-
-class CommitSettings(Setting):
-    """How often to commit, and how much at a time; the first limit that is reached counts."""
-
-    every_seconds: Seconds = Field(30.0, alias="every", description="Longest time of an epoch.")
-    or_bytes: Bytes = Field(
-        256_000_000,
-        description="Size of an epoch as written, estimated from former epochs.",
-    )
-    or_records: Count = Field(10_000_000, description="Records in an epoch.")
-    timeout_seconds: Seconds = Field(
-        120.0, alias="timeout", description="How long a slice may read before it returns."
-    )
-    anchor_every_seconds: Seconds = Field(
-        3600.0,
-        alias="anchor_every",
-        description="Longest time without a commit of progress for a table that gets no rows.",
-    )
-    retain: Annotated[Count, Field(le=200)] = Field(
-        25,
-        description="Penstock's snapshots to keep in a table, in Iceberg besides those of the last "
-        "hour; snapshots of others are never removed.",
-    )
 
 
 class QuarantineSettings(Setting):

@@ -10,8 +10,11 @@ from __future__ import annotations
 from penstock.testing.contracts.table_changes import ByHandTests, WideningTests
 from penstock.testing.contracts.table_history import HistoryTests
 from penstock.testing.contracts.table_landing import LandingTests
+from penstock.testing.contracts.table_shards import ShardTests
 from penstock.testing.contracts.table_writers import WriterTests
 
 
-class TableContract(LandingTests, HistoryTests, WideningTests, ByHandTests, WriterTests):
+class TableContract(
+    LandingTests, HistoryTests, WideningTests, ByHandTests, WriterTests, ShardTests
+):
     """Check one table format against the promises of its port."""

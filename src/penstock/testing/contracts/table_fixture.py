@@ -19,6 +19,7 @@ from penstock.core.commits import Chain, Committable, DataFile, Landed
 from penstock.core.errors import ConflictError, PenstockError
 from penstock.core.schema import Schema
 from penstock.observe.fanout import Observers
+from penstock.ports.increments import FileRows
 from penstock.ports.tables import Table, TableDefinition, TableFormat, TableState
 from penstock.ports.writers import WriterFactory
 from penstock.rows.arrow_types import arrow_schema
@@ -56,9 +57,6 @@ class TableBench:
     chain: ClassVar[Chain] = Chain("shop", "lake.bronze.orders")
     trims: ClassVar[bool] = True
     """Whether the format removes own snapshots beyond `retain` in the commit."""
-    numbered: ClassVar[bool] = True
-    """Whether a change carries a number that only grows: a version, a sequence number. Without it a
-    rollback to a state lets a commit land that was examined on it before."""
     refused: ClassVar[tuple[type[PenstockError], ...]] = (ConflictError,)
     """What a commit on a stale state raises. A catalog over a network adds OutcomeUnknownError:
     its refusal may be the answer to an earlier delivery of the same request (protocol.md 5)."""
@@ -77,6 +75,10 @@ class TableBench:
 
     def open_writer(self) -> WriterFactory:
         """Return the connector's own factory of writers."""
+        raise NotImplementedError
+
+    def open_file_rows(self) -> FileRows:
+        """Return what the connector's workers read files with."""
         raise NotImplementedError
 
     def rows(self, table: Table) -> list[dict[str, Any]]:

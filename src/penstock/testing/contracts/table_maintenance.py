@@ -20,6 +20,7 @@ from penstock.core.errors import BugError, ConflictError, DecisionNeededError
 from penstock.core.maintenance import OURS
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.tables import Table, TableFormat, Verdict
+from penstock.testing.contracts.copying import copying_engine
 from penstock.testing.contracts.table_fixture import RETAIN, Quiet, StillClock
 from penstock.testing.contracts.table_rewrites import RewriteTests, values_of
 from penstock.testing.prepared import claim, origin
@@ -48,7 +49,8 @@ class MaintenanceTests(RewriteTests):
             return []
 
         work = Maintenance(self.chain, table, context, "0c0ffee1", pauses)  # type: ignore[arg-type]
-        return Rearranging(work, self.open_writer()).run()
+        engine = copying_engine(self.open_writer(), self.open_file_rows())
+        return Rearranging(work, engine, "any").run()
 
     def files_of(self, table: Table) -> dict[str, str]:
         """Return the delete states of the live files."""

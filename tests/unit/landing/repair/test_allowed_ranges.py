@@ -27,14 +27,18 @@ def code_of(act, *given, **named):
     return caught.value.code
 
 
-def test_two_pipelines_with_one_topic_in_one_table_are_refused():
-    ledgers = [origin(CHAIN, {0: 3}), origin(Chain("second", ""), {1: 3})]
+def test_two_pipelines_with_one_partition_in_one_table_are_refused():
+    ledgers = [origin(CHAIN, {0: 3}), origin(Chain("second", ""), {0: 3, 1: 3})]
 
     assert "P482" == code_of(require_single_pipeline, CHAIN, ledgers, [AT])
 
 
-def test_other_topics_and_quarantines_of_others_in_the_table_are_no_matter():
-    ledgers = [origin(CHAIN, {0: 3}), origin(Chain("second/lake.t", ""), {0: 3})]
+def test_other_partitions_topics_and_quarantines_of_others_in_the_table_are_no_matter():
+    ledgers = [
+        origin(CHAIN, {0: 3}),
+        origin(Chain("second/lake.t", ""), {0: 3}),
+        origin(Chain("second", ""), {1: 3}),
+    ]
     require_single_pipeline(CHAIN, ledgers, [AT])
     require_single_pipeline(
         CHAIN, [origin(Chain("second", ""), {0: 3})], [TopicPartition("x", 0, "clicks")]

@@ -125,7 +125,7 @@ def test_a_replay_renews_what_its_table_and_its_quarantine_were_lent_before_each
     def replay(held):
         track = held.settle_pending(f"{CATALOG}.bronze.orders")
         bounds = held.environment.log.bounds(held.environment.log.partitions())
-        return replaying.execute_replay(
+        return replaying.land_again(
             held, track, replaying.plan_replay(track, {("orders", None): None}, bounds)
         )
 

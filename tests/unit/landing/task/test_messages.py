@@ -54,7 +54,7 @@ JOB = Job(
             SCHEMA, OPTIONS, WriteTarget("iceberg", "{}", Placing(Distribution.LATE, True))
         ),
         "lake.b": TableJob(SCHEMA, OPTIONS, None, least={("place", "price"): Decimal("-9.90")}),
-        "lake.c": TableJob(SCHEMA, KEYED, WriteTarget("iceberg", "{}")),
+        "lake.c": TableJob(SCHEMA, KEYED, WriteTarget("iceberg", "{}"), only={("t", 3): "x"}),
     },
     quarantine=WriteTarget("iceberg", '{"v": 1}'),
     timeout_seconds=120.0,

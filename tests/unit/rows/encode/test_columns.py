@@ -67,6 +67,13 @@ def test_headers_are_bytes_as_they_are_and_others_as_text():
     ] == [[(h["key"], h["value"]) for h in each["headers"]] for each in made(headers=names)]
 
 
+def test_a_header_that_is_null_may_be_left_out():
+    rules = {"headers": {"v": "v", "none": "null", "id": "id"}, "omits_headers": True}
+    assert [["v", "id"], ["v", "id"], ["id"]] == [
+        [each["key"] for each in message["headers"]] for message in made(**rules)
+    ]
+
+
 def test_headers_that_are_kept_have_names_of_utf_8():
     found = encode(ROWS, MessageRules(headers_of="_kafka_headers", columns=("id",)), now_ms=0)
     assert KEPT[:2] == found.messages.column("headers").to_pylist()

@@ -63,15 +63,14 @@ class TableStart:
             at: progress.examined[at] for at in self.wanted if at in progress.examined
         }
         self.whys = {at: self._why_there(at) for at in self.positions}
-        fresh = [at for at in self.wanted if at not in progress.expected]
+        known = self._known()
+        fresh = [at for at in self.wanted if at not in known]
         try:
             if fresh:
-                start_positions.require_known_ledger(progress.name, progress.expected, self.wanted)
+                start_positions.require_known_ledger(progress.name, known, self.wanted)
             if fresh and "topic" not in settings.accept:
                 log_checks.check_recreated([progress], fresh)
-            chosen = start_positions.start_positions(
-                settings, environment, progress.expected, fresh
-            )
+            chosen = start_positions.start_positions(settings, environment, known, fresh)
         except DecisionNeededError as error:
             self.destructive.append(error)
             return
@@ -80,7 +79,7 @@ class TableStart:
             return
         if progress.target.options.keys:
             chosen = self._grow(chosen)
-        topics = {at.topic_id for at in progress.expected}
+        topics = {at.topic_id for at in known}
         others = self._others()
         for at, offset in chosen.items():
             self.positions[at] = offset
@@ -97,6 +96,12 @@ class TableStart:
             return
         self._apply_retention()
         self._note_waiting()
+
+    def _known(self) -> Positions:
+        """Return the positions in its ledger, and in those of other shards."""
+        chain = self.progress.position or self.progress.quarantine
+        family = start_positions.family_ledgers(self.world.settings.shard, chain)
+        return {**start_positions.family_positions(family), **self.progress.expected}
 
     def _grow(self, chosen: Positions) -> dict[TopicPartition, Offset]:
         """Let the table know where former partitions end, as a run writes it down."""

@@ -35,14 +35,20 @@ def entry_of(
     added: Sequence[Mapping[str, Any]],
     removed: Sequence[Mapping[str, Any]],
     operation: Mapping[str, Any] | None = None,
+    *,
+    beside: Sequence[tuple[Mapping[str, int], Mapping[str, Any]]] = (),
 ) -> bytes:
     """Write the lines of an entry: what was done first, as readers expect, then its actions.
 
     `mark` are our words on the commit (ledger.py), `added` and `removed` its `add` and `remove`;
-    without an `operation` it is one of a stream that appends.
+    without an `operation` it is one of a stream that appends. `beside` are transactions and words
+    on chains that the commit begins as well.
     """
     done = operation or streamed(mark, added, removed)
-    return entry_with(transactions, [mark], added, removed, done)
+    every = dict(transactions)
+    for theirs, _ in beside:
+        every |= theirs
+    return entry_with(every, [mark, *(each for _, each in beside)], added, removed, done)
 
 
 def entry_with(

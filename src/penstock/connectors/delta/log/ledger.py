@@ -47,7 +47,7 @@ from penstock.core.serialization import (
     progress_from_json,
     progress_to_json,
 )
-from penstock.ports.tables import CommitRecord
+from penstock.ports.histories import CommitRecord
 
 MARK_VERSION = 1
 OURS = "penstock/"
@@ -196,6 +196,11 @@ def mark_of_creation(landed: Landed) -> dict[str, Any]:
     return {"chain": landed.chain, "sequence": 0, "kind": CREATED, "ledger": ledger}
 
 
+def mark_of_beginning(landed: Landed, sequence: int) -> dict[str, Any]:
+    """Return our words on a ledger that a commit of a sibling shard begins as well."""
+    return {**mark_of_creation(landed), "sequence": sequence}
+
+
 def mark_of_rearrangement(mark: Mapping[str, Any]) -> dict[str, Any]:
     """Return our newest words on a chain as a rearrangement repeats them."""
     kept = {name: mark.get(name) for name in ("chain", "sequence", "ledger")}
@@ -241,6 +246,7 @@ def record_of(entry: Entry, mark: Mapping[str, Any]) -> CommitRecord:
         progress=list(mark.get("progress", [])),
         rows=int(mark.get("rows", 0)),
         files=int(mark.get("files", 0)),
+        valid_through_ms=None if (landed := landed_in(mark)) is None else landed.valid_through_ms,
     )
 
 

@@ -7,7 +7,8 @@ Invariants:
 - a view is of one version, the log's newest when the view was returned: no entry came next, and no
   checkpoint named one;
 - a view is advanced along the log it was opened on only: its entry is still there, byte for byte,
-  after the later ones were read;
+  after the later ones were read; where there are none, on an object store both are asked for at
+  once, and before anything is put the log is looked at again (next_version.py);
 - what is known of the past is of that same log: of a log opened afresh, it stays known when the
   entry it reached is still there, byte for byte;
 - anything unexpected opens the log afresh: that entry missing or replaced, a checkpoint ahead
@@ -128,12 +129,16 @@ class LogTail:
         """Read on from a view; None when the log has to be opened afresh."""
         if before.head_entry is None:
             return None
+        last = before.version
+        (following, head_entry), checkpointed = self.log.read_with_checkpoint(last + 1, last)
         found: list[bytes] = []
-        while (raw := self.log.raw(before.version + len(found) + 1)) is not None:
-            found.append(raw)
+        while following is not None:
+            found.append(following)
             if len(found) > _ENTRIES_AT_ONCE:
                 return None
-        (head_entry,), checkpointed = self.log.read_with_checkpoint(before.version)
+            following = self.log.raw(last + len(found) + 1)
+        if found:
+            (head_entry,), checkpointed = self.log.read_with_checkpoint(last)
         if head_entry != before.head_entry:
             return None
         try:

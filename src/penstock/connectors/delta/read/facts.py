@@ -11,6 +11,7 @@ from penstock.connectors.delta.read.bounds import live_row_count
 from penstock.connectors.delta.read.live_files import Add
 from penstock.connectors.delta.read.live_map import LiveMap
 from penstock.core.maintenance import OURS, LastMaintenance, Layout, StoredFile
+from penstock.core.partition_names import PartitionValues
 from penstock.core.sweeps import is_rearranged
 from penstock.ports.tables import TableFacts
 
@@ -40,9 +41,13 @@ def layout_of(view: LogView, live: LiveMap, log: Log) -> Layout:
     target = view.form.target
     names = dict(zip(target.partition_by, view.form.partition_by, strict=True))
     found, own = [], None
+    known: dict[str, PartitionValues] = {}
     for each in live.counted(view):
-        file, partition = each.file, _partition(names, each.add)
-        found.append(StoredFile(file.path, partition, file.rows, file.size_bytes, file.deleted))
+        file, values = each.file, _values(names, each.add)
+        named = ", ".join(f"{name}={value}" for name, value in values.items())
+        values = known.setdefault(named, values)
+        figures = file.rows, file.size_bytes, file.deleted
+        found.append(StoredFile(file.path, named, *figures, values=values))
         if is_rearranged(file.path):
             own = max(own or 0, int(each.add.get("modificationTime") or 0))
     return Layout(
@@ -67,10 +72,9 @@ def _last(own_ms: int | None, log: Log, head: int) -> LastMaintenance | None:
     return max((*ours, *moves), key=lambda each: each.at_ms, default=None)
 
 
-def _partition(names: Mapping[str, str], add: Add) -> str:
-    """Name a partition by its values, which the log has as texts."""
+def _values(names: Mapping[str, str], add: Add) -> PartitionValues:
+    """Return the values of a file's partition, which the log has as texts, in quotes."""
     values = add.get("partitionValues") or {}
-    shown = {
+    return {
         name: json.dumps(values.get(stored), ensure_ascii=False) for stored, name in names.items()
     }
-    return ", ".join(f"{name}={value}" for name, value in shown.items())

@@ -35,13 +35,16 @@ def sources_of(
     root: StorageRoot,
     name: str,
     form: TableMetadata,
-    adds: Sequence[Add],
+    live: Mapping[str, Add],
     *,
     deleted: DeletedRows,
     columns: Mapping[str, str],
     ends: Mapping[tuple[str, int], int],
 ) -> list[FileSource]:
-    """Read the source columns of live files. Raises InvalidError (P435, P436), UnavailableError."""
+    """Read the source columns of live files, by path.
+
+    Raises InvalidError (P435, P436), UnavailableError.
+    """
     if is_mapped(form.configuration):
         raise _refusal(name, "column mapping", "their columns have other names")
     asked = [columns[each] for each in PLACE]
@@ -50,7 +53,7 @@ def sources_of(
             raise no_column(name, each)
     lowest = min(ends.values(), default=0)
     found = []
-    for add in adds:
+    for path, add in live.items():
         bounds = bounds_of(add, form)[0].get(columns["offset"])
         if bounds is None or int(bounds[1]) >= lowest:
             if urlsplit(add["path"]).scheme or add["path"].startswith("/"):
@@ -59,17 +62,16 @@ def sources_of(
             gone = deleted.of(add)
             batches = live_rows(root, name, form, add, asked, deleted=gone)
             rows = _coordinates(batches, asked)
-            found.append(source_of(add["path"], rows, altered=bool(id_of(add))))
+            found.append(source_of(path, rows, altered=bool(id_of(add))))
     return found
 
 
 def removals(
-    name: str, form: TableMetadata, adds: Sequence[Add], paths: Sequence[str]
+    name: str, form: TableMetadata, live: Mapping[str, Add], paths: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Return `remove` actions of files. Raises InvalidError (P436; P439 when one is not live)."""
     if form.configuration.get("delta.appendOnly", "").lower() == "true":
         raise _refusal(name, "delta.appendOnly", "nothing may be removed")
-    live = {add["path"]: add for add in adds}
     for path in paths:
         if path not in live:
             raise not_live(name, path)

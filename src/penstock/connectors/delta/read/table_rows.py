@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 
+from penstock.connectors.delta.files.file_metadata import additions
 from penstock.connectors.delta.files.target import target_from_json
+from penstock.connectors.delta.locations import StorageRoot, place_of, storage_path
 from penstock.connectors.delta.read.file_rows import rows_in
-from penstock.core.table_errors import file_missing, storage_failed
+from penstock.core.commits import DataFile
+from penstock.core.table_errors import file_missing, storage_failed, unreadable
 from penstock.files.errors import first_line
 from penstock.files.filesystems import CREDENTIALS, filesystem_of
-from penstock.files.positions import unpacked
+from penstock.files.positions import Positions, packed, unpacked
 from penstock.files.storage_settings import resolved
 from penstock.ports.runtime import Secrets
+
+
+def detail_of(root: StorageRoot, name: str, add: Mapping[str, Any], deleted: Positions) -> str:
+    """Write where a file is, its partition and its deleted rows. Raises InvalidError (P436)."""
+    partition = dict(add.get("partitionValues") or {})
+    return json.dumps([place_of(root, name, add["path"]), partition, packed(deleted)])
 
 
 class DeltaFileRows:
@@ -26,7 +36,7 @@ class DeltaFileRows:
     def read(self, work: str, detail: str, *, start: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield all columns of a file's live rows, and their positions.
 
-        Raises UnavailableError (P403, P481), InvalidError.
+        Raises UnavailableError (P403, P481), InvalidError (P438).
         """
         target = target_from_json(work)
         place, partition, deleted = json.loads(detail)
@@ -40,5 +50,14 @@ class DeltaFileRows:
                 yield from rows_in(file, target, add, columns, deleted=gone, start=start)
         except FileNotFoundError as error:
             raise file_missing(target.table, first_line(error)) from error
-        except (OSError, pa.ArrowException) as error:
+        except pa.ArrowException as error:
+            raise unreadable(f"a file of {target.table}", first_line(error)) from error
+        except OSError as error:
             raise storage_failed(f"a file of {target.table}", "read", first_line(error)) from error
+
+    def written(self, work: str, file: DataFile) -> str:
+        """Return how a file that was written for the table is read. Raises InvalidError (P439)."""
+        target = target_from_json(work)
+        [add] = additions([file], target)
+        place = f"{storage_path(target.location)}/{file.path.rpartition('/')[2]}"
+        return json.dumps([place, add["partitionValues"], ""])

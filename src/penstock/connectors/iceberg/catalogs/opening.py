@@ -16,25 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import IcebergTables as TablesOfCatalog
 from pyiceberg.utils.config import Config, merge_config
 
-from penstock.connectors.iceberg.catalogs.third_format import OwnInMemory, OwnSql
+from penstock.connectors.iceberg.catalogs.by_pointer import OwnInMemory, OwnSql
+from penstock.connectors.iceberg.catalogs.rest import TimedRest
 from penstock.connectors.iceberg.errors import no_room_for, reading
 from penstock.files.directories import why_not_made
 from penstock.files.errors import first_line
-
-if TYPE_CHECKING:
-    from pyiceberg.catalog.rest.auth import AuthManager
-    from requests import Session
 
 _SQLITE = "sqlite:///"
 _EMPTY = {"uri": "sqlite://", "init_catalog_tables": "true"}
@@ -56,7 +51,7 @@ def opened(name: str, given: Mapping[str, str], timeout_seconds: float) -> Catal
     found: Any = merge_config(Config().get_catalog_config(name) or {}, {**given})
     match given.get("type"):
         case "rest" if "uri" in found:
-            return _TimedRest(name, timeout_seconds, **found)
+            return TimedRest(name, timeout_seconds, **found)
         case "hive" if "uri" in found and find_spec("thrift"):
             from penstock.connectors.iceberg.catalogs.hive import TimedHive
 
@@ -127,24 +122,6 @@ def make_room(uri: str) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise no_room_for(file, first_line(error)) from error
-
-
-class _TimedRest(RestCatalog):
-    def __init__(self, name: str, timeout_seconds: float, /, **properties: str) -> None:
-        self._timeout_seconds = timeout_seconds
-        super().__init__(name, **properties)
-
-    def _create_session(self) -> Session:
-        return self._bounded(super()._create_session())
-
-    def _create_legacy_oauth2_auth_manager(self, session: Session) -> AuthManager:
-        # It asks for the token before the session is given back.
-        return super()._create_legacy_oauth2_auth_manager(self._bounded(session))
-
-    def _bounded(self, session: Session) -> Session:
-        bounded = partial(session.request, timeout=self._timeout_seconds)
-        session.request = bounded  # type: ignore[method-assign]
-        return session
 
 
 def _has_tables(name: str, uri: str) -> bool:

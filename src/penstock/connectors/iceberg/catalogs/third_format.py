@@ -11,11 +11,9 @@ Source: Apache Iceberg table specification, "Table Metadata Fields", "Row Lineag
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyiceberg.catalog import MetastoreCatalog
-from pyiceberg.catalog.memory import InMemoryCatalog
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
 from pyiceberg.table.update import AddSnapshotUpdate
@@ -23,9 +21,17 @@ from pyiceberg.table.update import AddSnapshotUpdate
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyiceberg.io import FileIO
+    from pyiceberg.io import OutputFile
     from pyiceberg.table import StagedTable, Table
     from pyiceberg.table.update import TableUpdate
+
+
+class Outputs(Protocol):
+    """Where files are written: an IO of PyIceberg, or a batch of what is written together."""
+
+    def new_output(self, location: str) -> OutputFile:
+        """Return a file to write."""
+        ...
 
 
 class _Written(TableMetadataV3):
@@ -46,25 +52,18 @@ class ThirdFormat(MetastoreCatalog):
     """A catalog whose metadata files PyIceberg writes: a base before PyIceberg's own class."""
 
     @staticmethod
-    def _write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:
+    def _write_metadata(metadata: TableMetadata, io: Outputs, metadata_path: str) -> None:
         ToOutputFile.table_metadata(writable(metadata), io.new_output(metadata_path))
 
     def _update_and_stage_table(self, current_table: Table | None, *given: Any) -> StagedTable:
         metadata = None if current_table is None else current_table.metadata
         if isinstance(metadata, TableMetadataV3):
-            _require_next(given[-1], metadata.last_sequence_number)
+            require_next(given[-1], metadata.last_sequence_number)
         return super()._update_and_stage_table(current_table, *given)
 
 
-def _require_next(updates: Sequence[TableUpdate], last: int) -> None:
+def require_next(updates: Sequence[TableUpdate], last: int) -> None:
+    """Raise ValueError where a snapshot's sequence number is not beyond the last one."""
     for each in updates:
         if isinstance(each, AddSnapshotUpdate) and (each.snapshot.sequence_number or 0) <= last:
             raise ValueError(f"the sequence number {each.snapshot.sequence_number} is taken")
-
-
-class OwnSql(ThirdFormat, SqlCatalog):
-    """A SQL catalog that writes the third format."""
-
-
-class OwnInMemory(ThirdFormat, InMemoryCatalog):
-    """A catalog in memory that writes the third format."""

@@ -6,7 +6,8 @@ Invariants (protocol.md 5):
   without any snapshot is given an empty one on main first, for no branch begins at nothing;
 - files, row deletes, ledger, tag and trimming are one request, so they become visible together or
   not at all;
-- the files written here are named by nothing until the request lands, and never deleted.
+- the files made here are written before the request is sent (metadata_batch.py), named by nothing
+  until it lands, and never deleted.
 """
 
 from __future__ import annotations
@@ -40,12 +41,14 @@ from penstock.core.commits import (
     Chain,
     Committable,
     Landed,
+    begun_beside,
     first_ledger,
     landed_after,
 )
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import InvalidError
-from penstock.core.serialization import ledger_to_json
+from penstock.core.serialization import ledger_from_json, ledger_to_json
+from penstock.core.shards import family_of
 from penstock.core.table_errors import not_live
 from penstock.ports.row_deletes import RowDeletes
 from penstock.ports.tables import Verdict
@@ -61,7 +64,7 @@ def commit_request(
     retain: int,
     row_deletes: Sequence[RowDeletes] = (),
 ) -> CommitRequest:
-    """Write a snapshot's files and return the request that lands `commit` on `landed`.
+    """Make a snapshot's files and return the request that lands `commit` on `landed`.
 
     Raises InvalidError (P439) for files that no longer fit the table; BugError (P707) for row
     deletes that are not of live rows.
@@ -73,6 +76,7 @@ def commit_request(
     properties = {
         records.ledger_key(commit.chain.name, branch): ledger_to_json(landed_after(before, commit)),
         records.newest_key(commit.chain.name, branch): newest.to_json(),
+        **_begun_beside(base, commit),
     }
     vouched = _ledgers_digest(base, commit, properties)
     keys = records.summary_of(
@@ -82,10 +86,21 @@ def commit_request(
     tag = records.tag_of(commit.chain.name, branch)
     updates: list[update.TableUpdate] = [reference(metadata, tag, SnapshotRefType.TAG, snapshot_id)]
     if vouched:  # else a trimmed snapshot might be another chain's only way to be found
-        line = (commit.chain.name.partition("/")[0], branch)
+        line = (family_of(commit.chain.name), branch)
         expired = trimmed(metadata, line, retain=retain, released=tag, now_ms=snapshot.timestamp_ms)
         updates += [update.RemoveSnapshotsUpdate(snapshot_ids=expired)] if expired else []
     return request_of(base, snapshot, *updates, update.SetPropertiesUpdate(updates=properties))
+
+
+def _begun_beside(base: CommitBase, commit: Committable) -> dict[str, str]:
+    """Return the ledgers of sibling shards' chains that a commit begins as well."""
+    found: dict[str, str] = {}
+    for chain in commit.beside:
+        key = records.ledger_key(chain, base.branch)
+        text = base.metadata.properties.get(key)
+        landed = None if text is None else ledger_from_json(text)
+        found[key] = ledger_to_json(begun_beside(commit, chain, landed))
+    return found
 
 
 def _ledger_before(commit: Committable) -> Landed:
@@ -141,10 +156,10 @@ def _snapshot(
     commit: Committable | None = None,
     row_deletes: Sequence[RowDeletes] = (),
 ) -> snapshots.Snapshot:
-    """Write the files of a snapshot, an empty one where there is no commit."""
+    """Make the files of a snapshot, an empty one where there is no commit."""
     metadata, head = base.metadata, records.parent_of(base.metadata, base.branch)
     changes = _changes(base, commit, row_deletes) if commit else RowChanges(())
-    stack = ManifestStack(base.table, snapshot_id, base.rows.entries)
+    stack = ManifestStack(base.table, snapshot_id, base.rows.entries, files=base.files)
     previous = None if head is None else metadata.snapshot_by_id(head)
     totals: Mapping[str, str] | None = previous.summary if previous is not None else None
     if row_deletes:
@@ -182,14 +197,20 @@ def _changes(
 
 
 def _removed_entries(base: CommitBase, commit: Committable) -> list[ManifestEntry]:
-    """Find the files to remove. Raises InvalidError (P439) when one is no longer live."""
+    """Find the files to remove, and the delete files that are about none but them.
+
+    Raises InvalidError (P439) when one is no longer live.
+    """
     if not commit.removes:
         return []
     live = {entry.data_file.file_path: entry for entry in live_entries(base.table, base.branch)}
     lost = [path for path in commit.removes if path not in live]
     if lost:
         raise not_live(base.name, lost[0])
-    return [live[path] for path in commit.removes]
+    removed = [live[path] for path in commit.removes]
+    if base.metadata.format_version == 1:  # it has no row deletes
+        return removed
+    return [*removed, *base.rows.of(base.table).about(set(commit.removes))]
 
 
 def _newest_after(
@@ -222,7 +243,8 @@ def _ledgers_digest(base: CommitBase, commit: Committable, properties: dict[str,
     """Return the digest of all ledgers as the commit leaves them, or "" when one is in doubt."""
     metadata, branch = base.metadata, base.branch
     after = records.ledgers_in({**metadata.properties, **properties}, branch)
-    others = [key for key in after if key != records.ledger_key(commit.chain.name, branch)]
+    own = records.ledger_key(commit.chain.name, branch)
+    others = [key for key in after if key != own and key in metadata.properties]
     if not others or vouching(metadata, records.ancestry_of(metadata, branch)) is not None:
         return records.digest_of_ledgers(after)
     agreed = all(_agrees(base, key) for key in others)

@@ -2,7 +2,7 @@
 
 Invariants:
 - only snapshots of the committing pipeline on the committing branch are removed, whichever of its
-  chains made them; never another writer's;
+  chains and shards made them, for they are one budget; never another writer's;
 - what a branch or tag points to stays, and what `history.expire.*` or a reference's own retention
   keeps for readers stays;
 - where the table says nothing of age, own snapshots of the last hour stay, `YOUNG_MAX` of them at
@@ -19,6 +19,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 
 from penstock.connectors.iceberg.ledger.properties import ancestry_of, writer_of
+from penstock.core.shards import family_of
 
 YOUNG_MS = 3_600_000
 YOUNG_MAX = 150
@@ -45,7 +46,7 @@ def trimmed(
     own = [
         each
         for each in metadata.snapshots
-        if (found := writer_of(each)) and (found[0].partition("/")[0], found[1]) == line
+        if (found := writer_of(each)) and (family_of(found[0]), found[1]) == line
     ]
     own.sort(key=lambda each: each.sequence_number or 0)
     spare = own[: max(len(own) - max(retain, 1) + 1, 0)]

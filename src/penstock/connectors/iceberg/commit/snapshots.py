@@ -19,6 +19,7 @@ from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from penstock.connectors.iceberg.files.manifest_entries import counted
 from penstock.connectors.iceberg.files.manifest_lists import next_row_id_of
 from penstock.connectors.iceberg.files.manifests import Listed, schema_of
+from penstock.connectors.iceberg.io.metadata_batch import MetadataBatch
 from penstock.connectors.iceberg.ledger import properties as records
 from penstock.connectors.iceberg.row_deletes.changes import RowChanges
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
@@ -31,11 +32,12 @@ _KEPT_OF_REFERENCES = {"max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_t
 
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
-    """One request, ready to be sent once."""
+    """One request, ready to be sent once, after the files it names are written."""
 
     snapshot_id: int
     requirements: tuple[update.TableRequirement, ...]
     updates: tuple[update.TableUpdate, ...]
+    files: MetadataBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class CommitBase:
     """The base of a commit: the table as it was examined, its name, and the branch.
 
     `rows` is what the table keeps of its live rows, `options` how files of it are written;
-    `observer` passes crash points.
+    `observer` passes crash points; `files` are the metadata files that are made for it.
     """
 
     table: Table
@@ -52,6 +54,7 @@ class CommitBase:
     rows: KeptRows = field(repr=False)
     options: ParquetOptions
     observer: Observer
+    files: MetadataBatch
 
     @property
     def metadata(self) -> TableMetadata:
@@ -76,7 +79,7 @@ def request_of(
     )
     head = reference(metadata, branch, SnapshotRefType.BRANCH, snapshot.snapshot_id)
     added = update.AddSnapshotUpdate(snapshot=snapshot)
-    return CommitRequest(snapshot.snapshot_id, requirements, (added, head, *updates))
+    return CommitRequest(snapshot.snapshot_id, requirements, (added, head, *updates), base.files)
 
 
 def reference(

@@ -66,6 +66,7 @@ from penstock.connectors.iceberg.files.manifest_lists import (
     manifests_of,
     next_row_id_of,
 )
+from penstock.connectors.iceberg.io.metadata_batch import MetadataBatch
 from penstock.core.sweeps import METADATA_MARK
 from penstock.core.table_errors import unsupported
 
@@ -112,7 +113,7 @@ class StagedManifests:
 
 
 class ManifestStack:
-    """Writes the metadata files of one snapshot of one table."""
+    """Writes the metadata files of one snapshot of one table; with `files`, they are made there."""
 
     def __init__(
         self,
@@ -120,8 +121,10 @@ class ManifestStack:
         snapshot_id: int,
         kept: KeptEntries | None = None,
         staged: StagedManifests | None = None,
+        files: MetadataBatch | None = None,
     ) -> None:
         self._table = table
+        self._outputs = files or table.io
         self._name = ".".join(table.name())
         self._metadata = table.metadata
         self._snapshot_id = snapshot_id
@@ -229,7 +232,7 @@ class ManifestStack:
         path = self._places.new_metadata_location(f"snap-{self._snapshot_id}-0-{self._id}.avro")
         with list_writer(
             self._metadata,
-            output_file=self._table.io.new_output(path),
+            output_file=self._outputs.new_output(path),
             snapshot_id=self._snapshot_id,
             parent_snapshot_id=head,
             sequence_number=self._metadata.next_sequence_number(),
@@ -296,7 +299,7 @@ class ManifestStack:
         given: dict[str, Any] = {
             "spec": spec,
             "schema": schema,
-            "output_file": self._table.io.new_output(path),
+            "output_file": self._outputs.new_output(path),
             "snapshot_id": self._snapshot_id,
             "avro_compression": self._compression,
         }

@@ -7,16 +7,17 @@ Invariants:
 - data files, other storages, and settings that are not known here go PyIceberg's own way;
 - a file exists whole or not at all; whether one exists already is asked only where the name
   bears no random UUID, by which nobody else's file can have it;
-- what is kept of a metadata file was read from the store, under a name that is used once.
+- what is kept of a metadata file was read from the store or acknowledged by it, under a name that
+  is used once (kept_files.py).
 """
 
 from __future__ import annotations
 
-import functools
 import io
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,6 +25,7 @@ from pyiceberg.io import InputStream, OutputStream
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
+from penstock.connectors.iceberg.io.kept_files import KeptFiles, is_named_once
 from penstock.files import objects
 from penstock.files.storage_settings import S3, S3_SETTINGS, Settings
 
@@ -35,9 +37,9 @@ _NAMES = {
     "client.region": "region",
     "s3.force-virtual-addressing": "virtual_hosted_style_request",
 }
-_KEPT_FILES = 16
 _METADATA = re.compile(r"/metadata/[^/]+\.(?:json|avro)$")
-_NAMED_ONCE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+KEPT = KeptFiles()
+"""Of this process: what one of its catalogs wrote, all of them know."""
 
 
 class ObjectIO(PyArrowFileIO):
@@ -61,16 +63,30 @@ class ObjectIO(PyArrowFileIO):
         scheme, netloc, path = self.parse_location(location, self.properties)
         if self._settings is None or scheme != "s3" or not _METADATA.search(path):
             return None
-        return WholeObject(location, path, self.fs_by_scheme(scheme, netloc), self._settings)
+        filesystem = partial(self.fs_by_scheme, scheme, netloc)
+        return WholeObject(location, path, filesystem, self._settings)
 
 
 class WholeObject(PyArrowFile):
-    """One metadata file. Raises OSError as PyIceberg's own files do."""
+    """One metadata file. Raises OSError as PyIceberg's own files do.
 
-    def __init__(self, location: str, path: str, filesystem: Any, settings: Settings) -> None:
+    PyArrow's `filesystem` is opened only where something is asked that takes it.
+    """
+
+    def __init__(
+        self, location: str, path: str, filesystem: Callable[[], Any], settings: Settings
+    ) -> None:
         super().__init__(location, path, filesystem)
         self._settings = settings
         self._length: int | None = None
+
+    @property
+    def _filesystem(self) -> Any:
+        return self._opening()
+
+    @_filesystem.setter
+    def _filesystem(self, opening: Callable[[], Any]) -> None:
+        self._opening = opening
 
     def __len__(self) -> int:
         if self._length is None:
@@ -80,14 +96,17 @@ class WholeObject(PyArrowFile):
     def open(self, seekable: bool = True) -> InputStream:  # noqa: FBT001, FBT002 - PyIceberg's
         """Read all of it."""
         del seekable
-        is_kept = self.location.endswith(".metadata.json") and _NAMED_ONCE.search(self.location)
-        body = (_kept if is_kept else _fetch)(self._settings, self.location)
+        body = KEPT.get(self._storage, self.location)
+        if body is None:
+            bucket, key = _place(self.location)
+            body = objects.fetch(bucket, self._settings, key)
+            KEPT.keep(self._storage, self.location, body)
         self._length = len(body)
         return io.BytesIO(body)
 
     def create(self, overwrite: bool = False) -> OutputStream:  # noqa: FBT001, FBT002 - as above
         """Return a stream that puts all of it when it is closed. Raises FileExistsError."""
-        if not (overwrite or _NAMED_ONCE.search(self.location)) and self.exists():
+        if not (overwrite or is_named_once(self.location)) and self.exists():
             raise FileExistsError(f"Cannot create file, already exists: {self.location}")
         return _Upload(self)
 
@@ -96,6 +115,11 @@ class WholeObject(PyArrowFile):
         bucket, key = _place(self.location)
         objects.put(bucket, self._settings, key, body, "overwrite")
         self._length = len(body)
+        KEPT.keep(self._storage, self.location, body)
+
+    @property
+    def _storage(self) -> str:
+        return dict(self._settings).get("endpoint_url", "")
 
 
 class _Upload:
@@ -153,14 +177,6 @@ def settings_of(properties: Mapping[str, Any], environment: Mapping[str, str]) -
     if "access_key_id" not in settings and (profile or default.exists()):
         return None
     return tuple(sorted({**settings, "allow_http": str(endpoint.startswith("http://"))}.items()))
-
-
-def _fetch(settings: Settings, location: str) -> bytes:
-    bucket, key = _place(location)
-    return objects.fetch(bucket, settings, key)
-
-
-_kept = functools.lru_cache(maxsize=_KEPT_FILES)(_fetch)
 
 
 def _place(location: str) -> tuple[str, str]:

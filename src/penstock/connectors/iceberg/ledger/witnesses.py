@@ -181,10 +181,9 @@ def _rows_are_its_own(facts: _Facts, newest: records.LedgerMark) -> bool:
         return True  # its rows hold pipeline, table and topic id
     if any(map(is_of_resolutions, landed.offsets)):
         return False  # a retry lands rows ahead of the chain
-    own = {at.topic_id: at.topic for at in landed.offsets}
     try:
         others = [
-            at.topic
+            at
             for key, text in facts.metadata.properties.items()
             if key.startswith(records.LEDGER)
             and key != records.ledger_key(facts.chain.name, ancestry.branch)
@@ -192,8 +191,8 @@ def _rows_are_its_own(facts: _Facts, newest: records.LedgerMark) -> bool:
         ]
     except InvalidError:
         return False
-    landings = Counter([*own.values(), *others])
-    return all(landings[at.topic] == 1 for at in newest.ranges)
+    landings = Counter((at.topic, at.partition) for at in (*landed.offsets, *others))
+    return all(landings[at.topic, at.partition] == 1 for at in newest.ranges)
 
 
 def _without_ledger(metadata: TableMetadata, chain: Chain, branch: str) -> Finding:

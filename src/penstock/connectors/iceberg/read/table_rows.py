@@ -25,11 +25,13 @@ from pyiceberg.types import NestedField, PrimitiveType
 
 from penstock.connectors.iceberg.catalogs.third_format import writable
 from penstock.connectors.iceberg.errors import reading
+from penstock.connectors.iceberg.files.file_metadata import data_file
 from penstock.connectors.iceberg.files.manifests import schema_of
 from penstock.connectors.iceberg.io.credentials import Credential, opened, shared
 from penstock.connectors.iceberg.read.file_rows import FileToRead, rows_in
+from penstock.core.commits import DataFile as Written
 from penstock.core.table_errors import no_target, require_target_version
-from penstock.files.positions import Positions, packed, unpacked
+from penstock.files.positions import NONE, Positions, packed, unpacked
 from penstock.ports.runtime import Secrets
 
 WORK_VERSION = 1
@@ -93,11 +95,22 @@ class IcebergFileRows:
             file_size_in_bytes=0,
         )
         file.spec_id = spec_id
-        io = PyArrowFileIO(opened(storage, lent, self._secrets))
+        io = _io(tuple(sorted(opened(storage, lent, self._secrets).items())))
         columns = [field.name for field in metadata.schema().fields]
         with reading(name):
             source = FileToRead(name, io, metadata, file)
             yield from rows_in(source, columns, deleted=unpacked(deleted), start=start)
+
+    def written(self, work: str, file: Written) -> str:
+        """Return how a file that was written for the table is read. Raises InvalidError (P439)."""
+        name, metadata, _, _ = _read(work)
+        return detail_of(metadata, data_file(file, metadata, name), NONE)
+
+
+@functools.lru_cache(maxsize=16)
+def _io(settings: tuple[tuple[str, str], ...]) -> PyArrowFileIO:
+    """Open a storage once for many files: each time costs a connection."""
+    return PyArrowFileIO(dict(settings))
 
 
 @functools.lru_cache(maxsize=16)

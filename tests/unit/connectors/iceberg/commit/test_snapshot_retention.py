@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from pyiceberg.partitioning import PartitionSpec
@@ -20,14 +20,18 @@ SECOND_MS = 1000
 
 
 def history(
-    count: int, every_ms: int, properties: Mapping[str, str] | None = None
+    count: int,
+    every_ms: int,
+    properties: Mapping[str, str] | None = None,
+    chains: Sequence[str] = ("shop",),
 ) -> TableMetadata:
-    """Make a table with own snapshots 1, 2, ..., the last of which is as old as one interval."""
+    """Make a table with own snapshots 1, 2, ..., the last of which is as old as one interval; they
+    are of its chains in turns.
+    """
     schema = Schema(NestedField(1, "id", LongType()))
     metadata = new_table_metadata(
         schema, PartitionSpec(), UNSORTED_SORT_ORDER, "file:///t", dict(properties or {})
     )
-    summary = {"penstock.pipeline": "shop"}
     snapshots = [
         Snapshot(
             snapshot_id=number,
@@ -35,7 +39,10 @@ def history(
             sequence_number=number,
             timestamp_ms=NOW_MS - (count + 1 - number) * every_ms,
             manifest_list="file:///t/m.avro",
-            summary=Summary(operation=Operation.APPEND, **summary),
+            summary=Summary(
+                operation=Operation.APPEND,
+                **{"penstock.pipeline": chains[number % len(chains)]},
+            ),
         )
         for number in range(1, count + 1)
     ]
@@ -57,6 +64,15 @@ def test_own_snapshots_of_the_last_hour_stay() -> None:
 
 def test_there_are_never_more_than_a_commit_can_bear() -> None:
     assert YOUNG_MAX == len(left(history(5000, SECOND_MS))) + 1
+
+
+def test_co_g5_four_shards_at_one_second_are_one_pipeline() -> None:
+    chains = [f"shop+{number}" for number in range(4)]
+    shards = history(5000, SECOND_MS // 4, chains=[*chains, "shop+1/lake.orders"])
+
+    assert YOUNG_MAX == len(left(shards)) + 1
+    assert list(range(77, 101)) == left(history(100, 2 * YOUNG_MS, chains=chains))
+    assert 100 == len(left(history(100, 2 * YOUNG_MS, chains=["shop-2+1"])))
 
 
 def test_what_is_older_stays_while_there_are_no_more_than_retain() -> None:

@@ -1,0 +1,114 @@
+"""Shards of a pipeline for real: processes that share tables, and commands about one or all."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import ExitStack
+
+import duckdb
+import pytest
+from deltalake import DeltaTable
+from tests.integration.cli.shop import Shop, problem
+from tests.processes.process import Driver
+
+SHARDS = 3
+
+
+@pytest.fixture
+def sharded(shop: Shop) -> Shop:
+    shop.spec["shards"] = SHARDS
+    shop.cluster.grow(shop.topic, 6)
+    return shop
+
+
+def send(shop: Shop, first: int, count: int) -> int:
+    """Send to all partitions; return what comes next."""
+    for partition in range(6):
+        shop.send(first + partition * count, count, partition=partition)
+    return first + 6 * count
+
+
+def in_order(shop: Shop) -> list[list[int]]:
+    """Return the offsets of each partition as DuckDB and deltalake read them of the Delta table."""
+    files = DeltaTable(shop.directory / "delta/shop/orders").file_uris()
+    query = "select _kafka_partition, _kafka_offset from read_parquet(?)"
+    with duckdb.connect() as database:
+        rows = database.execute(query, [files]).fetchall()
+    return [sorted(o for at, o in rows if at == partition) for partition in range(6)]
+
+
+def test_shards_land_one_pipeline_and_commands_are_about_one_of_them_or_all(sharded: Shop) -> None:
+    shop = sharded
+    following = send(shop, 0, 10)
+    for shard in range(SHARDS):
+        ran = shop.run("--shard", str(shard))
+        assert 0 == ran.code, ran.err
+    following = send(shop, following, 5)
+    for shard in reversed(range(SHARDS)):
+        assert 0 == shop.run(PENSTOCK_SHARD=str(shard)).code
+
+    assert ([*range(following)], [*range(following)]) == shop.ids()
+    assert [[*range(15)]] * 6 == in_order(shop)
+    audit = shop.call("audit", "--count", "--shard", "all")
+    assert 0 == audit.code, audit.out + audit.err
+    of_all = shop.call("status", "--json", "--shard", "all").json
+    assert [f"shop+{shard}" for shard in range(SHARDS)] == [*of_all["shards"]] == of_all["unowned"]
+    through = [
+        each["tables"]["lake.shop.orders"]["valid_through_ms"] for each in of_all["shards"].values()
+    ]
+    assert min(through) == of_all["valid_through_ms"]["lake.shop.orders"]
+    assert "shop+2: no process lands it" in shop.call("status", "--shard", "all").out
+    for command, *words in (("plan", "--shard", "1"), ("doctor", "--shard", "all"), ("validate",)):
+        assert 0 == shop.call(command, *words).code, command
+
+
+def test_what_a_command_cannot_do_with_shards_is_refused_by_name(sharded: Shop) -> None:
+    shop = sharded
+    assert "P528" == problem(shop.run())[0]
+    assert "P528" == problem(shop.run("--shard", "3"))[0]
+    assert "P529" == problem(shop.run("--shard", "all"))[0]
+    send(shop, 0, 2)
+    assert 0 == shop.run("--shard", "1").code
+    shop.spec["shards"] = 4
+    again = shop.run("--shard", "1").json
+    assert {"P527"} == {each["code"] for each in again["parked"].values()}
+    assert (
+        "was begun by 3 shards, and the spec says 4 shards"
+        in again["parked"]["delta.shop.orders"]["message"]
+    )
+    del shop.spec["shards"]
+    assert "P527" == problem(shop.run())[0]
+    assert "P528" == problem(shop.run("--shard", "1"))[0]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_co_g1_shards_that_are_killed_one_after_the_other_land_each_record_once(
+    sharded: Shop,
+) -> None:
+    """Each is killed while it lands and started again, while the others go on."""
+    shop = sharded
+    following = send(shop, 0, 10)
+    with ExitStack() as stack:
+
+        def started(shard: int) -> Driver:
+            return stack.enter_context(shop.driver("--shard", str(shard)))
+
+        shards = [started(shard) for shard in range(SHARDS)]
+        for each in shards:
+            each.wait_for("TableCommitted")
+        for shard in (1, 0, 2, 1):
+            following = send(shop, following, 20)
+            shards[shard].kill()
+            shards[shard] = started(shard)
+            following = send(shop, following, 20)
+            shards[shard].wait_for("TableCommitted")
+        for each in shards:
+            each.send(signal.SIGTERM)
+            assert 0 == each.end().code
+    for shard in range(SHARDS):
+        assert 0 == shop.run("--shard", str(shard)).code
+
+    assert ([*range(following)], [*range(following)]) == shop.ids()
+    assert [[*range(170)]] * 6 == in_order(shop)
+    assert 0 == shop.call("audit", "--count", "--shard", "all").code

@@ -176,8 +176,8 @@ class Publisher:
 
     def _compare_types(self) -> None:
         """Tell of columns whose types are others than when this run sent the last transaction."""
-        columns = None
-        if self.publication.messages is not None:
+        rules, columns = self.publication.messages, None
+        if rules is not None and not rules.schemas:  # a schema says them, and is compared itself
             columns = self.environment.ports.source.columns()
         types = {each.name: str(each.type) for each in columns or ()}
         changes = ", ".join(

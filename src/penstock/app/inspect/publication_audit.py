@@ -142,9 +142,10 @@ def audit_publication(
             compared = _compare(publication, ports, sent, target, readers)
             rows, skipped = compared.rows, [*skipped, *compared.not_compared]
             breaks += compared.breaks
+        segment = max(each.segment for each in record.ledgers)
+        sought = tuple(sought_words(publication, receipts, segment, record.stands))
     except PenstockError as error:
         return PublicationAudit(name, problem=naming(publication, error))
-    segment = max(each.segment for each in record.ledgers)
     return PublicationAudit(
         publication=name,
         epoch=sum(each.epoch for each in record.ledgers),
@@ -153,7 +154,7 @@ def audit_publication(
         records=sum(each.published for each in receipts),
         rejected=sum(each.totals.rejected for each in receipts),
         stands=in_words(publication, record.stands),
-        sought=tuple(sought_words(publication, receipts, segment, record.stands)),
+        sought=sought,
         rows=rows,
         breaks=tuple(breaks[:BREAKS_MAX]),
         not_compared=tuple(skipped),

@@ -16,12 +16,13 @@ from penstock.observe.formatting import number_of, one_line
 from penstock.ports.sources import Stands
 from penstock.publishing.record import PublicationRecord, receipts_of
 from penstock.publishing.settings import Publication
+from penstock.publishing.source_stops import foreign_position
 
 
 @dataclass(frozen=True, slots=True)
 class Consequence:
     """How many records of a topic a new position has published again, or for the first time because
-    a former seek had left them out, and how many it leaves out.
+    a former seek had left them out, and how many it leaves out that were never published.
     """
 
     again: int = 0
@@ -56,20 +57,21 @@ def consequence(
 
     Of what was read before the first receipt that is still there, all counts as published.
     """
-    begun, stop = _offset(start), _offset(to)
-    if stop >= begun:
-        return Consequence(left_out=stop - begun)
+    low, high = sorted((_offset(start), _offset(to)))
     moves = [each.moves[of] for each in receipts if of in each.moves]
     ranges = sorted(
         (_offset(each.start) if each.start else 0, _offset(each.stop)) for each in moves
     )
     if ranges and min(each.epoch for each in receipts) > 1:
         ranges.insert(0, (0, ranges[0][0]))
-    again, reached = 0, stop
+    known, reached = 0, low
     for first, last in ranges:
-        again += max(min(last, begun) - max(first, reached), 0)
+        known += max(min(last, high) - max(first, reached), 0)
         reached = max(reached, last)
-    return Consequence(again, begun - stop - again)
+    never = high - low - known
+    if _offset(to) > low:
+        return Consequence(left_out=never)
+    return Consequence(again=known, first=never)
 
 
 def sought_words(
@@ -112,6 +114,9 @@ def _place(publication: Publication, at: Position | None) -> str:
 
 
 def _offset(position: Position) -> int:
-    offset = values_of(position)["offset"]
-    assert isinstance(offset, int), "a topic's positions are offsets"
-    return offset
+    """Return the offset of a topic's position. Raises InvalidError (P815): it is none."""
+    match values_of(position):
+        case {"offset": int(offset)}:
+            return offset
+        case other:
+            raise foreign_position(other)

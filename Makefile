@@ -83,6 +83,10 @@ soak-sim: $(INSTALLED) ## a million random histories, going on where it was stop
 	@$(BIN)/python -m tests.simulation.histories 1000000 --keep $(SOAKED) \
 		--processes $(PROCESSES) --minutes $(SITTING)
 
+.PHONY: page
+page: $(INSTALLED) ## the page in a real browser, and who may look at it
+	@$(SUITES) page
+
 .PHONY: contracts
 contracts: $(INSTALLED) ## one suite per port against every implementation
 	@$(SUITES) contracts
@@ -138,12 +142,13 @@ docs: $(INSTALLED) ## write the generated reference pages again
 	@$(BIN)/python tests/tidy/reference_pages.py
 
 .PHONY: pictures
-pictures: $(INSTALLED) ## draw the pictures of terminals again
+pictures: $(INSTALLED) ## draw the pictures of terminals again, and take those of the page
 	@$(BIN)/python docs/images/pictures.py
+	@PYTHONPATH=. $(BIN)/python docs/images/page_pictures.py
 
 .PHONY: lock
 lock: $(INSTALLED) ## resolve the locks again (LOCK_OPTIONS=--upgrade for newer versions)
-	@$(COMPILE) --extra demo --extra protobuf --group dev --group build pyproject.toml -o requirements/all.lock
+	@$(COMPILE) --extra demo --extra page --extra protobuf --group dev --group build pyproject.toml -o requirements/all.lock
 	@$(COMPILE) --group build --constraint requirements/all.lock -o requirements/build.lock
 	@$(COMPILE) --group fuzz -o requirements/fuzz.lock
 	@$(COMPILE) requirements/bootstrap.in -o requirements/bootstrap.lock

@@ -89,6 +89,13 @@ SUITES = (
         tests=("tests/proof",),
         cores=1,
     ),
+    Suite(
+        "page",
+        "the page in a real browser, and who may look at it",
+        40,
+        tests=("tests/page",),
+        cores=1,
+    ),
     Suite("unit", "one room at a time, no sockets", 50, tests=("tests/unit", *TWO_AT_ONCE)),
     Suite(
         "properties",

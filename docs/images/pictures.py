@@ -18,6 +18,7 @@ from penstock.cli.plan import plan_lines
 from penstock.core.errors import DecisionNeededError
 from penstock.observe.render import StatusText
 from penstock.observe.snapshot import LastCommit, Parked, PendingEpoch, Snapshot, State, TableStatus
+from penstock.observe.why import why
 
 HERE = Path(__file__).parent
 NOW_MS = 1_795_000_000_000
@@ -127,7 +128,8 @@ def plan(console: Console) -> None:
 def status(console: Console) -> None:
     """Show a pipeline at work, with a table that is parked."""
     console.print("[bold]$[/] penstock status --watch")
-    console.print(StatusText(_snapshot(), NOW_MS))
+    shown = _snapshot()
+    console.print(StatusText(shown, NOW_MS, why=why(shown, NOW_MS, running=True)))
 
 
 def _snapshot() -> Snapshot:

@@ -16,6 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.crash.matrix import FENCED, OUR_BUG, TRIES, Blow
+from tests.integration.cli.shop import Shop
+from tests.integration.cli.test_news import News
 from tests.integration.cli.test_publish import Mirror
 from tests.integration.cli.test_publish_tables import Published, by_key, expected
 from tests.processes.broker import Cluster
@@ -66,7 +68,30 @@ class Table:
         return by_key(expected(0, self._rows)) == by_key(self.publication.found())
 
 
-KINDS: dict[str, Callable[[Cluster, Path], Topic | Table]] = {
+class OfTables:
+    """News of a shop, an event a transaction."""
+
+    def __init__(self, cluster: Cluster, directory: Path) -> None:
+        shop = Shop(directory, cluster, directory.name)
+        cluster.create(shop.topic, 2)
+        self.publication = News(shop, transaction={"interval": "100ms", "or_records": 1})
+        self._sent = 0
+
+    def more(self) -> None:
+        """Let there be more than one transaction holds."""
+        self.publication.shop.send(self._sent, 5)
+        self._sent += 5
+        assert 0 == self.publication.shop.run("--takeover").code
+
+    def is_exact(self) -> bool:
+        """Return whether a reader finds each commit once, and in order."""
+        self.publication.require_exact()
+        return True
+
+
+Ground = Topic | Table | OfTables
+KINDS: dict[str, Callable[[Cluster, Path], Ground]] = {
+    "news": OfTables,
     "own": partial(Topic, producer="own"),
     "librdkafka": partial(Topic, producer="librdkafka"),
     "iceberg": partial(Table, kind="iceberg"),
@@ -96,7 +121,7 @@ FEW = (
 )
 
 
-def play(cell: Cell, ground: Topic | Table) -> None:
+def play(cell: Cell, ground: Ground) -> None:
     """Strike once, recover, and read what is there."""
     for _ in range(TRIES):
         ground.more()
@@ -112,7 +137,7 @@ def play(cell: Cell, ground: Topic | Table) -> None:
     assert (0, []) == (audit.code, audit.json["publications"][0]["breaks"])
 
 
-def struck(cell: Cell, ground: Topic | Table) -> bool:
+def struck(cell: Cell, ground: Ground) -> bool:
     """Strike; return whether the blow hit."""
     plan = {"PENSTOCK_FAULTS": f"{cell.point}:{PASSING}:{cell.blow}"}
     start = partial(WarmProcess, directory=ground.publication.directory)
@@ -130,7 +155,7 @@ def struck(cell: Cell, ground: Topic | Table) -> bool:
     return True
 
 
-def was_followed(ground: Topic | Table, zombie: Driver) -> bool:
+def was_followed(ground: Ground, zombie: Driver) -> bool:
     """Let a successor do the work of one that was stopped, and more, and let that one go on."""
     process = psutil.Process(zombie.pid)
     zombie.wait_until(lambda: sleeps(process), "it was stopped")

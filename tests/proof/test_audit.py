@@ -16,7 +16,8 @@ from penstock.core.audit import chain_breaks, doubled_commits, doubled_files, ne
 from penstock.core.commits import Chain
 from penstock.core.offsets import Offset, TopicPartition, span
 from penstock.core.serialization import ledger_from_json, ledger_to_json, progress_from_json
-from penstock.ports.tables import CommitRecord, Verdict
+from penstock.ports.histories import CommitRecord
+from penstock.ports.tables import Verdict
 from penstock.testing.prepared import origin
 
 AT = TopicPartition("topic-1", 0, "orders")

@@ -43,12 +43,12 @@ from penstock.core.expiry import Expiry
 from penstock.core.maintenance import Layout
 from penstock.core.schema import Schema
 from penstock.core.statistics import Mismatch
+from penstock.ports.histories import CommitsBehind, History
 from penstock.ports.increments import ReadableFiles
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, RowPositions, Sought
 from penstock.ports.tables import (
     FileSource,
-    History,
     StatedFile,
     Table,
     TableDefinition,
@@ -302,6 +302,11 @@ class FaultyTable:
         """Pass on, unless the table is away."""
         _check_there(self.name, self._plan)
         return self._table.history(chain, state)
+
+    def commits(self, chain: Chain, state: TableState, behind: str = "") -> CommitsBehind:
+        """Pass on, unless the table is away."""
+        _check_there(self.name, self._plan)
+        return self._table.commits(chain, state, behind)
 
     def quarantined(
         self, chain: Chain, ranges: Sequence[Sequence[Any]]

@@ -49,7 +49,7 @@ def members(spec: Pipeline | Publications, claimed_as: str) -> list[MemberStatus
 
     Raises InvalidError (P521) where the store has no stand-bys, UnavailableError.
     """
-    with closing(_MemberList(spec, claimed_as)) as listed:
+    with closing(MemberList(spec, claimed_as)) as listed:
         return listed.members()
 
 
@@ -67,7 +67,7 @@ def handover(
     `asked` is called once the owner was asked. Raises InvalidError (P524) where nobody owns the
     pipeline, UnavailableError (P525) where no stand-by is ready, or none has taken over in time.
     """
-    with closing(_MemberList(spec, claimed_as)) as listed:
+    with closing(MemberList(spec, claimed_as)) as listed:
         found = listed.members()
         owner = next((each for each in found if each.state == Role.OWNER), None)
         if owner is None:
@@ -96,7 +96,7 @@ def handover(
     )
 
 
-class _MemberList:
+class MemberList:
     """The members of what is claimed by a name, asked for again and again."""
 
     def __init__(self, spec: Pipeline | Publications, claimed_as: str) -> None:

@@ -21,10 +21,12 @@ from penstock.app.standby import Candidate, is_owned, leadership_of_run, run_led
 from penstock.core.claims import publication_claim
 from penstock.core.errors import InvalidError, PenstockError, gravest
 from penstock.core.events import ASKED, GAVE_WAY
+from penstock.engines.inline import InlineEngine
 from penstock.ports.producers import NO_TRANSACTIONS
 from penstock.ports.runtime import Engine, Observer
 from penstock.publishing.publisher import AGAIN_SECONDS, Publisher, Until, stopped_by
 from penstock.publishing.settings import Publication, PublishingEnvironment
+from penstock.publishing.stops import naming
 from penstock.spec.problems import listed, nearest
 from penstock.spec.publications import Publications
 from penstock.spec.settings.publication import OFF, REQUIRED, PublicationRule
@@ -64,11 +66,18 @@ def publish(
     """
     rules = _rules_to_run(spec, names)
     with ExitStack() as stack:
-        engine = engines.open_engine(spec, work=publishing.PUBLISHING_WORK)
+        here: Engine = InlineEngine(publishing.PUBLISHING_WORK)
+        engine = here
+        if not all(rule.is_of_news for rule in rules):
+            engine = engines.open_engine(spec, work=publishing.PUBLISHING_WORK)
         stack.callback(engine.close)
-        given = [publishing.publication_of(spec, rule, accept=accept) for rule in rules]
         run = _Run(spec, engine, observer, stop, until, takeover, standby)
-        return side_by_side([partial(run.published, own) for own in given], stop)
+        acts = []
+        for rule in rules:
+            own = publishing.publication_of(spec, rule, accept=accept)
+            by = replace(run, engine=here) if rule.is_of_news else run
+            acts.append(partial(by.published, own))
+        return side_by_side(acts, stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +107,7 @@ class _Run:
                         stack.push(opened.pop_all())
                     break
                 except PenstockError as error:
+                    naming(own, error)
                     stopped = stopped_by(own, error, self.until)
                     self.observer(stopped)
                     if not stopped.waits:

@@ -33,6 +33,7 @@ COMMANDS = {
         "Publish sources into Kafka until you stop it.",
     ),
     "status": ("penstock.cli.status:status", "Show the state of each table."),
+    "ui": ("penstock.cli.ui:ui", "Show pipelines as a page in a browser. Read-only."),
     "members": ("penstock.cli.members:members", "Show who owns a pipeline and who stands by."),
     "handover": ("penstock.cli.members:handover", "Let a stand-by take over from the owner."),
     "audit": ("penstock.cli.audit:audit", "Prove that no record is lost or duplicated."),

@@ -40,7 +40,7 @@ WIDTH_MIN, WIDTH_MAX = 60, 100
 RED, PLAIN = "\x1b[31m", "\x1b[0m"
 _COMMAND = re.compile(
     r"\bpenstock (?:run|plan|validate|status|doctor|test|audit|peek|seek|replay|load|pause|resume|"
-    r"members|handover|publish|maintain|transactions|quarantine [a-z]+)"
+    r"ui|members|handover|publish|maintain|transactions|quarantine [a-z]+)"
     r"(?![\w-])(?! FILE)"
 )
 _named: ContextVar[str] = ContextVar("named", default="")

@@ -38,6 +38,14 @@ MetricsAt = Annotated[
     ),
 ]
 
+PageAt = Annotated[
+    str | None,
+    Parameter(
+        env_var="PENSTOCK_PAGE",
+        help="Serve a page for a browser on this machine, such as 127.0.0.1:8090.",
+    ),
+]
+
 Takeover = Annotated[bool, Parameter(help="Take over from another owner, even if it is alive.")]
 Accept = Annotated[
     tuple[Literal["gap", "topic", "rules"], ...],

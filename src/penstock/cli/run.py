@@ -9,15 +9,17 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from penstock.cli.output import INTERRUPTED, print_json, say, show_error
-from penstock.cli.parameters import SPEC, Accept, Json, MetricsAt, Spec, Takeover
+from penstock.cli.parameters import SPEC, Accept, Json, MetricsAt, PageAt, Spec, Takeover
 from penstock.cli.shards import by_shard
-from penstock.cli.specs import load_spec
+from penstock.cli.specs import load_spec, named_again
 
 if TYPE_CHECKING:
     from penstock.landing.coordinator import RunResult
@@ -43,6 +45,7 @@ def run(
     standby: bool = False,
     accept: Accept = (),
     metrics: MetricsAt = None,
+    page: PageAt = None,
     json: Annotated[
         Json, Parameter(help="Log JSON lines to stderr, and print the outcome as JSON.")
     ] = False,
@@ -50,8 +53,7 @@ def run(
     """Land records until you stop it.
 
     Ctrl-C or SIGTERM finishes the current epoch, brings all tables level and exits with 0. A second
-    one exits at once with 130; nothing is lost. SIGQUIT prints the stack of every thread and goes
-    on.
+    one exits at once with 130; nothing is lost. SIGQUIT prints all threads' stacks and goes on.
 
     Example: penstock run shop.yaml --until-caught-up
 
@@ -76,7 +78,8 @@ def run(
     faults = from_environment()
     until: Until = "once" if once else "caught-up" if until_caught_up else "stopped"
     stop, voice = threading.Event(), Voice()
-    heard = _observers(pipeline, metrics, voice, as_json=json, standby=standby)
+    served = Served(named_again(spec), metrics, page)
+    heard = _observers(pipeline, served, voice, as_json=json, standby=standby)
     with signals(stop, voice), heard as (board, *others):
         observer = Observers(board, *others, observer_for(faults))
         with maintained_beside(pipeline, spec, observer, SystemClock(), board):
@@ -91,20 +94,31 @@ def run(
                 accept=frozenset(accept),
                 faults=faults,
             )
-    code = exit_code(ended, until, asked_to_stop=stop.is_set())
-    _print_outcome(ended, code, as_json=json)
-    return code
+    return _print_outcome(ended, exit_code(ended, until, asked_to_stop=stop.is_set()), as_json=json)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a run serves, at which addresses: metrics and the page; `spec` names its spec."""
+
+    spec: str
+    metrics: str | None = None
+    page: str | None = None
 
 
 @contextmanager
 def _observers(
-    pipeline: Pipeline, metrics: str | None, voice: Voice, *, as_json: bool, standby: bool
+    pipeline: Pipeline, served: Served, voice: Voice, *, as_json: bool, standby: bool
 ) -> Iterator[tuple[StatusBoard, *tuple[Observer, ...]]]:
     from penstock.app.assembly.process import SystemClock
-    from penstock.app.inspect.status import status_file
+    from penstock.app.inspect.reported import reported, status_file
     from penstock.app.standby import WARMING
+    from penstock.cli.page import page_of_run
+    from penstock.core.events import PageServed
     from penstock.core.leadership_events import StandbyChanged
+    from penstock.observe.fanout import Observers
     from penstock.observe.periodic import periodic
+    from penstock.observe.reporting import Happenings
     from penstock.observe.status import StatusBoard, StatusFile
     from penstock.observe.watches import CHECK_EVERY_SECONDS, StallWatch
 
@@ -113,19 +127,32 @@ def _observers(
     if standby:  # from its first moment on: the status file is its owner's
         board(StandbyChanged(pipeline.name, "", WARMING))
     interval_ms = int(pipeline.commit.every_seconds * 1000)
+    happenings = Happenings(clock)
     with ExitStack() as stack:
         log = stack.enter_context(_log(board, clock, interval_ms, voice, as_json=as_json))
         stack.enter_context(StatusFile(status_file(pipeline), board, clock, log.complain))
-        watch = StallWatch(board, clock, log, interval_ms=interval_ms)
+        stack.enter_context(reported(pipeline, board, happenings, clock, log.complain))
+        watch = StallWatch(board, clock, Observers(log, happenings), interval_ms=interval_ms)
         stack.enter_context(
             periodic(watch.check, every_seconds=CHECK_EVERY_SECONDS, name="stall-watch")
         )
-        if metrics is None:
-            yield board, log
+        if served.page is not None:
+            page = page_of_run(
+                served.page,
+                pipeline,
+                spec=served.spec,
+                board=board,
+                happenings=happenings,
+                clock=clock,
+            )
+            log(PageServed(stack.enter_context(page)))
+        if served.metrics is None:
+            yield board, log, happenings
             return
         from penstock.core.version import __version__
         from penstock.observe.metrics import Metrics
         from penstock.observe.metrics_endpoint import serving
+        from penstock.spec.routing.names import promised_seconds
 
         counted = Metrics(
             board,
@@ -133,19 +160,22 @@ def _observers(
             version=__version__,
             interval_ms=interval_ms,
             target_file_bytes=pipeline.target_file_bytes,
+            promised=partial(promised_seconds, pipeline),
         )
-        stack.enter_context(serving(counted.registry, metrics, log))
-        yield board, log, counted
+        stack.enter_context(serving(counted.registry, served.metrics, log))
+        yield board, log, happenings, counted
 
 
-def _print_outcome(ended: RunResult, code: int, *, as_json: bool) -> None:
+def _print_outcome(ended: RunResult, code: int, *, as_json: bool) -> int:
+    """Print how a run ended, and return its exit code."""
     if as_json:
         with suppress(OSError):  # the exit code says it too
             print_json({"reason": ended.reason, "exit_code": code, "parked": {**ended.parked}})
-        return
+        return code
     for name, error in ended.parked.items():
         say(f"{name} is parked:")
         show_error(error, as_json=False)
+    return code
 
 
 class Voice:
@@ -171,8 +201,8 @@ class Voice:
 
 
 @contextmanager
-def signals(stop: threading.Event, voice: Voice) -> Iterator[None]:
-    """Ask to stop at the first SIGINT or SIGTERM; exit at once at the second.
+def signals(stop: threading.Event, voice: Voice, *, says: str = STOPPING) -> Iterator[None]:
+    """Ask to stop at the first SIGINT or SIGTERM, and say so; exit at once at the second.
 
     SIGQUIT prints the stacks of all threads on stderr, as Java does; the handler is in C, so it
     works while Python waits in a library.
@@ -183,7 +213,8 @@ def signals(stop: threading.Event, voice: Voice) -> Iterator[None]:
             voice.say_last("Quit. The next run finishes what is prepared; nothing is lost.")
             os._exit(INTERRUPTED)
         stop.set()
-        voice.say(STOPPING)
+        if says:
+            voice.say(says)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     faulthandler.register(signal.SIGQUIT, file=STDERR, all_threads=True)

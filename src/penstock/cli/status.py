@@ -16,13 +16,15 @@ from penstock.cli.shards import by_shard, one_at_a_time
 from penstock.cli.specs import load_shards, parts_of
 from penstock.cli.waiting import waits_shown
 from penstock.core.errors import UnavailableError, gravest
+from penstock.core.freshness import Freshness, Promise, exit_code_of
 from penstock.core.maintenance import worst_first
-from penstock.observe.formatting import one_line
+from penstock.observe.formatting import age_text, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import RenderableType
+    from rich.text import Text
 
     from penstock.app.inspect.status import Status
     from penstock.observe.snapshot import Snapshot
@@ -38,6 +40,7 @@ def status(
     spec: Spec = SPEC,
     *,
     watch: bool = False,
+    exit_code: bool = False,
     json: Annotated[Json, Parameter(help=JSON_HELP)] = False,
 ) -> int:
     """Show the state of each table: freshness, lag, last commit, pending, why it is parked.
@@ -52,6 +55,9 @@ def status(
     ----------
     watch
         Refresh every two seconds until Ctrl-C, also while brokers or the store are unavailable.
+    exit_code
+        Exit with 0 while each table is as fresh as its  freshness  promises, 10 when one is late,
+        11 when one is older than twice that; a table that cannot be read keeps its error's code.
     """
     from penstock.app.assembly.process import SystemClock
     from penstock.app.inspect.status import status as read
@@ -69,16 +75,33 @@ def status(
         return 0
     with waits_shown(as_json=json) as observer:
         found = [read(each, clock, observer) for each in shards]
+    promises = _promises(shards, found, clock)
     if json:
         data = _data(found[0]) if len(shards) == 1 else _data_of_all(shards, found)
-        print_json({**data, **published.data})
+        print_json({**data, "freshness": promises, **published.data})
     else:
         for each in found:
-            result_console().print(_drawn(each, clock))
+            result_console().print(_drawn(each))
         if len(shards) > 1:
             _say_of_all(shards, found)
+        for name, promise in promises.items():
+            result_console().print(promise_line(name, promise))
         published.show_lines()
-    return gravest((*(each.exit_code for each in found), published.exit_code))
+    kept = exit_code_of(promises.values()) if exit_code else 0
+    return gravest((*(each.exit_code for each in found), published.exit_code)) or kept
+
+
+def _promises(
+    shards: Sequence[Pipeline], found: Sequence[Status], clock: Clock
+) -> dict[str, Promise]:
+    """Judge each table, and of several shards each in its own."""
+    from penstock.app.inspect.freshness import promises_of
+
+    return {
+        name if len(shards) == 1 else f"{name} ({shard.name})": promise
+        for shard, each in zip(shards, found, strict=True)
+        for name, promise in promises_of(shard, each.snapshot.tables, clock.now_ms()).items()
+    }
 
 
 def _data_of_all(shards: Sequence[Pipeline], found: Sequence[Status]) -> dict[str, Any]:
@@ -127,7 +150,7 @@ def keep_showing(pipeline: Pipeline, clock: Clock, *, as_json: bool) -> None:
     with Live(seen, auto_refresh=False, screen=False) as live:
         while True:
             try:
-                seen = _drawn(read(pipeline, clock), clock)
+                seen = _drawn(read(pipeline, clock))
                 live.update(seen, refresh=True)
             except UnavailableError as error:
                 failed = Text(f"{error.code}: {error.message}; trying again", style="red")
@@ -139,20 +162,22 @@ def _data(found: Status) -> dict[str, Any]:
     return {
         "exit_code": found.exit_code,
         "running": found.running,
+        "why": found.why,
         "stalled": found.stall,
         "stuck_transactions": found.stuck,
         **fields_of(_hinting(found.snapshot)),
     }
 
 
-def _drawn(found: Status, clock: Clock) -> RenderableType:
+def _drawn(found: Status) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
     from penstock.observe.render import StatusText
 
-    shown = StatusText(_hinting(found.snapshot), clock.now_ms(), stall=found.stall)
-    snapshot, hints = found.snapshot, []
+    snapshot = _hinting(found.snapshot)
+    shown = StatusText(snapshot, found.now_ms, stall=found.stall, why=found.why)
+    hints = []
     if worst_first(snapshot.health) or any(each.is_unseen for each in snapshot.tables.values()):
         hints.append("to see which files, and to make fewer of them:  penstock maintain")
     if found.stuck:
@@ -163,6 +188,18 @@ def _drawn(found: Status, clock: Clock) -> RenderableType:
         *(Text(one_line(each), "bold red") for each in lines),
         *(Text(pasteable(each)) for each in hints),
     )
+
+
+def promise_line(table: str, promise: Promise) -> Text:
+    """Say how a table keeps its promise."""
+    from rich.text import Text
+
+    age = "nothing has landed"
+    if promise.age_ms is not None:
+        age = f"valid through {age_text(promise.age_ms)} ago"
+    styles = {Freshness.LATE: "yellow", Freshness.BROKEN: "bold red"}
+    text = f"{one_line(table)} is {promise.state}: {age}, {age_text(promise.promised_ms)} promised"
+    return Text(text, styles.get(promise.state, ""))
 
 
 def _hinting(snapshot: Snapshot) -> Snapshot:

@@ -318,6 +318,13 @@ class MetricsServed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class PageServed(Event):
+    """The page is served at this address."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
 class SchemaChanged(Event):
     """The coordinator changed a table's schema."""
 

@@ -55,6 +55,26 @@ Render = Callable[[datetime, str, Line, dict[str, Any]], str]
 """Makes a line of text: of the time in UTC, the level's name, the line, and the event's data."""
 
 
+class Repeats:
+    """Notice what need not be told again yet: that a partition is still unreadable."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._guard = threading.Lock()
+        self._told_at: dict[Event, float] = {}
+
+    def has_just_told(self, event: Event) -> bool:
+        """Return whether the same was told less than five minutes ago; else note that it is."""
+        if not isinstance(event, events.PartitionStalled):
+            return False
+        now = self._clock.monotonic()
+        with self._guard:
+            if now - self._told_at.get(event, -inf) < STALLED_AGAIN_AFTER_SECONDS:
+                return True
+            self._told_at[event] = now
+        return False
+
+
 class LogLines:
     """Listen to events and log them; safe for threads, since every line is one write."""
 
@@ -63,17 +83,12 @@ class LogLines:
         self._clock = clock
         self._level = level
         self._render = render
-        self._guard = threading.Lock()
-        self._logged_at: dict[events.PartitionStalled, float] = {}
+        self._repeats = Repeats(clock)
 
     def __call__(self, event: Event) -> None:
         """Log an event at its level; a partition that stays unreadable every five minutes only."""
-        if isinstance(event, events.PartitionStalled):
-            now = self._clock.monotonic()
-            with self._guard:
-                if now - self._logged_at.get(event, -inf) < STALLED_AGAIN_AFTER_SECONDS:
-                    return
-                self._logged_at[event] = now
+        if self._repeats.has_just_told(event):
+            return
         data = {each.name: getattr(event, each.name) for each in fields(event)}
         self._log(line_of(event), {"event": type(event).__name__, **data})
 
@@ -155,6 +170,11 @@ def line_of(event: Event) -> Line:
     named = (words[name] for name in _SUBJECT_FIELDS if name in words)
     subject = _SUBJECTS.get(type(event)) or next(named, f"epoch {words.get('epoch')}")
     return Line(level, subject, text.format_map(words))
+
+
+def level_of(event: Event) -> int:
+    """Return the level that an event is logged at."""
+    return _template(event)[0]
 
 
 def _template(event: Event) -> tuple[int, str]:
@@ -253,6 +273,7 @@ _SUBJECTS: Mapping[type[Event], str] = {
     events.CommitsResumed: "commits",
     events.ClassArchiveBegun: "Java",
     events.MetricsServed: "metrics",
+    events.PageServed: "page",
     maintenance_events.EpochsNarrowed: "epochs",
 }
 """What an event is about that names no table, topic, partition, pipeline or epoch."""
@@ -354,6 +375,7 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
         "caches its classes in the background, once: later starts take half the time",
     ),
     events.MetricsServed: (INFO, "{url}"),
+    events.PageServed: (INFO, "{url}"),
     publication_events.PublicationStarted: (
         INFO,
         "started as generation {generation}, after transaction {epoch}: {backlog} to publish",
@@ -363,6 +385,7 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
         "transaction {epoch}: {rows} into {partitions} of {into}, visible after {seconds}",
     ),
     publication_events.TransactionGivenUp: (WARNING, "transaction {epoch} given up: {reason}"),
+    publication_events.ColumnTypesChanged: (WARNING, "columns have other types now: {changes}"),
     publication_events.PublicationStopped: (INFO, "stopped: {reason}"),
 }
 """Level and text of each event; `{field}` is put in words by `_in_words`."""

@@ -95,7 +95,10 @@ _TABLE_GAUGES: Sequence[tuple[str, str, Callable[[TableStatus], float | None]]] 
 
 
 class Metrics(Collector):
-    """Count events of several threads; `registry` is what an endpoint shows."""
+    """Count events of several threads; `registry` is what an endpoint shows.
+
+    `promised` says in seconds how old what is in a table may be; None where nothing is promised.
+    """
 
     def __init__(
         self,
@@ -105,6 +108,7 @@ class Metrics(Collector):
         version: str,
         interval_ms: int,
         target_file_bytes: int,
+        promised: Callable[[str], float | None] = lambda _: None,
     ) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
 
@@ -117,7 +121,7 @@ class Metrics(Collector):
         self._board = board
         self._clock = clock
         self._version = version
-        self._interval_ms = interval_ms
+        self._interval_ms, self._promised = interval_ms, promised
         self._small_bytes = target_file_bytes * SMALL_SHARE
         self._read = counter("records_read", "Records read from Kafka.", "topic")
         self._landed = counter("rows_landed", "Rows made visible in a table.", "table", "operation")
@@ -183,6 +187,9 @@ class Metrics(Collector):
             values = {n: value_of(table) for n, table in snapshot.tables.items()}
             known = {n: value for n, value in values.items() if value is not None}
             yield _gauge(name, about, "table", known)
+        promises = {n: seconds for n in snapshot.tables if (seconds := self._promised(n))}
+        about = "How old what is in the table may be, where the spec promises it."
+        yield _gauge("table_freshness_promise_seconds", about, "table", promises)
         about = "Files of this run that are far below the target size."
         yield _gauge("table_small_files", about, "table", dict(self._small))
         lag = GaugeMetricFamily(

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from penstock.core import events, leadership_events, maintenance_events
 from penstock.core.events import Event
+from penstock.observe.epochs import with_commit, with_planned, with_prepared, with_slice
 from penstock.observe.snapshot import (
     RECENT_COMMITS_MAX,
     SILENT_FOR_MS,
@@ -55,6 +56,7 @@ def apply(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
                 owner=event.owner,
                 recovering=event.pending,
                 widened=None,
+                epochs=(),
             )
         case leadership_events.StandbyChanged() | leadership_events.LeadershipGained():
             after = _in_turn(snapshot, event)
@@ -63,11 +65,12 @@ def apply(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
         case events.BacklogCounted():
             after = _with_lag(snapshot, event, beyond=sum(event.lag.values()) > 0)
         case events.EpochPlanned():
-            after = _planned(snapshot, event)
+            after = _planned(snapshot, event, now_ms)
         case events.SliceRead():
             after = _read(snapshot, event, now_ms)
         case events.EpochPrepared():
-            after = replace(snapshot, reading=None, waiting=None)
+            epochs = with_prepared(snapshot.epochs, event, now_ms)
+            after = replace(snapshot, reading=None, waiting=None, epochs=epochs)
         case events.CoordinatorFenced():
             reason = f"generation {event.by_generation} of {event.by_owner} took over"
             after = replace(snapshot, state=State.STOPPING, reason=reason)
@@ -113,7 +116,9 @@ def _of_table(snapshot: Snapshot, event: Event, now_ms: int) -> Snapshot:
         case maintenance_events.EpochsWidened() | maintenance_events.EpochsNarrowed():
             return replace(snapshot, widened=_widened(snapshot.widened, event))
         case events.TableCommitted():
-            snapshot = replace(snapshot, recovering=max(snapshot.recovering - 1, 0))
+            epochs = with_commit(snapshot.epochs, event, now_ms)
+            recovering = max(snapshot.recovering - 1, 0)
+            snapshot = replace(snapshot, recovering=recovering, epochs=epochs)
         case (
             events.TableCreated()
             | events.FilesWritten()
@@ -190,10 +195,11 @@ def _waits(snapshot: Snapshot, waiting: Waiting) -> Snapshot:
     return replace(snapshot, waiting=waiting)
 
 
-def _planned(snapshot: Snapshot, event: events.EpochPlanned) -> Snapshot:
+def _planned(snapshot: Snapshot, event: events.EpochPlanned, now_ms: int) -> Snapshot:
     after = _with_lag(snapshot, event, beyond=sum(event.lag.values()) > event.records)
     reading = Reading(event.epoch) if event.records else None
-    return replace(after, epoch=event.epoch, recovering=0, reading=reading)
+    epochs = with_planned(snapshot.epochs, event, now_ms)
+    return replace(after, epoch=event.epoch, recovering=0, reading=reading, epochs=epochs)
 
 
 def _with_lag(
@@ -224,7 +230,8 @@ def _read(snapshot: Snapshot, event: events.SliceRead, now_ms: int) -> Snapshot:
         return snapshot
     since_ms = now_ms if before.since_ms is None else before.since_ms
     reading = Reading(event.epoch, before.records + event.records, since_ms)
-    return replace(snapshot, reading=reading, waiting=None)
+    epochs = with_slice(snapshot.epochs, event, now_ms)
+    return replace(snapshot, reading=reading, waiting=None, epochs=epochs)
 
 
 def _silence(before: Silence | None, now_ms: int) -> Silence:

@@ -35,6 +35,7 @@ from penstock.observe.formatting import (
     size_text,
 )
 from penstock.observe.snapshot import Snapshot, Stall, State, TableStatus, rows_per_second
+from penstock.observe.why import Grade, Why
 
 WIDE_FROM = 110
 OFFSETS_SHOWN_MAX = 8
@@ -51,24 +52,29 @@ _STATE_STYLES = {
     State.FAILED: "bold red",
 }
 
+_GRADE_STYLES = {Grade.FLOWS: "bold", Grade.HELD: "bold yellow", Grade.STANDS: "bold red"}
+
 
 @dataclass(frozen=True, slots=True)
 class StatusText:
     """A snapshot as text at `now_ms`, in the width of the console that prints it.
 
-    `stall` is the result of `snapshot.stalled`. Of more than `tables_max` tables the rest is
-    counted.
+    `stall` is the result of `snapshot.stalled`, `why` that of `why.why`. Of more than
+    `tables_max` tables the rest is counted.
     """
 
     snapshot: Snapshot
     now_ms: int
     stall: Stall | None = None
     tables_max: int | None = None
+    why: Why | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         tables = self.snapshot.tables
         names = sorted(tables, key=lambda n: (not tables[n].parked, -len(tables[n].pending), n))
         shown = names if self.tables_max is None else names[: self.tables_max]
+        if self.why is not None:
+            yield _reason(self.why)
         yield _headline(self.snapshot, self.now_ms)
         yield _second_line(self.snapshot, self.now_ms)
         if self.snapshot.waiting is not None and not self.snapshot.state.ended:
@@ -125,6 +131,11 @@ def _headline(snapshot: Snapshot, now_ms: int) -> Text:
     if snapshot.owner:
         line.append(f"  {one_line(snapshot.owner)}", "dim")
     return line
+
+
+def _reason(why: Why) -> Text:
+    code = f"  {why.code}" if why.code else ""
+    return Text(one_line(f"{why.text}{code}"), _GRADE_STYLES[why.grade])
 
 
 def _second_line(snapshot: Snapshot, now_ms: int) -> Text:

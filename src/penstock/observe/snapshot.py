@@ -23,6 +23,7 @@ SNAPSHOT_VERSION = 1
 
 RATE_WINDOW_MS = 30_000
 RECENT_COMMITS_MAX = 64
+RECENT_EPOCHS_MAX = 32
 STALLED_AFTER_INTERVALS = 2
 SILENT_FOR_MS = 60_000
 """When its silence was not reported for so long, Kafka is assumed to answer again."""
@@ -138,6 +139,28 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochStatus:
+    """An epoch of this run, and when each of its phases ended; None while it has not.
+
+    Of its slices and of its commits the slowest is named, with how long it took.
+    """
+
+    epoch: int
+    planned_ms: int
+    records: int
+    slices: int
+    slices_read: int = 0
+    read_ms: int | None = None
+    prepared_ms: int | None = None
+    committed_ms: int | None = None
+    commits: int = 0
+    slowest_slice: int | None = None
+    slowest_slice_seconds: float = 0.0
+    slowest_table: str = ""
+    slowest_table_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Silence:
     """Since when Kafka does not answer, and when that was last reported."""
 
@@ -169,7 +192,8 @@ class Widened:
 class Snapshot:
     """A whole pipeline. `recovering` counts an earlier run's commits that are still to be settled;
     `lag` is empty until it is known. `updated_ms` is 0 where no run has written its status.
-    `widened` is None while epochs are as far apart as the spec says.
+    `widened` is None while epochs are as far apart as the spec says. `epochs` are the newest,
+    oldest first.
     """
 
     pipeline: str
@@ -189,6 +213,7 @@ class Snapshot:
     silence: Silence | None = None
     waiting: Waiting | None = None
     widened: Widened | None = None
+    epochs: tuple[EpochStatus, ...] = ()
 
     @property
     def health(self) -> dict[str, TableHealth]:

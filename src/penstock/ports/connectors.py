@@ -17,6 +17,7 @@ from penstock.ports.leadership import Leadership
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.producers import Packer, ProducerNeeds, Producers, Sender
 from penstock.ports.registry import Registry, Subjects
+from penstock.ports.reports import Reports
 from penstock.ports.runtime import Clock, Observer, Secrets
 from penstock.ports.store import PendingStore
 from penstock.ports.tables import TableFormat
@@ -79,6 +80,8 @@ class StoreConnector:
     open_store: Callable[[str, Secrets], PendingStore]
     open_leadership: Callable[[str, Secrets, str], Leadership] | None = None
     """Open the leadership of a pipeline; without it there are no stand-bys."""
+    open_reports: Callable[[str, Secrets], Reports] | None = None
+    """Open what runs say of themselves; without it only their own hosts know."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from penstock.core.commits import Chain, Committable, DataFile, Landed
 from penstock.core.file_ranges import FileRanges
 from penstock.core.maintenance import Layout
-from penstock.core.offsets import Positions
 from penstock.core.schema import Schema
 from penstock.core.statistics import FileStatistics, Mismatch
+from penstock.ports.histories import CommitsBehind, History
 from penstock.ports.increments import ReadableFiles
 from penstock.ports.leases import Lease
 from penstock.ports.rearrangements import Rearrangement
@@ -120,38 +120,6 @@ class TableDefinition:
     sort_by: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     row_deletes: RowDeleteMode = RowDeleteMode.AUTO
-
-
-@dataclass(frozen=True, slots=True)
-class CommitRecord:
-    """One own commit as the table's metadata has it, for the audit; `progress` is JSON rows
-    `[topic id, partition, topic, start, stop]` of `core.serialization.progress_to_json`.
-    """
-
-    commit_id: str
-    snapshot: str
-    timestamp_ms: int
-    kind: str
-    progress: Sequence[Sequence[Any]]
-    rows: int
-    files: int
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """The history of a chain from metadata alone, oldest commit first.
-
-    `complete` is false when older commits are no longer listed (trimmed or expired): the chain is
-    then checked from the oldest one listed up to the ledger. `paths` lists every live data file
-    once per reference, so a path listed twice is a file referenced twice. `began` is the very first
-    position of the chain in a partition, where it is still known.
-    """
-
-    commits: Sequence[CommitRecord]
-    complete: bool
-    paths: Sequence[str]
-    foreign_commits: int
-    began: Positions = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +255,12 @@ class Table(Protocol):
 
     def history(self, chain: Chain, state: TableState | None = None) -> History:
         """Read what the audit needs, as it was in `state`, else afresh. Raises UnavailableError."""
+
+    def commits(self, chain: Chain, state: TableState, behind: str = "") -> CommitsBehind:
+        """List the chain's commits of a state behind a snapshot, "" for all that are listed.
+
+        No file and no manifest is read. Raises UnavailableError.
+        """
 
     def quarantined(
         self, chain: Chain, ranges: Sequence[Sequence[Any]]

@@ -55,8 +55,7 @@ class PlannedSource:
 
     def ends(self) -> Stands:
         """Return where each part ends now, as far as it is known, and honoured when it is read."""
-        ends = self._fresh_ends()
-        return ends if self._gives_ranges else dict.fromkeys(ends, OPEN)
+        return self._fresh_ends()
 
     def require_known(self) -> None:
         """Require nothing: what a source gives is all that is known of it."""
@@ -144,12 +143,15 @@ class PlannedSource:
             of = partition_of(part, self._name)
             if of in found:
                 raise wrong_shape(self._name, f"it has two parts {of}")
-            end = self._source.end(part)
-            found[of] = OPEN if end is None else position_of(end, self._name)
+            found[of] = self._end_of(of) if self._gives_ranges else OPEN
         return found
 
+    def _end_of(self, of: SourcePartition) -> Position:
+        end = self._source.end(values_of(of))
+        return OPEN if end is None else position_of(end, self._name)
+
     def _known_ends(self) -> Stands:
-        ends = self._fresh_ends()
+        ends = {of: self._end_of(of) for of in self._fresh_ends()}
         if unknown := [of for of, end in ends.items() if end == OPEN]:
             raise InvalidError(
                 f"the source {self._name} does not say where {unknown[0]} ends",
@@ -167,8 +169,12 @@ class PlannedSource:
             if not rest and len(ends) == 1:
                 return next(iter(ends)), position_of(first, self._name)
             of = partition_of(first, self._name)
-            words = {"earliest": BEGINNING, "latest": ends.get(of, OPEN)}
-            at = words[rest] if rest in words else position_of(json.loads(rest), self._name)
+            if rest == "earliest":
+                at = BEGINNING
+            elif rest == "latest":
+                at = self._end_of(of) if of in ends else OPEN
+            else:
+                at = position_of(json.loads(rest), self._name)
             if of in ends and at != OPEN:
                 return of, at
         except (ValueError, TypeError, AttributeError):

@@ -46,6 +46,7 @@ from penstock.spec.publications import (
     check_publications,
     secrets_of_all,
     secrets_of_rules,
+    without_tables,
 )
 from penstock.spec.routing.topics import tables_for
 from penstock.spec.secrets import ProcessSecrets, may_hold_secret, references
@@ -175,8 +176,10 @@ def read_publications(
     data = with_leaves(reading.document.data, partial(reading.interpolated, secrets))
     problems, lands = [*reading.problems], isinstance(data, dict) and "tables" in data
     if isinstance(data, dict) and "publish" not in data and not problems:
+        meant = [key for key in data if isinstance(key, str) and nearest(key, ["publish"])]
         fact = "this spec publishes nothing: it has no 'publish'"
-        problems = [Problem((), "P823", fact, "to land its topics:  penstock run")]
+        hint = "did you mean publish?" if meant else "to land its topics:  penstock run"
+        problems = [Problem(tuple(meant[:1]), "P823", fact, hint)]
     else:
         if lands:
             data = _part(data, only=Publications.model_fields.keys())
@@ -186,9 +189,10 @@ def read_publications(
         found = Publications.model_validate(data, context=UNCHECKED, by_alias=True, by_name=False)
         topics = [rule.into for rule in found.publish]
         problems += check_publications(found, _landed(text, base, name, topics))
+        problems += [] if lands else without_tables(found)
         problems += literal_secrets((secrets_of_rules if lands else secrets_of_all)(found))
         if not _errors(problems):
-            found = located_publications(found, base, secrets)
+            found = located_publications(found, base, secrets, name=name)
             return LoadedPublications(found, tuple(in_order(map(reading.placed, problems))))
     raise _refused(problems, reading)
 

@@ -26,7 +26,7 @@ from penstock.spec.settings.messages import SchemaSettings
 from penstock.spec.settings.publication import PublicationRule
 from penstock.spec.settings.records import Records, RegistrySettings, registry_address
 from penstock.spec.settings.sections import Security
-from penstock.spec.settings.sources import FilesToPublish, QueryToPublish
+from penstock.spec.settings.sources import FilesToPublish, NewsToPublish, QueryToPublish
 from penstock.spec.settings.table import Table
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -87,10 +87,13 @@ def located(pipeline: Pipeline, base: Path, secrets: ProcessSecrets | None = Non
 
 
 def located_publications(
-    found: Publications, base: Path, secrets: ProcessSecrets | None = None
+    found: Publications, base: Path, secrets: ProcessSecrets | None = None, *, name: str
 ) -> Publications:
-    """Return publications with absolute paths. Raises SpecError when a path is not known."""
-    finding = _Finding(base.absolute(), secrets or ProcessSecrets())
+    """Return publications with absolute paths, of the spec that has a name.
+
+    Raises SpecError when a path is not known.
+    """
+    finding = _Finding(base.absolute(), secrets or ProcessSecrets(), Path(name).name)
     kafka, pending = found.kafka, found.pending
     store = finding.store(pending.store.replace("{name}", found.name))
     update: dict[str, object] = {
@@ -109,8 +112,8 @@ def located_publications(
 
 
 class _Finding:
-    def __init__(self, base: Path, secrets: ProcessSecrets) -> None:
-        self.base = base
+    def __init__(self, base: Path, secrets: ProcessSecrets, name: str = "") -> None:
+        self.base, self.name = base, name
         self.secrets = secrets
         self.problems: list[Problem] = []
 
@@ -167,6 +170,9 @@ class _Finding:
         if isinstance(rule.from_, FilesToPublish) and not _SCHEME.match(rule.from_.files):
             files = self.absolute(rule.from_.files) + "/" * rule.from_.files.endswith("/")
             update["from_"] = rule.from_.model_copy(update={"files": files})
+        if isinstance(rule.from_, NewsToPublish):
+            of = self.absolute(rule.from_.of or self.name)
+            update["from_"] = rule.from_.model_copy(update={"of": of})
         return rule.model_copy(update=update)
 
     def schema(self, own: SchemaSettings, at: KeyPath) -> SchemaSettings:

@@ -37,6 +37,7 @@ from penstock.spec.settings.sections import Cluster, PendingSettings, SparkSetti
 from penstock.spec.settings.sources import (
     FilesToPublish,
     FramesToPublish,
+    NewsToPublish,
     OwnToPublish,
     QueryToPublish,
     TableToPublish,
@@ -47,6 +48,7 @@ OF_PUBLISHING = frozenset({"publish", "publishing"})
 """The blocks of a spec that are about publishing alone."""
 _OTHER_SECURITY = ("from", "kafka", "security")
 MessagePart = Literal["key", "value"]
+_OF_ONE_TASK = TableToPublish | FramesToPublish | NewsToPublish
 
 
 class Publications(Setting):
@@ -128,6 +130,7 @@ def check_publications(
                 *_check_messages(index, rule),
                 *_check_boundary(index, rule),
                 *_check_files(index, rule),
+                *_check_news(index, rule),
                 *_check_schemas(index, rule, found),
                 *_check_tasks(index, rule, found),
             )
@@ -194,9 +197,10 @@ def _check_tasks(index: int, rule: PublicationRule, found: Publications) -> Iter
     """Find a client that cannot do what is asked of it."""
     shared, place = found.publishing, ("publish", index)
     tasks, producer = found.tasks(rule), rule.producer or shared.producer
-    if tasks > 1 and isinstance(rule.from_, TableToPublish | FramesToPublish):
+    if tasks > 1 and isinstance(rule.from_, _OF_ONE_TASK):
         fact = "rows, unlike records of a topic, are read and encoded by one task"
-        yield Problem((*place, "tasks"), "P880", fact, "leave tasks out")
+        at = (*place, "tasks") if rule.tasks is not None else ("publishing", "tasks")
+        yield Problem(at, "P880", fact, "leave tasks out")
     if producer == "own" and tasks > 1:
         fact = f"tasks: {tasks}  are several producers, and the own one is a single term"
         yield Problem((*place, "tasks"), "P879", fact, "producer: librdkafka")
@@ -247,6 +251,28 @@ def _check_files(index: int, rule: PublicationRule) -> Iterator[Problem]:
     if given.format == "parquet" and given.grows:
         fact = "no lines are added to files of Parquet"
         yield Problem((*place, "grows"), "P859", fact, "leave it out")
+
+
+def without_tables(found: Publications) -> Iterator[Problem]:
+    """Find news of a spec that lands no tables."""
+    for index, rule in enumerate(found.publish):
+        if isinstance(rule.from_, NewsToPublish) and rule.from_.of is None:
+            fact = "news are about the tables that a spec lands, and this one has no 'tables'"
+            hint = "name the spec that has them:  from: { news: [commits], of: ./shop.yaml }"
+            yield Problem(("publish", index, "from", "news"), "P883", fact, hint)
+
+
+def _check_news(index: int, rule: PublicationRule) -> Iterator[Problem]:
+    """Find settings of messages that news do not have: their key and their headers are fixed."""
+    if not isinstance(rule.from_, NewsToPublish):
+        return
+    for name in ("key", "delete_when", "timestamp"):
+        if name in rule.model_fields_set:
+            fact = f"the key and the headers of news are fixed, and  {name}  is for other rows"
+            yield Problem(("publish", index, name), "P882", fact, "leave it out")
+    if rule.value.format == "bytes":
+        fact = "news have no column of bytes"
+        yield Problem(("publish", index, "value", "format"), "P882", fact, "format: json")
 
 
 def registry_of(
@@ -312,7 +338,7 @@ def source_name(rule: PublicationRule) -> str:
             return rule.from_.topic
         case TableToPublish():
             return rule.from_.table
-        case OwnToPublish() | FilesToPublish() | QueryToPublish():
+        case OwnToPublish() | FilesToPublish() | QueryToPublish() | NewsToPublish():
             return rule.from_.name
         case FramesToPublish():
             return "(DataFrames)"

@@ -13,7 +13,7 @@ from tests.integration.cli.within import land, within
 from penstock.app import maintenance_process
 from penstock.app.assembly.process import SystemClock
 from penstock.app.inspect import status
-from penstock.app.inspect.status import status_file
+from penstock.app.inspect.reported import status_file
 from penstock.app.run import run
 from penstock.core.crash_points import CrashPoint
 from penstock.core.events import Event, TableCommitted

@@ -36,7 +36,7 @@ def labels_asked_for(rule: dict[str, Any]) -> set[str]:
 def asked_for() -> set[str]:
     """Name the metrics that alerts and board use."""
     alerts = [rule["expr"] for rule in rules()]
-    assert 6 == len(alerts)
+    assert 7 == len(alerts)
     board = json.loads((ROOT / "deploy/grafana/penstock.json").read_text())
     panels = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     return {name for expr in [*alerts, *panels] for name in NAME.findall(expr)}

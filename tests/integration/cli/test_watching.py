@@ -11,7 +11,8 @@ from tests.integration.cli.within import land, within
 
 from penstock.app.assembly.assembly import open_store
 from penstock.app.assembly.process import SystemClock
-from penstock.app.inspect.status import status, status_file
+from penstock.app.inspect.reported import status_file
+from penstock.app.inspect.status import status
 from penstock.cli.status import keep_showing
 from penstock.core.claims import Generation
 from penstock.observe.snapshot import State

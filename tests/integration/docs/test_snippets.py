@@ -35,6 +35,7 @@ STORIES = {
     "own": (("docs/how-to/publish-your-own-source.md",), ""),
     "files": (("docs/how-to/publish-files.md",), ""),
     "sql": (("docs/how-to/publish-sql.md",), ""),
+    "news": (("docs/how-to/news.md",), ""),
     "frames": (("docs/how-to/publish-dataframes.md",), ""),
     "tutorial": (
         (

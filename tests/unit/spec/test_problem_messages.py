@@ -190,7 +190,6 @@ def test_security_that_contradicts_itself_is_reported_with_all_it_needs(
         ("    into", "    mode: CDC\n    keys: [id]\n    into", [(9, "P107")]),
         ("    into", "    mode: upsert\n    keys: id\n    tombstones: skip\n    into", [(10, "P106")]),
         ("    into", "    mode: cdc\n    keys: [id]\n    operation: op\n    into", [(11, "P106")]),
-        ("    into", "    freshness: 5m\n    into", [(9, "P111")]),
         ("quarantine:", "spark: {master: 'spark://m:7077'}\nquarantine:", [(6, "P128")]),
         ("    into", "    transform: y\n    into", [(9, "P106")]),
         ("    into", "    branch: a.b\n    into", [(9, "P110")]),

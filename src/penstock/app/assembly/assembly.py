@@ -41,6 +41,7 @@ from penstock.landing.settings import (
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.connectors import READ_ONLY, LogConnector, TableConnector
 from penstock.ports.log import Log, RangeReader
+from penstock.ports.reports import Reports
 from penstock.ports.row_deletes import RowDeleteMode
 from penstock.ports.runtime import Engine, Observer
 from penstock.ports.store import PendingStore
@@ -193,6 +194,13 @@ def open_store(spec: Pipeline | Publications) -> PendingStore:
         require_shard(spec)
     address = spec.pending.store.replace("{name}", spec.name)
     return store_connector(address).open_store(address, ProcessSecrets())
+
+
+def open_reports(spec: Pipeline | Publications) -> Reports | None:
+    """Open what runs say of themselves, beside the pending store; None where it keeps nothing."""
+    address = spec.pending.store.replace("{name}", spec.name)
+    opening = store_connector(address).open_reports
+    return None if opening is None else opening(address, ProcessSecrets())
 
 
 def open_environment(

@@ -58,6 +58,7 @@ from penstock.rows.encode.rules import (
     SchemaFormat,
     rules_to_data,
 )
+from penstock.sources.news_events import HEADERS
 from penstock.spec.language.notation import BRANCH_SIGN, MAIN
 from penstock.spec.publications import Publications, registry_of, schemas_of, source_name
 from penstock.spec.secrets import ProcessSecrets, is_secret_name, secret_parts
@@ -67,6 +68,7 @@ from penstock.spec.settings.sections import Cluster
 from penstock.spec.settings.sources import (
     FilesToPublish,
     FramesToPublish,
+    NewsToPublish,
     OwnToPublish,
     QueryToPublish,
     TopicToPublish,
@@ -75,6 +77,13 @@ from penstock.spec.settings.sources import (
 PUBLISHING_WORK = "penstock.app.assembly.publishing_worker:work"
 """The body of a publishing task; engines know it by name only."""
 GAP = "gap"
+_OWN = OwnToPublish | FilesToPublish | QueryToPublish | NewsToPublish
+CONTENT_TYPES = {
+    "json": "application/json",
+    JSON_SCHEMA: "application/json",
+    AVRO: "application/avro",
+    PROTOBUF: "application/protobuf",
+}
 _FORMATS: Mapping[str, SchemaFormat] = {each: each for each in (AVRO, JSON_SCHEMA, PROTOBUF)}
 
 
@@ -162,7 +171,7 @@ def _source(spec: Publications, rule: PublicationRule) -> dict[str, Any]:
     if isinstance(given, TopicToPublish):
         named = {"from.topic": given.topic}
         return {"source": _log_settings(given.kafka or spec.kafka, rule, named)}
-    if isinstance(given, OwnToPublish | FilesToPublish | QueryToPublish):
+    if isinstance(given, _OWN):
         transaction = rule.transaction
         largest = {UNIT_MAX: [transaction.or_records, transaction.or_bytes]}
         ends = largest if rule.ends_where_told else {}
@@ -205,18 +214,29 @@ def open_source(publication: Publication) -> Source:
 
 
 def _own_settings(
-    rule: PublicationRule, given: OwnToPublish | FilesToPublish | QueryToPublish
+    rule: PublicationRule, given: OwnToPublish | FilesToPublish | QueryToPublish | NewsToPublish
 ) -> dict[str, Any]:
     """Return what opens a source of one's own; options are unresolved, and hold no secret."""
     options = dict(given.options)
     for each in (options, options.get("storage_options", {})):
         written = {key: value for key, value in each.items() if isinstance(value, str)}
-        references(f"the source {given.name}", written, [*filter(is_secret_name, written)])
+        references(f"the publication {rule.name}", written, [*filter(is_secret_name, written)])
     if isinstance(given, QueryToPublish):
-        secret = ["database"] if any(secret_parts(given.database)) else []
-        references(f"the source {given.name}", {"database": given.database}, secret)
+        options["batch_rows"] = rule.transaction.or_records
+        _require_no_password(rule, given.database)
+    if isinstance(given, NewsToPublish):
+        options["content_type"] = CONTENT_TYPES[rule.value.format]
     named = {"name": given.name, "publication": rule.name}
     return {"own": given.source, **named, "options": options}
+
+
+def _require_no_password(rule: PublicationRule, database: str) -> None:
+    if any(secret_parts(database)):
+        raise InvalidError(
+            f"a password is written out in  from.database  of the publication {rule.name}",
+            code="P441",
+            hint="leave it out there, and write  password: ${env:NAME}  or  ${file:/path}",
+        )
 
 
 def _open_own(publication: Publication) -> Source:
@@ -224,7 +244,7 @@ def _open_own(publication: Publication) -> Source:
 
     Raises InvalidError (P292, P850, P851), UnavailableError (P854).
     """
-    readings = kept_own_source(json.dumps(publication.source, sort_keys=True))
+    readings = kept_own_source(json.dumps(publication.source))  # columns keep their order
     if readings.ends_where_told and not readings.source.boundaries:
         raise says_no_end(readings.name)
     found = PlannedSource(readings, SystemClock().monotonic, publication.interval_seconds)
@@ -276,15 +296,16 @@ def _messages(rule: PublicationRule) -> MessageRules | None:
     """Return how rows become messages; None for a mirror."""
     if rule.is_mirror:
         return None
-    value = rule.value
+    value, is_news = rule.value, isinstance(rule.from_, NewsToPublish)
     rules = MessageRules(
-        key=rule.key_columns,
-        key_is_object=not isinstance(rule.key, str),
+        key=("ce_subject",) if is_news else rule.key_columns,
+        key_is_object=not isinstance(rule.key, str) and not is_news,
         form=JsonForm(value.decimals, value.times),
         bytes_of=value.column or "",
         where=rule.where or "",
         delete_when=rule.delete_when or "",
         timestamp=rule.timestamp or "",
+        headers=HEADERS if is_news else (),
     )
     own = {part: _schema(rule, part, each) for part, each in schemas_of(rule).items()}
     return rules.with_schemas(own)
@@ -296,7 +317,8 @@ def _schema(
     """Return the schema of keys or values. Raises InvalidError (P872) for a file that is none."""
     file = settings.schema_file
     if file is None:
-        name = full_name(rule.name if rule.is_of_frames else source_name(rule))
+        is_nameless = isinstance(rule.from_, FramesToPublish | NewsToPublish)
+        name = full_name(rule.name if is_nameless else source_name(rule))
         name = name if part == VALUE else f"{name}.key"
         return MessageSchema(name, format=_FORMATS[settings.format])
     try:

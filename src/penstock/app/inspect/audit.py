@@ -41,8 +41,9 @@ from penstock.landing.settings import Settings, TableLocation, TableTarget
 from penstock.landing.tables import opening, route_tables
 from penstock.landing.waiting import KAFKA
 from penstock.observe.formatting import number_of
+from penstock.ports.histories import History
 from penstock.ports.log import Log, RangeReader
-from penstock.ports.tables import History, Table, TableFormat, TableState
+from penstock.ports.tables import Table, TableFormat, TableState
 from penstock.spec.model import Pipeline
 from penstock.spec.routing.names import no_table
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from penstock.app.assembly import assembly
 from penstock.app.inspect.notebook_tables import NotebookTable, Rows
 from penstock.app.inspect.open_transactions import stuck
+from penstock.app.inspect.reported import Reported, newest_of, newest_report
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError, PenstockError, gravest
 from penstock.core.events import WaitBegan
@@ -37,30 +37,34 @@ from penstock.observe.snapshot import (
     TableStatus,
     stalled,
 )
-from penstock.observe.status import read_status, silent, status_path
+from penstock.observe.why import NOTHING_KNOWN, Why, why
+from penstock.ports.reports import Reports
 from penstock.ports.runtime import Clock, Observer
+from penstock.ports.store import PendingStore
 from penstock.ports.tables import Table, TableFacts, TableFormat, TableState
 from penstock.ports.transactions import OpenTransaction
 from penstock.spec.model import Pipeline
-from penstock.spec.secrets import ProcessSecrets
-
-_SQLITE = "sqlite:///"
 
 
 @dataclass(frozen=True, slots=True)
 class Status(NotebookTable):
     """A snapshot, and whether a process holds the pipeline now, here or on another host.
 
-    `unread` are the tables that could not be read now, with their errors. `stall` is by what the
-    process that runs it reports itself, which the tables cannot know. `stuck` are transactions that
-    hold up reading for long.
+    `why` says in a sentence why nothing moves, or that everything flows. `now_ms` is the time by
+    the clock of the process that runs it, where that `tells` of itself. `unread` are the tables
+    that could not be read now, with their errors. `stall` is by what the process that runs it
+    reports itself, which the tables cannot know. `stuck` are transactions that hold up reading for
+    long.
     """
 
     snapshot: Snapshot
     running: bool
+    now_ms: int = 0
+    tells: bool = False
     stall: Stall | None = None
     unread: Mapping[str, PenstockError] = field(default_factory=dict)
     stuck: tuple[OpenTransaction, ...] = ()
+    why: Why = NOTHING_KNOWN
 
     @property
     def exit_code(self) -> int:
@@ -82,22 +86,10 @@ class Status(NotebookTable):
         ]
 
 
-def status_file(pipeline: Pipeline) -> Path:
-    """Return the place of the status file: next to a pending store that is a file, else `state/`.
-
-    That folder is in the working folder: a service's own, and the one `kubectl exec` begins in.
-    """
-    address = pipeline.pending.store.replace("{name}", pipeline.name)
-    if not address.startswith(_SQLITE):
-        return status_path(Path("state"), pipeline.name)
-    file = Path(ProcessSecrets().resolve(address).removeprefix(_SQLITE))
-    return status_path(file.parent, pipeline.name)
-
-
 def status(pipeline: Pipeline, clock: Clock, observer: Observer = UNHEARD) -> Status:
     """Read the status of a pipeline. Raises UnavailableError when brokers or store are down."""
     now_ms = clock.now_ms()
-    reported = read_status(status_file(pipeline))
+    reported = newest_report(pipeline, now_ms)
     with ExitStack() as stack:
         log = stack.enter_context(closing(assembly.open_log(pipeline)))
         store = stack.enter_context(closing(assembly.open_store(pipeline)))
@@ -114,7 +106,7 @@ def status(pipeline: Pipeline, clock: Clock, observer: Observer = UNHEARD) -> St
         held = store.holding(pipeline.name)
         pauses = {each.table: each.until_ms for each in store.pauses(pipeline.name)}
         alive = held is not None and held.alive_until_ms > now_ms
-        known = reported[0] if reported is not None else initial(pipeline.name, now_ms)
+        known = reported.snapshot if reported is not None else initial(pipeline.name, now_ms)
         tables: dict[str, TableStatus] = {}
         unread: dict[str, PenstockError] = {}
         for name, target in sorted(targets.items()):
@@ -134,26 +126,98 @@ def status(pipeline: Pipeline, clock: Clock, observer: Observer = UNHEARD) -> St
                 since_ms = before.parked.since_ms if before.parked else now_ms
                 parked = Parked(error.code, error.message, since_ms, error.hint)
                 tables[name] = replace(before, parked=parked, lag_records=None)
-    stall, state = None, known.state if known.state.ended else State.STOPPED
-    reports = reported is not None and not silent(*reported, now_ms) and not known.state.ended
-    if alive and reports:
-        stall = stalled(known, now_ms, int(pipeline.commit.every_seconds * 1000))
-        state = known.state
-    elif alive:  # of a process that reports nothing here is known only that it runs
-        state = State.RUNNING
     lag: dict[str, int] = {}
     for name, table in tables.items():
         if table.lag_records is not None:
             topics = {at.topic for at in wanted[name]}
             lag |= {topic: max(lag.get(topic, 0), table.lag_records) for topic in topics}
-    updated_ms = known.updated_ms if reported is not None else now_ms if alive else 0
     tables |= {  # routes that rejected records, with counts, without their tables' own
         name: replace(each, valid_through_ms=None, lag_records=None, pending=())
         for name, each in known.tables.items()
         if name in routes and each.quarantined
     }
-    snapshot = replace(known, tables=tables, state=state, updated_ms=updated_ms, lag=lag)
-    return Status(snapshot, alive, stall, unread, stuck(pipeline, bounds.values(), now_ms))
+    found = _together(
+        pipeline, replace(known, tables=tables, lag=lag), reported, alive=alive, now_ms=now_ms
+    )
+    held_up = stuck(pipeline, bounds.values(), now_ms)
+    return _explained(replace(found, unread=unread, stuck=held_up))
+
+
+def heard(
+    pipeline: Pipeline,
+    clock: Clock,
+    store: PendingStore,
+    reports: Reports | None,
+    read: Status | None,
+) -> Status:
+    """Return the status as far as the store knows it, over what was `read` before of tables.
+
+    Asks neither brokers nor catalogs. Raises UnavailableError when the store is down.
+    """
+    now_ms = clock.now_ms()
+    kept = None if reports is None else reports.newest(pipeline.name)
+    reported = newest_of(pipeline, kept, now_ms)
+    held = store.holding(pipeline.name)
+    alive = held is not None and held.alive_until_ms > now_ms
+    known = reported.snapshot if reported is not None else initial(pipeline.name, now_ms)
+    if read is None:
+        return _explained(_together(pipeline, known, reported, alive=alive, now_ms=now_ms))
+    tables = {
+        name: _with_facts(known.tables.get(name, TableStatus()), each, unread=name in read.unread)
+        for name, each in read.snapshot.tables.items()
+    }
+    lag = known.lag or read.snapshot.lag
+    laid = replace(known, tables={**known.tables, **tables}, lag=lag)
+    found = _together(pipeline, laid, reported, alive=alive, now_ms=now_ms)
+    return _explained(replace(found, unread=read.unread, stuck=read.stuck))
+
+
+def _with_facts(known: TableStatus, read: TableStatus, *, unread: bool) -> TableStatus:
+    """Lay what was read of a table under what its run has said since."""
+    through = [at for at in (known.valid_through_ms, read.valid_through_ms) if at is not None]
+    return replace(
+        known,
+        parked=read.parked if unread else known.parked,
+        lag_records=read.lag_records if known.lag_records is None else known.lag_records,
+        valid_through_ms=max(through, default=None),
+        table_rows=read.table_rows,
+        table_files=read.table_files,
+        offsets=read.offsets,
+        health=known.health or read.health,
+        paused_until_ms=read.paused_until_ms,
+        purged_through_ms=read.purged_through_ms,
+    )
+
+
+def _together(
+    pipeline: Pipeline, read: Snapshot, reported: Reported | None, *, alive: bool, now_ms: int
+) -> Status:
+    """Lay what a run reports beside what was read: its state, and a stall that it knows of."""
+    tells = reported is not None and not reported.is_silent and not read.state.ended
+    updated_ms = read.updated_ms if reported is not None else now_ms if alive else 0
+    there_ms = now_ms if reported is None else reported.now_ms
+    stall, state = None, read.state if read.state.ended else State.STOPPED
+    if alive and tells and reported is not None:
+        stall = stalled(reported.snapshot, there_ms, int(pipeline.commit.every_seconds * 1000))
+        state = read.state
+    elif alive:  # of a process that reports nothing here is known only that it runs
+        state = State.RUNNING
+    snapshot = replace(read, state=state, updated_ms=updated_ms)
+    return Status(snapshot, alive, there_ms, tells, stall)
+
+
+def _explained(found: Status) -> Status:
+    """Add the sentence that says why nothing moves, or that everything flows."""
+    holdups = [f"{each.state} transaction {each.name} holds up {each.held}" for each in found.stuck]
+    reason = why(
+        found.snapshot,
+        found.now_ms,
+        running=found.running,
+        tells=found.tells,
+        stall=found.stall,
+        holdups=holdups,
+    )
+    return replace(found, why=reason)
 
 
 def _as_read(

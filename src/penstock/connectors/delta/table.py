@@ -35,7 +35,7 @@ from penstock.connectors.delta.log.table_metadata import texts_among
 from penstock.connectors.delta.log.tail import LogTail, LogView
 from penstock.connectors.delta.read.facts import facts_of, layout_of
 from penstock.connectors.delta.read.file_sources import removals, sources_of
-from penstock.connectors.delta.read.history import history_of
+from penstock.connectors.delta.read.history import commits_behind, history_of
 from penstock.connectors.delta.read.live_map import LiveMap
 from penstock.connectors.delta.read.live_rows import live_rows
 from penstock.connectors.delta.read.metadata_values import stated_files
@@ -65,6 +65,7 @@ from penstock.files import ParquetOptions
 from penstock.files.positions import NONE
 from penstock.files.sources import COORDINATES, is_within
 from penstock.ports import tables as ports
+from penstock.ports.histories import CommitsBehind, History
 from penstock.ports.increments import ReadableFiles
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, RowPositions, Sought
@@ -148,8 +149,7 @@ class DeltaTable:
         else:
             removed = []
             if commit.removes:
-                live = {each.file.path: each.add for each in self._live.counted(view)}
-                removed = removals(self.name, view.form, live, commit.removes)
+                removed = removals(self.name, view.form, self._live.by_path(view), commit.removes)
             words = words_of(state, commit, newest_of(commit, added), version)
             beside = words_beside(self._following, view, commit, self._newest_is_live)
             body = entry_of(*words, added, removed, beside=[*beside])
@@ -159,9 +159,7 @@ class DeltaTable:
     def require_row_deletes(
         self, state: ports.TableState, mode: RowDeleteMode = RowDeleteMode.AUTO
     ) -> None:
-        """Refuse a table whose rows are all kept, or one without the deletion vectors that its mode
-        needs (P436).
-        """
+        """Refuse (P436) a table of kept rows, or one that lacks the vectors its mode needs."""
         view: LogView = state.handle.view
         require_row_deletes(self.name, view.form.configuration, view.form.features, mode)
 
@@ -171,8 +169,8 @@ class DeltaTable:
 
     def upkeep(self, state: ports.TableState) -> DeltaUpkeep:
         """Return what finds files that the log does not name."""
-        put = partial(self._put, state.handle)
-        return DeltaUpkeep(self.name, self.root, self._following, state.handle.view, put)
+        view, put = state.handle.view, partial(self._put, state.handle)
+        return DeltaUpkeep(self.name, self.root, self._following, view, put)
 
     def require_rearrangeable(self, state: ports.TableState) -> None:
         """Refuse a table with a chain that the log does not prove."""
@@ -217,11 +215,9 @@ class DeltaTable:
     ) -> Iterator[pa.RecordBatch]:
         """Read columns of live rows. Raises UnavailableError, InvalidError (P435 no column)."""
         view: LogView = state.handle.view
-        known = self._live.files(view)[file.path]
-        add, deleted = known.add, self._deleted.of(known.add)
-        return live_rows(
-            self.root, self.name, view.form, add, columns, deleted=deleted, sought=sought
-        )
+        form, add = view.form, self._live.files(view)[file.path].add
+        deleted = self._deleted.of(add)
+        return live_rows(self.root, self.name, form, add, columns, deleted=deleted, sought=sought)
 
     def read_written(
         self, state: ports.TableState, file: DataFile, columns: Sequence[str]
@@ -234,9 +230,8 @@ class DeltaTable:
     def evolve(self, state: ports.TableState, schema: Schema) -> None:
         """Add columns as the version after the one examined."""
         found: ExaminedState = state.handle
-        handle = self._at(state)
         with reading(self.name):
-            body = schema_entry(self.name, handle, state.schema, schema)
+            body = schema_entry(self.name, self._at(state), state.schema, schema)
         try:
             self._put(found, body)
         finally:
@@ -247,10 +242,15 @@ class DeltaTable:
         with reading(self.name):
             return missing_in(self.root, self.location, files)
 
-    def history(self, chain: Chain, state: ports.TableState | None = None) -> ports.History:
+    def history(self, chain: Chain, state: ports.TableState | None = None) -> History:
         """Return the chain's commits from the log entries that still exist."""
         with reading(self.name):
             return history_of(self._following.log, self._at(state), chain)
+
+    def commits(self, chain: Chain, state: ports.TableState, behind: str = "") -> CommitsBehind:
+        """Return commits from the entries of the log behind a version."""
+        with reading(self.name):
+            return commits_behind(self._following.log, state.handle.view.version, chain, behind)
 
     def quarantined(
         self, chain: Chain, ranges: Sequence[Sequence[Any]]
@@ -297,7 +297,7 @@ class DeltaTable:
     ) -> Sequence[ports.FileSource]:
         """Read the source columns of files. Raises InvalidError (P435, P436), UnavailableError."""
         form = state.handle.view.form
-        live = {each.file.path: each.add for each in self._live.counted(state.handle.view)}
+        live = self._live.by_path(state.handle.view)
         with reading(self.name):
             return sources_of(
                 self.root, self.name, form, live, deleted=self._deleted, columns=columns, ends=ends

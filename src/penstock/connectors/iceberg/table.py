@@ -30,7 +30,7 @@ from penstock.connectors.iceberg.io.metadata_batch import MetadataBatch
 from penstock.connectors.iceberg.ledger.properties import ledgers_in, parent_of
 from penstock.connectors.iceberg.ledger.witnesses import Finding, check_chain
 from penstock.connectors.iceberg.read.file_rows import FileToRead, rows_in
-from penstock.connectors.iceberg.read.history import history_of
+from penstock.connectors.iceberg.read.history import commits_behind, history_of
 from penstock.connectors.iceberg.read.metadata_values import stated_files
 from penstock.connectors.iceberg.read.scan import (
     LiveData,
@@ -57,13 +57,13 @@ from penstock.core.serialization import ledger_from_json
 from penstock.core.statistics import Mismatch
 from penstock.files import ParquetOptions
 from penstock.files.storage import missing_paths
+from penstock.ports.histories import CommitsBehind, History
 from penstock.ports.increments import ReadableFiles
 from penstock.ports.leases import Lease
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, RowPositions, Sought
 from penstock.ports.tables import (
     FileSource,
-    History,
     StatedFile,
     TableFacts,
     TableState,
@@ -290,6 +290,13 @@ class IcebergTable:
         table: PyIcebergTable = self._loaded() if state is None else state.handle
         with reading(self.name):
             return history_of(table, chain, self._branch, self._judged(table, chain))
+
+    def commits(self, chain: Chain, state: TableState, behind: str = "") -> CommitsBehind:
+        """List commits by the summaries of snapshots. Raises UnavailableError."""
+        table: PyIcebergTable = state.handle
+        with reading(self.name):
+            found = self._judged(table, chain)
+            return commits_behind(table.metadata, chain, self._branch, found, behind)
 
     def quarantined(
         self, chain: Chain, ranges: Sequence[Sequence[Any]]

@@ -17,7 +17,8 @@ from penstock.core.commits import (
 )
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.serialization import ledger_from_json, ledger_to_json, progress_to_json
-from penstock.ports.tables import CommitRecord, TableState, Verdict
+from penstock.ports.histories import CommitRecord, CommitsBehind, History
+from penstock.ports.tables import TableState, Verdict
 
 
 def with_ledger(
@@ -86,6 +87,31 @@ def _third_witness(contents: Contents, chain: Chain) -> tuple[Verdict, str]:
     return Verdict.UNCERTAIN, f"{tag} is cut off from the head, and there was a rollback since"
 
 
+def history_of(contents: Contents, chain: Chain) -> History:
+    """Return the chain's commits on the ancestry of the head, and the live files."""
+    others = [each for each in contents.ancestry() if each.commit is None and each.vouches is None]
+    return History(
+        commits=_commits(contents, chain),
+        complete=not contents.broken,
+        paths=[file.path for file in contents.files],
+        foreign_commits=len(others),
+        began=began(contents, chain),
+    )
+
+
+def commits_behind(contents: Contents, chain: Chain, behind: str) -> CommitsBehind:
+    """Return the chain's commits behind a snapshot, "" for all that are listed."""
+    listed = _commits(contents, chain)
+    places = [each.snapshot for each in listed]
+    begun = places.index(behind) + 1 if behind in places else 0
+    return CommitsBehind(listed[begun:], follows=not behind or begun > 0)
+
+
+def _commits(contents: Contents, chain: Chain) -> list[CommitRecord]:
+    snapshots = [*contents.ancestry()][::-1]
+    return [record_of(e) for e in snapshots if e.commit and e.commit.chain.name == chain.name]
+
+
 def record_of(snapshot: Snapshot) -> CommitRecord:
     """Return what the history says of a commit."""
     commit = snapshot.commit
@@ -98,6 +124,7 @@ def record_of(snapshot: Snapshot) -> CommitRecord:
         progress=progress_to_json(commit.progress),
         rows=commit.rows,
         files=len(commit.files),
+        valid_through_ms=commit.valid_through_ms,
     )
 
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from penstock.connectors.memory.file_rows import placed, readable
 from penstock.connectors.memory.ledger import (
-    began,
-    record_of,
+    commits_behind,
+    history_of,
     require_vouched,
     trimmed,
     verdict_of,
@@ -54,6 +54,7 @@ from penstock.core.statistics import FileStatistics
 from penstock.files.sources import is_within, source_of
 from penstock.ports import tables as ports
 from penstock.ports import writers
+from penstock.ports.histories import CommitsBehind, History
 from penstock.ports.increments import ReadableFiles
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import (
@@ -296,18 +297,13 @@ class MemoryTable:
         sizes = [(file, self._warehouse.file_size(file.path)) for file in files]
         return [file.path for file, size in sizes if size != file.size_bytes]
 
-    def history(self, chain: Chain, state: ports.TableState | None = None) -> ports.History:
+    def history(self, chain: Chain, state: ports.TableState | None = None) -> History:
         """Return the chain's commits on the ancestry of the head."""
-        contents = self._contents(state)
-        snapshots = list(contents.ancestry())[::-1]
-        own = [each for each in snapshots if each.commit and each.commit.chain.name == chain.name]
-        return ports.History(
-            commits=[record_of(each) for each in own],
-            complete=not contents.broken,
-            paths=[file.path for file in contents.files],
-            foreign_commits=sum(each.commit is None and each.vouches is None for each in snapshots),
-            began=began(contents, chain),
-        )
+        return history_of(self._contents(state), chain)
+
+    def commits(self, chain: Chain, state: ports.TableState, behind: str = "") -> CommitsBehind:
+        """Return the chain's commits behind a snapshot."""
+        return commits_behind(self._contents(state), chain, behind)
 
     def quarantined(
         self, chain: Chain, ranges: Sequence[Sequence[Any]]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from penstock.ports.connectors import PORTS_VERSION, StoreConnector
 from penstock.ports.leadership import Leadership
+from penstock.ports.reports import Reports
 from penstock.ports.runtime import Secrets
 from penstock.ports.store import PendingStore
 
@@ -50,7 +51,37 @@ def open_leadership(address: str, secrets: Secrets, pipeline: str) -> Leadership
     return SqlLeadership(StoreServer(postgresql_url(address, secrets)), pipeline)
 
 
-sqlite = StoreConnector(PORTS_VERSION, frozenset({"sqlite"}), open_sqlite)
+def open_reports_in_file(address: str, secrets: Secrets) -> Reports:
+    """Open what runs say of themselves, in a file beside the store's: `shop.reports.db`.
+
+    Raises what `open_sqlite` raises.
+    """
+    from penstock.connectors.sql.addresses import path_of
+    from penstock.connectors.sql.reports import SqlReports, in_file
+
+    path = path_of(secrets.resolve(address))
+    return SqlReports(in_file(path.with_name(f"{path.stem}.reports.db")))
+
+
+def open_reports(address: str, secrets: Secrets) -> Reports:
+    """Open what runs say of themselves, beside the store in PostgreSQL.
+
+    Raises what `open_postgresql` raises.
+    """
+    from penstock.connectors.sql.addresses import postgresql_url
+    from penstock.connectors.sql.reports import SqlReports, in_schema
+    from penstock.connectors.sql.server import StoreServer
+
+    return SqlReports(in_schema(StoreServer(postgresql_url(address, secrets))))
+
+
+sqlite = StoreConnector(
+    PORTS_VERSION, frozenset({"sqlite"}), open_sqlite, open_reports=open_reports_in_file
+)
 postgresql = StoreConnector(
-    PORTS_VERSION, frozenset({"postgresql"}), open_postgresql, open_leadership
+    PORTS_VERSION,
+    frozenset({"postgresql"}),
+    open_postgresql,
+    open_leadership=open_leadership,
+    open_reports=open_reports,
 )

@@ -14,9 +14,10 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.exc import DBAPIError
@@ -31,8 +32,17 @@ LOCK_WAIT_SECONDS = 5.0
 class StoreFile:
     """Open a store file when first needed; one connection, used by one thread at a time."""
 
-    def __init__(self, path: Path, *, lock_wait_seconds: float = LOCK_WAIT_SECONDS) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        lock_wait_seconds: float = LOCK_WAIT_SECONDS,
+        prepare: Callable[[Connection, str], None] = prepare_file,
+        synchronous: Literal["FULL", "OFF"] = "FULL",
+    ) -> None:
         self.path = path
+        self._prepare = prepare
+        self._synchronous = synchronous
         self._lock_wait_seconds = lock_wait_seconds
         self._guard = threading.RLock()
         self._engine: Engine | None = None
@@ -107,7 +117,7 @@ class StoreFile:
         self._engine = create_engine("sqlite://", creator=self._connect, poolclass=StaticPool)
         try:
             with self._transaction("BEGIN IMMEDIATE") as connection:
-                prepare_file(connection, str(self.path))
+                self._prepare(connection, str(self.path))
         except BaseException:
             self._close()
             raise
@@ -121,7 +131,7 @@ class StoreFile:
             check_same_thread=False,
         )
         connection.execute("PRAGMA journal_mode = TRUNCATE")
-        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         return connection
 
     @contextmanager

@@ -21,7 +21,7 @@ SCHEMA = "penstock"
 PENDING, COMMITTED, ABORTED = "PENDING", "COMMITTED", "ABORTED"
 
 # SQLite counts only what is declared INTEGER by itself, and needs no other width.
-_Whole = sql.BigInteger().with_variant(sql.Integer(), "sqlite")
+WHOLE = sql.BigInteger().with_variant(sql.Integer(), "sqlite")
 
 _metadata = sql.MetaData()
 
@@ -29,24 +29,24 @@ pipelines = sql.Table(
     "pipelines",
     _metadata,
     sql.Column("pipeline", sql.String, primary_key=True),
-    sql.Column("generation", _Whole, nullable=False),
+    sql.Column("generation", WHOLE, nullable=False),
     sql.Column("owner", sql.String, nullable=False),
     sql.Column("host", sql.String, nullable=False),
-    sql.Column("pid", _Whole, nullable=False),
-    sql.Column("started_ms", _Whole, nullable=False),
-    sql.Column("alive_until_ms", _Whole, nullable=False),
+    sql.Column("pid", WHOLE, nullable=False),
+    sql.Column("started_ms", WHOLE, nullable=False),
+    sql.Column("alive_until_ms", WHOLE, nullable=False),
 )
 
 commits = sql.Table(
     "commits",
     _metadata,
-    sql.Column("number", _Whole, primary_key=True),
+    sql.Column("number", WHOLE, primary_key=True),
     sql.Column("pipeline", sql.String, nullable=False),
     sql.Column("chain", sql.String, nullable=False),
     sql.Column("table", sql.String, nullable=False),
     sql.Column("commit_id", sql.String, nullable=False),
     sql.Column("attempt", sql.String, nullable=False),
-    sql.Column("epoch", _Whole, nullable=False),
+    sql.Column("epoch", WHOLE, nullable=False),
     sql.Column("state", sql.String, nullable=False),
     sql.Column("reason", sql.Text, nullable=False),
     sql.Column("body", sql.Text, nullable=False),
@@ -76,9 +76,9 @@ pauses = sql.Table(
     _metadata,
     sql.Column("pipeline", sql.String, primary_key=True),
     sql.Column("table", sql.String, primary_key=True),
-    sql.Column("begun_ms", _Whole, nullable=False),
-    sql.Column("until_ms", _Whole, nullable=False),
-    sql.Column("seen_by", _Whole, nullable=False),
+    sql.Column("begun_ms", WHOLE, nullable=False),
+    sql.Column("until_ms", WHOLE, nullable=False),
+    sql.Column("seen_by", WHOLE, nullable=False),
 )
 
 members = sql.Table(
@@ -87,7 +87,7 @@ members = sql.Table(
     sql.Column("pipeline", sql.String, primary_key=True),
     sql.Column("id", sql.String, primary_key=True),
     sql.Column("host", sql.String, nullable=False),
-    sql.Column("pid", _Whole, nullable=False),
+    sql.Column("pid", WHOLE, nullable=False),
     sql.Column("role", sql.String, nullable=False),
     sql.Column("trouble", sql.Text, nullable=False),
     sql.Column("version", sql.String, nullable=False),
@@ -95,24 +95,24 @@ members = sql.Table(
     sql.Column("offered_to", sql.String, nullable=False),
     sql.Column("asked", sql.String, nullable=False),
     sql.Column("is_locked", sql.Boolean, nullable=False),
-    sql.Column("backend", _Whole, nullable=False),
-    sql.Column("began_ms", _Whole, nullable=False),
-    sql.Column("server_began_ms", _Whole, nullable=False),
-    sql.Column("seen_ms", _Whole, nullable=False),
+    sql.Column("backend", WHOLE, nullable=False),
+    sql.Column("began_ms", WHOLE, nullable=False),
+    sql.Column("server_began_ms", WHOLE, nullable=False),
+    sql.Column("seen_ms", WHOLE, nullable=False),
 )
 
 servers = sql.Table(
     "servers",
     _metadata,
     sql.Column("pipeline", sql.String, primary_key=True),
-    sql.Column("generation", _Whole, nullable=False),
+    sql.Column("generation", WHOLE, nullable=False),
     sql.Column("server", sql.String, nullable=False),
 )
 """On which server the newest claim of a pipeline was made."""
 
 LATER = (pauses, members, servers)
 
-_layout = sql.Table("layout", sql.MetaData(), sql.Column("version", _Whole, nullable=False))
+_layout = sql.Table("layout", sql.MetaData(), sql.Column("version", WHOLE, nullable=False))
 _TABLES_OF_SCHEMA = sql.text(
     "SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
     " WHERE n.nspname = :schema AND c.relkind = 'r'"
@@ -166,10 +166,14 @@ def create_in_schema(connection: sql.Connection) -> None:
 
 def has_later(connection: sql.Connection, *tables: sql.Table) -> bool:
     """Return whether a database holds some of the tables that came `LATER`; of none named, all."""
+    return tables_there(connection, *(tables or LATER))
+
+
+def tables_there(connection: sql.Connection, *tables: sql.Table) -> bool:
+    """Return whether a database holds some tables."""
     schemas = connection.get_execution_options().get("schema_translate_map", {})
     inspected = sql.inspect(connection)
-    there = set(inspected.get_table_names(schema=schemas.get(None)))
-    return {each.name for each in tables or LATER} <= there
+    return {each.name for each in tables} <= {*inspected.get_table_names(schema=schemas.get(None))}
 
 
 def add_later(connection: sql.Connection) -> None:

@@ -12,7 +12,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -77,6 +77,7 @@ class StoreServer:
         event.listen(engine, "connect", _note_server)
         self._engine: Engine = engine.execution_options(schema_translate_map={None: SCHEMA})
         waits = {"lock": lock_wait_seconds, "each": _STATEMENT_SECONDS, "idle": idle_seconds}
+        self._has_notes = False
         self._waits = {name: str(round(seconds * 1000)) for name, seconds in waits.items()}
 
     @contextmanager
@@ -106,6 +107,34 @@ class StoreServer:
         with self.translated(), self._engine.begin() as connection:
             connection.execute(_BEGIN, self._waits)
             yield connection if is_in_schema(connection, self._place) else None
+
+    @contextmanager
+    def noting(self, create: Callable[[Connection], None]) -> Iterator[Connection]:
+        """Write what may be lost, in one transaction that waits for no disk and for no pipeline.
+
+        `create` makes the tables where this process has not seen them yet.
+        """
+        try:
+            with self.translated(), self._engine.begin() as connection:
+                connection.execute(_BEGIN, self._waits)
+                connection.exec_driver_sql("SET LOCAL synchronous_commit TO off")
+                if not self._has_notes:
+                    _lock(connection, _LAYOUT_LOCK)
+                    if not is_in_schema(connection, self._place):  # else they would seem foreign
+                        raise self.lost()
+                    create(connection)
+                yield connection
+            self._has_notes = True
+        except PenstockError:
+            self._has_notes = False
+            raise
+
+    @contextmanager
+    def looking(self, is_there: Callable[[Connection], bool]) -> Iterator[Connection | None]:
+        """Read what may be lost, in one transaction; None where its tables are not there."""
+        with self.translated(), self._engine.begin() as connection:
+            connection.execute(_BEGIN, self._waits)
+            yield connection if is_there(connection) else None
 
     @staticmethod
     def server(connection: Connection) -> str:

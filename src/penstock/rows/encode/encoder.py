@@ -106,9 +106,31 @@ def encode(rows: pa.RecordBatch, rules: MessageRules, *, now_ms: int) -> Encoded
 
 def require_fit(columns: pa.Schema, rules: MessageRules) -> None:
     """Raise InvalidError (P838, P839, P870 to P872) where no row of such columns is a message."""
-    nothing = [pa.nulls(0, each.type) for each in columns]
-    rules = with_texts(rules, columns)
-    encode(pa.RecordBatch.from_arrays(nothing, schema=columns), rules, now_ms=0)
+    nothing = pa.RecordBatch.from_arrays([pa.nulls(0, e.type) for e in columns], schema=columns)
+    _require_columns(nothing, rules)
+    encode(nothing, with_texts(rules, columns), now_ms=0)
+
+
+def _require_columns(rows: pa.RecordBatch, rules: MessageRules) -> None:
+    """Raise InvalidError (P838) for all columns at once that rules name and rows lack."""
+    named = [("key", each) for each in rules.key]
+    named += [("value.column", rules.bytes_of or ""), ("timestamp", rules.timestamp)]
+    names, problems = rows.schema.names, list[InvalidError]()
+    problems += [
+        no_column(rows, name, field) for field, name in named if name and name not in names
+    ]
+    for field, sql in ((WHERE, rules.where), (DELETE_WHEN, rules.delete_when)):
+        if sql:
+            try:
+                decided(stored(rows), sql, field)
+            except InvalidError as error:
+                problems.append(error)
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        hints = dict.fromkeys(each.hint for each in problems)
+        said = "; ".join(each.message for each in problems)
+        raise InvalidError(said, code=problems[0].code, hint="; ".join(hints))
 
 
 def _pieces(rows: pa.RecordBatch) -> list[pa.RecordBatch]:
@@ -185,8 +207,7 @@ def _messages(
         whole[~deleted] = each.rows
         misfits.append(each._replace(rows=whole))
     times, of_times = _times(table, rules, now_ms)
-    headers = pa.nulls(len(rows), MESSAGES.field("headers").type)
-    arrays = [keys, spread(values, ~deleted), times, headers]
+    arrays = [keys, spread(values, ~deleted), times, _headers(table, rules)]
     return pa.RecordBatch.from_arrays(arrays, schema=MESSAGES), [*misfits, *of_times]
 
 
@@ -211,6 +232,19 @@ def _keys(table: _Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misf
     return bare.texts.cast(pa.binary()), bare.misfits
 
 
+def _headers(table: _Table, rules: MessageRules) -> pa.ListArray:
+    """Return the headers of each row: a null is none."""
+    kind = MESSAGES.field("headers").type
+    if not rules.headers:
+        return pa.nulls(len(table.rows), kind)
+    columns = {name: table.column(name, "").values.to_pylist() for name in rules.headers}
+    rows = [
+        [(name, texts[row].encode()) for name, texts in columns.items() if texts[row] is not None]
+        for row in range(len(table.rows))
+    ]
+    return pa.array(rows, kind)
+
+
 def _undone(column: Column) -> Column:
     """Return a column whose kind is that of its values: a text is one, however it is held."""
     name, values, kind = column
@@ -222,11 +256,12 @@ def _undone(column: Column) -> Column:
 
 
 def _values(table: _Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misfits]]:
+    names = [name for name in table.kinds.names if name not in rules.headers]
     if rules.value_schema is not None:
-        columns = [table.column(name, "") for name in table.kinds.names]
+        columns = [table.column(name, "") for name in names]
         return framed(columns, rules.value_schema, rules.form)
     if not rules.bytes_of:
-        columns = [table.column(name, "") for name in table.kinds.names]
+        columns = [table.column(name, "") for name in names]
         made = object_texts(columns, "", rules.form)
         return made.texts.cast(pa.binary()), made.misfits
     _, values, kind = _undone(table.column(rules.bytes_of, "value.column"))

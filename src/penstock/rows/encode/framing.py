@@ -56,7 +56,7 @@ def with_texts(
 def _fields_of(part: MessagePart, rules: MessageRules, columns: pa.Schema) -> list[pa.Field]:
     """Return the columns of keys or values."""
     if part != KEY:
-        return [*columns]
+        return [each for each in columns if each.name not in rules.headers]
     among = [each for each in columns if each.name in rules.key]
     return sorted(among, key=lambda each: rules.key.index(each.name))
 

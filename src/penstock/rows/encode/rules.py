@@ -66,7 +66,8 @@ class MessageRules:
     `key` are columns: one that stands alone gives its text or bytes, several an object of JSON, as
     one does where `key_is_object`. The value is an object of all columns, or the bytes of one,
     `bytes_of`. With a `key_schema` or a `value_schema` it names that by its id. `where` and
-    `delete_when` are conditions in SQL, `timestamp` is a column.
+    `delete_when` are conditions in SQL, `timestamp` is a column. `headers` are columns of texts
+    that become headers of their names, and are no part of the value; a null is no header.
     """
 
     key: tuple[str, ...] = ()
@@ -76,6 +77,7 @@ class MessageRules:
     where: str = ""
     delete_when: str = ""
     timestamp: str = ""
+    headers: tuple[str, ...] = ()
     key_schema: MessageSchema | None = None
     value_schema: MessageSchema | None = None
 
@@ -97,8 +99,9 @@ class MessageRules:
 
 
 def rules_to_data(rules: MessageRules) -> dict[str, Any]:
-    """Return the plain form; it says nothing of schemas where there are none."""
+    """Return the plain form; it says nothing of schemas or headers where there are none."""
     data = asdict(rules)
+    data["headers"] = data["headers"] or None
     for name in _SCHEMAS:
         if data[name] is not None and not data[name]["fields"]:
             del data[name]["fields"]
@@ -108,5 +111,9 @@ def rules_to_data(rules: MessageRules) -> dict[str, Any]:
 def rules_from_data(data: Mapping[str, Any]) -> MessageRules:
     """Read the plain form."""
     schemas = {name: MessageSchema(**data[name]) for name in _SCHEMAS if name in data}
-    read = {"key": tuple(data["key"]), "form": JsonForm(**data["form"])}
+    read = {
+        "key": tuple(data["key"]),
+        "form": JsonForm(**data["form"]),
+        "headers": tuple(data.get("headers", ())),
+    }
     return MessageRules(**{**data, **read, **schemas})

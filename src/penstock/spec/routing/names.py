@@ -20,7 +20,18 @@ def leads_to(into: str, table: str) -> bool:
 
 def is_led_to(pipeline: Pipeline, table: str) -> bool:
     """Return whether a rule of the spec may lead to a table, or is a route of this name."""
-    return any(table == each.table or leads_to(each.table, table) for each in pipeline.tables)
+    return any(is_led_by(each.table, table) for each in pipeline.tables)
+
+
+def promised_seconds(pipeline: Pipeline, table: str) -> float | None:
+    """Return how old what is in a table may be, by the first rule that leads to it."""
+    rules = (each for each in pipeline.tables if is_led_by(each.table, table))
+    return next((each.freshness_seconds for each in rules), None)
+
+
+def is_led_by(into: str, table: str) -> bool:
+    """Return whether a rule's name is that of a table, or may become it."""
+    return into == table or leads_to(into, table)
 
 
 def no_table(name: str, tables: Collection[str], topics: Collection[str] = ()) -> InvalidError:

@@ -25,7 +25,12 @@ from penstock.spec.settings.messages import (
     ValueSettings,
 )
 from penstock.spec.settings.records import RegistryAt
-from penstock.spec.settings.sources import FramesToPublish, SourceToPublish, TopicToPublish
+from penstock.spec.settings.sources import (
+    FramesToPublish,
+    NewsToPublish,
+    SourceToPublish,
+    TopicToPublish,
+)
 
 Condition = Annotated[str, reading(expression_text)]
 
@@ -81,8 +86,8 @@ class PublicationRule(Setting):
     )
     from_: SourceToPublish = Field(
         alias="from",
-        description="What to publish: a topic, a table, files, a query, a source of your own, or"
-        " DataFrames of a program.",
+        description="What to publish: a topic, a table, files, a query, news of tables, a source of"
+        " your own, or DataFrames of a program.",
         examples=["{ topic: raw.orders }", "{ table: lake.gold.segments }"],
     )
     into: Annotated[str, reading(notation.one_topic)] = Field(
@@ -170,6 +175,11 @@ class PublicationRule(Setting):
     def is_of_frames(self) -> bool:
         """Return whether a program gives what is published."""
         return isinstance(self.from_, FramesToPublish)
+
+    @property
+    def is_of_news(self) -> bool:
+        """Return whether it tells of tables; that is read in the process that publishes it."""
+        return isinstance(self.from_, NewsToPublish)
 
     @property
     def key_columns(self) -> tuple[str, ...]:

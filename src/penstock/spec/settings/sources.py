@@ -1,4 +1,4 @@
-"""The blocks of a spec that say what is published: topics, tables, files, queries, and others."""
+"""The blocks of a spec that say what is published: topics, tables, files, queries, news, others."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from penstock.spec.settings.fields import (
     reading,
 )
 from penstock.spec.settings.sections import Cluster
+
+NEWS = "penstock.app.assembly.news:opened"
+"""What opens news; engines know it by name only."""
 
 
 class TopicToPublish(Setting):
@@ -223,6 +226,44 @@ class QueryToPublish(Setting):
         return _options(self)
 
 
+class NewsToPublish(Setting):
+    """What happens to the tables of a spec as the source of a publication."""
+
+    news: Annotated[AtLeastOne[Literal["commits", "tables", "through"]], Field(max_length=3)] = (
+        Field(
+            description="What is told. commits: each commit that landed. tables: those that were"
+            " created, changed or rolled back. through: up to which time everything is in all"
+            " tables.",
+            examples=["[commits, tables, through]"],
+        )
+    )
+    of: Text | None = Field(
+        None,
+        description="The spec whose tables they are about; by default this one.",
+        examples=["./shop.yaml"],
+    )
+    start: Literal["earliest", "latest"] = Field(
+        "earliest",
+        description="Whether the commits are told that are there when nothing was told yet, or only"
+        " those that come later.",
+    )
+
+    @property
+    def name(self) -> str:
+        """Return what it is called: as no topic is."""
+        return "(news)"
+
+    @property
+    def source(self) -> str:
+        """Return what opens it."""
+        return NEWS
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Return what that is given."""
+        return {"spec": self.of, "kinds": [*self.news]}
+
+
 def _options(shipped: FilesToPublish | QueryToPublish) -> dict[str, Any]:
     """Return the options of a source that comes with Penstock; where it starts is none of them."""
     given = shipped.revealed()
@@ -232,7 +273,7 @@ def _options(shipped: FilesToPublish | QueryToPublish) -> dict[str, Any]:
 
 def _kind_of_source(value: Any) -> str:
     names = value if isinstance(value, dict) else type(value).model_fields
-    kinds = ("table", "dataframe", "source", "files", "query")
+    kinds = ("table", "dataframe", "source", "files", "query", "news")
     return next((f"<{each}>" for each in kinds if each in names), "<topic>")
 
 
@@ -242,6 +283,7 @@ SourceToPublish = Annotated[
     | Annotated[FramesToPublish, Tag("<dataframe>")]
     | Annotated[OwnToPublish, Tag("<source>")]
     | Annotated[FilesToPublish, Tag("<files>")]
-    | Annotated[QueryToPublish, Tag("<query>")],
+    | Annotated[QueryToPublish, Tag("<query>")]
+    | Annotated[NewsToPublish, Tag("<news>")],
     Discriminator(_kind_of_source),
 ]

@@ -16,7 +16,16 @@ from penstock.core.type_text import TYPE_WORDS, parse_type
 from penstock.spec.language import notation
 from penstock.spec.language.expressions import expression, expression_text, looked_at, type_given
 from penstock.spec.language.notation import MalformedError, form
-from penstock.spec.settings.fields import NOT_YET, Bytes, FreeText, Setting, Several, never, reading
+from penstock.spec.settings.fields import (
+    NOT_YET,
+    Bytes,
+    FreeText,
+    Seconds,
+    Setting,
+    Several,
+    never,
+    reading,
+)
 from penstock.spec.settings.keyed import Deletes, Mode, Operation, RowDeletes, Soft, Tombstones
 from penstock.spec.settings.records import Records
 from penstock.spec.settings.writes import Write
@@ -289,9 +298,6 @@ class Table(Setting):
     properties: Mapping[str, FreeText] = Field(
         default_factory=dict, description="Properties of the table when it is created, as text."
     )
-    freshness: Annotated[
-        None, never("'penstock status' and metrics show how far each table is valid")
-    ] = Field(None, description=f"This setting {NOT_YET}: a promise to be watched.")
     where: Annotated[str, reading(expression_text)] | None = Field(
         None,
         description=(
@@ -323,17 +329,13 @@ class Table(Setting):
     )
     identifier_fields: Several[ColumnName] = Field(
         (),
-        description=(
-            "Columns that identify a row: set when an Iceberg table is created, and required from"
-            " then on. By default the `keys`."
-        ),
+        description="Columns that identify a row: set when an Iceberg table is created, and"
+        " required from then on. By default the `keys`.",
     )
     sort_by: Several[Annotated[str, reading(notation.sort_field)]] = Field(
         (),
-        description=(
-            "Sort order of an Iceberg table when it is created: column, day(column) desc;"
-            " write.sort says when rows are sorted by it."
-        ),
+        description="Sort order of an Iceberg table when it is created: column, day(column) desc;"
+        " write.sort says when rows are sorted by it.",
     )
     write: Write = Field(default_factory=Write, description="How rows get into files.")
     records: Records | None = Field(
@@ -343,7 +345,12 @@ class Table(Setting):
         ("operation", "timestamp", "source"),
         description="Columns filled from the envelope: _change_operation, …; [] for none.",
     )
-
+    freshness_seconds: Seconds | None = Field(
+        None,
+        alias="freshness",
+        description="How old what is in the table may be; status, metrics and alerts judge it.",
+        examples=["5m"],
+    )
     header_columns: Mapping[FreeText, FreeText] = Field(
         default_factory=dict,
         max_length=100,

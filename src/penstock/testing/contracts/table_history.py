@@ -19,8 +19,8 @@ from penstock.core.scratch import SCRATCH
 from penstock.core.serialization import progress_to_json
 from penstock.core.statistics import mismatches
 from penstock.files.contents import contents_of
+from penstock.ports.histories import CommitRecord, CommitsBehind, History
 from penstock.ports.tables import (
-    History,
     StatedFile,
     Table,
     TableDefinition,
@@ -187,6 +187,22 @@ class HistoryTests(TableBench):
 
         assert written == sorted(table.history(self.chain).paths)
 
+    def test_commits_behind_a_snapshot_are_those_of_the_history(self, table: Table) -> None:
+        assert ([], True) == said_of(table.commits(self.chain, table.state(self.chain)))
+        self.land(table, {0: (0, 2)}, {0: (2, 4)})
+        self.foreign_append(table)
+        self.anchor(table, {0: (4, 9)})
+        state, listed = table.state(self.chain), table.history(self.chain).commits
+
+        for number, each in enumerate([None, *listed]):
+            behind = "" if each is None else each.snapshot
+            found = table.commits(self.chain, state, behind)
+            assert (listed[number:], True) == said_of(found), behind
+
+    def test_commits_behind_what_is_not_known_do_not_follow(self, table: Table) -> None:
+        self.land(table, {0: (0, 2)})
+        assert not table.commits(self.chain, table.state(self.chain), "4711").follows
+
     def test_history_counts_foreign_commits(self, table: Table) -> None:
         self.land(table, {0: (0, 2)})
         assert 0 == table.history(self.chain).foreign_commits
@@ -338,6 +354,11 @@ class HistoryTests(TableBench):
         self.land(table, {0: (2, 5)}, held=claim(2))
         self.roll_back(table, first)
         return armed, attempt
+
+
+def said_of(found: CommitsBehind) -> tuple[list[CommitRecord], bool]:
+    """Return what commits behind a snapshot are, and whether they follow."""
+    return [*found.commits], found.follows
 
 
 def ranges_of(history: History) -> dict[int, list[tuple[int, int]]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from penstock.app.inspect.status import status_file
+from penstock.app.inspect.reported import status_file
 from penstock.spec.load import loads
 
 DOCS = Path(__file__).parents[4] / "docs"

@@ -17,8 +17,8 @@ from penstock.app.inspect.plan.forecast import Plan, TablePlan
 from penstock.app.inspect.plan.sample_outcome import SampleOutcome, sampled_for
 from penstock.app.inspect.plan.starts import TableStart
 from penstock.app.inspect.read_only_world import ReadOnlyWorld, open_world
+from penstock.app.inspect.reported import status_file
 from penstock.app.inspect.sample.trial import try_sample
-from penstock.app.inspect.status import status_file
 from penstock.core.errors import PenstockError
 from penstock.core.events import WaitBegan
 from penstock.core.hold import Hold

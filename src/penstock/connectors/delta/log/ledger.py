@@ -47,7 +47,7 @@ from penstock.core.serialization import (
     progress_from_json,
     progress_to_json,
 )
-from penstock.ports.tables import CommitRecord
+from penstock.ports.histories import CommitRecord
 
 MARK_VERSION = 1
 OURS = "penstock/"
@@ -246,6 +246,7 @@ def record_of(entry: Entry, mark: Mapping[str, Any]) -> CommitRecord:
         progress=list(mark.get("progress", [])),
         rows=int(mark.get("rows", 0)),
         files=int(mark.get("files", 0)),
+        valid_through_ms=None if (landed := landed_in(mark)) is None else landed.valid_through_ms,
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from deltalake import DeltaTable as Handle
 
 from penstock.connectors.delta.log import ledger
-from penstock.connectors.delta.log.reader import Log
+from penstock.connectors.delta.log.reader import Entry, Log
 from penstock.core.commits import Chain
-from penstock.ports.tables import History
+from penstock.ports.histories import CommitRecord, CommitsBehind, History
 
 
 def history_of(log: Log, handle: Handle, chain: Chain) -> History:
@@ -21,13 +23,27 @@ def history_of(log: Log, handle: Handle, chain: Chain) -> History:
     entries = [entry for version in versions if (entry := log.entry(version))]
     is_complete = versions == list(range(len(versions)))
     return History(
-        commits=[
-            ledger.record_of(entry, mark)
-            for entry in entries
-            if (mark := entry.mark(chain.name)) and mark["kind"] not in ledger.NO_COMMITS
-        ],
+        commits=_commits(entries, chain),
         complete=is_complete,
         paths=[path.removeprefix("file://") for path in paths],
         foreign_commits=sum(not entry.marks for entry in entries),
         began=ledger.began(entries, chain) if is_complete else {},
     )
+
+
+def commits_behind(log: Log, newest: int, chain: Chain, behind: str) -> CommitsBehind:
+    """Return the chain's commits behind a version up to another, "" for all that are listed.
+
+    Raises OSError.
+    """
+    entries = [*log.entries(range(int(behind) + 1 if behind else 0, newest + 1))]
+    follows = not behind or (int(behind) <= newest and None not in entries)
+    return CommitsBehind(_commits(filter(None, entries), chain), follows)
+
+
+def _commits(entries: Iterable[Entry], chain: Chain) -> list[CommitRecord]:
+    return [
+        ledger.record_of(entry, mark)
+        for entry in entries
+        if (mark := entry.mark(chain.name)) and mark["kind"] not in ledger.NO_COMMITS
+    ]

@@ -91,6 +91,10 @@ class LiveMap:
         self._require_once(each.file.path for each in found)
         return found
 
+    def by_path(self, view: LogView) -> Mapping[str, Add]:
+        """Return the `add` actions of a view by the paths of their files. Raises as `files`."""
+        return {each.file.path: each.add for each in self.counted(view)}
+
     def _at(self, view: LogView) -> _Held:
         log, held = log_of(self._root, self._name), self._held
         if held is not None and (held.opened, held.version) == (view.opened, view.version):

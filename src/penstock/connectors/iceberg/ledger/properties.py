@@ -182,6 +182,7 @@ class SummaryRecord:
     files: int
     keeps_ledger: bool
     ledgers: str
+    valid_through_ms: int | None = None
 
 
 def summary_of(
@@ -276,6 +277,7 @@ def _record(summary: Summary) -> SummaryRecord:
         files=_number(summary.get("penstock.files"), 0),
         keeps_ledger=summary.get("penstock.keeps-ledger") == "true",
         ledgers=str(summary.get(_LEDGERS) or ""),
+        valid_through_ms=_time(summary.get("penstock.valid-through")),
     )
 
 
@@ -319,6 +321,10 @@ def parent_of(metadata: TableMetadata, branch: str) -> int | None:
 
 def _number(text: Any, otherwise: int) -> int:
     return int(text) if isinstance(text, str) and text.isdecimal() else otherwise
+
+
+def _time(text: Any) -> int | None:
+    return int(text) if isinstance(text, str) and text.isdecimal() else None
 
 
 def _progress(text: Any) -> list[list[Any]] | None:

@@ -18,7 +18,8 @@ from penstock.connectors.iceberg.ledger.witnesses import Finding
 from penstock.core.commits import Chain
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.serialization import progress_from_json
-from penstock.ports.tables import CommitRecord, History, Verdict
+from penstock.ports.histories import CommitRecord, CommitsBehind, History
+from penstock.ports.tables import Verdict
 
 
 def history_of(table: Table, chain: Chain, branch: str, finding: Finding) -> History:
@@ -28,22 +29,35 @@ def history_of(table: Table, chain: Chain, branch: str, finding: Finding) -> His
     first = commits[0][1].number if commits else 1
     landed = bool(finding.landed and finding.landed.recent)
     return History(
-        commits=[
-            CommitRecord(
-                commit_id=each.commit_id,
-                snapshot=str(snapshot.snapshot_id),
-                timestamp_ms=snapshot.timestamp_ms,
-                kind=each.kind,
-                progress=each.progress or [],
-                rows=each.rows,
-                files=each.files,
-            )
-            for snapshot, each in commits
-        ],
+        commits=[_record(*each) for each in commits],
         complete=first <= 1 and (bool(commits) or not landed),
         paths=[entry.data_file.file_path for entry in live_entries(table, branch)],
         foreign_commits=sum(_is_foreign(each, branch) for each in ancestry.snapshots),
         began=_began(table.metadata, chain, branch, finding),
+    )
+
+
+def commits_behind(
+    metadata: TableMetadata, chain: Chain, branch: str, finding: Finding, behind: str
+) -> CommitsBehind:
+    """Return the chain's commits behind a snapshot, "" for all that are listed."""
+    found = _commits(metadata, chain, finding, records.ancestry_of(metadata, branch))
+    listed = [_record(*each) for each in found]
+    places = [each.snapshot for each in listed]
+    begun = places.index(behind) + 1 if behind in places else 0
+    return CommitsBehind(listed[begun:], follows=not behind or begun > 0)
+
+
+def _record(snapshot: Snapshot, summary: records.SummaryRecord) -> CommitRecord:
+    return CommitRecord(
+        commit_id=summary.commit_id,
+        snapshot=str(snapshot.snapshot_id),
+        timestamp_ms=snapshot.timestamp_ms,
+        kind=summary.kind,
+        progress=summary.progress or [],
+        rows=summary.rows,
+        files=summary.files,
+        valid_through_ms=summary.valid_through_ms,
     )
 
 

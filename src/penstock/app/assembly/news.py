@@ -1,0 +1,69 @@
+"""Opens the news of a pipeline: the tables of its spec, and which chains there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from functools import partial
+
+from penstock.app.assembly import assembly
+from penstock.app.assembly.lazy_catalogs import LazyCatalogs
+from penstock.landing.tables.opening import chains_of, route_topics
+from penstock.landing.tables.route_tables import expand_routes
+from penstock.observe.fanout import UNHEARD
+from penstock.ports.log import Log
+from penstock.ports.tables import Table
+from penstock.sources.news import Followed, NewsSource
+from penstock.spec.load import load
+from penstock.spec.model import Pipeline
+
+
+def opened(*, spec: str, kinds: Sequence[str], content_type: str) -> NewsSource:
+    """Open the news of a spec. Raises SpecError."""
+    pipeline = load(spec)
+    return NewsSource(pipeline.name, PipelineTables(pipeline), kinds, content_type)
+
+
+class PipelineTables:
+    """Implements `sources.news.FollowedTables` over the catalogs of a spec, and its topics."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline, self._settings = pipeline, assembly.settings_of(pipeline)
+        self._stack = ExitStack()
+        self._world: tuple[Log, LazyCatalogs] | None = None
+
+    def chains(self) -> Sequence[Followed]:
+        """List the chains of each table, in the order of their names.
+
+        Of a route everything waits as well: what it has not read may need another table.
+        """
+        log, catalogs = self._opened()
+        settings = self._settings
+        targets, wanted, _ = route_topics(settings, log.partitions())
+        found = [Followed(chains_of(settings, e)[1]) for e in targets.values() if e.is_route]
+        for each in expand_routes(settings, catalogs, targets, wanted)[0].values():
+            if not each.is_route:
+                own, rejects = chains_of(settings, each)
+                found += [Followed(own), Followed(rejects, counts=False)]
+        return sorted(found, key=lambda each: (each.chain.table, each.chain.name))
+
+    def load(self, table: str) -> Table | None:
+        """Load a table by its full name."""
+        place = assembly.place_of(self._pipeline, table)
+        return self._opened()[1][place.catalog].load(place.name)
+
+    def close(self) -> None:
+        """Let go of catalogs and the cluster."""
+        self._world = None
+        self._stack.close()
+
+    def _opened(self) -> tuple[Log, LazyCatalogs]:
+        if self._world is None:
+            pipeline, stack = self._pipeline, self._stack
+            log = stack.enter_context(closing(assembly.open_log(pipeline)))
+            opening = {
+                name: partial(assembly.open_catalog, pipeline, name, UNHEARD, read_only=True)
+                for name in pipeline.catalogs
+            }
+            self._world = log, stack.enter_context(closing(LazyCatalogs(opening)))
+        return self._world

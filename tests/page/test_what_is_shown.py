@@ -69,6 +69,7 @@ def test_two_pipelines_of_one_name_and_a_reserved_one_have_places_of_their_own(
         ({"page": "5"}, "0800", 1000, 5),
         ({"page": "99"}, "0800", 1000, 5),
         ({"page": "x"}, "0000", 1000, 1),
+        ({"page": "9" * 5000}, "0000", 1000, 1),
         ({"q": " TENANT_09"}, "0900", 100, 1),
     ],
 )

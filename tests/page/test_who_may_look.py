@@ -82,6 +82,8 @@ def test_the_cookie_of_a_proxied_page_is_for_tls_and_of_that_token_alone(
     assert {"HttpOnly", "Path=/", "SameSite=strict", "Secure"} <= {*cookie.split("; ")}
     assert TOKEN not in cookie
     assert 200 == ask(url, host="pipes.example", cookie=kept).status
+    beside = f'theme={{"dark": true}}; {kept}'
+    assert 200 == ask(url, host="pipes.example", cookie=beside).status, "one of another program"
     assert 303 == ask(url, host="pipes.example", cookie="__Host-penstock=0").status
     assert 303 == ask(url, host="pipes.example", cookie='a="\x01; =').status
     token.write_text("another token, as long")

@@ -210,3 +210,5 @@ def test_rows_that_wait_for_their_partitions_stop_a_load_of_partitions(landed: S
     assert "penstock maintain" in refused["hint"]
     assert 90 == load(landed, LAKE, "--yes", "shop").json["done"]["landed"]
     landed.prove()
+    refused = load(landed, LAKE, "slot=1", "--yes", "shop").json["error"]
+    assert "P274" == refused["code"], "all rows wait now, and the table is partitioned all the same"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -43,6 +44,17 @@ def test_nothing_but_looking_is_possible(serve: Serve) -> None:
 
     assert {"POST": 405, "PUT": 405, "DELETE": 405} == statuses
     assert (405, 200) == (ask(url, "/enter", "POST").status, ask(url, method="HEAD").status)
+
+
+def test_what_is_no_http_is_refused_without_a_word(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = urlsplit(serve(Still(shop())))
+    with socket.create_connection((place.hostname, place.port), timeout=10) as client:
+        client.sendall(b"\x16\x03\x01 no HTTP\r\n\r\n")
+        assert b" 400 " in client.recv(1_000)
+
+    assert [] == caplog.records
 
 
 def test_a_name_that_was_rebound_to_this_machine_is_refused(serve: Serve) -> None:

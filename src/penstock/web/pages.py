@@ -50,7 +50,7 @@ def head(look: PipelineView) -> Data:
         "state": "" if snapshot is None else snapshot.state.value,
         "troubles": [
             {"code": each.code, "message": each.message, "hint": each.hint}
-            for each in look.troubles
+            for each in {(each.code, each.message): each for each in look.troubles}.values()
         ],
         "standbys": None if look.members is None else len(members),
         "ready": sum(each.state == "ready" for each in members),

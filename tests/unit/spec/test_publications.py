@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.app.assembly.publishing import publication_of, watched_settings
+from penstock.app.assembly.publishing import open_source, publication_of, watched_settings
 from penstock.app.publish import rules_named
+from penstock.cli.specs import Parts, parts_of
 from penstock.core.errors import InvalidError
 from penstock.spec.load import blocks_of, load, load_publications
 from penstock.spec.problems import SpecError
@@ -128,6 +129,8 @@ def test_mistakes_are_named_with_their_places(written):
         "delete_when: a",
         "timestamp: at",
         "rejects: { into: c }",
+        "transform: { columns: { b: a + 1 } }",
+        "headers: keep",
     ],
 )
 def test_a_mirror_has_no_settings_of_rows(written, setting):
@@ -135,6 +138,49 @@ def test_a_mirror_has_no_settings_of_rows(written, setting):
     name = setting.partition(":")[0]
 
     assert ("P837", f"publish.0.{name}") in problems(written, spec(rule))
+
+
+FILTERED = "{{ name: a, into: b, from: {{ topic: raw, records: {{ format: json }}, {} }}{} }}"
+COLUMNS = "columns: { id: long, v: string }"
+
+
+def test_records_of_a_topic_are_read_as_rows(written):
+    rule = FILTERED.format(COLUMNS, ", where: v > 'a', headers: { h: upper(v) }")
+    (found,) = load_publications(written(spec(rule))).publish
+
+    assert (False, True, True) == (found.is_mirror, found.reads_records, found.keeps_key)
+    assert ("v > 'a'", "upper(v)") == found.sql
+
+
+@pytest.mark.parametrize(
+    ("code", "place", "read", "more"),
+    [
+        ("P832", "from.records", "start: latest", ""),
+        ("P832", "from.columns._kafka_key", "columns: { id: long, _kafka_key: binary }", ""),
+        ("P832", "from.records.envelope", "RECORDS: { envelope: debezium }, " + COLUMNS, ""),
+        ("P832", "from.records.key_format", "RECORDS: { key_format: json }, " + COLUMNS, ""),
+        ("P832", "from.columns", "RECORDS: { format: text }, " + COLUMNS, ""),
+        ("P151", "from.records.registry", "RECORDS: { format: avro }, " + COLUMNS, ""),
+        ("P833", "from.tombstones", "tombstones: delete, " + COLUMNS, ", key: [id]"),
+        ("P835", "transform.columns.id", COLUMNS, ", transform: { columns: { id: v } }"),
+        ("P842", "value", COLUMNS, ", value: { format: bytes, column: v, columns: [v] }"),
+        ("P143", "headers.h", COLUMNS, ", headers: { h: count(*) }"),
+    ],
+)
+def test_what_contradicts_how_records_are_read_is_refused(written, code, place, read, more):
+    rule = FILTERED.format(read, more)
+    if "RECORDS" in rule:
+        rule = rule.replace("records: { format: json }, ", "").replace("RECORDS", "records")
+
+    assert (code, f"publish.0.{place}") in problems(written, spec(rule))
+
+
+def test_columns_and_headers_that_are_kept_need_records(written):
+    mirror = "{ name: a, from: { topic: raw, columns: { id: long }, tombstones: skip }, into: b }"
+    found = problems(written, spec(mirror))
+    assert {("P832", f"publish.0.from.{name}") for name in ("columns", "tombstones")} == {*found}
+    files = "{ name: a, from: { files: ./x, format: lines }, into: b, headers: keep }"
+    assert [("P835", "publish.0.headers")] == problems(written, spec(files))
 
 
 def test_a_row_that_deletes_needs_a_key(written):
@@ -389,6 +435,7 @@ def test_a_query_is_read_from_a_database_beside_the_spec(written, tmp_path):
         "columns": {},
         "settle_seconds": 2.0,
         "append_only": False,
+        "batch_rows": 1_000_000,
     }
 
 
@@ -496,3 +543,21 @@ def test_transactions_are_looked_for_in_all_topics_that_a_spec_names(written):
         *("raw", "orders", "penstock-orders-offsets"),
         *("sql", "sql.rejects", "penstock-sql-offsets"),
     ]
+
+
+def test_a_misspelt_publish_is_told_alone(written):
+    path = written(spec(RULE).replace("publish:", "publihs:"))
+    with pytest.raises(SpecError, match="did you mean publish") as found:
+        load_publications(path)
+
+    assert [("P823", ("publihs",))] == [(each.code, each.path) for each in found.value.problems]
+    assert Parts(lands=False, publishes=True) == parts_of(path)
+
+
+def test_the_columns_of_files_come_in_the_order_of_the_spec(written, tmp_path):
+    columns = "{ z: long, a: string, m: double }"
+    rule = f"{{ name: f, from: {{ files: {tmp_path}/*.csv, format: csv, columns: {columns} }}, into: o }}"
+    found = load_publications(written(spec(rule)))
+    source = open_source(publication_of(found, found.publish[0]))
+
+    assert ["z", "a", "m"] == source.columns().names

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.page.conftest import Serve
-from tests.page.looked_at import HOSTILE, Still, hostile, shop
+from tests.page.looked_at import HOSTILE, Still, hostile, look_at, shop, snapshot, table
 
 from penstock.app.assembly.process import SystemClock
 from penstock.core.errors import InvalidError
@@ -135,6 +135,12 @@ def test_each_page_has_a_twin_for_programs(serve: Serve) -> None:
     assert ("lake.bronze.items", "P430") == (tables[0]["name"], tables[0]["code"])
     assert {*HOSTILE} == {each["name"] for each in names}
     assert 404 == ask(url, "/shop/nowhere.json").status
+
+
+def test_half_of_a_pair_in_a_name_stops_no_page(serve: Serve) -> None:
+    url = serve(Still(look_at(snapshot("odd", {"half \ud83d": table(1)}, 0))))
+
+    assert (200, 200) == (ask(url, "/odd").status, ask(url, "/odd/tables.json").status)
 
 
 def test_a_thousand_tables_are_a_small_page(four: str) -> None:

@@ -44,8 +44,14 @@ def test_publications_alone_have_their_sentence() -> None:
     assert ["publications"] == pages.sections(flows)
 
 
+def test_what_nothing_could_be_read_for_is_said_once(serve: Serve) -> None:
+    url = serve(Still(PipelineView("shop", NOW_MS, troubles=[GONE, GONE])))
+    with urllib.request.urlopen(f"{url}/shop", timeout=10) as answer:
+        assert 1 == answer.read().decode().count(GONE.message)
+
+
 def test_what_could_not_be_read_is_said_beside_what_is_known() -> None:
-    head = pages.head(replace(shop(), troubles=[GONE]))
+    head = pages.head(replace(shop(), troubles=[GONE, GONE]))
 
     assert ["P201"] == [each["code"] for each in head["troubles"]]
     assert 5 == head["tables"]
@@ -69,6 +75,7 @@ def test_two_pipelines_of_one_name_and_a_reserved_one_have_places_of_their_own(
         ({"page": "5"}, "0800", 1000, 5),
         ({"page": "99"}, "0800", 1000, 5),
         ({"page": "x"}, "0000", 1000, 1),
+        ({"page": "9" * 5000}, "0000", 1000, 1),
         ({"q": " TENANT_09"}, "0900", 100, 1),
     ],
 )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from tests.page.conftest import Serve
-from tests.page.looked_at import HOSTILE, Still, hostile, shop
+from tests.page.looked_at import HOSTILE, Still, hostile, look_at, shop, snapshot, table
 
 from penstock.app.assembly.process import SystemClock
 from penstock.core.errors import InvalidError
@@ -43,6 +44,17 @@ def test_nothing_but_looking_is_possible(serve: Serve) -> None:
 
     assert {"POST": 405, "PUT": 405, "DELETE": 405} == statuses
     assert (405, 200) == (ask(url, "/enter", "POST").status, ask(url, method="HEAD").status)
+
+
+def test_what_is_no_http_is_refused_without_a_word(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = urlsplit(serve(Still(shop())))
+    with socket.create_connection((place.hostname, place.port), timeout=10) as client:
+        client.sendall(b"\x16\x03\x01 no HTTP\r\n\r\n")
+        assert b" 400 " in client.recv(1_000)
+
+    assert [] == caplog.records
 
 
 def test_a_name_that_was_rebound_to_this_machine_is_refused(serve: Serve) -> None:
@@ -82,6 +94,8 @@ def test_the_cookie_of_a_proxied_page_is_for_tls_and_of_that_token_alone(
     assert {"HttpOnly", "Path=/", "SameSite=strict", "Secure"} <= {*cookie.split("; ")}
     assert TOKEN not in cookie
     assert 200 == ask(url, host="pipes.example", cookie=kept).status
+    beside = f'theme={{"dark": true}}; {kept}'
+    assert 200 == ask(url, host="pipes.example", cookie=beside).status, "one of another program"
     assert 303 == ask(url, host="pipes.example", cookie="__Host-penstock=0").status
     assert 303 == ask(url, host="pipes.example", cookie='a="\x01; =').status
     token.write_text("another token, as long")
@@ -121,6 +135,12 @@ def test_each_page_has_a_twin_for_programs(serve: Serve) -> None:
     assert ("lake.bronze.items", "P430") == (tables[0]["name"], tables[0]["code"])
     assert {*HOSTILE} == {each["name"] for each in names}
     assert 404 == ask(url, "/shop/nowhere.json").status
+
+
+def test_half_of_a_pair_in_a_name_stops_no_page(serve: Serve) -> None:
+    url = serve(Still(look_at(snapshot("odd", {"half \ud83d": table(1)}, 0))))
+
+    assert (200, 200) == (ask(url, "/odd").status, ask(url, "/odd/tables.json").status)
 
 
 def test_a_thousand_tables_are_a_small_page(four: str) -> None:

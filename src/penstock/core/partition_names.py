@@ -29,7 +29,8 @@ def values_of(text: str) -> PartitionValues:
         raise InvalidError(
             f"{text[:120]!r} is not the name of a partition",
             code="P263",
-            hint="FIELD=VALUE, as in  day=2026-10-01  or  day=2026-10-01/country=IT",
+            hint="FIELD=VALUE, as in  day=2026-10-01  or  day=2026-10-01/country=IT; a text with a"
+            " slash or a quote is in quotes:  'city=\"Rome / Lido\"'",
         )
     return found
 

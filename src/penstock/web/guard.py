@@ -13,7 +13,6 @@ import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
 ENTER = "/enter"
@@ -96,13 +95,11 @@ class Guard:
         kind, _, given = request.headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and self.is_token(given.strip()):
             return True
-        cookie: SimpleCookie = SimpleCookie()
-        try:
-            cookie.load(request.headers.get("cookie", ""))
-        except CookieError:
-            return False
-        found = cookie.get(self.cookie_name)
-        return found is not None and _is_same(found.value, self.cookie_value)
+        for each in request.headers.get("cookie", "").split(";"):
+            name, _, value = each.strip().partition("=")
+            if name == self.cookie_name and _is_same(value, self.cookie_value):
+                return True
+        return False
 
     def _is_from_here(self, request: Request) -> bool:
         """Return whether a form was sent by our own page: browsers name its origin."""

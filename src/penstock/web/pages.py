@@ -24,6 +24,7 @@ from penstock.web.drawing import buckets
 
 TABLES_A_PAGE = 200
 EVENTS_SHOWN = 300
+PAGE_DIGITS_MAX = 9
 
 Data = dict[str, Any]
 
@@ -49,7 +50,7 @@ def head(look: PipelineView) -> Data:
         "state": "" if snapshot is None else snapshot.state.value,
         "troubles": [
             {"code": each.code, "message": each.message, "hint": each.hint}
-            for each in look.troubles
+            for each in {(each.code, each.message): each for each in look.troubles}.values()
         ],
         "standbys": None if look.members is None else len(members),
         "ready": sum(each.state == "ready" for each in members),
@@ -115,11 +116,16 @@ def tables(look: PipelineView, asked: Mapping[str, str]) -> Data:
     ]
     rows.sort(key=lambda row: (row["grade"] != Grade.STANDS, -row["pending"], row["name"]))
     pages = max(-(-len(rows) // TABLES_A_PAGE), 1)
-    page = min(
-        max(int(asked.get("page", "1")), 1) if asked.get("page", "1").isdecimal() else 1, pages
-    )
+    page = _page_asked(asked.get("page", ""), pages)
     shown = rows[(page - 1) * TABLES_A_PAGE : page * TABLES_A_PAGE]
     return {"tables": shown, "found": len(rows), "page": page, "pages": pages, "q": q}
+
+
+def _page_asked(text: str, pages: int) -> int:
+    """Return which page is asked for, one that there is; the first where that is no number."""
+    if not text.isdecimal() or len(text) > PAGE_DIGITS_MAX:
+        return 1
+    return min(max(int(text), 1), pages)
 
 
 def table_row(name: str, table: TableStatus, snapshot: Snapshot, now_ms: int) -> Data:

@@ -111,6 +111,7 @@ def _server(site: Site) -> uvicorn.Server:
             site.application(),
             access_log=False,
             log_config=None,
+            log_level="error",  # anybody can send what is no HTTP: that is nothing to tell
             limit_concurrency=CONNECTIONS_MAX,
             lifespan="off",
             proxy_headers=False,

@@ -248,8 +248,11 @@ async def _form_field(request: Request, name: str) -> str:
 
 
 def data_text(data: Any) -> str:
-    """Return data as JSON; dataclasses are objects."""
-    return json.dumps(data, ensure_ascii=False, default=_plain)
+    """Return data as JSON; dataclasses are objects.
+
+    In ASCII: a name of others may hold half of a surrogate pair, which UTF-8 cannot say.
+    """
+    return json.dumps(data, default=_plain)
 
 
 def _plain(value: Any) -> Any:

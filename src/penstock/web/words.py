@@ -91,7 +91,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "stamp": stamp_text,
     "broken": broken,
     "hint_parts": hint_parts,
-    "quoted": lambda text: quote(text, safe=""),
+    "quoted": lambda text: quote(text, safe="", errors="replace"),
 }
 
 HELPERS: Mapping[str, Any] = {

@@ -7,6 +7,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
+from pyiceberg.transforms import TruncateTransform
 from tests.integration.cli.shop import Shop
 from tests.integration.cli.within import fingerprint, land, within
 from tests.processes.process import Finished
@@ -210,3 +211,23 @@ def test_rows_that_wait_for_their_partitions_stop_a_load_of_partitions(landed: S
     assert "penstock maintain" in refused["hint"]
     assert 90 == load(landed, LAKE, "--yes", "shop").json["done"]["landed"]
     landed.prove()
+    refused = load(landed, LAKE, "slot=1", "--yes", "shop").json["error"]
+    assert "P274" == refused["code"], "all rows wait now, and the table is partitioned all the same"
+
+
+def test_a_field_that_is_made_in_another_way_now_names_no_partition_of_former_files(
+    landed: Shop,
+) -> None:
+    with lake_of(landed).update_spec() as change:
+        change.add_field("slot", TruncateTransform(2), "pair")
+    assert 60 == load(landed, LAKE, "--yes", "shop").json["done"]["landed"]
+    with lake_of(landed).update_spec() as change:
+        change.remove_field("pair")
+    with lake_of(landed).update_spec() as change:
+        change.add_field("slot", TruncateTransform(3), "pair")
+    landed.send(60, 3)
+    land(landed)
+    refused = load(landed, LAKE, "pair=0", "--yes", "shop").json["error"]
+
+    assert "P274" == refused["code"], "slot 2 of the former files is of pair=0 by now"
+    assert 21 == load(landed, LAKE, "slot=2", "--yes", "shop").json["done"]["landed"]

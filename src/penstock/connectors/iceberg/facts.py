@@ -8,6 +8,7 @@ from typing import Any
 
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import DataFile
+from pyiceberg.partitioning import PartitionField
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot
@@ -19,7 +20,7 @@ from penstock.connectors.iceberg.row_deletes.live_rows import PartitionKey, part
 from penstock.connectors.iceberg.schema.late_spec import late_spec_id
 from penstock.core.errors import InvalidError
 from penstock.core.maintenance import OURS, LastMaintenance, Layout, StoredFile
-from penstock.core.partition_names import PartitionValues
+from penstock.core.partition_names import PartitionValues, name_of
 from penstock.ports.tables import TableFacts
 
 _ANOTHER = "another writer"
@@ -61,7 +62,8 @@ def layout_of(table: Table, branch: str, rows: KeptRows, target_bytes: int) -> L
         key = partition_key(file)
         if key not in known:
             values = _values(metadata, file)
-            known[key] = _named(metadata, file.spec_id, values), values
+            named = _named(metadata, file.spec_id, values)
+            known[key] = named, _as_now(metadata, file.spec_id, values)
         named, values = known[key]
         stored = StoredFile(
             path,
@@ -113,7 +115,24 @@ def _named(metadata: TableMetadata, spec_id: int, values: PartitionValues) -> st
     if spec_id == late_spec_id(metadata):
         return "late"
     former = [] if spec_id == metadata.default_spec_id else [f"spec {spec_id}"]
-    return ", ".join([*former, *(f"{name}={value}" for name, value in values.items())])
+    return ", ".join([*former, *([name_of(values)] if values else [])])
+
+
+def _as_now(metadata: TableMetadata, spec_id: int, values: PartitionValues) -> PartitionValues:
+    """Return the values of a partition without those whose field is now made of another column, or
+    by another transform: a partition of that name would not be whole in files of both.
+    """
+    now = {each.name: each for each in metadata.spec().fields}
+    then = {each.name: each for each in metadata.specs()[spec_id].fields}
+    return {
+        name: value
+        for name, value in values.items()
+        if name not in now or _made_of(now[name]) == _made_of(then[name])
+    }
+
+
+def _made_of(field: PartitionField) -> tuple[int, str]:
+    return field.source_id, str(field.transform)
 
 
 def _values(metadata: TableMetadata, file: DataFile) -> PartitionValues:

@@ -140,7 +140,7 @@ def files_of(table: str, files: Sequence[StoredFile], wanted: Wanted) -> list[St
         without = [each for each in files if field not in each.values]
         if not without:
             continue
-        if len(without) == len(files):
+        if len(without) == len(files) and not any(each.late for each in files):
             raise _no_field(table, field, {known for each in files for known in each.values})
         raise _elsewhere(table, field, without)
     if not wanted:

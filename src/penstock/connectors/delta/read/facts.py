@@ -11,7 +11,7 @@ from penstock.connectors.delta.read.bounds import live_row_count
 from penstock.connectors.delta.read.live_files import Add
 from penstock.connectors.delta.read.live_map import LiveMap
 from penstock.core.maintenance import OURS, LastMaintenance, Layout, StoredFile
-from penstock.core.partition_names import PartitionValues
+from penstock.core.partition_names import PartitionValues, name_of
 from penstock.core.sweeps import is_rearranged
 from penstock.ports.tables import TableFacts
 
@@ -44,7 +44,7 @@ def layout_of(view: LogView, live: LiveMap, log: Log) -> Layout:
     known: dict[str, PartitionValues] = {}
     for each in live.counted(view):
         file, values = each.file, _values(names, each.add)
-        named = ", ".join(f"{name}={value}" for name, value in values.items())
+        named = name_of(values)
         values = known.setdefault(named, values)
         figures = file.rows, file.size_bytes, file.deleted
         found.append(StoredFile(file.path, named, *figures, values=values))

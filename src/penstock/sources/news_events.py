@@ -27,6 +27,7 @@ from penstock.core.positions import Scalar, canonical
 from penstock.core.resolutions import records_only
 from penstock.core.schema import Schema
 from penstock.core.serialization import progress_from_json, progress_to_json
+from penstock.core.shards import family_of
 from penstock.ports.histories import CommitRecord, CommitsBehind
 from penstock.ports.own_sources import Place
 
@@ -36,6 +37,8 @@ CREATED, CHANGED = "table.created", "table.changed"
 ROLLED_BACK, MOVED = "table.rolled-back", "table.moved"
 THROUGH = "through.advanced"
 OF_COMMITS = frozenset({LANDED, SKIPPED})
+OF_TABLES = frozenset({CREATED, CHANGED})
+"""What is so of a table, whichever chain is looked at; the rest is about a chain."""
 HEADERS = (
     "ce_specversion",
     "ce_id",
@@ -294,7 +297,7 @@ def row_of(event: Event, part: Place, of: Facts, content_type: str) -> dict[str,
     attributes = _attributes(
         event.type,
         own=event.id or id_of(part, event.told.place()),
-        source=source_of(of.landed.cluster_id, pipeline := chain.partition("/")[0]),
+        source=source_of(of.landed.cluster_id, pipeline := family_of(chain)),
         subject=table,
         count=event.told.count,
     )

@@ -120,7 +120,9 @@ def status(pipeline: Pipeline, clock: Clock, observer: Observer = UNHEARD) -> St
             )
             own = {at: bounds[at] for at in wanted[name] if at in bounds}
             try:
-                tables[name] = _as_read(pipeline, catalogs, target, before, own)
+                found = _as_read(pipeline, catalogs, target, before, own)
+                through_ms = found.valid_through_ms if wanted[name] else now_ms  # as it was listed
+                tables[name] = replace(found, valid_through_ms=through_ms)
             except PenstockError as error:
                 unread[name] = error
                 since_ms = before.parked.since_ms if before.parked else now_ms
@@ -136,11 +138,11 @@ def status(pipeline: Pipeline, clock: Clock, observer: Observer = UNHEARD) -> St
         for name, each in known.tables.items()
         if name in routes and each.quarantined
     }
-    found = _together(
+    together = _together(
         pipeline, replace(known, tables=tables, lag=lag), reported, alive=alive, now_ms=now_ms
     )
     held_up = stuck(pipeline, bounds.values(), now_ms)
-    return _explained(replace(found, unread=unread, stuck=held_up))
+    return _explained(replace(together, unread=unread, stuck=held_up))
 
 
 def heard(

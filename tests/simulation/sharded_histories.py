@@ -42,14 +42,15 @@ class ShardedPlay(Play):
     world: DrawnWorld
 
     def made(self, routes: Mapping[str, Sequence[str]]) -> DrawnWorld:
-        """Make the world; in some, one shard begins at the latest record while there is none: then
-        another one that would begin by itself loses what came since.
+        """Make the world. In some, a shard of each topic begins at the latest record while there is
+        none: another one that would begin by itself later loses what came since.
         """
         start, count = self.random.choice(["earliest", "latest"]), self.random.choice([2, 3])
         world = DrawnWorld(MemoryGround(), count, routes=routes, partitions=2, start=start)
-        if start == "latest":
-            world.alone(1)
-            world.shard(self.random.randrange(count), host="here").run()
+        world.alone(1)
+        first = {world.shard_of(self.random.randrange(2), topic) for topic in sorted(routes)}
+        for number in sorted(first) if start == "latest" else ():
+            world.shard(number, host="here").run()
         return world
 
     def begin(self, **given: object) -> Life:

@@ -6,6 +6,8 @@ import threading
 
 import pytest
 from tests.proof.shards_models import MUTANTS
+from tests.simulation import histories
+from tests.simulation.sharded_histories import ShardedPlay
 from tests.story.backend import MemoryGround, catalog_name
 from tests.story.shards import ShardedWorld
 from tests.story.world import ORDERS, PIPELINE, QUARANTINE, RULES
@@ -293,3 +295,39 @@ def test_after_a_rollback_each_shard_is_put_back_to_where_its_own_rows_end(
         assert not moved & world.positions(ORDERS)[others].keys()
     assert [{}, {}] == [life.parked for life in world.run_all()]
     assert 24 == len({*world.rows()}) == len(world.rows())
+
+
+def test_a_changed_spec_is_each_shards_own_consent_and_each_levels_its_own(
+    world: ShardedWorld,
+) -> None:
+    """One shard was killed with commits prepared; the other examined what it skipped."""
+    world.rulebook[RULES] = {"tombstones": "skip"}
+    send_all(world)
+    for partition in range(4):
+        world.send_raw("orders", None, partition=partition)
+    world.shard(0, crash="prepare.after").run()
+    world.shard(1).run()
+    world.change_rules("rules-2", tombstones="quarantine")
+    send_all(world)
+    assert [{}, {}] == [life.parked for life in world.run_all(accept=["rules"])]
+    send_all(world)
+    assert [{}, {}] == [life.parked for life in world.run_all()]
+
+    assert [] == world.breaks()
+    assert {"rules-2"} == {
+        each.rules_hash
+        for each in world.table().ledgers(world.table().state(Chain(PIPELINE, ORDERS)))
+    }
+
+
+@pytest.mark.parametrize("first", range(0, 120, 40))
+def test_whatever_happens_to_shards_every_record_ends_in_one_place(first: int) -> None:
+    texts = [histories.reported(seed, None, ShardedPlay) for seed in range(first, first + 40)]
+
+    assert [] == [*filter(None, texts)]
+
+
+def test_histories_go_wrong_where_each_shard_begins_by_itself(monkeypatch) -> None:
+    monkeypatch.setattr(start_positions, "_beside", lambda *_: {})
+
+    assert histories.fails(0, histories.history_of(0, ShardedPlay.acts), kind=ShardedPlay)

@@ -19,7 +19,8 @@ from penstock.core.shards import shard_name
 from penstock.landing.repair import seek as seeking
 from penstock.landing.repair.access import ExclusiveAccess
 from penstock.landing.tables import start_positions
-from penstock.landing.tables.opening import TableOpener
+from penstock.landing.tables.opening import TableOpener, route_topics
+from penstock.landing.tables.route_tables import expand_routes
 
 
 @pytest.fixture
@@ -65,6 +66,17 @@ def test_refusals_go_to_chains_of_their_own(world: ShardedWorld) -> None:
 
     assert [] == world.breaks()
     assert [0, 1, 2, 3] == sorted(partition for _, partition, _ in world.rejects(ORDERS))
+
+
+def test_a_table_is_known_to_a_shard_that_no_partition_is_of(world: ShardedWorld) -> None:
+    """Status, audit, doctor and validate ask for what is whose of each table."""
+    topic = world.ground.topic("orders")
+    listing = world.ground.open_log([topic]).partitions()[:1]
+    none = 1 - world.shard_of(listing[0].partition)
+    settings = world.shard(none).settings
+    targets, wanted, _ = route_topics(settings, listing)
+
+    assert {ORDERS: []} == wanted == expand_routes(settings, {}, targets, wanted)[1]
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])

@@ -116,6 +116,22 @@ def test_a_topic_that_is_found_later_begins_once_for_all_shards(world: ShardedWo
     assert [] == world.breaks()
 
 
+def test_a_topic_that_was_created_again_waits_for_consent_in_shards_that_had_none_of_it() -> None:
+    world = ShardedWorld(MemoryGround(), 4, partitions=2)
+    send_all(world, 3, 2)
+    world.run_all()
+    world.delete_topic("orders")
+    world.ground.create(world.ground.topic("orders"), 2)
+    send_all(world, 2, 2)
+    landed = world.positions(ORDERS)
+    for number in map(world.shard_of, range(2)):
+        assert {} == landed[number]
+        assert {ORDERS: "P251"} == world.shard(number).run().parked
+    assert landed == world.positions(ORDERS)
+    assert [{}] * 4 == [life.parked for life in world.run_all(accept=["topic"])]
+    assert [] == world.breaks()
+
+
 def grown_between(world: ShardedWorld) -> None:
     """Let shard 1 list a topic, then shard 0 after it grew; shard 1 is first, shard 0 was decided.
 

@@ -6,6 +6,8 @@ import threading
 
 import pytest
 from tests.proof.shards_models import MUTANTS
+from tests.simulation import histories
+from tests.simulation.sharded_histories import ShardedPlay
 from tests.story.backend import MemoryGround, catalog_name
 from tests.story.shards import ShardedWorld
 from tests.story.world import ORDERS, PIPELINE, QUARANTINE, RULES
@@ -17,7 +19,8 @@ from penstock.core.shards import shard_name
 from penstock.landing.repair import seek as seeking
 from penstock.landing.repair.access import ExclusiveAccess
 from penstock.landing.tables import start_positions
-from penstock.landing.tables.opening import TableOpener
+from penstock.landing.tables.opening import TableOpener, route_topics
+from penstock.landing.tables.route_tables import expand_routes
 
 
 @pytest.fixture
@@ -65,6 +68,17 @@ def test_refusals_go_to_chains_of_their_own(world: ShardedWorld) -> None:
     assert [0, 1, 2, 3] == sorted(partition for _, partition, _ in world.rejects(ORDERS))
 
 
+def test_a_table_is_known_to_a_shard_that_no_partition_is_of(world: ShardedWorld) -> None:
+    """Status, audit, doctor and validate ask for what is whose of each table."""
+    topic = world.ground.topic("orders")
+    listing = world.ground.open_log([topic]).partitions()[:1]
+    none = 1 - world.shard_of(listing[0].partition)
+    settings = world.shard(none).settings
+    targets, wanted, _ = route_topics(settings, listing)
+
+    assert {ORDERS: []} == wanted == expand_routes(settings, {}, targets, wanted)[1]
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
 def test_co_g6_all_begin_where_the_first_says_and_what_is_added_at_0(order) -> None:
     world = ShardedWorld(MemoryGround(), 8, partitions=4, start="latest")
@@ -99,6 +113,22 @@ def test_a_topic_that_is_found_later_begins_once_for_all_shards(world: ShardedWo
         world.delete_before("more", partition, 2)
 
     assert {} == world.shard(1).run().parked
+    assert [] == world.breaks()
+
+
+def test_a_topic_that_was_created_again_waits_for_consent_in_shards_that_had_none_of_it() -> None:
+    world = ShardedWorld(MemoryGround(), 4, partitions=2)
+    send_all(world, 3, 2)
+    world.run_all()
+    world.delete_topic("orders")
+    world.ground.create(world.ground.topic("orders"), 2)
+    send_all(world, 2, 2)
+    landed = world.positions(ORDERS)
+    for number in map(world.shard_of, range(2)):
+        assert {} == landed[number]
+        assert {ORDERS: "P251"} == world.shard(number).run().parked
+    assert landed == world.positions(ORDERS)
+    assert [{}] * 4 == [life.parked for life in world.run_all(accept=["topic"])]
     assert [] == world.breaks()
 
 
@@ -293,3 +323,39 @@ def test_after_a_rollback_each_shard_is_put_back_to_where_its_own_rows_end(
         assert not moved & world.positions(ORDERS)[others].keys()
     assert [{}, {}] == [life.parked for life in world.run_all()]
     assert 24 == len({*world.rows()}) == len(world.rows())
+
+
+def test_a_changed_spec_is_each_shards_own_consent_and_each_levels_its_own(
+    world: ShardedWorld,
+) -> None:
+    """One shard was killed with commits prepared; the other examined what it skipped."""
+    world.rulebook[RULES] = {"tombstones": "skip"}
+    send_all(world)
+    for partition in range(4):
+        world.send_raw("orders", None, partition=partition)
+    world.shard(0, crash="prepare.after").run()
+    world.shard(1).run()
+    world.change_rules("rules-2", tombstones="quarantine")
+    send_all(world)
+    assert [{}, {}] == [life.parked for life in world.run_all(accept=["rules"])]
+    send_all(world)
+    assert [{}, {}] == [life.parked for life in world.run_all()]
+
+    assert [] == world.breaks()
+    assert {"rules-2"} == {
+        each.rules_hash
+        for each in world.table().ledgers(world.table().state(Chain(PIPELINE, ORDERS)))
+    }
+
+
+@pytest.mark.parametrize("first", range(0, 120, 40))
+def test_whatever_happens_to_shards_every_record_ends_in_one_place(first: int) -> None:
+    texts = [histories.reported(seed, None, ShardedPlay) for seed in range(first, first + 40)]
+
+    assert [] == [*filter(None, texts)]
+
+
+def test_histories_go_wrong_where_each_shard_begins_by_itself(monkeypatch) -> None:
+    monkeypatch.setattr(start_positions, "_beside", lambda *_: {})
+
+    assert histories.fails(0, histories.history_of(0, ShardedPlay.acts), kind=ShardedPlay)

@@ -18,7 +18,7 @@ def require_idle(pipeline: Pipeline) -> None:
     Raises UnavailableError (P510).
     """
     now_ms = SystemClock().now_ms()
-    for shard in map(pipeline.of_shard, range(pipeline.shards)):
+    for shard in pipeline.each_shard():
         with closing(assembly.open_store(shard)) as store:
             held = store.holding(shard.name)
         if held is not None and held.alive_until_ms > now_ms:

@@ -41,10 +41,19 @@ class Bounds:
     high: Offset
 
 
-def waiting_beyond(offsets: Positions, bounds: Mapping[TopicPartition, Bounds]) -> int:
-    """Return how many positions partitions hold beyond `offsets`; all, where none is given."""
-    positions = {at: max(offsets.get(at, each.start), each.start) for at, each in bounds.items()}
-    return sum(max(each.stop - positions[at], 0) for at, each in bounds.items())
+def waiting_beyond(
+    offsets: Positions, wanted: Collection[TopicPartition], bounds: Mapping[TopicPartition, Bounds]
+) -> int | None:
+    """Return how many positions partitions hold beyond `offsets`; all, where none is given.
+
+    None where that is not known: a partition without bounds has no leader.
+    """
+    if not bounds.keys() >= {*wanted}:
+        return None
+    return sum(
+        max(bounds[at].stop - max(offsets.get(at, bounds[at].start), bounds[at].start), 0)
+        for at in wanted
+    )
 
 
 @dataclass(frozen=True, slots=True)

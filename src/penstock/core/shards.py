@@ -77,3 +77,8 @@ def shard_name(pipeline: str, number: int) -> str:
 def family_of(chain: str) -> str:
     """Return the pipeline of a chain, whichever of its shards the chain is of."""
     return chain.partition("/")[0].partition(PLUS)[0]
+
+
+def is_of_first(chain: str) -> bool:
+    """Return whether a chain is of a pipeline's first shard, or of a pipeline without shards."""
+    return Shard.named(chain.partition("/")[0], 1).number == 0

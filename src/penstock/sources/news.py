@@ -20,12 +20,14 @@ import pyarrow as pa
 from penstock.core.commits import Chain, Landed
 from penstock.core.errors import UnavailableError
 from penstock.core.resolutions import records_only
+from penstock.core.shards import is_of_first
 from penstock.ports.histories import CommitsBehind
 from penstock.ports.own_sources import Batch, OwnSource, Place, PositionGoneError
 from penstock.ports.tables import Table, TableState, Verdict
 from penstock.sources.news_events import (
     EVENTS,
     OF_COMMITS,
+    OF_TABLES,
     Event,
     Facts,
     Told,
@@ -146,9 +148,13 @@ class NewsSource(OwnSource):
             yield Batch(rows, place)
 
     def _is_asked_for(self, event: Event, part: Place) -> bool:
+        """Of shards, the first tells what is so of the table; of itself each."""
+        chain = Chain(str(part["chain"]), str(part["table"]))
         if event.type in OF_COMMITS:
             return COMMITS in self._kinds
-        return TABLES in self._kinds and not Chain(str(part["chain"]), "").is_quarantine
+        if chain.is_quarantine or TABLES not in self._kinds:
+            return False
+        return event.type not in OF_TABLES or is_of_first(chain.name)
 
     def _facts(self, chain: Chain, told: Told | None) -> Facts | None:
         """Read what a table says now; None where nothing of the chain is there, or in doubt."""
@@ -173,7 +179,10 @@ class NewsSource(OwnSource):
         )
 
     def _through(self, at: Place | None) -> Iterator[Batch]:
-        ledgers = [self._sound_ledger(each.chain) for each in self._tables.chains() if each.counts]
+        counting = self._counting()
+        ledgers = [self._sound_ledger(each) for each in counting]
+        if self._counting() != counting:  # something was added before the ledgers were read
+            return
         times = [None if each is None else each.valid_through_ms for each in ledgers]
         known = [each for each in times if each is not None]
         reached, count = min(known, default=0), int(at["told"] or 0) if at else 0
@@ -182,6 +191,9 @@ class NewsSource(OwnSource):
         cluster_id = next(each.cluster_id for each in ledgers if each is not None)
         row = through_row(self._pipeline, cluster_id, reached, count + 1, self._content_type)
         yield Batch([row], {"ms": reached, "told": count + 1})
+
+    def _counting(self) -> list[Chain]:
+        return [each.chain for each in self._tables.chains() if each.counts]
 
     def _sound_ledger(self, chain: Chain) -> Landed | None:
         _, state = self._state(chain)

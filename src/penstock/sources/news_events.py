@@ -27,6 +27,7 @@ from penstock.core.positions import Scalar, canonical
 from penstock.core.resolutions import records_only
 from penstock.core.schema import Schema
 from penstock.core.serialization import progress_from_json, progress_to_json
+from penstock.core.shards import family_of
 from penstock.ports.histories import CommitRecord, CommitsBehind
 from penstock.ports.own_sources import Place
 
@@ -36,6 +37,8 @@ CREATED, CHANGED = "table.created", "table.changed"
 ROLLED_BACK, MOVED = "table.rolled-back", "table.moved"
 THROUGH = "through.advanced"
 OF_COMMITS = frozenset({LANDED, SKIPPED})
+OF_TABLES = frozenset({CREATED, CHANGED})
+"""What is so of a table, whichever chain is looked at; the rest is about a chain."""
 HEADERS = (
     "ce_specversion",
     "ce_id",
@@ -161,7 +164,8 @@ def events_of(told: Told | None, facts: Facts) -> Iterator[Event]:
     if told is None or told.uuid != facts.uuid:
         count, landed = 0 if told is None else told.count, facts.landed
         begun = _before(records_only(landed.offsets), facts.behind.commits)
-        told = Told(facts.uuid, facts.schema_id, landed.segment, begun, count=count)
+        segment = landed.segment - sum(map(_is_seek, facts.behind.commits))
+        told = Told(facts.uuid, facts.schema_id, segment, begun, count=count)
         yield Event(CREATED, told, _shape(facts))
     elif told.schema_id != facts.schema_id:
         told = replace(told, schema_id=facts.schema_id)
@@ -176,10 +180,11 @@ def events_of(told: Told | None, facts: Facts) -> Iterator[Event]:
 def _commits(told: Told, facts: Facts) -> Iterator[Event]:
     """Yield the commits, seeks, and by their ranges the commits between that are not listed."""
     landed, follows = facts.landed, _follows(told, facts)
-    commits = _untold(told, facts.behind.commits, follows=follows)
+    commits = _untold(told, facts, follows=follows)
     offsets, seeks = records_only(landed.offsets), sum(map(_is_seek, commits))
-    if landed.segment != told.segment and not seeks:  # the seek itself is not listed
-        told = replace(told, segment=landed.segment, offsets=_before(offsets, commits))
+    if told.segment + seeks != landed.segment:  # a seek is not listed
+        to = {**told.offsets, **_first_of(commits)} if seeks else _before(offsets, commits)
+        told = replace(told, segment=landed.segment - seeks, offsets=to)
         yield Event(MOVED, told)
     begun = _first_of(commits) if seeks else _before(offsets, commits)
     if not follows and (missing := _between(told.offsets, begun)):
@@ -188,9 +193,8 @@ def _commits(told: Told, facts: Facts) -> Iterator[Event]:
     for number, each in enumerate(commits, 1):
         if _is_seek(each):
             seeks -= 1
-            if not seeks:
-                to = _before(offsets, commits[number:])
-                told = replace(told, segment=landed.segment, offsets=to)
+            to = told.offsets if seeks else _before(offsets, commits[number:])
+            told = replace(told, segment=told.segment + 1, offsets=to)
             told = replace(told, snapshot=each.snapshot, commit_id=each.commit_id)
             said = {"snapshot": each.snapshot}
             yield Event(MOVED, told, said, each.commit_id, each.timestamp_ms)
@@ -212,20 +216,24 @@ def _follows(told: Told, facts: Facts) -> bool:
     return all(begun.get(at, offset) <= offset for at, offset in told.offsets.items())
 
 
-def _untold(
-    told: Told, commits: Sequence[CommitRecord], *, follows: bool
-) -> Sequence[CommitRecord]:
+def _untold(told: Told, facts: Facts, *, follows: bool) -> Sequence[CommitRecord]:
     """Return the commits that were not told: where they do not follow, from the first new one on.
 
-    Of those that cover nothing, and stand before the first that does, nobody can tell.
+    Of those that cover nothing, and stand before the first that does, nobody can tell. Of seeks the
+    segment tells how many are new: each is of the next one.
     """
-    commits = [each for each in commits if each.kind != CommitKind.FENCE]
+    commits = [each for each in facts.behind.commits if each.kind != CommitKind.FENCE]
+    if follows:
+        return commits
+    seeks = [number for number, each in enumerate(commits, 1) if _is_seek(each)]
+    told_seeks = len(seeks) - (facts.landed.segment - told.segment)
+    behind = commits[seeks[told_seeks - 1] :] if told_seeks > 0 else commits
 
     def is_new(each: CommitRecord) -> bool:
         ahead = (own.stop > told.offsets.get(at, _ZERO) for at, own in _progress_of(each).items())
         return _is_seek(each) or any(ahead)
 
-    return commits if follows else [*itertools.dropwhile(lambda e: not is_new(e), commits)]
+    return [*itertools.dropwhile(lambda each: not is_new(each), behind)]
 
 
 def _is_seek(each: CommitRecord) -> bool:
@@ -294,7 +302,7 @@ def row_of(event: Event, part: Place, of: Facts, content_type: str) -> dict[str,
     attributes = _attributes(
         event.type,
         own=event.id or id_of(part, event.told.place()),
-        source=source_of(of.landed.cluster_id, pipeline := chain.partition("/")[0]),
+        source=source_of(of.landed.cluster_id, pipeline := family_of(chain)),
         subject=table,
         count=event.told.count,
     )

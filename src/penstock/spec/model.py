@@ -116,6 +116,10 @@ class Pipeline(Setting):
             return self.model_copy(update={"name": shard_name(self.name, number)})
         raise no_shard(self, str(number))
 
+    def each_shard(self) -> list[Self]:
+        """Return all shards as pipelines of their own names; the whole one without shards."""
+        return [self] if self.shards == 1 else [*map(self.of_shard, range(self.shards))]
+
     @model_validator(mode="after")
     def _agree(self, info: ValidationInfo) -> Self:
         if info.context is not UNCHECKED:

@@ -110,7 +110,9 @@ class News:
         for each in reversed(DeltaTable(self.shop.directory / "delta/shop/orders").history()):
             for mark in json.loads(json.dumps(each.get("penstock", {}))).get("chains", []):
                 if "commit" in mark:
-                    found.setdefault(("delta.shop.orders", "shop"), []).append(mark["commit"])
+                    found.setdefault(("delta.shop.orders", mark["chain"]), []).append(
+                        mark["commit"]
+                    )
         return found
 
     def require_exact(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from contextlib import ExitStack
 
@@ -9,6 +10,7 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 from tests.integration.cli.shop import Shop, problem
+from tests.integration.cli.test_news import News
 from tests.processes.process import Driver
 
 SHARDS = 3
@@ -29,12 +31,23 @@ def send(shop: Shop, first: int, count: int) -> int:
 
 
 def in_order(shop: Shop) -> list[list[int]]:
-    """Return the offsets of each partition as DuckDB and deltalake read them of the Delta table."""
-    files = DeltaTable(shop.directory / "delta/shop/orders").file_uris()
-    query = "select _kafka_partition, _kafka_offset from read_parquet(?)"
+    """Return the offsets of each partition as they lie in the Delta table: by commits, files and
+    rows, as DuckDB reads the files that deltalake names.
+    """
+    table = DeltaTable(shop.directory / "delta/shop/orders")
+    logs = sorted((shop.directory / "delta/shop/orders/_delta_log").glob("*.json"))
+    entries = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
+    paths = [each["add"]["path"] for each in entries if "add" in each]
+    files = sorted(
+        table.file_uris(), key=lambda uri: [uri.endswith(each) for each in paths].index(True)
+    )
+    query = "select _kafka_partition, _kafka_offset from read_parquet(?) order by file_row_number"
+    found: list[list[int]] = [[] for _ in range(6)]
     with duckdb.connect() as database:
-        rows = database.execute(query, [files]).fetchall()
-    return [sorted(o for at, o in rows if at == partition) for partition in range(6)]
+        for each in files:
+            for partition, offset in database.execute(query, [each]).fetchall():
+                found[partition].append(offset)
+    return found
 
 
 def test_shards_land_one_pipeline_and_commands_are_about_one_of_them_or_all(sharded: Shop) -> None:
@@ -58,8 +71,26 @@ def test_shards_land_one_pipeline_and_commands_are_about_one_of_them_or_all(shar
     ]
     assert min(through) == of_all["valid_through_ms"]["lake.shop.orders"]
     assert "shop+2: no process lands it" in shop.call("status", "--shard", "all").out
+    require_news(shop)
     for command, *words in (("plan", "--shard", "1"), ("doctor", "--shard", "all"), ("validate",)):
         assert 0 == shop.call(command, *words).code, command
+
+
+def require_news(shop: Shop) -> None:
+    """Require that news tell each commit of each shard once, and of a table once that it is."""
+    news = News(shop)
+    assert 0 == news.publish().code
+    news.require_exact()
+    told = news.told()
+    chains = {each.chain for each in told if each.type == "commit.landed"}
+    for table in ("lake.shop.orders", "delta.shop.orders"):
+        assert {(table, f"shop+{shard}") for shard in range(SHARDS)} <= chains
+    assert 2 == [each.type for each in told].count("table.created")
+    assert {"shop"} == {each.data["pipeline"] for each in told}
+    [through] = [e.data["valid_through_ms"] for e in told if e.type == "through.advanced"]
+    of_all = shop.call("status", "--json", "--shard", "all").json
+    assert through == min(of_all["valid_through_ms"].values())
+    del shop.spec["publish"]
 
 
 def test_what_a_command_cannot_do_with_shards_is_refused_by_name(sharded: Shop) -> None:

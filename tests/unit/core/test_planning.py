@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.core.offsets import span
-from penstock.core.planning import Budget, Lane, cut, lanes_of, pack
+from penstock.core.planning import Bounds, Budget, Lane, cut, lanes_of, pack, waiting_beyond
 from penstock.testing.prepared import part, positions
 
 
@@ -66,3 +66,13 @@ def test_the_largest_lane_in_bytes_has_a_slice_to_itself():
     bound = budget(2, 10**9, sizes={0: 1.0, 1: 60.0, 2: 20.0})
 
     assert [[(1, 0, 2)], [(0, 0, 100), (2, 0, 1)]] == slices(lanes, bound)
+
+
+def test_what_waits_is_not_known_while_a_partition_has_no_leader():
+    wanted, read = [part(0), part(1)], positions({0: 4})
+    bounds = {at: Bounds(start=2, stop=5, high=5) for at in wanted}
+
+    assert 1 + 3 == waiting_beyond(read, wanted, bounds)
+    assert 0 == waiting_beyond(positions({0: 5}), wanted[:1], bounds)
+    assert 0 == waiting_beyond({}, [], {})
+    assert waiting_beyond(positions({0: 5}), wanted, {part(0): bounds[part(0)]}) is None

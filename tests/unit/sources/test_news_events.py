@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from penstock.core.commits import Chain
+from penstock.core.commits import Chain, CommitKind
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.ports.histories import CommitRecord, CommitsBehind
 from penstock.sources.news_events import (
+    CREATED,
     LANDED,
     MOVED,
     SKIPPED,
@@ -35,6 +36,7 @@ class Table:
     commits: list[CommitRecord] = field(default_factory=list)
     offsets: dict[TopicPartition, int] = field(default_factory=lambda: dict.fromkeys(PARTITIONS, 0))
     forgotten: int = 0
+    segment: int = 0
 
     def land(self, chance: random.Random) -> None:
         """Land a commit, perhaps of a partition that is new."""
@@ -49,6 +51,18 @@ class Table:
         number = f"{len(self.commits)}"
         self.commits.append(CommitRecord(f"c{number}", number, 1, "append", rows, 1, 1))
 
+    def note(self, kind: str) -> None:
+        """Land a commit that covers nothing."""
+        number = f"{len(self.commits)}"
+        self.commits.append(CommitRecord(f"c{number}", number, 1, kind, [], 0, 0))
+
+    def seek(self, chance: random.Random) -> None:
+        """Put some positions elsewhere."""
+        moved = chance.sample(sorted(self.offsets), 2)
+        self.offsets |= {at: chance.randrange(self.offsets[at] + 3) for at in moved}
+        self.segment += 1
+        self.note(CommitKind.SEEK)
+
     def facts(self, told: Told | None) -> Facts:
         """Return what metadata say behind what was told."""
         listed = self.commits[self.forgotten :]
@@ -58,6 +72,7 @@ class Table:
         landed = replace(
             origin(CHAIN, {}),
             offsets={at: Offset(each) for at, each in self.offsets.items()},
+            segment=self.segment,
             recent=tuple((each.commit_id, "") for each in self.commits[-1:]),
         )
         found = CommitsBehind(listed[begun:], follows=not behind or begun > 0)
@@ -111,3 +126,57 @@ def test_each_offset_is_told_once_in_order(seed: int) -> None:
     assert landed == {partition: each for partition, each in reached.items() if each}
     assert len({*commits}) == len(commits)
     assert commits == sorted(commits, key=lambda each: int(each[1:]))
+
+
+def ranges_of(event: Event) -> dict[int, tuple[int, int]]:
+    return {own["partition"]: (own["start"], own["stop"]) for own in event.data.get("ranges", ())}
+
+
+@pytest.mark.parametrize("first", range(0, 600, 100))
+def test_what_a_seek_moved_is_told_from_there_whatever_is_not_listed(first: int) -> None:
+    for seed in range(first, first + 100):
+        tell_of_seeks(random.Random(seed))
+
+
+def tell_of_seeks(chance: random.Random) -> None:
+    """Tell of commits and seeks, some of which expire; positions of one but the last are not known."""
+    table, ids = Table(), list[str]()
+    told: Told | None = None
+    reached: dict[int, int] | None = {}
+    acts = [*ACTS[:5], "tell", "foreign", "seek", "note"] * chance.randrange(1, 5) + [
+        "tell to the end"
+    ]
+    chance.shuffle(acts)
+    for act in [*acts, "tell to the end"]:
+        match act:
+            case "land":
+                table.land(chance)
+            case "seek":
+                table.seek(chance)
+            case "note":
+                table.note(chance.choice([CommitKind.REPLACE, CommitKind.FENCE]))
+            case "forget":
+                table.forgotten = chance.randint(table.forgotten, len(table.commits))
+            case "foreign":
+                told = told and replace(told, snapshot="foreign")
+            case _:
+                for event in [*events_of(told, table.facts(told))]:
+                    if act == "tell" and chance.random() < 0.2:
+                        break
+                    told = after(event)
+                    ids += [event.id] if event.id else []
+                    if event.type in {CREATED, MOVED}:
+                        known = event.type == CREATED or told.segment == table.segment
+                        reached = (
+                            {a.partition: o for a, o in told.offsets.items()} if known else None
+                        )
+                    for partition, (start, stop) in ranges_of(event).items():
+                        assert reached is None or start == reached.get(partition, 0)
+                        reached = None if reached is None else {**reached, partition: stop}
+    assert told is not None
+    assert len(ids) == len({*ids})
+    assert ids == sorted(ids, key=lambda each: int(each[1:]))
+    assert table.segment == told.segment
+    assert {at for at in table.offsets.items() if at[1]} == {
+        e for e in told.offsets.items() if e[1]
+    }

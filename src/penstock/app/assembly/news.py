@@ -1,14 +1,18 @@
-"""Opens the news of a pipeline: the tables of its spec, and which chains there are."""
+"""Opens the news of a pipeline: the tables of its spec, and which chains there are.
+
+A pipeline in shards has the chains of all of them in each table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 
 from penstock.app.assembly import assembly
 from penstock.app.assembly.lazy_catalogs import LazyCatalogs
-from penstock.landing.tables.opening import chains_of, route_topics
+from penstock.landing.settings import Settings
+from penstock.landing.tables.opening import Listing, chains_of, route_topics
 from penstock.landing.tables.route_tables import expand_routes
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.log import Log
@@ -28,23 +32,20 @@ class PipelineTables:
     """Implements `sources.news.FollowedTables` over the catalogs of a spec, and its topics."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        self._pipeline, self._settings = pipeline, assembly.settings_of(pipeline)
+        self._pipeline = pipeline
+        self._shards = [assembly.settings_of(each) for each in pipeline.each_shard()]
         self._stack = ExitStack()
         self._world: tuple[Log, LazyCatalogs] | None = None
 
     def chains(self) -> Sequence[Followed]:
         """List the chains of each table, in the order of their names.
 
-        Of a route everything waits as well: what it has not read may need another table.
+        Of a route everything waits as well: what it has not read may need another table. For a
+        shard that no partition is of nothing waits: it lands nothing.
         """
         log, catalogs = self._opened()
-        settings = self._settings
-        targets, wanted, _ = route_topics(settings, log.partitions())
-        found = [Followed(chains_of(settings, e)[1]) for e in targets.values() if e.is_route]
-        for each in expand_routes(settings, catalogs, targets, wanted)[0].values():
-            if not each.is_route:
-                own, rejects = chains_of(settings, each)
-                found += [Followed(own), Followed(rejects, counts=False)]
+        listing = log.partitions()
+        found = [each for of in self._shards for each in _chains(of, catalogs, listing)]
         return sorted(found, key=lambda each: (each.chain.table, each.chain.name))
 
     def load(self, table: str) -> Table | None:
@@ -67,3 +68,17 @@ class PipelineTables:
             }
             self._world = log, stack.enter_context(closing(LazyCatalogs(opening)))
         return self._world
+
+
+def _chains(settings: Settings, catalogs: LazyCatalogs, listing: Listing) -> Iterator[Followed]:
+    """Yield the chains of one shard, or of a pipeline without shards."""
+    targets, wanted, _ = route_topics(settings, listing)
+    for each in targets.values():
+        if each.is_route:
+            yield Followed(chains_of(settings, each)[1])
+    there, theirs = expand_routes(settings, catalogs, targets, wanted)
+    for name, each in there.items():
+        if not each.is_route:
+            own, rejects = chains_of(settings, each)
+            yield Followed(own, counts=bool(theirs[name]))
+            yield Followed(rejects, counts=False)

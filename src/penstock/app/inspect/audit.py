@@ -181,8 +181,7 @@ class Auditor:
 
     def _lag(self, name: str, landed: Positions) -> int | None:
         wanted = self.wanted.get(name, ())
-        bounds = self.log.bounds(wanted)
-        return waiting_beyond(landed, bounds) if len(bounds) == len(wanted) else None
+        return waiting_beyond(landed, wanted, self.log.bounds(wanted))
 
     def _absent(self, name: str, rejects: Chain, lag: int | None) -> InvalidError:
         quarantine = self._quarantine()

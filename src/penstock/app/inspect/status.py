@@ -19,8 +19,8 @@ from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError, PenstockError, gravest
 from penstock.core.events import WaitBegan
 from penstock.core.maintenance import LOOKED_AT_MAX, TableHealth, groups_of, health_of
-from penstock.core.offsets import TopicPartition
-from penstock.core.planning import Bounds, waiting_beyond
+from penstock.core.offsets import Positions
+from penstock.core.planning import waiting_beyond
 from penstock.core.resolutions import records_only
 from penstock.landing.settings import TableTarget
 from penstock.landing.tables import opening, route_tables
@@ -118,9 +118,12 @@ def status(pipeline: Pipeline, clock: Clock, observer: Observer = UNHEARD) -> St
                 pending=waiting,
                 paused_until_ms=until_ms if until_ms > now_ms else None,
             )
-            own = {at: bounds[at] for at in wanted[name] if at in bounds}
             try:
-                tables[name] = _as_read(pipeline, catalogs, target, before, own)
+                landed, found = _as_read(pipeline, catalogs, target, before)
+                lag_records = waiting_beyond(landed, wanted[name], bounds)
+                through_ms = found.valid_through_ms if wanted[name] else now_ms  # as it was listed
+                found = replace(found, lag_records=lag_records, valid_through_ms=through_ms)
+                tables[name] = found
             except PenstockError as error:
                 unread[name] = error
                 since_ms = before.parked.since_ms if before.parked else now_ms
@@ -136,11 +139,11 @@ def status(pipeline: Pipeline, clock: Clock, observer: Observer = UNHEARD) -> St
         for name, each in known.tables.items()
         if name in routes and each.quarantined
     }
-    found = _together(
+    together = _together(
         pipeline, replace(known, tables=tables, lag=lag), reported, alive=alive, now_ms=now_ms
     )
     held_up = stuck(pipeline, bounds.values(), now_ms)
-    return _explained(replace(found, unread=unread, stuck=held_up))
+    return _explained(replace(together, unread=unread, stuck=held_up))
 
 
 def heard(
@@ -225,18 +228,18 @@ def _as_read(
     catalogs: Mapping[str, TableFormat],
     target: TableTarget,
     before: TableStatus,
-    bounds: Mapping[TopicPartition, Bounds],
-) -> TableStatus:
-    """Lay what a table says over what the last run reported. Raises what reading it raises."""
+) -> tuple[Positions, TableStatus]:
+    """Lay what a table says over what the last run reported; give its positions as well. Raises
+    what reading it raises.
+    """
     place, landed, facts, health = target.location, None, None, None
     table = catalogs[place.catalog].load(place.name)
     if table is not None:
         state, facts = table.state(Chain(pipeline.name, place.table)), table.describe()
         landed, health = state.landed, _health(table, state, facts, before.health)
     offsets = {} if landed is None else records_only(landed.offsets)
-    return replace(
+    return offsets, replace(
         before,
-        lag_records=waiting_beyond(offsets, bounds),
         valid_through_ms=before.valid_through_ms if landed is None else landed.valid_through_ms,
         table_rows=None if facts is None else facts.rows,
         table_files=None if facts is None else facts.files,

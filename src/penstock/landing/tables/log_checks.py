@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from penstock.core.errors import DecisionNeededError
-from penstock.core.offsets import OffsetRange, TopicPartition
+from penstock.core.offsets import OffsetRange, Positions, TopicPartition
 from penstock.core.planning import Bounds
 from penstock.landing.tables.progress import TableProgress
 
@@ -17,18 +17,21 @@ RETENTION = "P252"
 SHOWN_MAX = 5
 
 
-def check_recreated(tables: Iterable[TableProgress], listing: Iterable[TopicPartition]) -> None:
+def check_recreated(
+    landed: Iterable[tuple[str, Positions]], listing: Iterable[TopicPartition]
+) -> None:
     """Raise DecisionNeededError when a topic's name belongs to another topic now
-    (failure-modes.md K7).
+    (failure-modes.md K7). `landed` are tables by their names, with the positions of their ledgers:
+    those of all shards where what a sibling has landed counts.
     """
     now = {at.topic: at.topic_id for at in listing}
-    for table in tables:
-        known = {at.topic_id for at in table.expected}
-        for at in table.expected:
+    for table, positions in landed:
+        known = {at.topic_id for at in positions}
+        for at in positions:
             other = now.get(at.topic, at.topic_id)
             if other not in known:
                 raise DecisionNeededError(
-                    f"topic {at.topic} was deleted and created again: {table.name} was fed from "
+                    f"topic {at.topic} was deleted and created again: {table} was fed from "
                     f"id {at.topic_id}, the topic is {other} now",
                     code="P251",
                     hint="to land the new topic from its beginning:  penstock run --accept topic",

@@ -9,7 +9,6 @@ Invariants:
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -39,8 +38,8 @@ Listing = Sequence[TopicPartition]
 
 
 class TopicRoutes(NamedTuple):
-    """Where topics go: targets by table, those of their partitions that are this shard's, and the
-    topics that no table takes.
+    """Where topics go: targets by table, those of their partitions that are this shard's, perhaps
+    none, and the topics that no table takes.
     """
 
     targets: dict[str, TableTarget]
@@ -60,11 +59,11 @@ def route_topics(settings: Settings, listing: Listing) -> TopicRoutes:
                 targets[before.location.table] = replace(before, filters=filters)
     fixed = {settings.quarantine.table, *(n for n, each in targets.items() if not each.is_route)}
     targets = {name: target.reserving(fixed) for name, target in targets.items()}
-    wanted: dict[str, list[TopicPartition]] = defaultdict(list)
+    wanted: dict[str, list[TopicPartition]] = {name: [] for name in targets}
     for at in filter(settings.shard.takes, listing):
         for target in routes[at.topic]:
             wanted[target.location.table].append(at)
-    return TopicRoutes(targets, dict(wanted), sorted(t for t, found in routes.items() if not found))
+    return TopicRoutes(targets, wanted, sorted(t for t, found in routes.items() if not found))
 
 
 def open_quarantine(settings: Settings, environment: Environment) -> Table:

@@ -52,7 +52,7 @@ def write_missing_starts(
     fresh = [at for at in wanted if at not in known]
     require_known_ledger(table.name, known, wanted)
     if "topic" not in settings.accept:
-        check_recreated([table], fresh)
+        check_recreated([(table.name, known)], fresh)
     if route is None or own:
         chosen = start_positions(settings, environment, known, fresh)
     else:

@@ -76,7 +76,7 @@ class TableSet:
     def list_topics(self, listing: Sequence[TopicPartition]) -> None:
         """Take notice of topics and partitions, and open the tables that are new."""
         if "topic" not in self.settings.accept:
-            check_recreated(self.progress.values(), listing)
+            check_recreated(((e.name, e.expected) for e in self.progress.values()), listing)
         if self._listed != (listed := tuple(listing)):
             self.topics = frozenset(at.topic for at in listing)
             self._route_topics(listing)

@@ -69,7 +69,7 @@ class TableStart:
             if fresh:
                 start_positions.require_known_ledger(progress.name, known, self.wanted)
             if fresh and "topic" not in settings.accept:
-                log_checks.check_recreated([progress], fresh)
+                log_checks.check_recreated([(progress.name, known)], fresh)
             chosen = start_positions.start_positions(settings, environment, known, fresh)
         except DecisionNeededError as error:
             self.destructive.append(error)

@@ -6,7 +6,8 @@ import pytest
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadataUtil
 
-from penstock.connectors.iceberg.catalogs.kept_tables import KeptTables
+from penstock.connectors.iceberg.catalogs import kept_tables
+from penstock.connectors.iceberg.catalogs.kept_tables import COLUMNS_A_SNAPSHOT, KeptTables
 from penstock.connectors.iceberg.catalogs.third_format import writable
 from penstock.core.errors import ConflictError
 
@@ -76,11 +77,8 @@ def test_a_catalog_that_says_ok_and_moves_nothing_is_not_believed(lake, monkeypa
 
 
 def test_of_too_many_snapshots_the_tables_asked_for_last_are_kept(lake):
-    kept, tables = KeptTables(snapshots_max=4), {}
-    for name in ("a.a", "a.b", "a.c"):
-        table = lake.create(name=name)
-        lake.land(table, {0: (0, 1)})
-        tables[name[-1]] = table.state(lake.chain).handle  # weighs 2
+    tables = {name: _with_a_snapshot(lake, f"a.{name}") for name in "abc"}
+    kept = KeptTables(snapshots_max=2 * kept_tables._weight(tables["a"]))
     for name in "ab":
         kept.keep("x", tables[name])
     kept.get(("a", "a"), "x")
@@ -88,6 +86,22 @@ def test_of_too_many_snapshots_the_tables_asked_for_last_are_kept(lake):
 
     assert [True, False, True] == [kept.get(("a", name), "x") is not None for name in "abc"]
     assert kept.get(("a", "a"), "y") is None
+
+
+def test_columns_of_former_schemas_count_as_well(lake):
+    table = _with_a_snapshot(lake, "a.a")
+    once = kept_tables._weight(table)
+    schemas = table.metadata.schemas * 100
+    table.metadata = table.metadata.model_copy(update={"schemas": schemas})
+
+    assert 100 * table.metadata.last_column_id / COLUMNS_A_SNAPSHOT < kept_tables._weight(table)
+    assert once < 10
+
+
+def _with_a_snapshot(lake, name):
+    table = lake.create(name=name)
+    lake.land(table, {0: (0, 1)})
+    return table.state(lake.chain).handle
 
 
 def _at(table, lake) -> int:

@@ -3,7 +3,8 @@
 Invariants:
 - a mark stands for one state for ever: the location of a metadata file, the digest of an answer;
 - which mark a table is at, is never kept: that is asked of the catalog each time;
-- what is kept is bounded: the tables asked for last, up to `SNAPSHOTS_MAX` snapshots of all.
+- what is kept is bounded: the tables asked for last, up to `SNAPSHOTS_MAX` snapshots of all, where
+  columns of schemas, former ones as well, count for what they take.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from pyiceberg.table import Table
 
 SNAPSHOTS_MAX = 32_768
 """About 7 kB each."""
+COLUMNS_A_SNAPSHOT = 5
+"""A column of one schema takes 1.4 kB."""
 
 
 class KeptTables:
@@ -53,4 +56,6 @@ class KeptTables:
 
 
 def _weight(table: Table) -> int:
-    return 1 + len(table.metadata.snapshots)
+    metadata = table.metadata
+    columns = len(metadata.schemas) * metadata.last_column_id
+    return 1 + len(metadata.snapshots) + columns // COLUMNS_A_SNAPSHOT

@@ -76,16 +76,28 @@ def test_a_catalog_that_says_ok_and_moves_nothing_is_not_believed(lake, monkeypa
     assert 2 == _at(table, lake)
 
 
-def test_of_too_many_snapshots_the_tables_asked_for_last_are_kept(lake):
-    tables = {name: _with_a_snapshot(lake, f"a.{name}") for name in "abc"}
-    kept = KeptTables(snapshots_max=2 * kept_tables._weight(tables["a"]))
-    for name in "ab":
-        kept.keep("x", tables[name])
-    kept.get(("a", "a"), "x")
-    kept.keep("x", tables["c"])
+def test_what_there_is_no_room_for_drops_nothing_that_is_asked_for(lake):
+    """Of tables that are asked for in turns those that came first stay, else none would."""
+    tables = [_with_a_snapshot(lake, f"a.{name}") for name in "abc"]
+    kept = KeptTables(snapshots_max=2 * kept_tables._weight(tables[0]))
+    for _ in range(2):
+        for each in tables:
+            kept.keep("x", each)
 
-    assert [True, False, True] == [kept.get(("a", name), "x") is not None for name in "abc"]
-    assert kept.get(("a", "a"), "y") is None
+    assert [True, True, False] == [kept.get(each.name(), "x") is not None for each in tables]
+    assert kept.get(tables[0].name(), "y") is None
+
+
+def test_what_is_asked_for_no_longer_makes_room(lake):
+    tables = [_with_a_snapshot(lake, f"a.{name}") for name in "abc"]
+    kept = KeptTables(snapshots_max=2 * kept_tables._weight(tables[0]), looks_max=2)
+    for each in tables[:2]:
+        kept.keep("x", each)
+    for _ in range(2):
+        kept.get(tables[1].name(), "x")
+    kept.keep("x", tables[2])
+
+    assert [False, True, True] == [kept.get(each.name(), "x") is not None for each in tables]
 
 
 def test_columns_of_former_schemas_count_as_well(lake):

@@ -32,7 +32,9 @@ from penstock.connectors.memory.increments import (
 from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.increments import FileRows, Increments
+from penstock.ports.sources import EpochLimit
 from penstock.publishing.table_source import TableSource
+from penstock.publishing.table_work import TableReader
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.increments import IncrementsContract, Ticks
 
@@ -309,3 +311,14 @@ class TestDelta(IncrementsContract):
         assert ("P828", True) == (stopped.value.code, "penstock seek" in stopped.value.hint)
         assert accepted == stands
         assert [1, 2, 3, 4] == sorted(self.read(self.source("stop"), sought)[0])
+
+    def test_a_file_whose_column_has_another_type_now_is_refused_for_good(self) -> None:
+        self.append(1, 2)
+        begun, was = self.source("stop").starts("earliest"), self.source("stop").ends()
+        other = rows(3).set_column(1, "name", pa.array([7], pa.int64()))
+        write_deltalake(self.place, other, mode="overwrite", schema_mode="overwrite")
+        (stretch,) = self.source("stop").plan(begun, was, EpochLimit(1000, 1 << 30))
+        with pytest.raises(InvalidError, match="Failed to parse string") as refused:
+            [*TableReader(self.open_file_rows(), Ticks()).read(stretch, deadline=float("inf"))]
+
+        assert "P438" == refused.value.code

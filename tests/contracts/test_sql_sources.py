@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.servers.postgresql import PASSWORD, USER, PostgresqlServer
 
-from penstock.core.errors import DecisionNeededError, InvalidError
+from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
 from penstock.ports.own_sources import OwnSource
 from penstock.sources.sql import QuerySource
 from penstock.testing.contracts.own_sources import OwnSourceContract
@@ -115,8 +115,9 @@ class TestPostgresql(SqlContract):
         with self.server.connect(self.database) as slow:
             slow.autocommit = False
             slow.execute("SELECT 1")
-            with pytest.raises(OSError, match="a transaction is open"):
+            with pytest.raises(UnavailableError, match=r"pid \d+, idle in transaction") as held:
                 self.reading().end({})
+        assert "P894" == held.value.code
 
     def test_a_row_that_is_updated_comes_again_and_once_where_it_is_then(self):
         source = self.reading(append_only=False)
@@ -185,6 +186,24 @@ class TestPostgresql(SqlContract):
         assert end == {"day": "2026-01-01", "id": 7, "(kinds)": "date,int"}
         assert self.ids(source, {**end, "id": 5}) == [6, 7]
         assert dt.date(2026, 1, 1) == next(source.read({}, None, end)).rows[0]["day"]
+
+    @pytest.mark.parametrize("change", ["nobody", "no database", "no table"])
+    def test_what_will_never_be_let_through_is_the_spec_s_fault(self, change):
+        user, name = ("nobody" if change == "nobody" else USER), self.database
+        name = "none" if change == "no database" else name
+        query = "SELECT * FROM none" if change == "no table" else DEFAULTS["query"]
+        address = f"postgresql://{user}@127.0.0.1:{self.server.port}/{name}"
+        with pytest.raises(InvalidError, match=r"does not (let|exist)") as raised:
+            self.reading(database=address, query=query).end({})
+        assert raised.value.code == ("P893" if change == "no table" else "P858")
+
+    @pytest.mark.parametrize("time", ["infinity", "0044-03-15 BC"])
+    def test_a_time_that_python_has_not_is_told(self, time):
+        self.execute(f"UPDATE orders SET at = '{time}' WHERE id = 3")
+        source = self.reading(cursor=["id"])
+        with pytest.raises(InvalidError, match="timestamp") as raised:
+            [*source.read({}, None, source.end({}))]
+        assert raised.value.code == "P893"
 
 
 def test_a_database_of_another_kind_is_refused():

@@ -19,6 +19,7 @@ from tests.story.publishing import (
     live,
 )
 
+from penstock.app.inspect.publication_audit import audit_publication
 from penstock.app.inspect.publications import view_of
 from penstock.app.repair.publication_seek import moves_of
 from penstock.connectors.memory.cluster import Message, Partition, Transaction
@@ -31,7 +32,7 @@ from penstock.core.publication_events import RowsPublished, TransactionGivenUp
 from penstock.core.resuming import Accepted
 from penstock.ports.log import Fetched
 from penstock.ports.producers import NewTopic, Term
-from penstock.ports.sources import MESSAGES, Stretch
+from penstock.ports.sources import MESSAGES, EpochLimit, Stretch
 from penstock.publishing import deciding, publisher, worker
 from penstock.publishing.publisher import Publisher
 from penstock.publishing.record import read_record
@@ -191,6 +192,28 @@ def test_a_publication_goes_on_from_the_positions_that_a_seek_names(world):
     assert [b"a", b"b", b"b", b"c"] == world.published(0)
 
 
+def test_an_audit_tells_each_seek_and_what_came_of_it(world):
+    world.send(0, *"abcdefghij")
+    assert "" == code_of(world, limit=EpochLimit(2, 1 << 30), start="latest")
+    world.send(0, *"klmn")
+    assert "" == code_of(world)
+    assert "" == code_of(world, **put_to(world, f"{FROM}:0:6"))
+    world.send(0, *"opq")
+    assert "" == code_of(world, **put_to(world, "latest"))
+    publication = world.publisher(source={"topics": [FROM]}).publication
+    found = audit_publication(publication, world.ports(publication))
+    view = view_of(publication, world.ports(publication))
+    assert () == found.breaks
+    assert (12, 12, 2) == (found.records, view.published, view.epoch)
+    back, forward = found.sought
+    assert back == (
+        f"before transaction 2: {FROM}[0] goes on at offset 6, not at offset 14:"
+        " 4 records are published again, 4 records are published for the first time"
+    )
+    assert forward.startswith(f"after the last transaction: {FROM}[0] goes on at ")
+    assert forward.endswith(": 3 records are not published")
+
+
 def test_positions_that_were_lost_are_named_by_a_seek(world):
     published_once(world)
     key = next(each for each in world.offsets() if b"topic_id" in each)
@@ -221,6 +244,22 @@ def test_a_place_that_is_not_there_is_refused(world, word, code):
     with pytest.raises(InvalidError) as refused:
         put_to(world, word)
     assert code == refused.value.code
+
+
+def test_a_target_that_is_gone_is_not_created_again_before_a_person_accepted_it(world):
+    published_once(world)
+    del world.cluster._topics[INTO]
+    for settings in ({"new_topic": NewTopic()}, {}):
+        assert "P808" == code_of(world, **settings)
+        assert INTO not in world.cluster.names()
+        publication = world.publisher(**settings).publication
+        audited = audit_publication(publication, world.ports(publication)).problem
+        assert ("P808", True) == (audited.code, "--accept target" in audited.hint)
+
+    world.send(0, "c")
+    accepted = {"new_topic": NewTopic(), "accept": frozenset({Accepted.TARGET})}
+    assert "" == code_of(world, **accepted)
+    assert [b"c"] == world.published(0)
 
 
 @pytest.mark.parametrize("accept", [set(), {Accepted.TARGET}])

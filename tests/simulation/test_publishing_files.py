@@ -15,7 +15,9 @@ from tests.story.own_publishing import OwnWorld
 from tests.story.publishing import INTO, PARTITIONS, live
 
 from penstock.app.assembly.own_sources import GuardedSource
-from penstock.app.inspect.publication_audit import audit_publication
+from penstock.app.inspect.publication_audit import audit_publication, is_nothing_compared
+from penstock.app.inspect.publications import view_of
+from penstock.cli.publications import plan_lines
 from penstock.connectors.memory.log import MemoryReader
 from penstock.ports.sources import Source
 from penstock.publishing.own_rows import OwnReadings
@@ -128,6 +130,16 @@ def test_a_folder_of_many_files_is_opened_where_it_is_read(tmp_path):
     assert (run.transactions, len(world.values())) == (1, 100)
 
 
+def test_a_plan_says_that_no_file_matches(tmp_path):
+    world = FilesWorld(folder=tmp_path)
+    publication = world.publisher().publication
+    view = view_of(publication, world.ports(publication))
+
+    assert "  nothing to publish: its source has no part now, as where no file matches" in [
+        *plan_lines(view)
+    ]
+
+
 def test_an_audit_says_that_a_file_was_changed(tmp_path):
     world = FilesWorld(folder=tmp_path)
     for name in "ab":
@@ -140,3 +152,23 @@ def test_an_audit_says_that_a_file_was_changed(tmp_path):
 
     assert (None, ()) == (found.problem, found.breaks)
     assert "the file a.jsonl was changed after rows of it were published" in found.not_compared[0]
+
+
+def test_an_audit_says_that_a_file_is_gone_and_compares_the_others(tmp_path):
+    world = FilesWorld(folder=tmp_path, rows_max=1)
+    for name in "abc":
+        (tmp_path / f"{name}.jsonl").write_text(f'{{"k": "{name}", "v": "1"}}\n')
+    publication = world.run().publication
+    (tmp_path / "a.jsonl").unlink()
+    ports, target = world.ports(publication), MemoryReader(world.cluster, world.clock)
+    found = audit_publication(publication, ports, (world.readings, target))
+
+    assert (None, (), 2) == (found.problem, found.breaks, found.rows)
+    assert ("transaction 1: the file a.jsonl is gone",) == found.not_compared
+
+    for name in "bc":
+        (tmp_path / f"{name}.jsonl").unlink()
+    world.clock.advance(2)
+    found = audit_publication(publication, ports, (world.readings, target))
+    assert (0, 3) == (found.rows, len(found.not_compared))
+    assert is_nothing_compared([found])

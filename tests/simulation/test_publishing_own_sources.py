@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.story.own_publishing import RULES, Feeds, OwnWorld
-from tests.story.publishing import live
+from tests.story.publishing import by_library, live
 
 from penstock.app.inspect.publication_audit import audit_publication
 from penstock.app.inspect.publications import view_of
@@ -16,8 +16,10 @@ from penstock.app.repair.publication_seek import moves_of
 from penstock.connectors.memory.log import MemoryReader
 from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
 from penstock.core.positions import partition_of, position_of
+from penstock.core.publication_events import PublicationStopped, TransactionGivenUp
 from penstock.ports.own_sources import Batch, OwnSource, Place, PositionGoneError
 from penstock.publishing.own_rows import BEGINNING
+from penstock.publishing.publisher import AGAIN_SECONDS
 from penstock.publishing.record import standing_record
 from penstock.sources.text_files import unreadable
 
@@ -236,3 +238,50 @@ def test_a_source_that_fails_for_a_while_is_tried_again():
 
     assert world.read_back() == {"a": [(1, "x")]}
     assert RULES == publisher.publication.messages
+
+
+class Failing(Feeds):
+    """Fails at one row for a while."""
+
+    def read(self, part: Place, at: Place | None, until: Place | None) -> Iterator[Batch]:
+        """Yield the batches before it."""
+        for batch in Feeds.read(self, part, at, until):
+            if self.fails_behind is not None and int(batch.next["row"] or 0) > self.fails_behind:
+                raise ConnectionError("503")
+            yield batch
+
+    fails_behind: int | None = 9
+
+
+@pytest.mark.parametrize("chosen", [dict, by_library])
+@pytest.mark.parametrize("replay", ["range", "resume"])
+def test_what_a_source_gave_before_it_failed_is_published_and_it_is_asked_again_later(
+    chosen, replay
+):
+    feeds = Failing({"a": ["x"] * 20}, replay)
+    world = OwnWorld(feeds=feeds, chosen=chosen)
+    publisher = world.publisher("stopped")
+    for _ in range(9):
+        publisher.step()
+
+    assert world.positions() == {"a": 9}
+    assert ("P854", "") == (publisher.error.code, publisher.reason)
+    given_up = [each for each in world.events if isinstance(each, TransactionGivenUp)]
+    stopped = [each for each in world.events if isinstance(each, PublicationStopped)]
+    assert ([], 1) == (given_up, len(stopped)), "the next attempt is due in ten seconds"
+
+    feeds.fails_behind = None
+    for _ in range(9):
+        world.clock.advance(AGAIN_SECONDS)
+        publisher.step()
+    assert world.positions() == {"a": 20}
+    world.require_exact()
+
+
+def test_a_run_with_an_end_says_what_the_source_raised_behind_good_batches():
+    world = OwnWorld(feeds=Failing({"a": ["x"] * 20}))
+    error = world.run().error
+
+    assert (error.code, error.exit_code) == ("P854", 75)
+    assert 'behind {"row": 9}: it raised ConnectionError: 503' in error.message
+    assert len(world.read_back()["a"]) == 9

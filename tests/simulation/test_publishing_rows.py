@@ -19,9 +19,10 @@ from penstock.app.inspect.row_audit import RowComparison
 from penstock.connectors.memory.log import MemoryReader
 from penstock.connectors.memory.sending import MemoryPacker
 from penstock.core.errors import DecisionNeededError, InvalidError
-from penstock.core.publication_events import RowsPublished
+from penstock.core.publication_events import ColumnTypesChanged, RowsPublished
 from penstock.core.receipts import Move, ledger_record_from_json
 from penstock.core.resuming import Accepted
+from penstock.core.table_errors import missing
 from penstock.ports.producers import NewTopic, PackedBatch
 from penstock.publishing.messages import SendJob
 from penstock.publishing.pace import Rate
@@ -311,6 +312,43 @@ def test_a_rule_that_does_not_fit_the_table(world):
     assert "P838" == view_of(asked, world.ports(asked)).problem.code
     assert "P838" == world.run(**into).error.code
     assert "new" not in world.cluster.names()
+
+
+def test_columns_that_change_their_types_are_told_once(world):
+    publisher = world.publisher("stopped")
+
+    def publish(row: tuple[str, str], kind: pa.DataType) -> list[str]:
+        world.table.rows.append(row)
+        world.table.columns = lambda: pa.schema([("k", pa.string()), ("v", kind)])
+        for _ in range(3):
+            world.clock.advance(10)
+            publisher.step()
+        return [each.changes for each in world.events if isinstance(each, ColumnTypesChanged)]
+
+    assert [] == publish(("a", "1"), pa.string())
+    assert ["v: binary, was string"] == publish(("a", "2"), pa.binary())
+    assert ["v: binary, was string"] == publish(("a", "3"), pa.binary())
+    require_exact(world)
+
+
+def test_a_table_that_never_was_is_the_spec_s_fault_and_one_that_was_is_waited_for(world):
+    def gone() -> None:
+        raise missing("lake.shop.rows")
+
+    world.table.rows, columns = [("a", "1")], world.table.columns
+    world.table.columns = gone
+    asked = world.publisher(source={"topics": ["lake.shop.rows"]}).publication
+    never = view_of(asked, world.ports(asked)).problem
+    assert ("P898", 2) == (never.code, never.exit_code)
+    assert "which orders publishes" in never.message
+
+    world.table.columns = columns
+    world.run()
+    world.table.columns = gone
+    view = view_of(asked, world.ports(asked))
+    assert ("P402", 75) == (view.problem.code, view.problem.exit_code)
+    assert "publication orders: the table lake.shop.rows is not there" == view.problem.message
+    assert (1, 1) == (view.published, view.epoch), "what stops it hides nothing"
 
 
 def test_a_topic_that_is_missing_is_created(world):

@@ -26,6 +26,7 @@ from penstock.ports.producers import NO_TRANSACTIONS
 from penstock.ports.runtime import Engine, Observer
 from penstock.publishing.publisher import AGAIN_SECONDS, Publisher, Until, stopped_by
 from penstock.publishing.settings import Publication, PublishingEnvironment
+from penstock.publishing.stops import naming
 from penstock.spec.problems import listed, nearest
 from penstock.spec.publications import Publications
 from penstock.spec.settings.publication import OFF, REQUIRED, PublicationRule
@@ -106,6 +107,7 @@ class _Run:
                         stack.push(opened.pop_all())
                     break
                 except PenstockError as error:
+                    naming(own, error)
                     stopped = stopped_by(own, error, self.until)
                     self.observer(stopped)
                     if not stopped.waits:

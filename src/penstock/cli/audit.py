@@ -47,7 +47,8 @@ def audit(
 
     With --values instead, checks that the metadata of every live file agrees with its contents, so
     that a reader's filter finds all rows that match. Exits with 4 on a break, and says where; with
-    --values also with 2 where nothing could be compared in any table. With --keys, counts rows by
+    --values also with 2 where nothing could be compared in any table, and with --count where
+    nothing could be in any publication of a spec that only publishes. With --keys, counts rows by
     key. Writes nothing.
 
     Example: penstock audit shop.yaml lake.bronze.orders --count

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from rich.text import Text
 
-from penstock.cli.output import json_text, print_result, result_console, say
+from penstock.cli.output import json_text, pasteable, print_result, result_console, say
 from penstock.cli.parameters import SPEC, At, Json, Spec
 from penstock.cli.record_text import key_and_headers, records_data, shortened, shown_bytes
 from penstock.cli.shards import by_shard
@@ -88,7 +88,7 @@ def _peek_publications(
     found = [each for name in names for each in peek_publication(loaded, name, count)]
     print_result(found, data=records_data, show=_show_messages, json=json)
     if not json and not found:
-        say("nothing waits:  penstock status")
+        say(pasteable("nothing waits:  penstock status"))
     return 0
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from penstock.cli.output import fields_of, pasteable, print_json, print_line, show_error
 from penstock.cli.specs import load_publications
-from penstock.core.errors import PenstockError, gravest
+from penstock.core.errors import InvalidError, PenstockError, gravest
 from penstock.observe.formatting import number_of, one_line
 
 if TYPE_CHECKING:
@@ -27,19 +28,24 @@ CHANGES = 10
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is said of publications: as data, as lines and errors, and as an exit code."""
+    """What is said of publications: as data, as lines and errors, and as an exit code.
+
+    `alone_exit_code` is what it ends with where nothing else is said, and nothing is wrong.
+    """
 
     data: dict[str, Any] = field(default_factory=dict)
     lines: Sequence[str | PenstockError] = ()
     exit_code: int = 0
+    alone_exit_code: int = 0
 
     def show(self, *, json: bool) -> int:
         """Print it alone; return its exit code."""
+        code = self.exit_code or self.alone_exit_code
         if json:
-            print_json({"exit_code": self.exit_code, **self.data})
+            print_json({"exit_code": code, **self.data})
         else:
             self.show_lines()
-        return self.exit_code
+        return code
 
     def show_lines(self) -> None:
         """Print it for people."""
@@ -59,7 +65,7 @@ def planned(spec: Path, *, accept: Sequence[str] = (), exit_code: bool = False) 
     from penstock.publishing.settings import FRAMES
 
     views = _views(spec, accept)
-    lines = [line for each in views for line in _plan_lines(each)]
+    lines = [line for each in views for line in plan_lines(each)]
     own = [each for each in views if each.source != FRAMES]  # a program publishes the others
     works = [each for each in own if each.problem is None and (each.backlog or each.begins)]
     if works:
@@ -87,13 +93,14 @@ def checked(spec: Path, *, offline: bool) -> Report:
 
 def audited(spec: Path, names: Sequence[str], *, rows: bool) -> Report:
     """Prove what publications published."""
-    from penstock.app.inspect.publication_audit import audit_publications
+    from penstock.app.inspect.publication_audit import audit_publications, is_nothing_compared
     from penstock.app.inspect.publication_audit import exit_code as code_of
 
     found = audit_publications(load_publications(spec), names, rows=rows)
     lines = [line for each in found for line in audit_lines(each)]
     data = [{**fields_of(each), "exit_code": each.exit_code} for each in found]
-    return Report({"publications": data}, lines, code_of(found))
+    alone = InvalidError.exit_code if is_nothing_compared(found) else 0
+    return Report({"publications": data}, lines, code_of(found), alone)
 
 
 def _views(spec: Path, accept: Sequence[str] = ()) -> list[PublicationView]:
@@ -118,7 +125,8 @@ def _title(each: PublicationView) -> str:
     return f"publication {each.publication}  {each.source} → {each.into}"
 
 
-def _plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
+def plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
+    """Yield what a run would do for a publication, as lines for people."""
     yield _title(each)
     if each.problem is not None:
         yield each.problem
@@ -146,7 +154,8 @@ def _plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
         least = "at least " if each.is_least else ""
         yield f"  backlog: {least}{number_of(each.backlog, 'record')}, in {transactions}"
     else:
-        yield "  nothing to publish"
+        why = ": its source has no part now, as where no file matches" if each.is_empty else ""
+        yield f"  nothing to publish{why}"
 
 
 def _messages(rules: MessageRules) -> str:
@@ -165,10 +174,12 @@ def _status_lines(each: PublicationView) -> Iterator[str | PenstockError]:
     yield _title(each)
     if each.problem is not None:
         yield each.problem
-    published, epochs = number_of(each.published, "record"), number_of(each.epoch, "transaction")
-    filtered = f", {each.filtered:,} filtered" if each.filtered else ""
-    rejected = f", {each.rejected:,} rejected" if each.rejected else ""
-    yield f"  published: {published}{filtered}{rejected}, after {epochs}"
+    if each.published is not None:
+        least = "at least " if each.counts_are_least else ""
+        filtered = f", {each.filtered:,} filtered" if each.filtered else ""
+        rejected = f", {each.rejected:,} rejected" if each.rejected else ""
+        published = f"{least}{number_of(each.published, 'record')}{filtered}{rejected}"
+        yield f"  published: {published}, after {number_of(each.epoch or 0, 'transaction')}"
     if each.stands:
         yield f"  stands {each.stands}"
     if each.backlog is not None:
@@ -176,6 +187,11 @@ def _status_lines(each: PublicationView) -> Iterator[str | PenstockError]:
         yield f"  lag: {least}{number_of(each.backlog, 'record')}"
     if each.owner:
         yield f"  last run: {each.owner}"
+    stop = each.stopped
+    if stop is not None and (each.problem is None or each.problem.code != stop.code):
+        at = datetime.fromtimestamp(stop.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        word = "waits since" if stop.waits else "stopped"
+        yield f"  {word} {at}: {stop.code}  {one_line(stop.reason)}"
 
 
 def audit_lines(each: PublicationAudit) -> Iterator[str | PenstockError]:
@@ -194,8 +210,11 @@ def audit_lines(each: PublicationAudit) -> Iterator[str | PenstockError]:
         yield f"  stands {each.stands}"
     if each.rows is not None:
         yield f"  compared with the source: {number_of(each.rows, 'record')}"
+    yield from (f"  sought {text}" for text in each.sought)
     yield from (f"  not compared: {reason}" for reason in each.not_compared)
     yield from (f"  BROKEN {one.kind}: {one.where}: {one.message}" for one in each.breaks)
     if not each.breaks:
+        batches = ", every batch in one receipt" if each.batches else ""
         rows = ", each record as in the source" if each.rows else ""
-        yield f"  ok: chain gapless, every batch in one receipt{rows}"
+        word = "nothing to compare with the source" if each.rows == 0 else "ok"
+        yield f"  {word}: chain gapless{batches}{rows}"

@@ -57,20 +57,24 @@ def publish(
         host: the pending store must be in PostgreSQL.
     """
     from penstock.app.assembly.crash_points import from_environment, observer_for
+    from penstock.app.assembly.process import SystemClock
+    from penstock.app.assembly.state_folder import state_folder
     from penstock.app.publish import exit_code, rules_named
     from penstock.app.publish import publish as publish_all
     from penstock.observe.fanout import Observers
+    from penstock.observe.last_stops import LastStops
 
     loaded = load_publications(spec)
     until: Until = "once" if once else "caught-up" if until_caught_up else "stopped"
     stop = threading.Event()
     voice = Voice()
     rules = {rule.name: rule.into for rule in rules_named(loaded, names)}
+    stops = LastStops(state_folder(loaded), loaded.name, SystemClock())
     with signals(stop, voice), _observers(rules, metrics, voice, as_json=json) as listeners:
         results = publish_all(
             loaded,
             names,
-            observer=Observers(*listeners, observer_for(from_environment())),
+            observer=Observers(*listeners, stops, observer_for(from_environment())),
             stop=stop,
             until=until,
             takeover=takeover,
@@ -119,6 +123,8 @@ def _print_outcome(results: Sequence[PublishResult], *, as_json: bool) -> None:
     for each in results:
         rows, ended = number_of(each.rows, "record"), number_of(each.transactions, "transaction")
         rejected = f", {number_of(each.rejected, 'reject')}" if each.rejected else ""
-        print_line(f"{each.publication}: {rows}{rejected} in {ended}; {each.reason}")
+        shown = each.error is not None and each.error.message == each.reason
+        reason = f"stopped by {each.error.code}" if shown and each.error else each.reason
+        print_line(f"{each.publication}: {rows}{rejected} in {ended}; {reason}")
         if each.error is not None:
             show_error(each.error, as_json=False)

@@ -96,11 +96,14 @@ class Parts:
 
 
 def parts_of(path: Path) -> Parts:
-    """Return whether a spec lands, publishes, or both."""
+    """Return whether a spec lands, publishes, or both; a misspelt `publish` is meant as one."""
     from penstock.spec.load import blocks_of
+    from penstock.spec.problems import nearest
 
     found = blocks_of(path)
-    return Parts("tables" in found or "publish" not in found, "publish" in found)
+    meant = "tables" not in found and any(nearest(each, ["publish"]) for each in found)
+    publishes = "publish" in found or meant
+    return Parts("tables" in found or not publishes, publishes)
 
 
 def load_publications(path: Path) -> Publications:

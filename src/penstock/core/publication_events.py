@@ -47,6 +47,16 @@ class TransactionGivenUp(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnTypesChanged(Event):
+    """Columns of a source have other types since its last transaction, and so have their members in
+    messages of JSON; `changes` names them.
+    """
+
+    publication: str
+    changes: str
+
+
+@dataclass(frozen=True, slots=True)
 class PublicationStopped(Event):
     """A publication ended, or `waits` and is tried again; `code` is that of its error."""
 

@@ -6,11 +6,46 @@ What is found is a sentence each, for `audit` and for a start that asks whether 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from penstock.core.audit import Break
 from penstock.core.positions import Position, SourcePartition
 from penstock.core.receipts import LedgerRecord, PublishedTotals, Receipt, counted
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """A position that was another before a transaction than the one before had left it at.
+
+    `epoch` and `segment` are that transaction's; epoch 0: none has followed yet. Without `to` the
+    source partition began anew.
+    """
+
+    epoch: int
+    segment: int
+    of: SourcePartition
+    start: Position
+    to: Position | None
+
+
+def positions_sought(
+    receipts: Sequence[Receipt], segment: int, stands: Mapping[SourcePartition, Position]
+) -> Iterator[Sought]:
+    """Yield what new segments changed: a seek, or a start that accepted a gap.
+
+    `receipts` are those of all tasks, `segment` the ledgers', `stands` the positions of now.
+    """
+    last: dict[SourcePartition, tuple[int, Position]] = {}
+    for receipt in sorted(receipts, key=lambda each: (each.segment, each.epoch)):
+        for of, move in receipt.moves.items():
+            former, start = last.get(of, (receipt.segment, move.start))
+            if former != receipt.segment and start is not None and start != move.start:
+                yield Sought(receipt.epoch, receipt.segment, of, start, move.start)
+            last[of] = receipt.segment, move.stop
+    for of, (former, start) in last.items():
+        if former < segment and of in stands and stands[of] != start:
+            yield Sought(0, segment, of, start, stands[of])
 
 
 def receipt_breaks(

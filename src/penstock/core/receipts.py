@@ -143,6 +143,14 @@ class Receipt:
     rules_hash: str = ""
 
     @property
+    def is_transactional(self) -> bool:
+        """Return whether a term is on its batches; what was sent without transactions has 0/0.
+
+        No transaction with a receipt has that one: the term of the begin before it was earlier.
+        """
+        return (self.producer_id, self.producer_epoch) != (0, 0)
+
+    @property
     def totals(self) -> PublishedTotals:
         """Return its counts without reasons."""
         return PublishedTotals(

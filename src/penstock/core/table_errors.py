@@ -16,6 +16,7 @@ from penstock.core.errors import (
 )
 
 FILE_MISSING = "P403"
+TABLE_MISSING = "P402"
 FILES_REJECTED = "P439"
 """Code of the InvalidError by which `Table.commit` says that prepared files no longer fit the table
 (partitioning changed, a column was dropped): nothing was applied, the range is to be read again."""
@@ -34,7 +35,7 @@ def missing(name: str) -> UnavailableError:
     """Build the error for a table that is not in its catalog."""
     return UnavailableError(
         f"the table {name} is not there",
-        code="P402",
+        code=TABLE_MISSING,
         hint="restore it, or remove it from the spec",
     )
 

@@ -385,6 +385,7 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
         "transaction {epoch}: {rows} into {partitions} of {into}, visible after {seconds}",
     ),
     publication_events.TransactionGivenUp: (WARNING, "transaction {epoch} given up: {reason}"),
+    publication_events.ColumnTypesChanged: (WARNING, "columns have other types now: {changes}"),
     publication_events.PublicationStopped: (INFO, "stopped: {reason}"),
 }
 """Level and text of each event; `{field}` is put in words by `_in_words`."""

@@ -19,6 +19,7 @@ from penstock.core.resuming import (
     FoundOfTask,
     Resume,
     Stopped,
+    StopReason,
     Tail,
     lost_ends,
     resume,
@@ -75,6 +76,23 @@ def decided(
             raise stopped(publication, of_task)
         decision = of_task
     return decision
+
+
+def require_target(
+    publication: Publication, ports: PublicationPorts, record: PublicationRecord
+) -> None:
+    """Raise DecisionNeededError (P808) where the target is gone, and records with it.
+
+    It is asked before a missing topic is created: a new one would look like the one that was.
+    """
+    lost = any(
+        lost_ends(last, ledger.accepted_ends, {})
+        for last, ledger in zip(record.lasts, record.ledgers, strict=True)
+    )
+    if not lost or Accepted.TARGET in publication.accept:
+        return
+    if not ports.producers.topics.exists(publication.into):
+        raise stopped(publication, Stopped(StopReason.TARGET_LOST_RECORDS, "it is not there"))
 
 
 def ends_of(ports: PublicationPorts) -> dict[TopicPartition, int]:

@@ -5,6 +5,7 @@ Invariants:
 - what was opened is kept at the position that it reached: the next stretch goes on with it, and one
   from any other position opens the source again;
 - a stretch has at least one batch, and beyond that no more than the limit; a batch is never cut;
+- a batch that the source gave whole is published, though it fails behind it;
 - where the source says where transactions end, a stretch is what it gave up to the next boundary,
   whole, and of what has no boundary yet nothing.
 """
@@ -20,12 +21,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.core.errors import PenstockError
 from penstock.core.plain_data import reading
 from penstock.core.positions import Position, SourcePartition, position_of, values_of
 from penstock.ports.own_sources import Batch, Boundary, OwnSource, PositionGoneError
 from penstock.ports.runtime import Clock
 from penstock.ports.sources import NO_LIMIT, NO_ROWS, EpochLimit, Rows, Stretch
 from penstock.publishing.own_stops import (
+    SOURCE_RAISED,
     no_rows,
     place_of,
     position_gone,
@@ -117,20 +120,25 @@ class OwnReadings:
         Raises InvalidError (P290, P293, P294, P851, P852, P853), DecisionNeededError (P855), and
         what the source raises.
         """
-        found = self._reading(of, at, until).peek()
+        self._reading(of, at, until)
+        found = self._peek(of)
         if not found:
             self._drop(of)
         return found
 
     def read(self, stretch: Stretch, *, deadline: float) -> Iterator[Rows]:
-        """Yield batches up to the limit of the job, or the end of what there is for now."""
+        """Yield batches up to the limit of the job, or the end of what there is for now.
+
+        Where the source fails behind batches of the same job, what it gave is published: who looks
+        for more finds out whether it still fails.
+        """
         work = OwnWork.from_json(stretch.work)
         if work.first:
             self._left = work.limit
         elif min(self._left.rows_max, self._left.bytes_max) <= 0:
             return
         opened, is_first = self._reading(stretch.of, stretch.start, stretch.stop), work.first
-        while found := opened.peek():
+        while found := self._peek(stretch.of, ends_quietly=not is_first):
             rows, size = _size_of(found)
             left = EpochLimit(self._left.rows_max - rows, self._left.bytes_max - size)
             if not is_first and min(left.rows_max, left.bytes_max) < 0:
@@ -147,6 +155,16 @@ class OwnReadings:
         for of in [*self._open]:
             self._drop(of)
         self.source.close()
+
+    def _peek(self, of: SourcePartition, *, ends_quietly: bool = False) -> Unit:
+        """Look at the next unit of what is open; what has failed is opened again."""
+        try:
+            return self._open[of].peek()
+        except PenstockError as error:
+            self._drop(of)
+            if ends_quietly and error.code == SOURCE_RAISED:
+                return ()
+            raise
 
     def _reading(self, of: SourcePartition, at: Position, until: Position) -> _Reading:
         kept = self._open.pop(of, None)

@@ -7,6 +7,9 @@ import traceback
 from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
 from penstock.core.positions import Position, SourcePartition
 
+SOURCE_RAISED = "P854"
+"""The code of whatever a source raised."""
+
 
 def place_of(name: str, of: SourcePartition, at: Position) -> str:
     """Say where a source was being read."""
@@ -86,7 +89,7 @@ def raised(place: str, error: Exception) -> UnavailableError:
     line = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
     return UnavailableError(
         f"{place}: it raised {type(error).__name__}: {str(error)[:500]}{line}",
-        code="P854",
+        code=SOURCE_RAISED,
         hint="it is tried again; if it does not pass, correct the source, then:  penstock publish",
     )
 

@@ -24,6 +24,7 @@ from penstock.core.errors import (
 )
 from penstock.core.events import ASKED
 from penstock.core.publication_events import (
+    ColumnTypesChanged,
     PublicationStarted,
     PublicationStopped,
     RowsPublished,
@@ -36,13 +37,14 @@ from penstock.ports.producers import PROTOCOL_2
 from penstock.ports.runtime import DIED
 from penstock.ports.sources import EpochLimit, Stands, Stretch
 from penstock.publishing.epoch import InDoubt, Published, Share, publish_epoch
+from penstock.publishing.own_stops import SOURCE_RAISED
 from penstock.publishing.pace import Pace
 from penstock.publishing.poison_search import PoisonSearch
 from penstock.publishing.schemas import with_schemas
 from penstock.publishing.settings import Publication, PublishingEnvironment
 from penstock.publishing.shares import publish_shares
 from penstock.publishing.start import PublicationState, Run, claimed, renew_and_look, start
-from penstock.publishing.stops import require_source
+from penstock.publishing.stops import naming, require_source
 
 Until = Literal["stopped", "once", "caught-up"]
 CAUGHT_UP, ONCE = "caught up", "one transaction"
@@ -82,6 +84,7 @@ class Publisher:
     _again_at: float = 0.0
     _doubts: int = 0
     _search: PoisonSearch = field(default_factory=PoisonSearch)
+    _types: dict[str, str] = field(default_factory=dict)
     _pace: Pace = field(init=False)
 
     def __post_init__(self) -> None:
@@ -111,7 +114,7 @@ class Publisher:
             if not isinstance(error, FencedError):  # what is open now is the newer run's
                 self._abort()
             self.close()
-            self.error = error
+            self.error = naming(self.publication, error)
             self._again_at = clock.monotonic() + AGAIN_SECONDS
             stopped = stopped_by(self.publication, error, self.until)
             if self.stands_by and error.code == ALIVE:
@@ -167,8 +170,24 @@ class Publisher:
         if not waiting and not stretches:
             return self._caught_up(self._state, self._fixed)
         self._began = clock.monotonic()
+        self._compare_types()
         run = replace(run, publication=with_schemas(self.publication, run.environment.ports))
         return self._epoch(run, self._state, stretches, ends, limit)
+
+    def _compare_types(self) -> None:
+        """Tell of columns whose types are others than when this run sent the last transaction."""
+        rules, columns = self.publication.messages, None
+        if rules is not None and not rules.schemas:  # a schema says them, and is compared itself
+            columns = self.environment.ports.source.columns()
+        types = {each.name: str(each.type) for each in columns or ()}
+        changes = ", ".join(
+            f"{name}: {kind}, was {self._types[name]}"
+            for name, kind in types.items()
+            if self._types.get(name, kind) != kind
+        )
+        self._types = types or self._types
+        if changes:
+            self.environment.observer(ColumnTypesChanged(self.publication.name, changes))
 
     def _caught_up(self, state: PublicationState, fixed: Stands | None) -> bool:
         """End where there is a place to end at, and all of it was known; return whether there is.
@@ -234,6 +253,8 @@ class Publisher:
             else:
                 found = publish_epoch(share_of(run), state, stretches)
         except UnavailableError as error:
+            if error.code == SOURCE_RAISED:  # nothing of it was sent, and no smaller part will do
+                raise
             found = InDoubt(error.message, died=error.code == DIED)
         except (DecisionNeededError, InvalidError) as error:
             source = self.environment.ports.source

@@ -24,6 +24,7 @@ from penstock.core.positions import (
 )
 from penstock.core.receipts import (
     LedgerRecord,
+    PublishedTotals,
     Receipt,
     counted,
     ledger_key,
@@ -172,6 +173,24 @@ def receipts_of(name: str, record: PublicationRecord, task: int = FIRST) -> list
             break
         found.append(receipt)
     return found[::-1]
+
+
+def totals_of(name: str, record: PublicationRecord) -> tuple[PublishedTotals, bool]:
+    """Return what was published since the publication began, and whether that is all of it.
+
+    A ledger counts since its segment began, that is, since a seek or an accepted gap; of what was
+    before it, the receipts that are still there tell. Raises InvalidError (P190, P191).
+    """
+    totals, is_all = PublishedTotals(), True
+    for task, ledger in enumerate(record.ledgers):
+        receipts = receipts_of(name, record, task)
+        totals = totals.plus(ledger.totals)
+        for each in receipts:
+            if each.segment < ledger.segment:
+                totals = totals.plus(each.totals)
+        begun = receipts[0].epoch == 1 if receipts else ledger.epoch == 0
+        is_all = is_all and (begun or ledger.segment == 0)
+    return totals, is_all
 
 
 def _receipt(name: str, task: int, epoch: int, entries: Mapping[bytes, bytes]) -> Receipt | None:

@@ -89,8 +89,8 @@ def no_message(read: RowsRead, misfits: Sequence[Misfit]) -> DecisionNeededError
     return DecisionNeededError(
         f"a row is no message: {read.said_of(first.row)}: {first.column}: {first.reason}{others}",
         code=NO_MESSAGE,
-        hint="correct it in the table, leave such rows out with  where,  or name a topic for them"
-        " under  rejects;  then:  penstock publish",
+        hint="correct it where it comes from, leave such rows out with  where,  or name a topic for"
+        " them under  rejects;  then:  penstock publish",
     )
 
 

@@ -18,6 +18,7 @@ from penstock.core.errors import UnavailableError
 from penstock.core.receipts import ledger_key
 from penstock.ports.sources import Stretch
 from penstock.publishing.epoch import InDoubt, Published, Share, publish_epoch
+from penstock.publishing.own_stops import SOURCE_RAISED
 from penstock.publishing.record import read_record, share_of, task_of
 from penstock.publishing.share_messages import (
     ShareJob,
@@ -85,6 +86,8 @@ def end_share(job: ShareJob, share: Share) -> ShareResult:
     try:
         found = _ended(job, share)
     except UnavailableError as error:
+        if error.code == SOURCE_RAISED:
+            raise
         return ShareResult(doubt=error.message)
     if found is None:
         return ShareResult()

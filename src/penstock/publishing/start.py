@@ -15,7 +15,7 @@ Source: docs/design/0274, 0297; PublishTasks.tla.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from penstock.commit import transactions
@@ -31,9 +31,17 @@ from penstock.core.tasks_record import TasksRecord
 from penstock.ownership.claim import PipelineClaim
 from penstock.ports.producers import PROTOCOL_2, Refused, Term
 from penstock.ports.sources import Source, Stands
-from penstock.publishing.deciding import Noticed, accepted_ends, decided, ends_of
+from penstock.publishing.deciding import Noticed, accepted_ends, decided, ends_of, require_target
+from penstock.publishing.fitting import require_fitting
 from penstock.publishing.new_topics import topics_to_create
-from penstock.publishing.record import FIRST, PublicationRecord, entries_of, read_record, share_of
+from penstock.publishing.record import (
+    FIRST,
+    PublicationRecord,
+    entries_of,
+    read_record,
+    share_of,
+    standing_record,
+)
 from penstock.publishing.settings import (
     Publication,
     PublicationPorts,
@@ -41,7 +49,6 @@ from penstock.publishing.settings import (
     claim_context,
 )
 from penstock.publishing.stops import alive, fenced
-from penstock.rows.encode.encoder import require_fit
 
 STARTS_MAX = 5
 """How often a start begins from the top before it gives up: another run may do the same."""
@@ -78,7 +85,10 @@ class PublicationState:
     @property
     def totals(self) -> PublishedTotals:
         """Return what its tasks have published."""
-        return summed(self.ledgers)
+        totals = PublishedTotals()
+        for each in self.ledgers:
+            totals = totals.plus(each.totals)
+        return totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,21 +107,6 @@ class Run:
     def look(self) -> PublicationRecord:
         """Read what the offsets topic says."""
         return read_record(self.publication.name, self.environment.ports.producers.ledger.look())
-
-
-def summed(ledgers: Iterable[LedgerRecord]) -> PublishedTotals:
-    """Add up what tasks have published."""
-    totals = PublishedTotals()
-    for each in ledgers:
-        totals = totals.plus(each.totals)
-    return totals
-
-
-def require_messages(publication: Publication, source: Source) -> None:
-    """Raise InvalidError where no row becomes a message (P838, P839, P870 to P872)."""
-    columns = source.columns()
-    if publication.messages is not None and columns is not None:
-        require_fit(columns, publication.messages)
 
 
 def claims_in(record: PublicationRecord) -> list[Claim]:
@@ -134,7 +129,10 @@ def claimed(
     """
     producers = environment.ports.producers
     producers.terms.check()
-    require_messages(publication, environment.ports.source)
+    require_fitting(publication, environment.ports)
+    require_target(
+        publication, environment.ports, standing_record(publication.name, producers.ledger)
+    )
     missing = topics_to_create(publication, environment.ports)
     producers.ledger.prepare()
     for topic, new in missing.items():

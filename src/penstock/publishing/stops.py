@@ -14,6 +14,24 @@ from penstock.ports.sources import Source, Stands
 from penstock.publishing.settings import Publication
 
 
+def naming(publication: Publication, error: PenstockError) -> PenstockError:
+    """Return the error, which says of which publication it is."""
+    if publication.name not in error.message:
+        error.message = f"publication {publication.name}: {error.message}"
+        error.args = (error.message,)
+    return error
+
+
+def never_there(publication: Publication) -> InvalidError:
+    """Return the error for a table of which nothing was published, and which is not there."""
+    return InvalidError(
+        f"the table {publication.source_name}, which {publication.name} publishes, is not in its"
+        " catalog",
+        code="P898",
+        hint="create it, or correct  from.table  in the spec",
+    )
+
+
 def fenced(name: str, fact: str) -> FencedError:
     """Return the error of a run that a newer one has replaced."""
     return FencedError(

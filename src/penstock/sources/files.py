@@ -179,6 +179,8 @@ class FilesSource(OwnSource):
             return 0, line_rows
         if self._format == "json":
             return 0, json_rows(self._columns)
+        if file.size <= len(_BYTE_ORDER_MARK):  # without a header there are no rows
+            return file.size, line_rows
         opened.seek(0)
         head = opened.read(LINE_BYTES_MAX)
         line, end, _ = head.partition(b"\n")

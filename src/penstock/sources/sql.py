@@ -6,32 +6,38 @@ row can come any more: it was seen, and since then every transaction has ended t
 Invariants:
 - rows are read in the order of the cursor, up to an end, a bounded number at a time, each in a
   transaction of its own: none stays open between two of them;
-- rows with equal cursors are never parted.
+- rows with equal cursors are never parted;
+- in SQLite, where a column may hold values of several types, the cursor's are of one.
 
-Source: PostgreSQL, "The Cumulative Statistics System", pg_stat_activity; "System Views",
-pg_prepared_xacts.
+Source: SQLite, "Datatypes In SQLite", 4.1: how values of several types are ordered.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
-from sqlalchemy import Connection, Engine, create_engine, make_url, text
-from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError
+from sqlalchemy import text
 
-from penstock.core.errors import DecisionNeededError, InvalidError
+from penstock.core.errors import DecisionNeededError
 from penstock.core.positions import Scalar
 from penstock.core.schema import Field, Struct
 from penstock.core.type_text import parse_type
 from penstock.ports.own_sources import Batch, OwnSource, Place, Replay
 from penstock.rows.arrow_types import arrow_schema
+from penstock.sources.databases import (
+    POSTGRESQL,
+    OpenTransactions,
+    connected,
+    held_up,
+    open_transactions,
+    opened,
+)
 
 BATCH_ROWS = 10_000
 EQUAL_ROWS_MAX = 1_000_000
@@ -42,15 +48,9 @@ SEEN_MAX = 1000
 """How many ends are remembered that are not safe yet."""
 KINDS = "(kinds)"
 """The member of a position that says what its values are: int, text, time or date."""
-_POSTGRESQL = "postgresql"
-_DRIVERS = {_POSTGRESQL: "postgresql+psycopg", "sqlite": "sqlite"}
-_OPEN = """
-    SELECT pg_is_in_recovery(), clock_timestamp(), bool_or(hidden), min(since) FROM (
-        SELECT state IS NULL AND backend_type IS NULL AS hidden, xact_start AS since
-            FROM pg_stat_activity WHERE pid <> pg_backend_pid()
-            AND coalesce(backend_type, 'client backend') = 'client backend'
-        UNION ALL SELECT false, prepared FROM pg_prepared_xacts WHERE database = current_database()
-    ) AS found"""
+_OTHER_TYPE = {int: "{0} >= ''", str: "({0} < '' OR {0} >= x'')"}
+"""How SQLite finds, by an index, what is ordered before or behind all numbers, or all texts."""
+_TYPES = {int: "a number", str: "text"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +74,28 @@ class QuerySource(OwnSource):
         columns: Mapping[str, str],
         settle_seconds: float,
         append_only: bool,
+        batch_rows: int = BATCH_ROWS,
     ) -> None:
         self.replay: Replay = "range" if append_only else "resume"
         self._cursor, self._settle = tuple(cursor), dt.timedelta(seconds=settle_seconds)
-        self._append_only = append_only
+        self._append_only, self._batch_rows = append_only, batch_rows
         self._columns = Struct(tuple(Field(name, parse_type(t)) for name, t in columns.items()))
         # behind q., for SQLite takes a bare "name" of no column as a text
         self._names = ", ".join(f"q.{_quoted(each)}" for each in cursor)
         self._query = query.strip().rstrip(";").replace(":", r"\:")
-        self._engine = _opened(database, password)
+        self._engine = opened(database, password)
         self._seen: list[Seen] = []
         self._safe: tuple[Any, ...] | None = None
         self._has_looked = False
+        self._open: OpenTransactions | None = None
 
     def end(self, part: Place) -> Place | None:
         """Return the highest cursor that is safe; None where there are no rows.
 
-        Raises InvalidError (P858): the database does not say which transactions are open;
-        DecisionNeededError (P857): it refuses the query; or rows have no cursor at the first look,
-        which no later one would find; OSError where a transaction has been open since then.
+        Raises InvalidError: the database does not let us in or does not say which transactions are
+        open (P858), or refuses the query (P893); DecisionNeededError (P857): rows have no cursor at
+        the first look, which no later one would find, or one of another type; UnavailableError
+        (P894): a transaction has been open since then.
         """
         del part
         patience = time.monotonic() + PATIENCE_SECONDS
@@ -101,8 +104,8 @@ class QuerySource(OwnSource):
                 return None
             if self._safe is not None:
                 return _place(self._cursor, self._safe)
-            if time.monotonic() >= patience:
-                raise OSError("a transaction is open that may add rows before those that are there")
+            if self._open is not None and time.monotonic() >= patience:
+                raise held_up(self._open)
             time.sleep(0.05)
 
     def columns(self) -> pa.Schema | None:
@@ -122,8 +125,9 @@ class QuerySource(OwnSource):
             found = self._rows(behind, stop)
             if not found:
                 return
-            behind = self._cursor_of(found[-1])
-            yield Batch(found, _place(self._cursor, behind))
+            for rows in self._parted(found):
+                behind = self._cursor_of(rows[-1])
+                yield Batch(rows, _place(self._cursor, behind))
 
     def close(self) -> None:
         """Let go of connections."""
@@ -133,23 +137,19 @@ class QuerySource(OwnSource):
         """Note the highest cursor, and which of those seen before is safe; say if there are any."""
         order = ", ".join(f"q.{_quoted(each)} DESC" for each in self._cursor)
         highest = f"SELECT {self._names} FROM ({self._query}) q WHERE {self._known()}"  # noqa: S608
-        try:
-            with self._engine.connect() as connection:
-                row = connection.execute(text(f"{highest} ORDER BY {order} LIMIT 1")).first()
-        except (OperationalError, ProgrammingError) as error:
-            if _is_refusal(error):
-                raise self._unreadable(str(error.orig).splitlines()[0]) from error
-            raise
+        with connected(self._engine) as connection:
+            row = connection.execute(text(f"{highest} ORDER BY {order} LIMIT 1")).first()
         if not self._has_looked:  # once in each process: without an index it reads all rows
             self._require_cursors()
             self._has_looked = True
         if row is None:
             return self._safe is not None
-        if self._engine.dialect.name != _POSTGRESQL:  # of SQLite's writers one is open at a time
+        if self._engine.dialect.name != POSTGRESQL:  # of SQLite's writers one is open at a time
+            self._require_one_type(row)
             self._safe = tuple(row)
             return True
-        with self._engine.connect() as connection:
-            now, oldest = self._open_since(connection)
+        self._open = open_transactions(self._engine)
+        now, oldest = self._open.now, self._open.since
         self._seen.append(Seen(tuple(row), now))
         if len(self._seen) > SEEN_MAX:  # a transaction has been open for long: fewer ends will do
             del self._seen[1::2]
@@ -163,18 +163,17 @@ class QuerySource(OwnSource):
                 self._seen = [each for each in self._seen if each.at > safe[-1].at]
         return True
 
-    def _open_since(self, connection: Connection) -> tuple[dt.datetime, dt.datetime | None]:
-        """Return the time, and since when the oldest open transaction is open."""
-        standby, now, hidden, oldest = connection.execute(text(_OPEN)).one()
-        if standby or hidden:
-            fact = "it is a standby" if standby else "its user may not see those of others"
-            raise InvalidError(
-                f"the database {self._engine.url.host} does not say which transactions are open:"
-                f" {fact}",
-                code="P858",
-                hint="read from the primary; GRANT pg_read_all_stats TO the user",
-            )
-        return now, oldest
+    def _parted(self, rows: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+        """Yield as many rows as a transaction may have, or more where they have one cursor."""
+        part: list[dict[str, Any]] = []
+        for _, found in groupby(rows, self._cursor_of):
+            equal = [*found]
+            if part and len(part) + len(equal) > self._batch_rows:
+                yield part
+                part = []
+            part += equal
+        if part:
+            yield part
 
     def _rows(self, behind: tuple[Any, ...] | None, stop: tuple[Any, ...]) -> list[dict[str, Any]]:
         """Read the next rows; those whose cursors are equal to the last one's are all there."""
@@ -203,20 +202,35 @@ class QuerySource(OwnSource):
             f"SELECT * FROM ({self._query}) q WHERE {' AND '.join(conditions)}"  # noqa: S608
             f" ORDER BY {self._names} LIMIT {count}"
         )
-        with self._engine.connect() as connection:
+        with connected(self._engine) as connection:
             found = connection.execute(text(statement), given).mappings()
             return [{name: _plain(value) for name, value in row.items()} for row in found]
 
     def _require_cursors(self) -> None:
         nulls = " OR ".join(f"q.{_quoted(each)} IS NULL" for each in self._cursor)
         asked = f"SELECT 1 FROM ({self._query}) q WHERE {nulls} LIMIT 1"  # noqa: S608
-        with self._engine.connect() as connection:
+        with connected(self._engine) as connection:
             if connection.execute(text(asked)).first() is not None:
                 raise self._unreadable(
                     "there are rows whose cursor is null",
                     hint="give them one, or leave them out in the query:  WHERE "
                     + " AND ".join(f"{each} IS NOT NULL" for each in self._cursor),
                 )
+
+    def _require_one_type(self, highest: Sequence[Any]) -> None:
+        """Raise DecisionNeededError (P857) for rows that are not in the order of their cursors."""
+        for each, value in zip(self._cursor, highest, strict=True):
+            if type(value) not in _OTHER_TYPE:
+                continue
+            other = _OTHER_TYPE[type(value)].format(f"q.{_quoted(each)}")
+            asked = f"SELECT 1 FROM ({self._query}) q WHERE {other} LIMIT 1"  # noqa: S608
+            with connected(self._engine) as connection:
+                if connection.execute(text(asked)).first() is not None:
+                    kind = _TYPES[type(value)]
+                    raise self._unreadable(
+                        f"{each} is {kind} in some rows and not in others, which come in no order",
+                        hint=f"cast it in the query:  CAST({each} AS TEXT)",
+                    )
 
     def _values(self, at: Place | None) -> tuple[Any, ...] | None:
         """Read a position. Raises DecisionNeededError (P857) for one of another cursor."""
@@ -243,36 +257,6 @@ class QuerySource(OwnSource):
             code="P857",
             hint=hint,
         )
-
-
-def _opened(database: str, password: str | None) -> Engine:
-    """Open a database of PostgreSQL or SQLite. Raises InvalidError (P858)."""
-    scheme = database.partition(":")[0]
-    if scheme not in _DRIVERS:
-        raise InvalidError(
-            f"no rows are read from {scheme}:…",
-            code="P858",
-            hint="write  database: postgresql://user@host/database  or  sqlite:///./file.db",
-        )
-    url = make_url(database).set(drivername=_DRIVERS[scheme])
-    if scheme == "sqlite" and not Path(url.database or "").is_file():  # SQLite would create it
-        raise InvalidError(
-            f"there is no database {url.database}",
-            code="P858",
-            hint="correct  database  in the spec",
-        )
-    if password is not None:
-        url = url.set(password=password)
-    options = {"options": "-c timezone=UTC -c default_transaction_read_only=on"}
-    given = {**options, "connect_timeout": 10} if scheme == _POSTGRESQL else {}
-    return create_engine(url, connect_args=given, pool_pre_ping=True, hide_parameters=True)
-
-
-def _is_refusal(error: DBAPIError) -> bool:
-    """Say whether a database refuses a statement for what it says, and always will."""
-    if isinstance(error.orig, sqlite3.Error):
-        return getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
-    return isinstance(error, ProgrammingError)
 
 
 def _quoted(name: str) -> str:

@@ -176,8 +176,10 @@ def read_publications(
     data = with_leaves(reading.document.data, partial(reading.interpolated, secrets))
     problems, lands = [*reading.problems], isinstance(data, dict) and "tables" in data
     if isinstance(data, dict) and "publish" not in data and not problems:
+        meant = [key for key in data if isinstance(key, str) and nearest(key, ["publish"])]
         fact = "this spec publishes nothing: it has no 'publish'"
-        problems = [Problem((), "P823", fact, "to land its topics:  penstock run")]
+        hint = "did you mean publish?" if meant else "to land its topics:  penstock run"
+        problems = [Problem(tuple(meant[:1]), "P823", fact, hint)]
     else:
         if lands:
             data = _part(data, only=Publications.model_fields.keys())

@@ -199,7 +199,8 @@ def _check_tasks(index: int, rule: PublicationRule, found: Publications) -> Iter
     tasks, producer = found.tasks(rule), rule.producer or shared.producer
     if tasks > 1 and isinstance(rule.from_, _OF_ONE_TASK):
         fact = "rows, unlike records of a topic, are read and encoded by one task"
-        yield Problem((*place, "tasks"), "P880", fact, "leave tasks out")
+        at = (*place, "tasks") if rule.tasks is not None else ("publishing", "tasks")
+        yield Problem(at, "P880", fact, "leave tasks out")
     if producer == "own" and tasks > 1:
         fact = f"tasks: {tasks}  are several producers, and the own one is a single term"
         yield Problem((*place, "tasks"), "P879", fact, "producer: librdkafka")

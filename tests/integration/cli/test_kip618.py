@@ -234,10 +234,16 @@ def test_without_transactions_each_record_is_there_at_least_once(by_library):
     sent, there = mirror.read(mirror.source), mirror.read(mirror.into)
     assert all(record in there[part] for part, own in sent.items() for record in own)
     assert sum(map(len, there.values())) > sum(map(len, sent.values()))
+    audit = mirror.call("audit", "--count")
+    assert (2, True) == (audit.code, ": sent without transactions" in audit.out), audit.out
+    assert "BROKEN" not in audit.out
 
     mirror.spec["publishing"] = {}
     mirror.send(5)
     assert 0 == mirror.call("publish", "--until-caught-up").code
+    audit = mirror.call("audit", "--count", "--json")
+    (found,) = audit.json["publications"]
+    assert (0, [], 5 * PARTITIONS) == (audit.code, found["breaks"], found["rows"])
     again = mirror.read(mirror.into)
     assert [len(there[part]) + 5 for part in there] == [len(again[part]) for part in again]
     mirror.cluster.send(mirror.into, 0, [Sent(b"of a zombie of `off`")])  # no fence reaches it

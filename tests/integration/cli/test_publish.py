@@ -132,13 +132,23 @@ def test_librdkafka_reads_in_the_mirror_what_is_in_the_topic(mirror, codec):
     assert mirror.read(mirror.source) == mirror.read(mirror.into)
 
 
+def test_settings_that_the_brokers_do_not_take_are_the_spec_s_fault(mirror):
+    rule = mirror.spec["publish"][0]
+    rule |= {"into": "typo", "topic": {"create": True, "config": {"retntion.ms": "1000"}}}
+    refused = mirror.call("publish", "--until-caught-up")
+
+    assert (2, True) == (refused.code, "P890" in refused.err), refused.err
+    assert "retntion.ms" in refused.err
+    assert f"beside into of the publication m{mirror.number}" in refused.err
+
+
 def test_a_seek_shows_what_it_would_do_and_the_audit_holds_after_it(mirror):
     mirror.send(30)
     assert 0 == mirror.call("publish", "--until-caught-up").code
     name, place = f"m{mirror.number}", f"{mirror.source}:1:10"
     shown = mirror.call("seek", name, place)
     assert 0 == shown.code, shown.err
-    assert "20 rows are published again" in shown.err
+    assert "20 records are published again" in shown.err
     refused = mirror.call("replay", name, place)
     assert (2, True) == (refused.code, "P884" in refused.err), refused.err
     assert 0 == mirror.call("seek", name, place, "--yes", "shop").code
@@ -147,6 +157,9 @@ def test_a_seek_shows_what_it_would_do_and_the_audit_holds_after_it(mirror):
     audit = mirror.call("audit", "--count", "--json")
 
     assert (0, []) == (audit.code, audit.json["publications"][0]["breaks"]), audit.out
+    (sought,) = audit.json["publications"][0]["sought"]
+    assert f"{mirror.source}[1] goes on" in sought
+    assert "20 records are published again" in sought
     source, target = mirror.read(mirror.source), mirror.read(mirror.into)
     assert source[0] == target[0]
     assert source[1] + source[1][10:] == target[1]
@@ -218,6 +231,12 @@ def test_a_record_that_the_target_does_not_take_is_named(mirror):
     assert 2 == done.code
     assert "P816" in done.err
     assert 'record 2 of those from {"offset":0} on' in done.err
+    status = mirror.call("status")
+    assert (0, True) == (status.code, ": P816  " in status.out), status.out
+
+    mirror.make_again(mirror.into)
+    assert 0 == mirror.call("publish", "--until-caught-up").code
+    assert "P816" not in mirror.call("status").out
 
 
 def test_an_audit_compares_what_is_still_there(mirror):

@@ -53,7 +53,7 @@ def test_what_publications_read_and_need_is_asked(mirror: Mirror) -> None:
     said = {key: each["message"] for key, each in found.items() if each["status"] == "ok"}
     assert "2 columns" in said["source", "delta.gold.rows"]
     assert "1 column, 1 part" == said["source", f"{mirror.directory}/drop/*.jsonl"]
-    assert "1 part" == said["source", "SELECT id FROM orders"]
+    assert "1 column, 1 part" == said["source", "SELECT id FROM orders"]
     assert "has no schema yet" == said["registry", f"subject {mirror.into}-value"]
     assert "no run yet" == said["store", "claim of q"]
     assert (200, []) == registry.answer("/subjects")
@@ -64,7 +64,7 @@ def test_what_publications_read_and_need_is_asked(mirror: Mirror) -> None:
     [
         ({"from": {"table": "delta.gold.other"}}, "source", "P402"),
         ({"from": TABLE, "key": "nothing"}, "source", "P838"),
-        ({"from": {**QUERY, "query": "SELECT id FROM none"}}, "source", "P857"),
+        ({"from": {**QUERY, "query": "SELECT id FROM none"}}, "source", "P893"),
         ({"from": {**QUERY, "database": "sqlite:///./none.db"}}, "source", "P858"),
         ({"from": {"source": "nowhere:feed"}}, "source", "P850"),
         ({"from": TABLE, "value": {"format": "avro", "registry": NOBODY}}, "registry", "P671"),

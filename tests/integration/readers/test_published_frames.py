@@ -66,7 +66,7 @@ def test_a_dataframe_is_published_once_by_the_id_of_its_run(lakes: Lakes, frames
     assert [(100, 1), (0, 0)] == [(each.rows, each.transactions) for each in (first, again)]
     assert Counter(range(100)) == frames.ids("scores")
     (found,) = audit.json["publications"]
-    assert (0, [], 1) == (audit.code, found["breaks"], len(found["not_compared"]))
+    assert (2, [], 1) == (audit.code, found["breaks"], len(found["not_compared"]))
     with pytest.raises(InvalidError) as refused:
         penstock.publish_once(spark.range(1001), frames.path, "scores", run="large")
     assert "P865" == refused.value.code

@@ -170,7 +170,7 @@ def test_a_line_without_end_is_not_read_for_ever(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("header", "words"),
-    [("id\n1\n", "lacks name"), ("id,id,name\n", "has a name twice"), ("", "lacks id, name")],
+    [("id\n1\n", "lacks name"), ("id,id,name\n", "has a name twice")],
 )
 def test_a_header_that_lacks_columns_is_told(tmp_path, header, words):
     (tmp_path / "a.csv").write_text(header)
@@ -197,3 +197,14 @@ def test_columns_are_those_of_the_spec_or_of_the_first_file(tmp_path):
 
     pq.write_table(pa.table({"n": [1]}), tmp_path / "a.parquet")
     assert source.columns().names == ["n"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf"])
+def test_an_empty_csv_has_no_rows(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    own = {"files": f"{tmp_path}/*.csv", "format": "csv", "columns": {"id": "long"}}
+    source = opened(tmp_path, **own)
+    found = [*source.read({"file": "a.csv"}, None, source.end({"file": "a.csv"}))]
+
+    assert [[]] == [each.rows for each in found]
+    assert found[0].next["done"]

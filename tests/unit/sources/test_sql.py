@@ -12,15 +12,45 @@ from penstock.sources.sql import QuerySource
 
 
 def test_a_cursor_that_the_query_has_not_is_no_text(tmp_path: Path) -> None:
-    with pytest.raises(DecisionNeededError, match=r"no such column: q\.idd") as refused:
+    with pytest.raises(InvalidError, match=r"no such column: q\.idd") as refused:
         _source(tmp_path, cursor="idd").end({"part": "all"})
-    assert "P857" == refused.value.code
+    assert "P893" == refused.value.code
 
 
 def test_a_query_that_is_none_is_not_tried_again(tmp_path: Path) -> None:
-    with pytest.raises(DecisionNeededError, match="syntax error") as refused:
+    with pytest.raises(InvalidError, match="syntax error") as refused:
         _source(tmp_path, query="SELECT id FRM t").end({"part": "all"})
+    assert "P893" == refused.value.code
+
+
+@pytest.mark.parametrize(("others", "one"), [(["1", "2"], "'x'"), (["'a'", "'b'"], "1")])
+def test_a_cursor_of_another_type_is_told_whenever_it_comes(
+    tmp_path: Path, others: list[str], one: str
+) -> None:
+    with sqlite3.connect(tmp_path / "shop.db") as connection:
+        connection.execute("CREATE TABLE t (id)")
+        for each in others:
+            connection.execute(f"INSERT INTO t VALUES ({each})")
+        connection.commit()
+        source = _opened(tmp_path, "SELECT id FROM t", "id")
+        assert source.end({}) is not None
+        connection.execute(f"INSERT INTO t VALUES ({one})")
+    connection.close()
+    with pytest.raises(DecisionNeededError, match="come in no order") as refused:
+        source.end({})
     assert "P857" == refused.value.code
+
+
+def test_a_batch_has_no_more_rows_than_a_transaction_but_for_equal_cursors(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "shop.db") as connection:
+        connection.execute("CREATE TABLE t (id INTEGER)")
+        ids = [1, 2, 3, 3, 4, 5, 5, 5, 5, 5, 6]
+        connection.executemany("INSERT INTO t VALUES (?)", [[each] for each in ids])
+    connection.close()
+    source = _opened(tmp_path, "SELECT id FROM t", "id", batch_rows=3)
+    found = [[row["id"] for row in each.rows] for each in source.read({}, None, source.end({}))]
+
+    assert [[1, 2], [3, 3, 4], [5, 5, 5, 5, 5], [6]] == found
 
 
 def test_a_database_that_is_locked_is_tried_again(tmp_path: Path) -> None:
@@ -54,7 +84,7 @@ def _source(folder: Path, *, query: str = "SELECT id FROM t", cursor: str = "id"
     return _opened(folder, query, cursor)
 
 
-def _opened(folder: Path, query: str, cursor: str) -> QuerySource:
+def _opened(folder: Path, query: str, cursor: str, **more: int) -> QuerySource:
     return QuerySource(
         query=query,
         database=f"sqlite:///{folder / 'shop.db'}",
@@ -63,4 +93,5 @@ def _opened(folder: Path, query: str, cursor: str) -> QuerySource:
         columns={},
         settle_seconds=0.0,
         append_only=False,
+        **more,
     )

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.app.assembly.publishing import publication_of, watched_settings
+from penstock.app.assembly.publishing import open_source, publication_of, watched_settings
 from penstock.app.publish import rules_named
+from penstock.cli.specs import Parts, parts_of
 from penstock.core.errors import InvalidError
 from penstock.spec.load import blocks_of, load, load_publications
 from penstock.spec.problems import SpecError
@@ -389,6 +390,7 @@ def test_a_query_is_read_from_a_database_beside_the_spec(written, tmp_path):
         "columns": {},
         "settle_seconds": 2.0,
         "append_only": False,
+        "batch_rows": 1_000_000,
     }
 
 
@@ -496,3 +498,21 @@ def test_transactions_are_looked_for_in_all_topics_that_a_spec_names(written):
         *("raw", "orders", "penstock-orders-offsets"),
         *("sql", "sql.rejects", "penstock-sql-offsets"),
     ]
+
+
+def test_a_misspelt_publish_is_told_alone(written):
+    path = written(spec(RULE).replace("publish:", "publihs:"))
+    with pytest.raises(SpecError, match="did you mean publish") as found:
+        load_publications(path)
+
+    assert [("P823", ("publihs",))] == [(each.code, each.path) for each in found.value.problems]
+    assert Parts(lands=False, publishes=True) == parts_of(path)
+
+
+def test_the_columns_of_files_come_in_the_order_of_the_spec(written, tmp_path):
+    columns = "{ z: long, a: string, m: double }"
+    rule = f"{{ name: f, from: {{ files: {tmp_path}/*.csv, format: csv, columns: {columns} }}, into: o }}"
+    found = load_publications(written(spec(rule)))
+    source = open_source(publication_of(found, found.publish[0]))
+
+    assert ["z", "a", "m"] == source.columns().names

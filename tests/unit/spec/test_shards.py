@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.app.inspect.status import status_file
+from penstock.app.inspect.reported import status_file
 from penstock.core.errors import InvalidError
 from penstock.spec.load import loads, read
 from penstock.spec.model import Pipeline, require_shard

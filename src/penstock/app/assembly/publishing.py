@@ -220,14 +220,23 @@ def _own_settings(
     options = dict(given.options)
     for each in (options, options.get("storage_options", {})):
         written = {key: value for key, value in each.items() if isinstance(value, str)}
-        references(f"the source {given.name}", written, [*filter(is_secret_name, written)])
+        references(f"the publication {rule.name}", written, [*filter(is_secret_name, written)])
     if isinstance(given, QueryToPublish):
-        secret = ["database"] if any(secret_parts(given.database)) else []
-        references(f"the source {given.name}", {"database": given.database}, secret)
+        options["batch_rows"] = rule.transaction.or_records
+        _require_no_password(rule, given.database)
     if isinstance(given, NewsToPublish):
         options["content_type"] = CONTENT_TYPES[rule.value.format]
     named = {"name": given.name, "publication": rule.name}
     return {"own": given.source, **named, "options": options}
+
+
+def _require_no_password(rule: PublicationRule, database: str) -> None:
+    if any(secret_parts(database)):
+        raise InvalidError(
+            f"a password is written out in  from.database  of the publication {rule.name}",
+            code="P441",
+            hint="leave it out there, and write  password: ${env:NAME}  or  ${file:/path}",
+        )
 
 
 def _open_own(publication: Publication) -> Source:
@@ -235,7 +244,7 @@ def _open_own(publication: Publication) -> Source:
 
     Raises InvalidError (P292, P850, P851), UnavailableError (P854).
     """
-    readings = kept_own_source(json.dumps(publication.source, sort_keys=True))
+    readings = kept_own_source(json.dumps(publication.source))  # columns keep their order
     if readings.ends_where_told and not readings.source.boundaries:
         raise says_no_end(readings.name)
     found = PlannedSource(readings, SystemClock().monotonic, publication.interval_seconds)

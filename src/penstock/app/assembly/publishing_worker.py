@@ -77,7 +77,7 @@ def end_share_here(text: str, send_rows: Work) -> str:
 def row_reader(source: Mapping[str, Any]) -> RowReader:
     """Return what reads the rows of a table, or of a source of one's own; kept over tasks."""
     if "own" in source:
-        return kept_own_source(json.dumps(source, sort_keys=True))
+        return kept_own_source(json.dumps(source))
     return kept_table_reader(source["connector"])
 
 

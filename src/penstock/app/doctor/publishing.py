@@ -21,8 +21,8 @@ from penstock.observe.formatting import number_of
 from penstock.ports.checks import CheckResult, failed, passed
 from penstock.ports.connectors import LogConnector
 from penstock.ports.producers import ProducerNeeds
+from penstock.publishing.fitting import require_messages
 from penstock.publishing.settings import Publication
-from penstock.publishing.start import require_messages
 from penstock.spec.publications import Publications
 from penstock.spec.secrets import ProcessSecrets
 
@@ -81,6 +81,8 @@ def _read(own: Publication) -> Iterator[CheckResult]:
         return
     with closing(open_source(own)) as source:
         ends = source.ends()
+        if own.reads_own:  # its end may be open, and says nothing: the next batch is looked at
+            source.count({}, ends)
         require_messages(own, source)
         columns = source.columns()
     known = [] if columns is None else [number_of(len(columns), "column")]

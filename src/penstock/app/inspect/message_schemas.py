@@ -12,9 +12,6 @@ from penstock.ports.registry import Subjects
 from penstock.rows.encode.framing import schema_id, with_fields, with_texts
 from penstock.rows.encode.rules import PROTOBUF, MessagePart, MessageRules
 
-COLUMNS_GONE = "P871"
-"""The code of a schema that does not fit the columns that the table has now."""
-
 
 def with_schemas_of(
     messages: Sequence[pa.RecordBatch],

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import cast
@@ -18,28 +18,38 @@ import pyarrow as pa
 
 from penstock.app.assembly import publishing
 from penstock.app.assembly.publishing_worker import Readers, readers_of
+from penstock.app.inspect.batch_audit import (
+    Target,
+    breaks_of_batches,
+    compacted_away,
+    is_gone,
+    not_there,
+    sent_without_transactions,
+    target_of,
+    written_anew,
+)
 from penstock.app.inspect.publications import decision_on, in_words
 from penstock.app.inspect.row_audit import FOREVER, RowComparison, agree
+from penstock.app.inspect.sought import sought_words
 from penstock.app.publish import rules_named
 from penstock.core.audit import Break
-from penstock.core.errors import InvalidError, PenstockError, gravest
+from penstock.core.errors import PenstockError, gravest
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
-from penstock.core.planning import Bounds
 from penstock.core.receipt_chain import receipt_breaks
-from penstock.core.receipts import Batches, Receipt
+from penstock.core.receipts import Receipt
 from penstock.ports.log import RangeReader
-from penstock.ports.producers import BatchHead, Term
+from penstock.ports.producers import BatchHead
 from penstock.ports.sources import MESSAGES, RowReader, Source, SourceReader, Stretch
+from penstock.publishing.deciding import require_target
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.new_topics import topics_to_create
 from penstock.publishing.record import receipts_of, standing_record
 from penstock.publishing.settings import Publication, PublicationPorts
+from penstock.publishing.stops import naming
 from penstock.spec.publications import Publications
 
 BREAK = 4
 BREAKS_MAX = 20
-UNREADABLE = "P868"
-"""The code of a topic whose settings may not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +57,9 @@ class PublicationAudit:
     """What an audit of one publication found.
 
     `transactions` have their receipts, of `epoch` in all, with so many `records` and `rejected`
-    rows; `stands` says where it stands in a table; `rows` were compared one by one, None where they
-    were not asked for. `not_compared` says what could not be looked at, and why.
+    rows; `stands` says where it stands in a table, `sought` where a seek or an accepted gap put it
+    to other positions; `rows` were compared one by one, None where they were not asked for.
+    `not_compared` says what could not be looked at, and why.
     """
 
     publication: str
@@ -58,6 +69,7 @@ class PublicationAudit:
     records: int = 0
     rejected: int = 0
     stands: str = ""
+    sought: tuple[str, ...] = ()
     rows: int | None = None
     breaks: tuple[Break, ...] = ()
     not_compared: tuple[str, ...] = ()
@@ -86,7 +98,7 @@ def audit_publications(
                 ports = publishing.open_ports(publication, stack)
                 readers = readers_of(publication, stack) if rows else None
             except PenstockError as error:
-                found.append(PublicationAudit(publication.name, problem=error))
+                found.append(PublicationAudit(publication.name, problem=naming(publication, error)))
                 continue
             found.append(audit_publication(publication, ports, readers))
     return found
@@ -95,6 +107,11 @@ def audit_publications(
 def exit_code(found: Sequence[PublicationAudit]) -> int:
     """Return the exit code of an audit of several publications."""
     return gravest(each.exit_code for each in found)
+
+
+def is_nothing_compared(found: Sequence[PublicationAudit]) -> bool:
+    """Return whether records were to be compared with their source, and none could be in any."""
+    return all(each.problem is None and each.rows == 0 for each in found)
 
 
 def audit_publication(
@@ -107,23 +124,28 @@ def audit_publication(
         if record.ledger is None:
             if publication.into not in topics_to_create(publication, ports):
                 decision_on(publication, ports, record)  # raises where its ledger is gone
-            return PublicationAudit(name, not_compared=("nothing was published yet",))
+            rows = None if readers is None else 0
+            return PublicationAudit(name, rows=rows, not_compared=("nothing was published yet",))
+        require_target(publication, ports, record)
         receipts, breaks = list[Receipt](), list[Break]()
         for task, ledger in enumerate(record.ledgers):
             own = receipts_of(name, record, task)
             breaks += receipt_breaks(own, ledger, record.stands_of(task))
             receipts += own
-        target = _target(publication, ports, receipts)
-        breaks += _breaks_of_batches(receipts, target)
-        skipped = [*_not_there(receipts, target), *_written_anew(target)]
-        skipped += _compacted_away(publication, receipts, target)
+        sent = [each for each in receipts if each.is_transactional]
+        target = target_of(publication, ports, sent)
+        breaks += breaks_of_batches(sent, target)
+        skipped = [*sent_without_transactions(receipts), *not_there(sent, target)]
+        skipped += [*written_anew(target), *compacted_away(publication, sent, target)]
         rows = None
         if readers is not None:
-            compared = _compare(publication, ports, receipts, target, readers)
+            compared = _compare(publication, ports, sent, target, readers)
             rows, skipped = compared.rows, [*skipped, *compared.not_compared]
             breaks += compared.breaks
+        segment = max(each.segment for each in record.ledgers)
+        sought = tuple(sought_words(publication, receipts, segment, record.stands))
     except PenstockError as error:
-        return PublicationAudit(name, problem=error)
+        return PublicationAudit(name, problem=naming(publication, error))
     return PublicationAudit(
         publication=name,
         epoch=sum(each.epoch for each in record.ledgers),
@@ -132,152 +154,11 @@ def audit_publication(
         records=sum(each.published for each in receipts),
         rejected=sum(each.totals.rejected for each in receipts),
         stands=in_words(publication, record.stands),
+        sought=sought,
         rows=rows,
         breaks=tuple(breaks[:BREAKS_MAX]),
         not_compared=tuple(skipped),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """What stands in the target: our batches from the first receipt's on, and what there is to it.
-
-    Batches are sent in `codec`, "" where a client library decides on each; where it `is_compacted`,
-    brokers take records out of them, and whole batches. Where that is `unknown` nothing that is
-    missing is a break.
-    """
-
-    heads: Mapping[TopicPartition, Sequence[BatchHead]]
-    bounds: Mapping[TopicPartition, Bounds]
-    codec: str
-    is_compacted: bool
-    unknown: str = ""
-
-    @property
-    def partitions(self) -> Sequence[TopicPartition]:
-        """Return the partitions that are there."""
-        return [*self.bounds]
-
-    def of(self, receipt: Receipt) -> list[tuple[TopicPartition, BatchHead]]:
-        """Return the batches of a transaction."""
-        term = Term(receipt.producer_id, receipt.producer_epoch)
-        return [(at, each) for at, of in self.heads.items() for each in of if each.term == term]
-
-
-def _target(
-    publication: Publication, ports: PublicationPorts, receipts: Sequence[Receipt]
-) -> _Target:
-    producers = {each.producer_id for each in receipts}
-    bounds = ports.targets.bounds(ports.targets.partitions())
-    heads = {
-        at: [
-            head
-            for head in ports.producers.heads.committed(at, begin)
-            if head.term.producer_id in producers
-        ]
-        for at, begin in _begins(receipts).items()
-        if at in bounds
-    }
-    codec = publication.target.get("compression", "none")
-    if any(each.crc_sum is None for receipt in receipts for each in receipt.targets.values()):
-        codec = ""
-    try:
-        return _Target(heads, bounds, codec, ports.producers.topics.is_compacted(publication.into))
-    except InvalidError as error:
-        if error.code != UNREADABLE:
-            raise
-        said = f"what is missing in the target: {error.message}"
-        return _Target(heads, bounds, codec, is_compacted=True, unknown=said)
-
-
-def _begins(receipts: Sequence[Receipt]) -> dict[TopicPartition, int]:
-    """Return the first offset of the receipts in each partition."""
-    found: dict[TopicPartition, int] = {}
-    for receipt in receipts:
-        for at, batches in receipt.targets.items():
-            found[at] = min(batches.first, found.get(at, batches.first))
-    return found
-
-
-def _is_anew(head: BatchHead, codec: str) -> bool:
-    """Return whether the brokers wrote a batch anew: its checksum is not the one that was sent."""
-    return head.is_stamped or (bool(codec) and head.codec != codec)
-
-
-def _written_anew(target: _Target) -> Iterator[str]:
-    for at, found in sorted(target.heads.items()):
-        if count := sum(_is_anew(head, target.codec) for head in found):
-            yield (
-                f"{at}: the checksums of {count} of {len(found)} batches, which the brokers wrote"
-                " anew, as compression.type or message.timestamp.type have it"
-            )
-
-
-def _compacted_away(
-    publication: Publication, receipts: Sequence[Receipt], target: _Target
-) -> Iterator[str]:
-    """Say how many records of a compacted target are not there."""
-    if target.unknown:
-        yield target.unknown
-    if not target.is_compacted or target.unknown:
-        return
-    said = sum(receipt.published for receipt in receipts)
-    there = sum(
-        head.records
-        for at, of in target.heads.items()
-        for head in of
-        if at.topic == publication.into
-    )
-    if said > there:
-        yield f"{said - there} records of {publication.into}, from which compaction takes them"
-
-
-def _breaks_of_batches(receipts: Sequence[Receipt], target: _Target) -> Iterator[Break]:
-    """Compare batches with the receipts of their terms."""
-    for at, found in target.heads.items():
-        by_term: dict[Term, list[BatchHead]] = {}
-        for head in found:
-            by_term.setdefault(head.term, []).append(head)
-        start = min((head.first for head in found), default=0)
-        for receipt in receipts:
-            term = Term(receipt.producer_id, receipt.producer_epoch)
-            own, said = by_term.pop(term, []), receipt.targets.get(at)
-            where = f"transaction {receipt.epoch}, {at}"
-            if said is None:
-                if own:
-                    yield Break("batches", where, f"{len(own)} batches are in no receipt")
-            elif own and (problem := _differs(own, said, target)):
-                yield Break("batches", where, problem)
-            elif not own and said.first >= start and found and not target.is_compacted:
-                yield Break("lost", where, f"{said.records} records are not there")
-        for term, own in by_term.items():
-            where = f"{at}, offset {own[0].first}"
-            yield Break("batches", where, f"{len(own)} batches of the term {term} have no receipt")
-
-
-def _differs(own: Sequence[BatchHead], said: Batches, target: _Target) -> str:
-    records = sum(head.records for head in own)
-    if records > said.records or (records < said.records and not target.is_compacted):
-        return f"{records} records are there, the receipt says {said.records}"
-    first, last = own[0].first, own[-1].last
-    within = said.first <= first and last <= said.last
-    if (first, last) != (said.first, said.last) and not (target.is_compacted and within):
-        return f"they are at {first} to {last}, the receipt says {said.first} to {said.last}"
-    if records < said.records or any(_is_anew(head, target.codec) for head in own):
-        return ""
-    sums = [head.crc for head in own if head.crc is not None]
-    if said.crc_sum is not None and sums and sum(sums) != said.crc_sum:
-        return "the checksums are not those of the receipt"
-    return ""
-
-
-def _not_there(receipts: Sequence[Receipt], target: _Target) -> Iterator[str]:
-    """Say which targets are another topic now, or no longer begin before the first receipt."""
-    for at, first in sorted(_begins(receipts).items()):
-        if at not in target.bounds:
-            yield f"{at}: the topic was created again"
-        elif (start := target.bounds[at].start) > first:
-            yield f"{at}: offsets {first} to {start} were deleted"
 
 
 @dataclass(slots=True)
@@ -291,7 +172,7 @@ def _compare(
     publication: Publication,
     ports: PublicationPorts,
     receipts: Sequence[Receipt],
-    target: _Target,
+    target: Target,
     readers: Readers,
 ) -> _Compared:
     """Read each stretch of the receipts again, and compare it with what stands in the target."""
@@ -304,7 +185,7 @@ def _compare(
     for receipt in receipts:
         own = [(at, each) for at, each in target.of(receipt) if at.topic == publication.into]
         messages = [at for at in receipt.targets if at.topic == publication.into]
-        if any(_is_gone(receipt, at, target.bounds) for at in messages):
+        if any(is_gone(receipt, at, target.bounds) for at in messages):
             rows.skip(receipt, "its records are gone")
             continue
         there = [batch for at, head in own for batch in _read(target_reader, at, head)]
@@ -317,7 +198,7 @@ def _compare_messages(
     publication: Publication,
     source: Source,
     receipts: Sequence[Receipt],
-    target: _Target,
+    target: Target,
     readers: tuple[SourceReader, RangeReader],
 ) -> _Compared:
     """Compare the messages of mirrors; say what is gone from the source or the target."""
@@ -332,7 +213,7 @@ def _compare_messages(
             stretch = Stretch(of, start, move.stop, 0)
             (delivery,) = plan_deliveries([stretch], target.partitions, publication)
             into = delivery.into
-            if _is_gone(receipt, into, target.bounds):
+            if is_gone(receipt, into, target.bounds):
                 gone[f"in {into}"] = receipt.epoch
                 continue
             own = [head for at, head in target.of(receipt) if at == into]
@@ -348,16 +229,6 @@ def _compare_messages(
         f"records {what} up to transaction {to}: they are gone" for what, to in gone.items()
     ]
     return found
-
-
-def _is_gone(
-    receipt: Receipt, into: TopicPartition, bounds: Mapping[TopicPartition, Bounds]
-) -> bool:
-    """Return whether what a receipt has in a partition was deleted, or its topic made again."""
-    for at, said in receipt.targets.items():
-        if (at.topic, at.partition) == (into.topic, into.partition):
-            return at != into or into not in bounds or said.first < bounds[into].start
-    return False
 
 
 def _compared_columns(heads: Sequence[BatchHead]) -> list[str]:

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from penstock.app.assembly import publishing
+from penstock.app.assembly.producers import open_producers
+from penstock.app.assembly.state_folder import state_folder
 from penstock.app.publish import rules_named
 from penstock.core.claims import Generation
-from penstock.core.errors import PenstockError
+from penstock.core.errors import PenstockError, UnavailableError
 from penstock.core.positions import Position, SourcePartition
-from penstock.core.resuming import Accepted, Resume, Stopped, StopReason, lost_ends
+from penstock.core.resuming import Resume
 from penstock.observe.formatting import number_of, one_line, size_text
+from penstock.observe.last_stops import LastStop, last_stop
 from penstock.ports.producers import NO_TRANSACTIONS, PROTOCOL_2, NewTopic
 from penstock.ports.sources import NO_LIMIT, Stands, Stretch
-from penstock.publishing.deciding import Noticed, decided, ends_of
+from penstock.publishing.deciding import Noticed, decided, ends_of, require_target
 from penstock.publishing.epoch import plan_deliveries
+from penstock.publishing.fitting import require_fitting
 from penstock.publishing.new_topics import topics_to_create
 from penstock.publishing.own_rows import BEGINNING
 from penstock.publishing.pace import Pace, Rate
-from penstock.publishing.record import PublicationRecord, standing_record, task_of
+from penstock.publishing.record import PublicationRecord, standing_record, task_of, totals_of
 from penstock.publishing.schemas import SchemaStanding, standing_schemas
 from penstock.publishing.settings import Publication, PublicationPorts
-from penstock.publishing.start import begun_from, require_messages, summed
-from penstock.publishing.stops import stopped
+from penstock.publishing.start import begun_from
+from penstock.publishing.stops import naming
 from penstock.publishing.table_positions import table_position
 from penstock.rows.encode.rules import MessageRules
 from penstock.spec.publications import Publications
@@ -52,13 +56,14 @@ class PublicationMove:
 class PublicationView:
     """One publication: what it has published, and what a run would do.
 
-    `epoch` counts its transactions, `published`, `filtered` and `rejected` the records of its
-    segment; `rejects` is the topic of the last. `stands` says where it stands in a table,
-    `messages` how rows become messages, `schemas` how their schemas stand in registries. `begins`
-    says whether a run begins it, `creates` which topics it creates, and with what, `problem` why it
-    would not go on. `client` says who writes. `owner` is the run that began last. `rate` is the
-    most that it sends. Where `is_least`, more than the `backlog` may wait: a source of one's own is
-    not counted.
+    `epoch` counts its transactions, `published`, `filtered` and `rejected` the records in all, or
+    at least so many where `counts_are_least`; None: they could not be read. `rejects` is the topic
+    of the last. `stands` says where it stands in a table, `messages` how rows become messages,
+    `schemas` how their schemas stand in registries. `begins` says whether a run begins it,
+    `creates` which topics it creates, and with what, `problem` why it would not go on, `stopped`
+    why the last run on this machine did not. `client` says who writes. `owner` is the run that
+    began last. `rate` is the most that it sends. Where `is_least`, more than the `backlog` may
+    wait: a source of one's own is not counted; one that `is_empty` has no part at all.
     """
 
     publication: str
@@ -67,10 +72,11 @@ class PublicationView:
     transactional_id: str
     offsets_topic: str
     client: str = ""
-    epoch: int = 0
-    published: int = 0
-    filtered: int = 0
-    rejected: int = 0
+    epoch: int | None = None
+    published: int | None = None
+    filtered: int | None = None
+    rejected: int | None = None
+    counts_are_least: bool = False
     rejects: str = ""
     stands: str = ""
     owner: str = ""
@@ -82,8 +88,10 @@ class PublicationView:
     backlog: int | None = None
     transactions: int | None = None
     is_least: bool = False
+    is_empty: bool = False
     moves: tuple[PublicationMove, ...] = ()
     problem: PenstockError | None = None
+    stopped: LastStop | None = None
 
 
 class Beginning(NamedTuple):
@@ -107,10 +115,12 @@ def view_publications(
         with ExitStack() as stack:
             try:
                 ports = publishing.open_ports(publication, stack)
+                view = view_of(publication, ports)
             except PenstockError as error:
-                views.append(replace(_named(publication), problem=error))
-                continue
-            views.append(view_of(publication, ports))
+                problem = naming(publication, error)
+                view = replace(_unopened(publication, error), problem=problem)
+        stop = last_stop(state_folder(spec), spec.name, rule.name)
+        views.append(replace(view, stopped=stop))
     return views
 
 
@@ -128,45 +138,56 @@ def _named(publication: Publication) -> PublicationView:
     )
 
 
+def _unopened(publication: Publication, error: PenstockError) -> PublicationView:
+    """Return what the offsets topic says of a publication whose source or target is not opened."""
+    view = _named(publication)
+    if not isinstance(error, UnavailableError):  # else the cluster may not answer a second time
+        with suppress(PenstockError), closing(open_producers(publication)) as producers:
+            return _recorded(publication, standing_record(publication.name, producers.ledger), view)
+    return view
+
+
+def _recorded(
+    publication: Publication, record: PublicationRecord, view: PublicationView
+) -> PublicationView:
+    """Add what was published."""
+    totals, is_all = totals_of(publication.name, record)
+    return replace(
+        view,
+        epoch=sum(each.epoch for each in record.ledgers),
+        published=totals.published,
+        filtered=totals.filtered,
+        rejected=totals.rejected,
+        counts_are_least=not is_all,
+        owner=record.ledger.owner if record.ledger else "",
+        stands=in_words(publication, record.stands) if record.ledger else "",
+    )
+
+
 def view_of(publication: Publication, ports: PublicationPorts) -> PublicationView:
     """Look at one publication; what keeps it from going on is its `problem`."""
     client = client_words(publication, ports.producers.terms.protocol)
     view = replace(_named(publication), client=client)
     try:
         ports.producers.terms.check()
-        require_messages(publication, ports.source)
-        view = replace(view, schemas=standing_schemas(publication, ports))
         record = standing_record(publication.name, ports.producers.ledger)
-        if record.ledger is not None:
-            totals = summed(record.ledgers)
-            view = replace(
-                view,
-                epoch=sum(each.epoch for each in record.ledgers),
-                published=totals.published,
-                filtered=totals.filtered,
-                rejected=totals.rejected,
-                owner=record.ledger.owner,
-                stands=in_words(publication, record.stands),
-            )
+        view = _recorded(publication, record, view)
+        require_fitting(publication, ports)
+        view = replace(view, schemas=standing_schemas(publication, ports))
         found = beginning_of(publication, ports, record)
         client = client_words(publication, ports.producers.terms.protocol, found.stands)
         view = replace(view, client=client, begins=found.begins, creates=found.creates)
         return _planned(publication, ports, found.stands, view)
     except PenstockError as error:
-        return replace(view, problem=error)
+        return replace(view, problem=naming(publication, error))
 
 
 def beginning_of(
     publication: Publication, ports: PublicationPorts, record: PublicationRecord
 ) -> Beginning:
     """Return how a run that begins now would begin. Raises what a start raises."""
+    require_target(publication, ports, record)
     creates, begins = topics_to_create(publication, ports), record.ledger is None
-    lost = any(
-        lost_ends(last, ledger.accepted_ends, {})
-        for last, ledger in zip(record.lasts, record.ledgers, strict=True)
-    )
-    if publication.into in creates and lost and Accepted.TARGET not in publication.accept:
-        raise stopped(publication, Stopped(StopReason.TARGET_LOST_RECORDS, "it is not there"))
     if creates:
         starts = ports.source.starts(publication.start) if begins else record.stands
         return Beginning(starts, begins, creates)
@@ -202,6 +223,7 @@ def _planned(
         backlog=backlog,
         transactions=-(-backlog // limit.rows_max),
         is_least=publication.reads_own,
+        is_empty=publication.reads_own and not ends,
         moves=tuple(_move(publication, each, stands) for each in stretches),
     )
 

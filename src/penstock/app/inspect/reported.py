@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.app.assembly import assembly
+from penstock.app.assembly.state_folder import state_folder
 from penstock.core.errors import PenstockError
 from penstock.observe.reporting import Happenings, Reporter
 from penstock.observe.snapshot import Snapshot, from_json
@@ -20,9 +21,6 @@ from penstock.observe.status import SILENT_AFTER_MS, StatusBoard, read_status, s
 from penstock.ports.reports import Report
 from penstock.ports.runtime import Clock
 from penstock.spec.model import Pipeline
-from penstock.spec.secrets import ProcessSecrets
-
-_SQLITE = "sqlite:///"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +58,8 @@ def reported(
 
 
 def status_file(pipeline: Pipeline) -> Path:
-    """Return the place of the status file: next to a pending store that is a file, else `state/`.
-
-    That folder is in the working folder: a service's own, and the one `kubectl exec` begins in.
-    """
-    address = pipeline.pending.store.replace("{name}", pipeline.name)
-    if not address.startswith(_SQLITE):
-        return status_path(Path("state"), pipeline.name)
-    file = Path(ProcessSecrets().resolve(address).removeprefix(_SQLITE))
-    return status_path(file.parent, pipeline.name)
+    """Return the place of the status file."""
+    return status_path(state_folder(pipeline), pipeline.name)
 
 
 def newest_report(pipeline: Pipeline, now_ms: int) -> Reported | None:

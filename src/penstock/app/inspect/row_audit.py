@@ -13,13 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.app.inspect.message_schemas import COLUMNS_GONE, with_schemas_of
+from penstock.app.inspect.message_schemas import with_schemas_of
 from penstock.app.inspect.odd_members import Path, named, odd_members, without
 from penstock.core.audit import Break
 from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
-from penstock.core.positions import SourcePartition
+from penstock.core.positions import SourcePartition, values_of
 from penstock.core.receipts import Move, Receipt
-from penstock.observe.formatting import number_of
+from penstock.observe.formatting import number_of, one_line
 from penstock.ports.registry import Subjects
 from penstock.ports.sources import NO_LIMIT, RowReader, Rows, Source
 from penstock.publishing.rejects import POISON
@@ -27,6 +27,8 @@ from penstock.rows.encode.encoder import encode
 from penstock.rows.encode.rules import MessagePart, MessageRules
 
 FOREVER = float("inf")
+REASONS_MAX = 20
+"""How many reasons are told why transactions are not compared."""
 
 ByKey = dict[bytes | None, list[Any]]
 
@@ -70,8 +72,6 @@ class RowComparison:
             rules = with_schemas_of(there, self.rules, self.source.columns(), self.registries)
             made = [encode(each.rows, rules, now_ms=0) for each in read if each.rows.num_rows]
         except (DecisionNeededError, InvalidError) as error:
-            if isinstance(error, InvalidError) and error.code != COLUMNS_GONE:
-                raise
             self.skip(receipt, error.message)
             return
         except UnavailableError:
@@ -109,9 +109,15 @@ class RowComparison:
         self._skipped.setdefault(why, []).append(receipt.epoch)
 
     def not_compared(self) -> list[str]:
-        """Say what cannot be compared: each reason once, with the transactions that it is about."""
+        """Say what cannot be compared: each reason once, with the transactions that it is about.
+
+        Of many reasons, as where each file is gone, the first ones are told.
+        """
+        skipped = [*self._skipped.items()]
+        more = [epoch for _, epochs in skipped[REASONS_MAX:] for epoch in epochs]
         return [
-            *(f"{_transactions(epochs)}: {why}" for why, epochs in self._skipped.items()),
+            *(f"{transactions_in_words(own)}: {why}" for why, own in skipped[:REASONS_MAX]),
+            *([f"{transactions_in_words(more)}: for reasons like these"] if more else []),
             *(
                 f"columns that the table or the messages do not have, up to transaction {epoch}:"
                 f" {', '.join(names)}"
@@ -125,6 +131,9 @@ class RowComparison:
         It is "" where what could not be read may pass.
         """
         ends, stands = self.source.ends(), {of: move.stop for of, move in receipt.moves.items()}
+        if gone := [of for of in stands if of not in ends]:
+            named = " ".join(f"{name} {each}" for name, each in values_of(gone[0]).items())
+            return f"the {one_line(named)} is gone"
         try:
             self.source.plan(stands, {of: ends[of] for of in stands if of in ends}, NO_LIMIT)
         except DecisionNeededError as error:
@@ -162,7 +171,8 @@ def _is_of_key(path: Path, rules: MessageRules) -> bool:
     return path[0] in rules.key and (rules.key_is_object or len(path) > 1)
 
 
-def _transactions(epochs: Sequence[int]) -> str:
+def transactions_in_words(epochs: Sequence[int]) -> str:
+    """Name transactions by their numbers."""
     first, last = min(epochs), max(epochs)
     if first == last:
         return f"transaction {first}"

@@ -13,14 +13,17 @@ from dataclasses import replace
 from penstock.app.assembly import publishing
 from penstock.app.assembly.crash_points import from_environment, observer_for
 from penstock.app.inspect.publications import PublicationMove, place_words
+from penstock.app.inspect.sought import all_receipts, consequence, is_of_topic
 from penstock.app.publish import rules_named
 from penstock.app.repair.confirmed_change import Change, Step
 from penstock.core.errors import InvalidError, PenstockError
+from penstock.core.receipts import Receipt
 from penstock.core.resuming import Accepted
 from penstock.engines.inline import InlineEngine
 from penstock.observe.fanout import Observers
 from penstock.observe.formatting import number_of, one_line
 from penstock.ports.sources import Source, Stands
+from penstock.publishing.own_rows import BEGINNING
 from penstock.publishing.record import PublicationRecord, standing_record
 from penstock.publishing.settings import Publication
 from penstock.publishing.start import Run, claimed, start
@@ -36,7 +39,10 @@ def plan_seek(spec: Publications, name: str, words: Sequence[str]) -> Change:
         ports = publishing.open_ports(publication, stack)
         record = standing_record(name, ports.producers.ledger)
         moves = moves_of(publication, ports.source, record, words)
-        steps = [step for move in moves for step in _steps(publication, move, ports.source)]
+        receipts = all_receipts(name, record)
+        steps = [
+            step for move in moves for step in _steps(publication, move, ports.source, receipts)
+        ]
         if not record.is_whole:
             text = f"{name}: its offsets topic is not whole; these are all its positions then"
             steps.append(Step(text, destructive=True))
@@ -113,7 +119,9 @@ def _publication(spec: Publications, name: str) -> Publication:
     return publishing.publication_of(spec, rule, accept=EVERYTHING_FOUND)
 
 
-def _steps(publication: Publication, move: PublicationMove, source: Source) -> Iterator[Step]:
+def _steps(
+    publication: Publication, move: PublicationMove, source: Source, receipts: Sequence[Receipt]
+) -> Iterator[Step]:
     of = publication.source_name if publication.reads_table else one_line(move.of)
     name, to = publication.name, place_words(publication, move.stop)
     if move.start is None:
@@ -121,15 +129,26 @@ def _steps(publication: Publication, move: PublicationMove, source: Source) -> I
         return
     if publication.reads_own:
         text = f"{name}: {of} goes on {to}, not {place_words(publication, move.start)}"
-        yield Step(f"{text}: the rows between are published again, or not at all", destructive=True)
+        yield Step(f"{text}: {_own_words(move)}", destructive=True)
+        return
+    text = f"{name}: {of} goes on {to}, not {place_words(publication, move.start)}"
+    if is_of_topic(publication):
+        words = consequence(receipts, move.of, move.start, move.stop).words
+        yield Step(f"{text}: {words}" if words else text, destructive=bool(words))
         return
     before: Stands = {move.of: move.start}
     after: Stands = {move.of: move.stop}
     again, skipped = source.count(after, before), source.count(before, after)
-    text = f"{name}: {of} goes on {to}, not {place_words(publication, move.start)}"
     if again:
         yield Step(f"{text}: {number_of(again, 'row')} are published again", destructive=True)
     else:
         yield Step(
             f"{text}: {number_of(skipped, 'row')} are not published", destructive=bool(skipped)
         )
+
+
+def _own_words(move: PublicationMove) -> str:
+    """Say what becomes of the rows between; whose positions are, only the source knows."""
+    if move.stop == BEGINNING:
+        return "its rows are published again"
+    return "the rows between are published again, or not at all"

@@ -106,9 +106,31 @@ def encode(rows: pa.RecordBatch, rules: MessageRules, *, now_ms: int) -> Encoded
 
 def require_fit(columns: pa.Schema, rules: MessageRules) -> None:
     """Raise InvalidError (P838, P839, P870 to P872) where no row of such columns is a message."""
-    nothing = [pa.nulls(0, each.type) for each in columns]
-    rules = with_texts(rules, columns)
-    encode(pa.RecordBatch.from_arrays(nothing, schema=columns), rules, now_ms=0)
+    nothing = pa.RecordBatch.from_arrays([pa.nulls(0, e.type) for e in columns], schema=columns)
+    _require_columns(nothing, rules)
+    encode(nothing, with_texts(rules, columns), now_ms=0)
+
+
+def _require_columns(rows: pa.RecordBatch, rules: MessageRules) -> None:
+    """Raise InvalidError (P838) for all columns at once that rules name and rows lack."""
+    named = [("key", each) for each in rules.key]
+    named += [("value.column", rules.bytes_of or ""), ("timestamp", rules.timestamp)]
+    names, problems = rows.schema.names, list[InvalidError]()
+    problems += [
+        no_column(rows, name, field) for field, name in named if name and name not in names
+    ]
+    for field, sql in ((WHERE, rules.where), (DELETE_WHEN, rules.delete_when)):
+        if sql:
+            try:
+                decided(stored(rows), sql, field)
+            except InvalidError as error:
+                problems.append(error)
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        hints = dict.fromkeys(each.hint for each in problems)
+        said = "; ".join(each.message for each in problems)
+        raise InvalidError(said, code=problems[0].code, hint="; ".join(hints))
 
 
 def _pieces(rows: pa.RecordBatch) -> list[pa.RecordBatch]:

@@ -54,8 +54,8 @@ class RegistrySettings(Setting):
 
     url: Annotated[str, reading(registry_address)] = Field(
         description=(
-            "Address of a registry that speaks Confluent's protocol, or mock:///path for a "
-            "directory of schemas (7.avsc has the id 7)."
+            "Address of a registry that speaks Confluent's protocol; to read records, not to "
+            "publish, also mock:///path, a directory of schemas (7.avsc has the id 7)."
         ),
         examples=["https://registry:8081"],
     )

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.core.errors import InvalidError
 from penstock.rows.encode import encoder
-from penstock.rows.encode.encoder import Misfit, encode
+from penstock.rows.encode.encoder import Misfit, encode, require_fit
 from penstock.rows.encode.json_texts import JsonForm
 from penstock.rows.encode.rules import MessageRules, rules_from_data, rules_to_data
 
@@ -175,6 +175,14 @@ def test_rules_that_do_not_fit_the_table(rules, code, said):
     with pytest.raises(InvalidError, match=said) as refused:
         encode(ROWS, MessageRules(**rules), now_ms=NOW)
     assert code == refused.value.code
+
+
+def test_all_columns_that_rules_name_and_a_table_lacks_are_told_at_once():
+    rules = MessageRules(key=("idd",), timestamp="att", where="nam = 'x'")
+    said = "key .* column 'idd'; timestamp .* column 'att'; where .* column 'nam'"
+    with pytest.raises(InvalidError, match=said) as refused:
+        require_fit(ROWS.schema, rules)
+    assert "P838" == refused.value.code
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from penstock.connectors.delta.files.target import target_from_json
 from penstock.connectors.delta.locations import StorageRoot, place_of, storage_path
 from penstock.connectors.delta.read.file_rows import rows_in
 from penstock.core.commits import DataFile
-from penstock.core.table_errors import file_missing, storage_failed
+from penstock.core.table_errors import file_missing, storage_failed, unreadable
 from penstock.files.errors import first_line
 from penstock.files.filesystems import CREDENTIALS, filesystem_of
 from penstock.files.positions import Positions, packed, unpacked
@@ -36,7 +36,7 @@ class DeltaFileRows:
     def read(self, work: str, detail: str, *, start: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield all columns of a file's live rows, and their positions.
 
-        Raises UnavailableError (P403, P481), InvalidError.
+        Raises UnavailableError (P403, P481), InvalidError (P438).
         """
         target = target_from_json(work)
         place, partition, deleted = json.loads(detail)
@@ -50,7 +50,9 @@ class DeltaFileRows:
                 yield from rows_in(file, target, add, columns, deleted=gone, start=start)
         except FileNotFoundError as error:
             raise file_missing(target.table, first_line(error)) from error
-        except (OSError, pa.ArrowException) as error:
+        except pa.ArrowException as error:
+            raise unreadable(f"a file of {target.table}", first_line(error)) from error
+        except OSError as error:
             raise storage_failed(f"a file of {target.table}", "read", first_line(error)) from error
 
     def written(self, work: str, file: DataFile) -> str:

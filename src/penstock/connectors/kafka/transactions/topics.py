@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from confluent_kafka import KafkaError
 from confluent_kafka.admin import ConfigResource, ResourceType
 from confluent_kafka.admin import NewTopic as Created
 
@@ -11,13 +12,15 @@ from penstock.connectors.kafka.errors import NO_TOPIC
 from penstock.connectors.kafka.log import ANSWER_SECONDS_MAX, GONE_SECONDS_MIN, KafkaLog
 from penstock.connectors.kafka.settings import KafkaSettings
 from penstock.connectors.kafka.transactions.leaders import PAUSE_SECONDS
-from penstock.core.errors import InvalidError
+from penstock.core.errors import InvalidError, UnavailableError
 from penstock.ports.producers import NewTopic
 
 POLICY = "cleanup.policy"
 COMPACT = "compact"
 AS_BROKERS_SAY = -1
 NOT_ALLOWED = "P204"
+REFUSED = {"INVALID_CONFIG", "INVALID_PARTITIONS", "INVALID_REPLICATION_FACTOR", "POLICY_VIOLATION"}
+"""Answers to how a topic was to be, which will not be others."""
 EXISTS = "TOPIC_ALREADY_EXISTS"
 
 
@@ -79,9 +82,22 @@ class KafkaTopics:
                     hint=self._acl("Create", topic),
                 ) from error
             raise
+        except UnavailableError as error:
+            answer = getattr(error.__cause__, "args", (None,))[0]
+            if isinstance(answer, KafkaError) and answer.name() in REFUSED:
+                raise self._not_created(topic, answer) from error
+            raise
         until = time.monotonic() + GONE_SECONDS_MIN
         while not self.exists(topic) and time.monotonic() < until:
             time.sleep(PAUSE_SECONDS)
+
+    def _not_created(self, topic: str, answer: KafkaError) -> InvalidError:
+        said = self._settings.named_by.get(topic, "")
+        return InvalidError(
+            f"the brokers do not create topic {topic}: {answer.str()} ({answer.name()})",
+            code="P890",
+            hint=f"correct  topic,  beside {said}" if said else "see the policies of the brokers",
+        )
 
     def close(self) -> None:
         """Let go of connections."""

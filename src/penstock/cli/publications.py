@@ -167,7 +167,10 @@ def _messages(rules: MessageRules) -> str:
     conditions = {"where": rules.where, "deletes when": rules.delete_when}
     said += [f"{word} {sql}" for word, sql in conditions.items() if sql]
     said += [f"time {rules.timestamp}"] if rules.timestamp else []
-    return "; ".join(said)
+    said += [f"computes {', '.join(rules.computed)}"] if rules.computed else []
+    headers = "as they are" if rules.headers_of else ", ".join(rules.headers)
+    said += [f"headers {headers}"] if headers else []
+    return "; ".join([*said, "in their partitions"] if rules.keeps_partition else said)
 
 
 def _status_lines(each: PublicationView) -> Iterator[str | PenstockError]:

@@ -142,19 +142,19 @@ class Rows:
     """Rows of one source partition in their order, and the position behind them.
 
     `rows` has the table's columns, in Arrow's types; one without rows may have none. `bad` are rows
-    as well, which are rejects whatever the rules say. `aborted` counts rows that the source took
-    back: they are left out.
+    as well, which are rejects whatever the rules say. `left_out` counts rows that are not
+    published, by reason: those that the source took back, tombstones that nobody wants.
     """
 
     rows: pa.RecordBatch
     reached: Position
     bad: Sequence[BadRow] = ()
-    aborted: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
-        """Return how many rows there are, bad ones and those that were taken back included."""
-        return int(self.rows.num_rows) + len(self.bad) + self.aborted
+        """Return how many rows there are, bad ones and those that are left out included."""
+        return int(self.rows.num_rows) + len(self.bad) + sum(self.left_out.values())
 
 
 NO_ROWS = pa.RecordBatch.from_arrays([], names=[])

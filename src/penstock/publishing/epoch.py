@@ -96,7 +96,7 @@ def plan_deliveries(
 
     Raises InvalidError (P813) where the target has no such partition.
     """
-    by_number = {at.partition: at for at in targets}
+    by_number = {at.partition: at for at in targets if at.topic == publication.into}
     needed = partitions_needed(each.of for each in stretches)
     if stretches and needed > len(by_number):
         raise InvalidError(
@@ -125,6 +125,8 @@ def plan_jobs(
         deliveries = plan_deliveries(stretches, targets, publication)
         works += dealt(deliveries, max(share.engine.capacity(), 1))
     else:
+        if publication.keeps_partitions:
+            plan_deliveries(stretches, targets, publication)  # there is a partition for each
         rejects = publication.rejects
         works.append(
             Encoding(

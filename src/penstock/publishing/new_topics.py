@@ -1,7 +1,7 @@
 """Which topics a start creates, and with how many partitions.
 
-Invariant: the target of a mirror is created with a partition for each of its source; asking
-creates nothing.
+Invariant: a target whose messages keep their partitions is created with one for each of the source;
+asking creates nothing.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def topics_to_create(publication: Publication, ports: PublicationPorts) -> dict[
         )
     created = publication.created_topics
     found = {topic: created[topic] for topic in missing}
-    if publication.messages is None and publication.into in found:
-        found[publication.into] = _mirror(publication, ports, found[publication.into])
+    if publication.keeps_partitions and publication.into in found:
+        found[publication.into] = _as_many(publication, ports, found[publication.into])
     return found
 
 
@@ -42,7 +42,7 @@ def partitions_needed(sources: Iterable[SourcePartition]) -> int:
     return max((int(each or 0) for each in numbers), default=0) + 1
 
 
-def _mirror(publication: Publication, ports: PublicationPorts, new: NewTopic) -> NewTopic:
+def _as_many(publication: Publication, ports: PublicationPorts, new: NewTopic) -> NewTopic:
     needed = partitions_needed(ports.source.ends())
     if new.partitions is not None and new.partitions < needed:
         raise InvalidError(

@@ -43,6 +43,8 @@ BEGINNING = Position("{}")
 OPEN = Position("")
 """An end that is not known: reading ends where the source gives no more."""
 WORK_VERSION = 1
+ABORTED = "aborted"
+"""Why rows are left out that their source took back."""
 KEPT_MAX = 64
 """How many parts of a source are kept open."""
 POSITIONS_COMPARED = 100
@@ -197,7 +199,7 @@ class OwnReadings:
                     raise unit_too_large(place, count, size)
                 if boundary is None:
                     continue
-                taken_back = Rows(NO_ROWS, rows.reached, aborted=count)
+                taken_back = Rows(NO_ROWS, rows.reached, left_out={ABORTED: count})
                 if count or rows.reached != at:  # at the boundary of nothing nothing ends
                     yield (taken_back,) if boundary == "abort" else tuple(found)
                 found, count, size, at = [], 0, 0, rows.reached

@@ -2,6 +2,7 @@
 
 Invariants:
 - rows with one key keep their order: they are in one partition, in the order of the source;
+- where messages keep the partition of their record, they are in it, whatever their key is;
 - rows without a key go, those that were read at once, into one partition, the next ones into
   another;
 - what is packed depends on the rows, the rules and `turn` alone, so that threads may do it in any
@@ -31,10 +32,8 @@ from penstock.publishing.rejects import (
     poison,
     reject_messages,
 )
+from penstock.publishing.topic_source import place_of
 from penstock.rows.encode.encoder import WHERE, Misfit, encode
-
-ABORTED = "aborted"
-"""Why rows are not published that their source took back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +83,18 @@ class RowPacking:
         and what `encode` raises.
         """
         read = RowsRead(stretch.of, rows.reached, rows.count)
-        filtered = Counter[str]({ABORTED: rows.aborted} if rows.aborted else {})
+        filtered = Counter[str](rows.left_out)
         messages, rejects, misfits = None, None, misfits_of(rows)
         if rows.rows.num_rows:
             found = encode(rows.rows, self.encoding.rules, now_ms=now_ms)
             if found.filtered:
                 filtered[WHERE] += found.filtered
             if len(found.messages):
-                messages = self._packed(found.messages, found.places, self.encoding.targets, turn)
+                kept = (
+                    place_of(stretch.of).partition if self.encoding.rules.keeps_partition else None
+                )
+                targets = self.encoding.targets
+                messages = self._packed(found.messages, found.places, targets, turn, kept)
             misfits = [*found.misfits, *misfits]
         if misfits:
             if not self.encoding.rejects:
@@ -122,11 +125,17 @@ class RowPacking:
         rows: npt.NDArray[np.int64],
         targets: Sequence[TopicPartition],
         turn: int,
+        kept: int | None = None,
     ) -> PackedMessages:
-        """Pack messages for the partitions of a topic: each for that of its key."""
+        """Pack messages for the partitions of a topic: each for that of its key, or for the `kept`
+        one.
+        """
         numbered = {at.partition: at for at in targets}
-        keyed = self.packer.partitions_of(messages.column("key"), len(targets))
-        partitions = keyed.fill_null(turn % len(targets))
+        if kept is None:
+            keyed = self.packer.partitions_of(messages.column("key"), len(targets))
+            partitions = keyed.fill_null(turn % len(targets))
+        else:
+            partitions = pa.array(np.full(len(messages), kept, np.int32))
         batches = {
             numbered[number]: own for number, own in self.packer.pack(messages, partitions).items()
         }

@@ -52,7 +52,8 @@ class SubjectRule:
 class Publication:
     """One rule of `publish`. `source` and `target` go into jobs and hold no secret.
 
-    `target` is settings of a log, and `source` too, or the connector and the name of a table, whose
+    `target` is settings of a log, and `source` too, perhaps with how `records` are read, or the
+    connector and the name of a table, whose
     `catalog` stays on the driver, or the kind of DataFrames, or the name of a source of one's own
     and its options; `offsets_topic` is in the target's cluster. `places` are positions that a
     person put it to.
@@ -111,6 +112,16 @@ class Publication:
     def reads_own(self) -> bool:
         """Return whether its source is one of one's own."""
         return "own" in self.source
+
+    @property
+    def reads_topic(self) -> bool:
+        """Return whether its source is a topic, of messages or of rows."""
+        return "topics" in self.source
+
+    @property
+    def keeps_partitions(self) -> bool:
+        """Return whether a message goes into the partition of its record's number."""
+        return self.messages is None or self.messages.keeps_partition
 
     @property
     def source_name(self) -> str:

@@ -1,4 +1,6 @@
-"""A topic as the source of a publication: its partitions, their offsets, and its records.
+"""A topic as the source of a publication: its partitions, their offsets, and its messages.
+
+Its records as rows are in topic_rows.py.
 
 Invariants:
 - a source partition is one of one incarnation of the topic: made again, it is another;
@@ -9,6 +11,8 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
 
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
@@ -30,10 +34,13 @@ _ONE = "source"
 
 
 class TopicSource:
-    """Implements `ports.sources.Source` over a topic; `log` lists that topic alone."""
+    """Implements `ports.sources.Source` over a topic; `log` lists that topic alone.
 
-    def __init__(self, log: Log, topic: str) -> None:
-        self._log, self._topic = log, topic
+    `columns` are those of its rows, None where it gives messages.
+    """
+
+    def __init__(self, log: Log, topic: str, columns: pa.Schema | None = None) -> None:
+        self._log, self._topic, self._columns = log, topic, columns
 
     def starts(self, word: str) -> Stands:
         """Return the first offset of each partition, or its end.
@@ -78,7 +85,7 @@ class TopicSource:
         bounds = {_partition(at): each for at, each in self._log.bounds(partitions).items()}
         listed = {_partition(at) for at in partitions}
         for of, position in stands.items():
-            place, offset = _place(of), _offset(position)
+            place, offset = place_of(of), _offset(position)
             if of not in listed:
                 return (
                     f"the topic {self._topic} was created again: the {place} that was read is gone"
@@ -114,22 +121,23 @@ class TopicSource:
         bounds = self._bounds() if ends.keys() - stands.keys() else {}
         added = {_partition(at): _position(each.start, None) for at, each in bounds.items()}
         starts = {**added, **stands}
-        places = {_place(of): _offset(position) for of, position in starts.items()}
-        stops = {_place(of): _offset(end) for of, end in ends.items() if of in starts}
+        places = {place_of(of): _offset(position) for of, position in starts.items()}
+        stops = {place_of(of): _offset(end) for of, end in ends.items() if of in starts}
         budget = Budget(limit.rows_max, limit.bytes_max, limit.bytes_max, 1)
         lanes = cut(lanes_of({_ONE: places}, stops), budget)
         return [
             Stretch(
                 _partition(lane.at),
                 starts[_partition(lane.at)],
-                _position(lane.covered.stop, None),
+                _stop(lane.covered.stop, ends[_partition(lane.at)]),
                 lane.covered.count,
             )
             for lane in lanes
         ]
 
-    def columns(self) -> None:
-        """Return None: a topic has messages."""
+    def columns(self) -> pa.Schema | None:
+        """Return the columns of its rows; None where it gives messages."""
+        return self._columns
 
     def close(self) -> None:
         """Let go of connections."""
@@ -159,19 +167,24 @@ class TopicReader:
 
     def read(self, stretch: Stretch, *, deadline: float) -> Iterator[Read]:
         """Yield the records of a stretch as messages, with their headers and times."""
-        begun, stop = values_of(stretch.start), _offset(stretch.stop)
-        covered = OffsetRange(_offset(stretch.start), stop)
-        epoch = begun.get("leader_epoch")
-        for fetched in self._reader.read(
-            _place(stretch.of),
-            covered,
-            deadline=deadline,
-            headers=True,
-            leader_epoch=epoch if isinstance(epoch, int) else None,
-        ):
+        for fetched, position in fetched_of(self._reader, stretch, deadline=deadline, headers=True):
             _require_headers(stretch.of, fetched)
-            position = _position(fetched.reached, fetched.leader_epoch)
             yield Read(fetched.batch.select(MESSAGES.names), position)
+
+
+def fetched_of(
+    reader: RangeReader, stretch: Stretch, *, deadline: float, headers: bool
+) -> Iterator[tuple[Fetched, Position]]:
+    """Yield the records of a stretch, and the position behind them. Raises what the reader does."""
+    epoch = values_of(stretch.start).get("leader_epoch")
+    for fetched in reader.read(
+        place_of(stretch.of),
+        OffsetRange(_offset(stretch.start), _offset(stretch.stop)),
+        deadline=deadline,
+        headers=headers,
+        leader_epoch=epoch if isinstance(epoch, int) else None,
+    ):
+        yield fetched, _position(fetched.reached, fetched.leader_epoch)
 
 
 def _place_in(word: str) -> tuple[str, int, int]:
@@ -200,7 +213,13 @@ def _position(offset: int, leader_epoch: int | None) -> Position:
     return position_of({"offset": int(offset), **known}, "a topic")
 
 
-def _place(of: SourcePartition) -> TopicPartition:
+def _stop(offset: Offset, end: Position) -> Position:
+    """Return the position of an offset: the end where it is there, whose epoch may be known."""
+    return end if _offset(end) == offset else _position(offset, None)
+
+
+def place_of(of: SourcePartition) -> TopicPartition:
+    """Return the partition of a topic. Raises InvalidError where it is none."""
     match values_of(of):
         case {"partition": int(number), "topic": str(topic), "topic_id": str(topic_id)}:
             return TopicPartition(topic_id, number, topic)
@@ -222,8 +241,8 @@ def _require_headers(of: SourcePartition, fetched: Fetched) -> None:
     if headers.null_count:
         row = headers.is_null().index(True).as_py()
         raise InvalidError(
-            f"{_place(of)}, offset {fetched.batch.column('offset')[row]}: a header has a name that"
-            " is not UTF-8",
+            f"{place_of(of)}, offset {fetched.batch.column('offset')[row]}: a header has a name"
+            " that is not UTF-8",
             code="P816",
             hint="go on behind it once it is published by other means, or leave this topic out",
         )

@@ -26,7 +26,12 @@ from penstock.spec.settings.messages import SchemaSettings
 from penstock.spec.settings.publication import PublicationRule
 from penstock.spec.settings.records import Records, RegistrySettings, registry_address
 from penstock.spec.settings.sections import Security
-from penstock.spec.settings.sources import FilesToPublish, NewsToPublish, QueryToPublish
+from penstock.spec.settings.sources import (
+    FilesToPublish,
+    NewsToPublish,
+    QueryToPublish,
+    TopicToPublish,
+)
 from penstock.spec.settings.table import Table
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -39,6 +44,7 @@ _LATER_OF_RULES = {
     ("from", "storage_options"),
     ("from", "password"),
 }
+_LATER_OF_TOPICS = {("from", "kafka", "security"), ("from", "records", "registry")}
 _CERTIFICATES = ("ca", "certificate", "key")
 
 Block = TypeVar("Block", Security, RegistrySettings)
@@ -52,7 +58,7 @@ def is_resolved_later(path: KeyPath) -> bool:
         or (path[:1] == ("tables",) and path[2:4] == ("records", "registry"))
         or path[:2] == ("publishing", "registry")
         or (path[:1] == ("publish",) and path[2:4] in _LATER_OF_RULES)
-        or (path[:1] == ("publish",) and path[2:5] == ("from", "kafka", "security"))
+        or (path[:1] == ("publish",) and path[2:5] in _LATER_OF_TOPICS)
     )
 
 
@@ -164,6 +170,9 @@ class _Finding:
             for name, own in parts.items()
             if isinstance(own, SchemaSettings)
         }
+        if isinstance(rule.from_, TopicToPublish) and rule.from_.records is not None:
+            records = self.records(rule.from_.records, ("publish", index, "from", "records"))
+            update["from_"] = rule.from_.model_copy(update={"records": records})
         if isinstance(rule.from_, QueryToPublish):
             place = {"database": self.sqlite(rule.from_.database)}
             update["from_"] = rule.from_.model_copy(update=place)

@@ -18,6 +18,8 @@ from penstock.spec.checks.agreement import check_undecided
 from penstock.spec.checks.connections import check_registry, check_security
 from penstock.spec.checks.formats import is_of_iceberg
 from penstock.spec.checks.literals import Block, of_connections
+from penstock.spec.checks.news import check_news
+from penstock.spec.checks.topic_rows import check_topic_rows
 from penstock.spec.language.notation import MAIN, PLACEHOLDER
 from penstock.spec.model import UNCHECKED
 from penstock.spec.problems import Problem, SpecError, listed, nearest, shown
@@ -128,9 +130,10 @@ def check_publications(
             for each in (
                 *_check_cluster(index, rule),
                 *_check_messages(index, rule),
+                *check_topic_rows(("publish", index), rule, found.publishing.registry),
                 *_check_boundary(index, rule),
                 *_check_files(index, rule),
-                *_check_news(index, rule),
+                *check_news(index, rule),
                 *_check_schemas(index, rule, found),
                 *_check_tasks(index, rule, found),
             )
@@ -150,6 +153,9 @@ def secrets_of_rules(found: Publications) -> Iterator[Block]:
     for index, rule in enumerate(found.publish):
         if (other := _other_cluster(rule)) is not None:
             yield ("publish", index, *_OTHER_SECURITY), other.security.revealed()
+        records = rule.from_.records if isinstance(rule.from_, TopicToPublish) else None
+        if records is not None and records.registry is not None:
+            yield ("publish", index, "from", "records", "registry"), records.registry.revealed()
         for part, own in (("key", rule.key), ("value", rule.value)):
             registry = _registry(own)
             if registry is not None:
@@ -214,13 +220,15 @@ def _check_messages(index: int, rule: PublicationRule) -> Iterator[Problem]:
     place = ("publish", index)
     if rule.is_mirror:
         for name in sorted(OF_ROWS & rule.model_fields_set):
-            fact = f"records of a topic are published as they are:  {name}  is for rows of tables"
-            yield Problem((*place, name), "P837", fact, "leave it out")
-    if rule.delete_when and not rule.key:
+            fact = f"a mirror publishes records as they are:  {name}  is for rows"
+            hint = "read them as rows:  from: { topic: …, records: { format: json }, columns: … }"
+            yield Problem((*place, name), "P837", fact, hint, on_key=True)
+    if rule.delete_when and not rule.key and not rule.keeps_key:
         fact = "delete_when  needs a  key:  a message without a value deletes the key that it has"
         yield Problem((*place, "delete_when"), "P836", fact, "such as  key: id")
-    if (rule.value.format == "bytes") != (rule.value.column is not None):
-        fact = "a value of bytes is that of one column, and any other value has all of them"
+    is_bytes, one, several = rule.value.format == "bytes", rule.value.column, rule.value.columns
+    if is_bytes != (one is not None) or (is_bytes and several):
+        fact = "a value of bytes is that of one  column,  and any other value has several"
         hint = "such as  value: { format: bytes, column: payload }"
         yield Problem((*place, "value"), "P842", fact, hint)
 
@@ -260,19 +268,6 @@ def without_tables(found: Publications) -> Iterator[Problem]:
             fact = "news are about the tables that a spec lands, and this one has no 'tables'"
             hint = "name the spec that has them:  from: { news: [commits], of: ./shop.yaml }"
             yield Problem(("publish", index, "from", "news"), "P883", fact, hint)
-
-
-def _check_news(index: int, rule: PublicationRule) -> Iterator[Problem]:
-    """Find settings of messages that news do not have: their key and their headers are fixed."""
-    if not isinstance(rule.from_, NewsToPublish):
-        return
-    for name in ("key", "delete_when", "timestamp"):
-        if name in rule.model_fields_set:
-            fact = f"the key and the headers of news are fixed, and  {name}  is for other rows"
-            yield Problem(("publish", index, name), "P882", fact, "leave it out")
-    if rule.value.format == "bytes":
-        fact = "news have no column of bytes"
-        yield Problem(("publish", index, "value", "format"), "P882", fact, "format: json")
 
 
 def registry_of(

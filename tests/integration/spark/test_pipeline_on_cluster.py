@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,9 +17,10 @@ import psutil
 import pyspark
 import pytest
 from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
 from tests.integration.cli.shop import Shop
 from tests.processes.broker import Cluster, wait_until
-from tests.processes.process import Driver, penstock
+from tests.processes.process import Driver, Finished, penstock
 from tests.servers.s3 import KEY, REGION, SECRET, S3Server
 from tests.servers.spark import (
     EXECUTOR,
@@ -136,6 +138,34 @@ def test_a_pipeline_on_a_cluster_loses_and_doubles_nothing_when_an_executor_is_k
     assert all(list(folder.glob(f"app-*/*/{OWN}")) for folder in cluster.folders)
 
 
+@pytest.mark.slow
+def test_files_are_written_again_by_workers_though_an_executor_is_killed(
+    shop: Shop, cluster: SparkCluster, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each job is suspended behind its file, so that none is done when the executor dies."""
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    spark, shop.spec["spark"] = shop.spec["spark"], {"master": "inline"}
+    for first in range(0, 3000, 1000):
+        shop.send(first, 1000)
+        assert 0 == shop.run().code
+    faults = {"spark.executorEnv.PENSTOCK_FAULTS": "file.closed:1:stop"}
+    shop.spec["spark"] = spark | {"conf": spark["conf"] | faults}
+    for table in ("lake.shop.orders", "delta.shop.orders"):
+        ended = maintained_while_an_executor_dies(shop, cluster, table)
+        assert 0 == ended.code, ended.json["done"]
+        (done,) = ended.json["done"]
+        counts = [done["done"][name] for name in ("groups", "files_before", "files_after")]
+        assert [1, 3, 1] == counts
+
+    ids, live = zip(read_by_pyiceberg(shop), read_by_deltalake(shop), strict=True)
+    assert ([*range(3000)],) * 2 == ids
+    written = {Path(key).name for key in s3.keys(bucket_of(shop)) if MAINTAINED.search(key)}
+    assert (4, 2) == (len(written), len({*live} & written))  # two are of attempts that were lost
+    found = audit(load(shop.path), rows=True)
+    assert (0, ()) == (found.exit_code, tuple(b for each in found.tables for b in each.breaks))
+
+
 @pytest.fixture
 def rules(tmp_path: Path) -> Path:
     """A module of the user's that is next to the driver, and nowhere else."""
@@ -182,6 +212,44 @@ def test_a_function_reaches_executors_as_a_file_that_the_spec_names(
     assert [2 * n for n in range(100)] == doubles(shop)
 
 
+def maintained_while_an_executor_dies(shop: Shop, cluster: SparkCluster, table: str) -> Finished:
+    """Let workers maintain a table, and kill the executor of the first job under way."""
+    words = (table, "--workers", "--only", "rearrange", "--yes", "shop")
+    with Driver(shop.path, *words, environment=DRIVER, verb=("maintain",)) as driver:
+        driver.wait_until(lambda: suspended(cluster) != {}, "a job under way", seconds_max=300)
+        (worker, executor), *_ = suspended(cluster).items()
+        executor.kill()
+        with suppress(psutil.NoSuchProcess):  # its executor's end may have taken it along
+            worker.kill()
+        wait_until(lambda: not gone_on(cluster, driver) and not driver.running, "its end")
+        return driver.end()
+
+
+def bucket_of(shop: Shop) -> str:
+    bucket: str = shop.spec["catalogs"]["delta"]["root"].split("/")[2]
+    return bucket
+
+
+def read_by_pyiceberg(shop: Shop) -> tuple[list[int], str]:
+    """Read the ids in the Iceberg table, sorted, and the name of its only file."""
+    settings = {
+        **shop.spec["catalogs"]["lake"],
+        "uri": f"sqlite:///{shop.directory}/catalog.db",
+        "s3.access-key-id": KEY,
+        "s3.secret-access-key": SECRET,
+    }
+    scan = load_catalog("lake", **settings).load_table("shop.orders").scan()
+    (task,) = scan.plan_files()
+    return sorted(scan.to_arrow()["id"].to_pylist()), Path(task.file.file_path).name
+
+
+def read_by_deltalake(shop: Shop) -> tuple[list[int], str]:
+    """Read the ids in the Delta table, sorted, and the name of its only file."""
+    table = delta_table(shop)
+    (path,) = table.file_uris()
+    return sorted(table.to_pyarrow_table()["id"].to_pylist()), Path(path).name
+
+
 def result(ended: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     """Return what a run printed in the end: spark-submit mixes our two streams."""
     (line,) = [line for line in ended.stdout.splitlines() if '"exit_code"' in line]
@@ -191,11 +259,15 @@ def result(ended: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 def doubles(shop: Shop) -> list[int]:
     """Read what the function computed from the Delta table on S3, sorted."""
+    rows: list[int] = delta_table(shop).to_pyarrow_table(columns=["twice"]).column(0).to_pylist()
+    return sorted(rows)
+
+
+def delta_table(shop: Shop) -> DeltaTable:
+    """Open the Delta table on S3 with its own library."""
     delta = shop.spec["catalogs"]["delta"]
     options = delta["storage_options"] | {"access_key_id": KEY, "secret_access_key": SECRET}
-    table = DeltaTable(f"{delta['root']}/shop/orders", storage_options=options)
-    rows: list[int] = table.to_pyarrow_table(columns=["twice"]).column(0).to_pylist()
-    return sorted(rows)
+    return DeltaTable(f"{delta['root']}/shop/orders", storage_options=options)
 
 
 def submitted(
@@ -238,6 +310,7 @@ def doubled(rows):
 """
 OWN = "environment/lib/python3.*/site-packages/penstock/landing/__pycache__"
 """What is there when a worker has imported Penstock from the archive."""
+MAINTAINED = re.compile(r"-maintenance-.*\.parquet$")
 
 
 def suspended(cluster: SparkCluster) -> dict[psutil.Process, psutil.Process]:

@@ -129,6 +129,8 @@ def test_mistakes_are_named_with_their_places(written):
         "delete_when: a",
         "timestamp: at",
         "rejects: { into: c }",
+        "transform: { columns: { b: a + 1 } }",
+        "headers: keep",
     ],
 )
 def test_a_mirror_has_no_settings_of_rows(written, setting):
@@ -136,6 +138,49 @@ def test_a_mirror_has_no_settings_of_rows(written, setting):
     name = setting.partition(":")[0]
 
     assert ("P837", f"publish.0.{name}") in problems(written, spec(rule))
+
+
+FILTERED = "{{ name: a, into: b, from: {{ topic: raw, records: {{ format: json }}, {} }}{} }}"
+COLUMNS = "columns: { id: long, v: string }"
+
+
+def test_records_of_a_topic_are_read_as_rows(written):
+    rule = FILTERED.format(COLUMNS, ", where: v > 'a', headers: { h: upper(v) }")
+    (found,) = load_publications(written(spec(rule))).publish
+
+    assert (False, True, True) == (found.is_mirror, found.reads_records, found.keeps_key)
+    assert ("v > 'a'", "upper(v)") == found.sql
+
+
+@pytest.mark.parametrize(
+    ("code", "place", "read", "more"),
+    [
+        ("P832", "from.records", "start: latest", ""),
+        ("P832", "from.columns._kafka_key", "columns: { id: long, _kafka_key: binary }", ""),
+        ("P832", "from.records.envelope", "RECORDS: { envelope: debezium }, " + COLUMNS, ""),
+        ("P832", "from.records.key_format", "RECORDS: { key_format: json }, " + COLUMNS, ""),
+        ("P832", "from.columns", "RECORDS: { format: text }, " + COLUMNS, ""),
+        ("P151", "from.records.registry", "RECORDS: { format: avro }, " + COLUMNS, ""),
+        ("P833", "from.tombstones", "tombstones: delete, " + COLUMNS, ", key: [id]"),
+        ("P835", "transform.columns.id", COLUMNS, ", transform: { columns: { id: v } }"),
+        ("P842", "value", COLUMNS, ", value: { format: bytes, column: v, columns: [v] }"),
+        ("P143", "headers.h", COLUMNS, ", headers: { h: count(*) }"),
+    ],
+)
+def test_what_contradicts_how_records_are_read_is_refused(written, code, place, read, more):
+    rule = FILTERED.format(read, more)
+    if "RECORDS" in rule:
+        rule = rule.replace("records: { format: json }, ", "").replace("RECORDS", "records")
+
+    assert (code, f"publish.0.{place}") in problems(written, spec(rule))
+
+
+def test_columns_and_headers_that_are_kept_need_records(written):
+    mirror = "{ name: a, from: { topic: raw, columns: { id: long }, tombstones: skip }, into: b }"
+    found = problems(written, spec(mirror))
+    assert {("P832", f"publish.0.from.{name}") for name in ("columns", "tombstones")} == {*found}
+    files = "{ name: a, from: { files: ./x, format: lines }, into: b, headers: keep }"
+    assert [("P835", "publish.0.headers")] == problems(written, spec(files))
 
 
 def test_a_row_that_deletes_needs_a_key(written):

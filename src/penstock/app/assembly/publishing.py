@@ -6,9 +6,11 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from penstock.app.assembly import topic_rows
 from penstock.app.assembly.assembly import LOG, open_store
 from penstock.app.assembly.connectors import connector_of, registry_connector, table_connector
 from penstock.app.assembly.own_sources import UNIT_MAX, kept_own_source
@@ -58,7 +60,7 @@ from penstock.rows.encode.rules import (
     SchemaFormat,
     rules_to_data,
 )
-from penstock.sources.news_events import HEADERS
+from penstock.sources.news_events import EVENTS, HEADERS
 from penstock.spec.language.notation import BRANCH_SIGN, MAIN
 from penstock.spec.publications import Publications, registry_of, schemas_of, source_name
 from penstock.spec.secrets import ProcessSecrets, is_secret_name, secret_parts
@@ -169,8 +171,8 @@ def _source(spec: Publications, rule: PublicationRule) -> dict[str, Any]:
     """Return what a publication says of its source."""
     given = rule.from_
     if isinstance(given, TopicToPublish):
-        named = {"from.topic": given.topic}
-        return {"source": _log_settings(given.kafka or spec.kafka, rule, named)}
+        log = _log_settings(given.kafka or spec.kafka, rule, {"from.topic": given.topic})
+        return {"source": {**log, **topic_rows.settings_of(spec, rule, given)}}
     if isinstance(given, _OWN):
         transaction = rule.transaction
         largest = {UNIT_MAX: [transaction.or_records, transaction.or_bytes]}
@@ -196,7 +198,8 @@ def open_source(publication: Publication) -> Source:
     if publication.reads_own:
         return _open_own(publication)
     if not publication.reads_table:
-        return TopicSource(_open_log(publication.source), name)
+        columns = topic_rows.columns_of(publication.source)
+        return TopicSource(_open_log(publication.source), name, columns)
     opening = connector_of(TableConnector, publication.source["connector"]).open_increments
     if opening is None:
         raise InvalidError(
@@ -296,19 +299,38 @@ def _messages(rule: PublicationRule) -> MessageRules | None:
     """Return how rows become messages; None for a mirror."""
     if rule.is_mirror:
         return None
-    value, is_news = rule.value, isinstance(rule.from_, NewsToPublish)
+    value, headers = rule.value, rule.headers
     rules = MessageRules(
-        key=("ce_subject",) if is_news else rule.key_columns,
-        key_is_object=not isinstance(rule.key, str) and not is_news,
+        key=rule.key_columns,
+        key_is_object=not isinstance(rule.key, str),
         form=JsonForm(value.decimals, value.times),
         bytes_of=value.column or "",
         where=rule.where or "",
         delete_when=rule.delete_when or "",
         timestamp=rule.timestamp or "",
-        headers=HEADERS if is_news else (),
+        columns=value.columns,
+        computed=rule.transform.columns if rule.transform else {},
+        headers=headers if isinstance(headers, Mapping) else {},
     )
+    if rule.reads_records:
+        rules = topic_rows.with_defaults(rules, rule)
+    if isinstance(rule.from_, NewsToPublish):
+        rules = _of_news(rules)
     own = {part: _schema(rule, part, each) for part, each in schemas_of(rule).items()}
     return rules.with_schemas(own)
+
+
+def _of_news(rules: MessageRules) -> MessageRules:
+    """Return the rules of news: key and headers are fixed, and a header that is null is none."""
+    data = (name for name in EVENTS.names if name not in HEADERS)
+    return replace(
+        rules,
+        key=("ce_subject",),
+        key_is_object=False,
+        headers={name: name for name in HEADERS},
+        omits_headers=True,
+        columns=rules.columns or (*data, *rules.computed),
+    )
 
 
 def _schema(
@@ -346,5 +368,6 @@ def _rules_hash(rule: PublicationRule) -> str:
     """Identify what decides on records: where they come from, and where they go."""
     rules, data = _messages(rule), {"v": 1, "from": source_name(rule), "into": rule.into}
     more = {} if rules is None else {"messages": rules_to_data(rules)}
-    text = json.dumps({**data, **more}, sort_keys=True)
+    records = topic_rows.rules_hashed(rule)
+    text = json.dumps({**data, **more, **records}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

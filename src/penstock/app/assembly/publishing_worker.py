@@ -19,6 +19,7 @@ from penstock.app.assembly.own_sources import kept_own_source
 from penstock.app.assembly.process import SystemClock
 from penstock.app.assembly.producers import open_producers, open_targets
 from penstock.app.assembly.table_readers import kept_table_reader
+from penstock.app.assembly.topic_rows import RECORDS, kept_topic_rows, topic_rows_by
 from penstock.engines.inline import InlineEngine
 from penstock.engines.work import Work
 from penstock.files.reopening import Reopening
@@ -75,9 +76,11 @@ def end_share_here(text: str, send_rows: Work) -> str:
 
 
 def row_reader(source: Mapping[str, Any]) -> RowReader:
-    """Return what reads the rows of a table, or of a source of one's own; kept over tasks."""
+    """Return what reads the rows of a topic, a table or a source of one's own; kept over tasks."""
     if "own" in source:
         return kept_own_source(json.dumps(source))
+    if RECORDS in source:
+        return kept_topic_rows(source)
     return kept_table_reader(source["connector"])
 
 
@@ -86,6 +89,9 @@ def readers_of(publication: Publication, stack: ExitStack) -> Readers:
     target = _open_reader(publication.target, stack)
     if publication.reads_frames:
         return BatchSource(publication.source["dataframe"]), target
+    if RECORDS in publication.source:
+        reader = _open_reader(publication.source, stack)
+        return topic_rows_by(reader, publication.source), target
     if publication.messages is not None:
         return row_reader(publication.source), target
     return TopicReader(_open_reader(publication.source, stack)), target

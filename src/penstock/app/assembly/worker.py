@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache, partial
-from typing import Any
 
-from penstock.app.assembly.connectors import connector_of, registry_connector
+from penstock.app.assembly.connectors import connector_of
 from penstock.app.assembly.crash_points import observer_for
 from penstock.app.assembly.functions import function_at
 from penstock.app.assembly.kept_readers import kept_reader
 from penstock.app.assembly.process import SystemClock
+from penstock.app.assembly.schema_readers import schema_readers
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import PenstockError
-from penstock.files.reopening import Reopening
 from penstock.landing.task.context import TaskContext
 from penstock.landing.task.message_json import job_from_json, result_to_json
 from penstock.landing.task.messages import TaskResult
@@ -27,7 +26,6 @@ from penstock.landing.task.worker import work as do_work
 from penstock.ports.connectors import TableConnector
 from penstock.ports.log import RangeReader
 from penstock.ports.writers import WriterFactory
-from penstock.rows.decode.decoder import ReaderCache
 from penstock.spec.secrets import ProcessSecrets
 
 
@@ -51,7 +49,7 @@ def work_with(
             writers={name: writer(name) for name in names},
             observer=observer,
             clock=SystemClock(),
-            readers=readers,
+            readers=schema_readers,
             functions=function_at,
         )
         result = do_work(job, tools)
@@ -67,18 +65,3 @@ def work_with(
 def writer(name: str) -> WriterFactory:
     """Return the factory of a connector's writers, with the secrets of this process."""
     return partial(connector_of(TableConnector, name).open_writer, secrets=ProcessSecrets())
-
-
-def readers(settings: Mapping[str, Any] | None) -> ReaderCache:
-    """Return the readers of the schemas of a registry, kept over tasks. Raises InvalidError."""
-    return _kept_readers("null" if settings is None else json.dumps({**settings}, sort_keys=True))()
-
-
-@cache
-def _kept_readers(settings: str) -> Callable[[], ReaderCache]:
-    data, secrets = json.loads(settings), ProcessSecrets()
-    if data is None:
-        plain = ReaderCache()
-        return lambda: plain
-    connector = registry_connector(data["url"])
-    return Reopening(data, secrets, lambda: ReaderCache(connector.open_registry(data, secrets)))

@@ -74,10 +74,11 @@ def _read(own: Publication) -> Iterator[CheckResult]:
     """Check what is read, but for topics of the cluster that is written."""
     if own.reads_frames:
         return
-    if own.messages is None:
+    if own.reads_topic:
         examine = connector_of(LogConnector, own.source["connector"]).examine
         if _is_elsewhere(own) and examine is not None:
             yield from examine(own.source, ProcessSecrets(), SystemClock())
+    if own.messages is None:
         return
     with closing(open_source(own)) as source:
         ends = source.ends()

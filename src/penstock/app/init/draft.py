@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from penstock.app.assembly import worker
+from penstock.app.assembly.schema_readers import schema_readers
 from penstock.app.init.migrate.account import Migrated
 from penstock.app.init.migrate.migrate import incomplete, migrated
 from penstock.app.init.migrate.offsets import where_it_ended
@@ -162,7 +162,7 @@ def setting_for(to: Format, registry: str | None) -> Setting:
     given: dict[str, Any] = {"registry": registry}
     settings = Records(**given).registry
     assert settings is not None, "it was given"
-    opened = worker.readers(settings.settings()).registry
+    opened = schema_readers(settings.settings()).registry
     assert opened is not None, "readers of a registry have it"
     return Setting(to, registry, opened.find)
 

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.app.assembly import assembly, worker
+from penstock.app.assembly import assembly
+from penstock.app.assembly.schema_readers import schema_readers
 from penstock.app.init.topics import Topic
 from penstock.core.accounting import Tally, too_many_rejects
 from penstock.core.key_columns import compares_exactly
@@ -189,7 +190,7 @@ def _as_text(rule: Rule) -> Rule:
 
 
 def _records(batch: pa.RecordBatch, target: TableTarget) -> list[dict[str, Any]]:
-    options, readers = target.options, worker.readers(target.registry)
+    options, readers = target.options, schema_readers(target.registry)
     at = np.flatnonzero(validity_of(batch.column("value")))
     found = []
     for group in decode_values(batch, at, options, readers, {}).groups:
@@ -268,13 +269,13 @@ def _rejects_of(rule: Rule, batch: pa.RecordBatch, setting: Setting) -> Counter[
         at=TopicPartition("", 0, rule.topic),
         schema=target.schema_for(_shown(batch, target)),
         options=target.options,
-        readers=worker.readers(target.registry),
+        readers=schema_readers(target.registry),
     )
     return Counter(reject.code for reject in made.rejects)
 
 
 def _shown(batch: pa.RecordBatch, target: TableTarget) -> Struct:
-    readers = worker.readers(target.registry)
+    readers = schema_readers(target.registry)
     return survey(batch, target.options, readers, columns_max=LimitSettings().columns)
 
 

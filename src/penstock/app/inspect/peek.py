@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.app.assembly.functions import function_at
-from penstock.app.assembly.worker import readers
+from penstock.app.assembly.schema_readers import schema_readers
 from penstock.app.inspect.plan.sample_outcome import sampled_for
 from penstock.app.inspect.plan.starts import TableStart
 from penstock.app.inspect.read_only_world import QUARANTINE, ReadOnlyWorld, open_world
@@ -338,7 +338,8 @@ class _Follower:
         """Return the paths of values that a landed row lacks: dropped, and rescued."""
         job, batch = table_job(progress, (lane,)), self.world.dry_run.batches[lane.at]
         record = batch.filter(pc.equal(batch.column("offset"), lane.covered.start))
-        made = convert_records(job, record, lane.at, readers(job.registry), function_at, lane=0)
+        schemas = schema_readers(job.registry)
+        made = convert_records(job, record, lane.at, schemas, function_at, lane=0)
         rows = made.changes.rows if isinstance(made, ChangeBatch) else made.rows
         column = job.options.rescued_column
         texts = rows.column(column).to_pylist() if column in rows.schema.names else []

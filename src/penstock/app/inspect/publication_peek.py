@@ -21,14 +21,15 @@ from penstock.app.inspect.publications import beginning_of
 from penstock.app.publish import rules_named
 from penstock.core.errors import InvalidError
 from penstock.core.positions import SourcePartition, values_of
+from penstock.observe.formatting import number_of
 from penstock.ports.producers import Packer
 from penstock.ports.sources import EpochLimit, RowReader, Rows, SourceReader, Stretch
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.record import standing_record
 from penstock.publishing.rejects import NO_MESSAGE, RowsRead, misfits_of
-from penstock.publishing.row_packing import ABORTED
 from penstock.publishing.schemas import standing_rules
 from penstock.publishing.settings import Publication, PublicationPorts
+from penstock.publishing.topic_source import place_of
 from penstock.rows.encode.encoder import WHERE, Misfit, encode
 from penstock.rows.encode.rules import MessageRules
 from penstock.spec.publications import Publications
@@ -94,9 +95,9 @@ def peeked(
     targets = () if publication.into in begins.creates else ports.targets.partitions()
     partitions = sum(at.topic == publication.into for at in targets)
     rules = standing_rules(publication, ports)
+    if publication.keeps_partitions and targets:
+        plan_deliveries(stretches, targets, publication)
     if rules is None:
-        if targets:
-            plan_deliveries(stretches, targets, publication)
         mirrored = _mirrored(publication, cast("SourceReader", readers[0]), stretches)
         return tuple(islice(mirrored, count))
     encoding = _Encoding(publication, rules, packer, partitions)
@@ -158,15 +159,15 @@ class _Encoding:
     def outcomes(self, of: SourcePartition, rows: Rows) -> Iterator[PeekedMessage]:
         """Yield the outcome of each row, in the order of the source."""
         place, name = RowsRead(of, rows.reached, rows.count), self.publication.name
-        if rows.aborted:
-            detail = f"{ABORTED}: the source took {rows.aborted} rows back"
+        for reason, count in rows.left_out.items():
+            detail = f"{reason}: {number_of(count, 'row')}"
             yield PeekedMessage(name, f"{of} before {rows.reached}", "filtered", detail=detail)
         for begun in range(0, rows.rows.num_rows, PIECE_ROWS):
             piece = rows.rows.slice(begun, PIECE_ROWS)
             found = encode(piece, self.rules, now_ms=SystemClock().now_ms())
             misfits = {each.row: each for each in found.misfits}
             numbers = {int(row): number for number, row in enumerate(found.places)}
-            partitions = self._partitions_of(found.messages)
+            partitions = self._partitions_of(of, found.messages)
             for row in range(piece.num_rows):
                 said: dict[str, Any] = {
                     "place": place.said_of(begun + row),
@@ -186,7 +187,9 @@ class _Encoding:
         for bad in misfits_of(rows):
             yield self._rejected(bad, place=place.said_of(bad.row))
 
-    def _partitions_of(self, messages: pa.RecordBatch) -> list[int | None]:
+    def _partitions_of(self, of: SourcePartition, messages: pa.RecordBatch) -> list[int | None]:
+        if self.rules.keeps_partition:
+            return [place_of(of).partition] * messages.num_rows
         if not self.partitions:
             return [None] * messages.num_rows
         found = self.packer.partitions_of(messages.column("key"), self.partitions)

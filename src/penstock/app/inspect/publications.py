@@ -214,7 +214,7 @@ def _planned(
     """Add what a run would publish from these positions on."""
     ends = ports.source.ends()
     stretches = ports.source.plan(stands, ends, NO_LIMIT)
-    if publication.messages is None and not view.creates:
+    if publication.keeps_partitions and not view.creates:
         plan_deliveries(stretches, ports.targets.partitions(), publication)
     backlog = ports.source.count(stands, ends)
     limit = Pace(publication.rate, publication.interval_seconds).limit(publication.limit)

@@ -81,16 +81,17 @@ class RowComparison:
             self.skip(receipt, why)
             return
         bad = sum(len(each.bad) for each in read) + sum(len(each.misfits) for each in made)
-        aborted = sum(each.aborted for each in read)
-        filtered = sum(each.filtered for each in made) + aborted, receipt.totals.filtered
+        left_out = sum(sum(each.left_out.values()) for each in read)
+        filtered = sum(each.filtered for each in made) + left_out, receipt.totals.filtered
         rejected = bad, receipt.totals.rejected
         for what, (found, said) in (("filtered", filtered), ("no messages", rejected)):
             if found != said:
                 fact = f"{found} rows are {what}, the receipt says {said}"
                 self.breaks.append(Break("rows", where, fact))
         timed = bool(self.rules.timestamp) and not stamped
-        sent = _by_key([each.messages for each in made], timed=timed)
-        published = _by_key(there, timed=timed)
+        beside = ("headers", "timestamp") if timed else ("headers",)
+        sent = _by_key([each.messages for each in made], beside)
+        published = _by_key(there, beside)
         if rules.is_json and sent != published:
             columns = next((each.rows.schema for each in read), pa.schema([]))
             odd = odd_members(columns, [each.messages for each in made], there)
@@ -153,14 +154,13 @@ class RowComparison:
         return [each for one in stretches for each in self.reader.read(one, deadline=FOREVER)]
 
 
-def _by_key(batches: Sequence[pa.RecordBatch], *, timed: bool) -> ByKey:
+def _by_key(batches: Sequence[pa.RecordBatch], said: Sequence[str]) -> ByKey:
+    """Return the values of each key, each with what else of its message is compared."""
     found: ByKey = {}
     for each in batches:
-        values, times = each.column("value"), each.column("timestamp")
-        said = zip(values.to_pylist(), times.to_pylist(), strict=True)
-        messages = said if timed else ((value, None) for value, _ in said)
-        for key, message in zip(each.column("key").to_pylist(), messages, strict=True):
-            found.setdefault(key, []).append(message)
+        columns = (each.column(name).to_pylist() for name in ("key", "value", *said))
+        for key, value, *beside in zip(*columns, strict=True):
+            found.setdefault(key, []).append((value, [one or None for one in beside]))
     if None in found:  # they go anywhere
         found[None].sort(key=str)
     return found
@@ -182,7 +182,7 @@ def transactions_in_words(epochs: Sequence[int]) -> str:
 def _without(by_key: ByKey, odd: Collection[Path]) -> ByKey:
     """Return the messages without some of their members, those of no key sorted."""
     found = {
-        key: [(without(value, odd), time) for value, time in messages]
+        key: [(without(value, odd), beside) for value, beside in messages]
         for key, messages in by_key.items()
     }
     if None in found:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from penstock.app.assembly.worker import readers as readers_of
+from penstock.app.assembly.schema_readers import schema_readers as readers_of
 from penstock.core.audit import Break
 from penstock.core.commits import Chain, Landed
 from penstock.core.errors import UnavailableError

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from penstock.app.assembly import assembly, worker
 from penstock.app.assembly.functions import function_at
+from penstock.app.assembly.schema_readers import schema_readers
 from penstock.app.inspect.read_only_world import open_world
 from penstock.app.repair.confirmed_change import Change, Step, exclusive_change
 from penstock.commit.row_deltas import Fate
@@ -364,7 +365,7 @@ def write_context(pipeline: Pipeline) -> WriteContext:
     """Return what is needed to resolve records of a pipeline in this process."""
     names = {assembly.place_of(pipeline, f"{name}.").connector for name in pipeline.catalogs}
     writers = {name: worker.writer(name) for name in names}
-    return WriteContext(writers, worker.readers, function_at)
+    return WriteContext(writers, schema_readers, function_at)
 
 
 def _rejected(row: Mapping[str, Any], record: Mapping[str, Any]) -> RejectedRecord:

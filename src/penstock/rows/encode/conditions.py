@@ -1,8 +1,10 @@
-"""Conditions in SQL over the rows of a table: which are true, and which cannot be decided.
+"""SQL over the rows of a table: conditions, and values; and which rows have no answer.
+
+Keys and headers of Kafka's records are text to SQL, as in landing.
 
 Invariants:
-- a condition is bound to the columns before any row is looked at: what does not compute at all is a
-  mistake of the spec, not of a row;
+- an expression is bound to the columns before any row is looked at: what does not compute at all is
+  a mistake of the spec, not of a row;
 - a row is undecided only for what a run of it alone came to (sql_values.py).
 """
 
@@ -18,13 +20,15 @@ import pyarrow as pa
 from penstock.core.errors import InvalidError
 from penstock.core.names import folded
 from penstock.rows.encode.json_texts import utf8_texts
-from penstock.rows.route.sql_values import RECORD_SECONDS_MAX, evaluate, true_of
+from penstock.rows.route.coordinates import header_maps, texts_of
+from penstock.rows.route.sql_values import RECORD_SECONDS_MAX, SqlValues, evaluate, true_of
 from penstock.spec.language.expressions import expression
 from penstock.spec.language.sandbox import sandbox
 from penstock.spec.problems import listed, nearest, shown
 
 Mask = npt.NDArray[np.bool_]
 _BOOLEANS = ("BOOLEAN", '"NULL"')
+_KEY, _HEADERS = "_kafka_key", "_kafka_headers"
 
 
 class Decided(NamedTuple):
@@ -34,21 +38,42 @@ class Decided(NamedTuple):
     undecided: dict[int, str]
 
 
+class Computed(NamedTuple):
+    """The value of each row, null for those that have none, and those with the reason."""
+
+    values: pa.Array
+    undecided: dict[int, str]
+
+
 def decided(rows: pa.RecordBatch, sql: str, field: str) -> Decided:
     """Decide a condition, the spec's `field`, for each row. Raises InvalidError (P838)."""
     table = _columns_of(rows, sql, field)
-    _bind(table.schema, sql, field)
+    kind, _ = _bind(table.schema, sql, field)
+    if kind not in _BOOLEANS:
+        raise _unfit(field, f"it gives {kind}, and BOOLEAN is wanted", "compare or cast it")
     found = evaluate(sandbox(), f"((\n{sql}\n) is true)", table)
-    seconds = f"{RECORD_SECONDS_MAX:.0f} s"
-    undecided = dict.fromkeys(found.failed, f"{field} cannot be computed for this row")
-    undecided |= dict.fromkeys(found.slow, f"{field} takes longer than {seconds} for this row")
-    true = true_of(found.values)
+    undecided, true = _undecided(found, field), true_of(found.values)
     true[list(undecided)] = False
     return Decided(true, undecided)
 
 
+def computed(rows: pa.RecordBatch, sql: str, field: str) -> Computed:
+    """Compute an expression, the spec's `field`, for each row. Raises InvalidError (P838)."""
+    table = _columns_of(rows, sql, field)
+    _, type_ = _bind(table.schema, sql, field)
+    found = evaluate(sandbox(), f"(\n{sql}\n)", table)
+    values = found.values if found.values.type == type_ else found.values.cast(type_)
+    return Computed(values, _undecided(found, field))
+
+
+def _undecided(found: SqlValues, field: str) -> dict[int, str]:
+    seconds = f"{RECORD_SECONDS_MAX:.0f} s"
+    failed = dict.fromkeys(found.failed, f"{field} cannot be computed for this row")
+    return failed | dict.fromkeys(found.slow, f"{field} takes longer than {seconds} for this row")
+
+
 def _columns_of(rows: pa.RecordBatch, sql: str, field: str) -> pa.Table:
-    """Return the columns that a condition names, in types that DuckDB takes."""
+    """Return the columns that an expression names, in types that DuckDB takes."""
     columns: dict[str, pa.Array] = {}
     for name in {folded(each): each for each in expression(sql).columns}.values():
         found = [each for each in rows.schema.names if folded(each) == folded(name)]
@@ -57,10 +82,19 @@ def _columns_of(rows: pa.RecordBatch, sql: str, field: str) -> pa.Table:
         if len(found) > 1:
             fact = f"SQL takes the columns {listed(found)} for one"
             raise _unfit(field, fact, "name no column whose name another one has in another case")
-        columns[found[0]] = _plain(rows.column(found[0]))
+        columns[found[0]] = _seen(folded(name), rows.column(found[0]))
     if not columns:
         columns = {"payload": pa.nulls(rows.num_rows)}
     return pa.table(columns)
+
+
+def _seen(name: str, values: pa.Array) -> pa.Array:
+    """Return a column as SQL sees it."""
+    if name == _KEY and pa.types.is_binary(values.type):
+        return texts_of(values)
+    if name == _HEADERS and pa.types.is_list(values.type):
+        return header_maps(values)
+    return _plain(values)
 
 
 def _plain(values: pa.Array) -> pa.Array:
@@ -73,22 +107,25 @@ def _plain(values: pa.Array) -> pa.Array:
 
 
 @lru_cache(maxsize=64)
-def _bind(columns: pa.Schema, sql: str, field: str) -> None:
-    """Raise InvalidError (P838) where a condition does not compute; kept, as batches are alike."""
+def _bind(columns: pa.Schema, sql: str, field: str) -> tuple[str, pa.DataType]:
+    """Return the type of an expression, as DuckDB calls it, and in Arrow; kept, as batches are
+    alike.
+
+    Raises InvalidError (P838) where it does not compute.
+    """
     from duckdb import Error  # noqa: PLC0415  only specs with SQL need it
 
     connection = sandbox()
-    query = f"describe select (\n{sql}\n) as it from records as payload"  # noqa: S608  it is bound
+    query = f"select (\n{sql}\n) as it from records as payload"  # noqa: S608  it is bound
     try:
         connection.register("records", columns.empty_table())
-        ((_, type_, *_),) = connection.execute(query).fetchall()
+        ((_, kind, *_),) = connection.execute(f"describe {query}").fetchall()
+        return str(kind), connection.sql(query).to_arrow_table().schema.field("it").type
     except Error as error:
         first, _, _ = str(error).partition("\n")
         raise _unfit(field, f"it does not compute: {first}", "correct it in the spec") from error
     finally:
         connection.unregister("records")
-    if str(type_) not in _BOOLEANS:
-        raise _unfit(field, f"it gives {type_}, and BOOLEAN is wanted", "compare or cast it")
 
 
 def no_column(rows: pa.RecordBatch, name: str, field: str) -> InvalidError:

@@ -20,18 +20,18 @@ import pyarrow.compute as pc
 from penstock.core.errors import InvalidError
 from penstock.ports.sources import MESSAGES
 from penstock.rows.arrow_arrays import mask_of, spread
+from penstock.rows.encode.columns import (
+    StoredRows,
+    bytes_of,
+    deleted_rows,
+    headers,
+    undone,
+    with_computed,
+)
 from penstock.rows.encode.conditions import decided, no_column
 from penstock.rows.encode.extensions import stored
 from penstock.rows.encode.framing import framed, with_texts
-from penstock.rows.encode.json_texts import (
-    Column,
-    bare_texts,
-    is_binary,
-    is_text,
-    millis_of,
-    object_texts,
-    utf8_texts,
-)
+from penstock.rows.encode.json_texts import is_binary, is_text, millis_of, object_texts
 from penstock.rows.encode.nesting import Misfits
 from penstock.rows.encode.rules import KEY, MessageRules
 
@@ -64,26 +64,6 @@ class Encoded:
     misfits: tuple[Misfit, ...]
 
 
-class _Table(NamedTuple):
-    """Rows without extension types, and their columns' own types."""
-
-    rows: pa.RecordBatch
-    kinds: pa.Schema
-
-    def column(self, name: str, field: str) -> Column:
-        """Return the column that a field of the spec names. Raises InvalidError (P838)."""
-        count = self.kinds.names.count(name)
-        if not count:
-            raise no_column(self.rows, name, field)
-        if count > 1:
-            raise InvalidError(
-                f"the rows have {count} columns of the name {name}",
-                code="P838",
-                hint="rename all but one, or leave them out",
-            )
-        return Column(name, self.rows.column(name), self.kinds.field(name).type)
-
-
 def encode(rows: pa.RecordBatch, rules: MessageRules, *, now_ms: int) -> Encoded:
     """Make messages (MESSAGES) of the rows of a table; `now_ms` is their time without a column.
 
@@ -91,7 +71,7 @@ def encode(rows: pa.RecordBatch, rules: MessageRules, *, now_ms: int) -> Encoded
     schema that does not fit (P871, P872); UnavailableError (P876): that of former columns.
     """
     cut = _pieces(stored(rows))
-    pieces = [_encode(_Table(each, rows.schema), rules, now_ms) for each in cut]
+    pieces = [_encode(StoredRows(each, rows.schema), rules, now_ms) for each in cut]
     begins = np.cumsum([0, *(len(each) for each in cut)])[:-1].tolist()
     numbered = [*zip(begins, pieces, strict=True)]
     return Encoded(
@@ -113,24 +93,38 @@ def require_fit(columns: pa.Schema, rules: MessageRules) -> None:
 
 def _require_columns(rows: pa.RecordBatch, rules: MessageRules) -> None:
     """Raise InvalidError (P838) for all columns at once that rules name and rows lack."""
-    named = [("key", each) for each in rules.key]
-    named += [("value.column", rules.bytes_of or ""), ("timestamp", rules.timestamp)]
-    names, problems = rows.schema.names, list[InvalidError]()
-    problems += [
-        no_column(rows, name, field) for field, name in named if name and name not in names
-    ]
-    for field, sql in ((WHERE, rules.where), (DELETE_WHEN, rules.delete_when)):
-        if sql:
-            try:
-                decided(stored(rows), sql, field)
-            except InvalidError as error:
-                problems.append(error)
+    rows, problems = stored(rows), list[InvalidError]()
+    where = _unfit_condition(rows, WHERE, rules.where)
+    try:
+        made, _ = with_computed(StoredRows(rows, rows.schema), rules)
+    except InvalidError as error:
+        problems += [*where, error]
+    else:
+        named = [("key", each) for each in rules.key]
+        named += [("value.columns", each) for each in rules.columns]
+        named += [("value.column", rules.bytes_of), ("timestamp", rules.timestamp)]
+        problems += [
+            no_column(made.rows, name, field)
+            for field, name in named
+            if name and name not in made.kinds.names
+        ]
+        problems += [*where, *_unfit_condition(made.rows, DELETE_WHEN, rules.delete_when)]
     if len(problems) == 1:
         raise problems[0]
     if problems:
         hints = dict.fromkeys(each.hint for each in problems)
         said = "; ".join(each.message for each in problems)
         raise InvalidError(said, code=problems[0].code, hint="; ".join(hints))
+
+
+def _unfit_condition(rows: pa.RecordBatch, field: str, sql: str) -> list[InvalidError]:
+    """Return why a condition does not fit the columns, if it does not."""
+    try:
+        if sql:
+            decided(stored(rows), sql, field)
+    except InvalidError as error:
+        return [error]
+    return []
 
 
 def _pieces(rows: pa.RecordBatch) -> list[pa.RecordBatch]:
@@ -140,14 +134,15 @@ def _pieces(rows: pa.RecordBatch) -> list[pa.RecordBatch]:
     return [rows.slice(begin, count) for begin in range(0, max(len(rows), 1), count)]
 
 
-def _encode(table: _Table, rules: MessageRules, now_ms: int) -> Encoded:
+def _encode(table: StoredRows, rules: MessageRules, now_ms: int) -> Encoded:
     rows = table.rows
     kept = np.ones(len(rows), np.bool_)
     misfits: dict[int, Misfit] = {}
     if rules.where:
-        asked = decided(rows, rules.where, WHERE)
-        kept = asked.true.copy()
-        misfits |= _undecided(table, rules, asked.undecided)
+        asked, deleted = decided(rows, rules.where, WHERE), deleted_rows(table, rules)
+        kept = asked.true | deleted
+        undecided = {row: why for row, why in asked.undecided.items() if not deleted[row]}
+        misfits |= _undecided(table, rules, undecided)
     filtered = len(rows) - int(kept.sum()) - len(misfits)
     places = np.flatnonzero(kept)
     messages, found = _messages(_rows_at(table, places), rules, now_ms)
@@ -163,7 +158,9 @@ def _encode(table: _Table, rules: MessageRules, now_ms: int) -> Encoded:
     return Encoded(messages, places, filtered, tuple(misfits[row] for row in sorted(misfits)))
 
 
-def _undecided(table: _Table, rules: MessageRules, reasons: Mapping[int, str]) -> dict[int, Misfit]:
+def _undecided(
+    table: StoredRows, rules: MessageRules, reasons: Mapping[int, str]
+) -> dict[int, Misfit]:
     """Return the misfits of rows for which `where` has no answer, with their keys."""
     keys, of_keys = _keys(_rows_at(table, np.array([*reasons], np.int64)), rules)
     wrong = np.logical_or.reduce([np.zeros(len(reasons), np.bool_), *(e.rows for e in of_keys)])
@@ -180,38 +177,52 @@ def _is_of_key(path: str, rules: MessageRules) -> bool:
     )
 
 
-def _rows_at(table: _Table, places: npt.NDArray[np.int64]) -> _Table:
+def _rows_at(table: StoredRows, places: npt.NDArray[np.int64]) -> StoredRows:
     if len(places) == len(table.rows):
         return table
-    return _Table(table.rows.take(pa.array(places)), table.kinds)
+    return StoredRows(table.rows.take(pa.array(places)), table.kinds)
 
 
 def _messages(
-    table: _Table, rules: MessageRules, now_ms: int
+    table: StoredRows, rules: MessageRules, now_ms: int
 ) -> tuple[pa.RecordBatch, list[Misfits]]:
     """Make a message of each row, and say which do not fit."""
+    table, of_computed = with_computed(table, rules)
     rows = table.rows
-    keys, misfits = _keys(table, rules)
-    deleted = np.zeros(len(rows), np.bool_)
-    if rules.delete_when:
-        asked = decided(rows, rules.delete_when, DELETE_WHEN)
-        deleted = asked.true
-        for row, why in asked.undecided.items():
-            misfits.append(Misfits(DELETE_WHEN, np.arange(len(rows)) == row, why))
-        keyless = deleted & mask_of(keys.is_null())
-        if keyless.any():
-            misfits.append(Misfits(rules.key[0], keyless, "a row that deletes has no key"))
+    keys, of_keys = _keys(table, rules)
+    deleted, of_deleted = _deleted(table, rules, keys)
+    misfits = [*of_computed, *of_keys, *of_deleted]
     values, of_values = _values(_rows_at(table, np.flatnonzero(~deleted)), rules)
     for each in of_values:
         whole = np.zeros(len(rows), np.bool_)
         whole[~deleted] = each.rows
         misfits.append(each._replace(rows=whole))
     times, of_times = _times(table, rules, now_ms)
-    arrays = [keys, spread(values, ~deleted), times, _headers(table, rules)]
-    return pa.RecordBatch.from_arrays(arrays, schema=MESSAGES), [*misfits, *of_times]
+    headers_, of_headers = headers(table, rules)
+    arrays = [keys, spread(values, ~deleted), times, headers_]
+    found = [*misfits, *of_times, *of_headers]
+    return pa.RecordBatch.from_arrays(arrays, schema=MESSAGES), found
 
 
-def _keys(table: _Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misfits]]:
+def _deleted(
+    table: StoredRows, rules: MessageRules, keys: pa.BinaryArray
+) -> tuple[npt.NDArray[np.bool_], list[Misfits]]:
+    """Return which rows delete their key."""
+    count, misfits = len(table.rows), list[Misfits]()
+    deleted, spared = (deleted_rows(table, rules),) * 2
+    if rules.delete_when:
+        asked = decided(table.rows, rules.delete_when, DELETE_WHEN)
+        deleted = asked.true | spared
+        for row, why in asked.undecided.items():
+            if not spared[row]:
+                misfits.append(Misfits(DELETE_WHEN, np.arange(count) == row, why))
+    keyless = deleted & mask_of(keys.is_null())
+    if keyless.any():
+        misfits.append(Misfits(rules.key[0], keyless, "a row that deletes has no key"))
+    return deleted, misfits
+
+
+def _keys(table: StoredRows, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misfits]]:
     if not rules.key:
         return pa.nulls(len(table.rows), pa.binary()), []
     if rules.key_schema is not None:
@@ -222,49 +233,19 @@ def _keys(table: _Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misf
         made = object_texts(columns, "", rules.form)
         return made.texts.cast(pa.binary()), made.misfits
     (name,) = rules.key
-    _, values, kind = _undone(table.column(name, "key"))
-    if is_text(kind):
-        texts, misfits = utf8_texts(values, name)
-        return texts.cast(pa.binary()), misfits
-    if is_binary(kind):
-        return values.cast(pa.binary()), []
-    bare = bare_texts(values, kind, name, rules.form)
-    return bare.texts.cast(pa.binary()), bare.misfits
+    return bytes_of(table.column(name, "key"), rules.form)
 
 
-def _headers(table: _Table, rules: MessageRules) -> pa.ListArray:
-    """Return the headers of each row: a null is none."""
-    kind = MESSAGES.field("headers").type
-    if not rules.headers:
-        return pa.nulls(len(table.rows), kind)
-    columns = {name: table.column(name, "").values.to_pylist() for name in rules.headers}
-    rows = [
-        [(name, texts[row].encode()) for name, texts in columns.items() if texts[row] is not None]
-        for row in range(len(table.rows))
-    ]
-    return pa.array(rows, kind)
-
-
-def _undone(column: Column) -> Column:
-    """Return a column whose kind is that of its values: a text is one, however it is held."""
-    name, values, kind = column
-    if isinstance(kind, pa.BaseExtensionType) and kind != pa.uuid():
-        return _undone(Column(name, values, kind.storage_type))
-    if pa.types.is_dictionary(kind):
-        return _undone(Column(name, values.dictionary_decode(), kind.value_type))
-    return column
-
-
-def _values(table: _Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misfits]]:
-    names = [name for name in table.kinds.names if name not in rules.headers]
+def _values(table: StoredRows, rules: MessageRules) -> tuple[pa.BinaryArray, list[Misfits]]:
+    names = rules.columns or table.kinds.names
     if rules.value_schema is not None:
-        columns = [table.column(name, "") for name in names]
+        columns = [table.column(name, "value.columns") for name in names]
         return framed(columns, rules.value_schema, rules.form)
     if not rules.bytes_of:
-        columns = [table.column(name, "") for name in names]
+        columns = [table.column(name, "value.columns") for name in names]
         made = object_texts(columns, "", rules.form)
         return made.texts.cast(pa.binary()), made.misfits
-    _, values, kind = _undone(table.column(rules.bytes_of, "value.column"))
+    _, values, kind = undone(table.column(rules.bytes_of, "value.column"))
     if not (is_binary(kind) or is_text(kind)):
         raise InvalidError(
             f"the column {rules.bytes_of} is of the type {kind}, and bytes are of binary or string",
@@ -275,7 +256,7 @@ def _values(table: _Table, rules: MessageRules) -> tuple[pa.BinaryArray, list[Mi
 
 
 def _times(
-    table: _Table, rules: MessageRules, now_ms: int
+    table: StoredRows, rules: MessageRules, now_ms: int
 ) -> tuple[pa.TimestampArray, list[Misfits]]:
     kind = MESSAGES.field("timestamp").type
     if not rules.timestamp:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from penstock.ports.registry import RegisteredSchema
 from penstock.rows.encode import avro_schema, json_schema, protobuf_schema
 from penstock.rows.encode.avro_datums import AvroWriter
+from penstock.rows.encode.columns import made_columns
 from penstock.rows.encode.json_texts import Column, JsonForm
 from penstock.rows.encode.nesting import Misfits
 from penstock.rows.encode.protobuf_files import compiled_tree
@@ -46,7 +47,7 @@ def with_texts(
     `former` are the messages whose numbers those of Protobuf keep. Raises InvalidError (P272, P839,
     P870).
     """
-    made = {}
+    made, columns = {}, made_columns(columns, rules)
     for part, schema in rules.schemas.items():
         fields = _fields_of(part, rules, columns)
         made[part] = _with_text(schema, fields, rules, former.get(part))
@@ -55,10 +56,9 @@ def with_texts(
 
 def _fields_of(part: MessagePart, rules: MessageRules, columns: pa.Schema) -> list[pa.Field]:
     """Return the columns of keys or values."""
-    if part != KEY:
-        return [each for each in columns if each.name not in rules.headers]
-    among = [each for each in columns if each.name in rules.key]
-    return sorted(among, key=lambda each: rules.key.index(each.name))
+    named = rules.key if part == KEY else rules.columns or tuple(columns.names)
+    among = [each for each in columns if each.name in named]
+    return sorted(among, key=lambda each: named.index(each.name))
 
 
 def _with_text(

@@ -23,6 +23,7 @@ AVRO: SchemaFormat = "avro"
 JSON_SCHEMA: SchemaFormat = "json-schema"
 PROTOBUF: SchemaFormat = "protobuf"
 _SCHEMAS = ("key_schema", "value_schema")
+_ALWAYS = {"key", "key_is_object", "form", "bytes_of", "where", "delete_when", "timestamp"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +65,13 @@ class MessageRules:
     """What a message is made of; "" and () where the spec says nothing.
 
     `key` are columns: one that stands alone gives its text or bytes, several an object of JSON, as
-    one does where `key_is_object`. The value is an object of all columns, or the bytes of one,
-    `bytes_of`. With a `key_schema` or a `value_schema` it names that by its id. `where` and
-    `delete_when` are conditions in SQL, `timestamp` is a column. `headers` are columns of texts
-    that become headers of their names, and are no part of the value; a null is no header.
+    one does where `key_is_object`. The value is an object of all columns, or of `columns`, or the
+    bytes of one, `bytes_of`. With a `key_schema` or a `value_schema` it names that by its id.
+    `where` and `delete_when` are conditions in SQL, `timestamp` is a column. `computed` are columns
+    that SQL makes of the others, behind `where`; `headers` have theirs of SQL, too, or are those of
+    the column `headers_of`; one that is null has no value, or is left out (`omits_headers`). Rows
+    for which the column `deleted` is true delete their key, whatever `where` says. A message that
+    `keeps_partition` goes into that of its record.
     """
 
     key: tuple[str, ...] = ()
@@ -77,9 +81,15 @@ class MessageRules:
     where: str = ""
     delete_when: str = ""
     timestamp: str = ""
-    headers: tuple[str, ...] = ()
     key_schema: MessageSchema | None = None
     value_schema: MessageSchema | None = None
+    columns: tuple[str, ...] = ()
+    computed: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    headers_of: str = ""
+    omits_headers: bool = False
+    deleted: str = ""
+    keeps_partition: bool = False
 
     @property
     def is_json(self) -> bool:
@@ -99,21 +109,17 @@ class MessageRules:
 
 
 def rules_to_data(rules: MessageRules) -> dict[str, Any]:
-    """Return the plain form; it says nothing of schemas or headers where there are none."""
+    """Return the plain form; of what came to be later it has what is said alone."""
     data = asdict(rules)
-    data["headers"] = data["headers"] or None
     for name in _SCHEMAS:
         if data[name] is not None and not data[name]["fields"]:
             del data[name]["fields"]
-    return {name: each for name, each in data.items() if each is not None}
+    return {name: each for name, each in data.items() if each or name in _ALWAYS}
 
 
 def rules_from_data(data: Mapping[str, Any]) -> MessageRules:
     """Read the plain form."""
     schemas = {name: MessageSchema(**data[name]) for name in _SCHEMAS if name in data}
-    read = {
-        "key": tuple(data["key"]),
-        "form": JsonForm(**data["form"]),
-        "headers": tuple(data.get("headers", ())),
-    }
+    columns = tuple(data.get("columns", ()))
+    read = {"key": tuple(data["key"]), "form": JsonForm(**data["form"]), "columns": columns}
     return MessageRules(**{**data, **read, **schemas})

@@ -32,6 +32,7 @@ from penstock.rows.convert.batch import Reject, convert_batch
 from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.options import RowOptions
 from penstock.rows.reject_codes import RejectCode
+from penstock.rows.route.coordinates import header_maps, texts_of
 from penstock.rows.route.filters import DynamicRoute, RecordFilter, SqlExpression
 from penstock.rows.route.sql_values import RECORD_SECONDS_MAX, evaluate, true_of
 from penstock.rows.route.table_names import table_names
@@ -267,33 +268,10 @@ def _coordinates(batch: pa.RecordBatch, at: TopicPartition) -> dict[str, pa.Arra
         "_kafka_partition": pa.repeat(pa.scalar(at.partition, pa.int32()), count),
         _OFFSET: batch.column("offset"),
         "_kafka_timestamp": batch.column("timestamp"),
-        "_kafka_key": _texts(batch.column("key")),
+        "_kafka_key": texts_of(batch.column("key")),
     }
     if "headers" in batch.schema.names:
-        found["_kafka_headers"] = _headers(batch.column("headers"))
+        found["_kafka_headers"] = header_maps(batch.column("headers"))
     else:
         found["_kafka_headers"] = pa.nulls(count, pa.map_(pa.string(), pa.string()))
     return found
-
-
-def _texts(values: pa.Array) -> pa.Array:
-    try:
-        return values.cast(pa.string())
-    except pa.ArrowInvalid:
-        return pa.array([_text(value) for value in values.to_pylist()], pa.string())
-
-
-def _text(value: bytes | None) -> str | None:
-    try:
-        return None if value is None else value.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
-
-
-def _headers(headers: pa.Array) -> pa.Array:
-    """Return headers as a map; of several with one name the last one, as Kafka's `lastHeader`."""
-    maps = [
-        {str(header["key"]): _text(header["value"]) for header in record or ()}
-        for record in headers.to_pylist()
-    ]
-    return pa.array([list(each.items()) for each in maps], pa.map_(pa.string(), pa.string()))

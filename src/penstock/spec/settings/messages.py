@@ -14,6 +14,7 @@ from penstock.spec.settings.fields import (
     Fraction,
     FreeText,
     Setting,
+    Several,
     Text,
     reading,
 )
@@ -85,6 +86,13 @@ class ValueSettings(SchemaSettings):
     )
     column: Text | None = Field(
         None, description="With format bytes: the column.", examples=["payload"]
+    )
+    columns: Several[Text] = Field(
+        (),
+        description="With any other format: the columns of the value, in this order; by default"
+        " all, those of  transform  last. Those that begin with _kafka_ are in it if they are named"
+        " here.",
+        examples=["[id, status, total]"],
     )
     decimals: Literal["string", "number"] = Field(
         "string",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
@@ -31,8 +32,20 @@ from penstock.spec.settings.sources import (
     SourceToPublish,
     TopicToPublish,
 )
+from penstock.spec.settings.table import ComputedName
 
 Condition = Annotated[str, reading(expression_text)]
+
+
+class RowTransform(Setting):
+    """What is computed for each row: one row gives one message."""
+
+    columns: Mapping[ComputedName, Condition] = Field(
+        min_length=1,
+        max_length=1000,
+        description="Columns by name, each a DuckDB SQL expression over the columns of the source.",
+        examples=["{ day: cast(created_at as date) }"],
+    )
 
 
 def _kind_of_key(value: Any) -> str:
@@ -47,7 +60,15 @@ Key = Annotated[
     | Annotated[KeySettings, Tag("<block>")],
     Discriminator(_kind_of_key),
 ]
-OF_ROWS = frozenset({"key", "value", "where", "delete_when", "timestamp", "rejects"})
+KEEP: Literal["keep"] = "keep"
+Headers = Annotated[
+    Annotated[Literal["keep"], Tag("<word>")]
+    | Annotated[Mapping[Text, Condition], Field(min_length=1, max_length=100), Tag("<headers>")],
+    Discriminator(lambda value: "<word>" if isinstance(value, str) else "<headers>"),
+]
+OF_ROWS = frozenset(
+    {"key", "value", "where", "transform", "delete_when", "timestamp", "headers", "rejects"}
+)
 """Settings of a publication whose source has rows; messages are published as they are."""
 REQUIRED, OFF = "required", "off"
 ExactlyOnce = Literal["required", "requested", "off"]
@@ -104,7 +125,8 @@ class PublicationRule(Setting):
         None,
         description="The key of a row's message: a column, as its text or its bytes, or a list of"
         " columns, as an object of JSON, or these settings. Rows of one key go into one partition,"
-        " in their order; those without a key are spread.",
+        " in their order; those without a key are spread. By default records of a topic that are"
+        " read as rows keep key and partition.",
         examples=["customer_id", "[country, customer_id]", "{ columns: [id], format: avro }"],
     )
     value: ValueSettings = Field(
@@ -115,20 +137,33 @@ class PublicationRule(Setting):
     where: Condition | None = Field(
         None,
         description="Publish only rows for which this is true: a DuckDB SQL condition over the"
-        " table's columns.",
+        " columns of the source.",
         examples=['"score > 0.5"'],
+    )
+    transform: RowTransform | None = Field(
+        None,
+        description="Compute further columns for each row that  where  lets through. Key, value,"
+        " time, headers and  delete_when  may name them.",
+        examples=["{ columns: { total: price * quantity } }"],
     )
     delete_when: Condition | None = Field(
         None,
         description="Rows for which this is true delete their key: a message without a value, a"
-        " tombstone. A DuckDB SQL condition over the table's columns.",
+        " tombstone. A DuckDB SQL condition over the columns of the source and of  transform.",
         examples=["closed"],
     )
     timestamp: Text | None = Field(
         None,
-        description="The column that has the time of a row's message; by default it is the time of"
-        " publishing.",
+        description="The column that has the time of a row's message; by default it is that of its"
+        " record in a topic, else the time of publishing.",
         examples=["scored_at"],
+    )
+    headers: Headers | None = Field(
+        None,
+        description="Headers of a row's message by name, each a column or a DuckDB SQL expression:"
+        " bytes as they are, others as text; one that is null has no value. Or  keep:  those of its"
+        " record in a topic.",
+        examples=["{ source: \"'shop'\", schema: _kafka_topic }", "keep"],
     )
     rejects: RejectsSettings | None = Field(
         None,
@@ -197,7 +232,25 @@ class PublicationRule(Setting):
     @property
     def is_mirror(self) -> bool:
         """Return whether records of a topic are published as they are."""
-        return isinstance(self.from_, TopicToPublish)
+        return isinstance(self.from_, TopicToPublish) and self.from_.records is None
+
+    @property
+    def reads_records(self) -> bool:
+        """Return whether records of a topic are read as rows."""
+        return isinstance(self.from_, TopicToPublish) and self.from_.records is not None
+
+    @property
+    def keeps_key(self) -> bool:
+        """Return whether messages have the keys and partitions that their records have."""
+        return self.reads_records and self.key is None
+
+    @property
+    def sql(self) -> tuple[str, ...]:
+        """Return all expressions over its rows."""
+        computed = self.transform.columns.values() if self.transform else ()
+        headers = self.headers.values() if isinstance(self.headers, Mapping) else ()
+        conditions = (each for each in (self.where, self.delete_when) if each)
+        return (*conditions, *computed, *headers)
 
 
 class PublishingSettings(Setting):

@@ -16,6 +16,8 @@ from penstock.spec.settings.fields import (
     Text,
     reading,
 )
+from penstock.spec.settings.keyed import Tombstones
+from penstock.spec.settings.records import Records
 from penstock.spec.settings.sections import Cluster
 
 NEWS = "penstock.app.assembly.news:opened"
@@ -37,6 +39,26 @@ class TopicToPublish(Setting):
         None,
         description="The cluster to read it from, where that is another one than is written to.",
         examples=["{ brokers: eu.example.com:9092 }"],
+    )
+    records: Records | None = Field(
+        None,
+        description="Read records as rows, as landing does; without it they are published as they"
+        " are. Keys stay bytes, and no envelope is opened. The registry is by default that of"
+        "  publishing.",
+        examples=["{ format: json }", "{ format: avro, registry: https://registry:8081 }"],
+    )
+    columns: Mapping[Text, Annotated[str, reading(notation.column_type)]] = Field(
+        default_factory=dict,
+        max_length=1000,
+        description="With records: the fields that are read, with their types. text and bytes have"
+        " the column  value.",
+        examples=["{ id: long, status: string, amount: decimal(10,2) }"],
+    )
+    tombstones: Tombstones | None = Field(
+        None,
+        description="With records: what to do with one without a value: delete its key in the"
+        " target as well, skip it, or quarantine it as what is no message. By default delete where"
+        " messages have the records' own keys, else quarantine.",
     )
 
 

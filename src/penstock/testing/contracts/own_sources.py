@@ -219,6 +219,6 @@ def said(rows: list[Rows]) -> list[Any]:
         for each in (
             *batch.rows.to_pylist(),
             *(("bad", one.place, one.reason) for one in batch.bad),
-            *(("aborted", number) for number in range(batch.aborted)),
+            *((why, number) for why, of in batch.left_out.items() for number in range(of)),
         )
     ]

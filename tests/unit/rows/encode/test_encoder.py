@@ -228,7 +228,8 @@ def test_rules_survive_as_data():
 
 def test_headers_are_columns_that_are_no_part_of_the_value():
     rows = pa.record_batch({"n": [1, 2], "id": ["x", "y"], "at": [None, "now"]})
-    rules = MessageRules(key=("id",), headers=("id", "at"))
+    headers = {"id": "id", "at": "at"}
+    rules = MessageRules(key=("id",), headers=headers, omits_headers=True, columns=("n",))
     found = encode(rows, rules, now_ms=NOW).messages.to_pylist()
 
     assert [b'{"n":1}', b'{"n":2}'] == [each["value"] for each in found]

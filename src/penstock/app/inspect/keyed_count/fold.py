@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.app.assembly.functions import function_at
-from penstock.app.assembly.worker import readers as readers_of
+from penstock.app.assembly.schema_readers import schema_readers as readers_of
 from penstock.core.growth import FormerEnds
 from penstock.core.offsets import TopicPartition
 from penstock.landing.foreign_errors import CONVERT, converting, range_text

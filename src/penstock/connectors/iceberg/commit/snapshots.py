@@ -18,12 +18,13 @@ from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 
 from penstock.connectors.iceberg.files.manifest_entries import counted
 from penstock.connectors.iceberg.files.manifest_lists import next_row_id_of
-from penstock.connectors.iceberg.files.manifests import Listed, schema_of
+from penstock.connectors.iceberg.files.manifests import Listed
 from penstock.connectors.iceberg.io.metadata_batch import MetadataBatch
 from penstock.connectors.iceberg.ledger import properties as records
 from penstock.connectors.iceberg.row_deletes.changes import RowChanges
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
 from penstock.connectors.iceberg.row_deletes.vectors import is_vector
+from penstock.connectors.iceberg.schema.partition_schemas import schema_of
 from penstock.files import ParquetOptions
 from penstock.ports.runtime import Observer
 

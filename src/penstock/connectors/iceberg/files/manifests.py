@@ -48,9 +48,7 @@ from pyiceberg.manifest import (
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
-from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.transforms import VoidTransform
-from pyiceberg.types import DoubleType, FloatType, IntegerType, NestedField
+from pyiceberg.types import DoubleType, FloatType
 
 from penstock.connectors.iceberg.files.entry_counts import count_entries
 from penstock.connectors.iceberg.files.kept_entries import KeptEntries
@@ -67,6 +65,7 @@ from penstock.connectors.iceberg.files.manifest_lists import (
     next_row_id_of,
 )
 from penstock.connectors.iceberg.io.metadata_batch import MetadataBatch
+from penstock.connectors.iceberg.schema.partition_schemas import schema_of
 from penstock.core.sweeps import METADATA_MARK
 from penstock.core.table_errors import unsupported
 
@@ -307,27 +306,6 @@ class ManifestStack:
         return (
             write_manifest(1, **given) if version == 1 else EntryWriter(version, content, **given)
         )
-
-
-def schema_of(metadata: TableMetadata, spec_id: int) -> Schema | None:
-    """Return the newest schema that has all columns by which a spec partitions, if there is one.
-
-    Where none has those of its void fields as well, they are integers in it.
-    """
-    fields = metadata.specs()[spec_id].fields
-    named = {each.source_id for each in fields}
-    split = {each.source_id for each in fields if not isinstance(each.transform, VoidTransform)}
-    former = sorted(metadata.schemas, key=lambda each: each.schema_id, reverse=True)
-    candidates = (metadata.schema(), *former)
-    by_need = ((each, wanted) for wanted in (named, split) for each in candidates)
-    found = next((each for each, wanted in by_need if wanted.issubset(each.field_ids)), None)
-    if found is None or not (dropped := named.difference(found.field_ids)):
-        return found
-    # They are no nulls in it, for Avro has no union of null and null.
-    integers = [
-        NestedField(each, f"dropped column {each}", IntegerType()) for each in sorted(dropped)
-    ]
-    return Schema(*found.fields, *integers, schema_id=found.schema_id)
 
 
 def live_manifests(table: Table, head: int | None) -> list[ManifestFile]:

@@ -26,9 +26,9 @@ from pyiceberg.types import NestedField, PrimitiveType
 from penstock.connectors.iceberg.catalogs.third_format import writable
 from penstock.connectors.iceberg.errors import reading
 from penstock.connectors.iceberg.files.file_metadata import data_file
-from penstock.connectors.iceberg.files.manifests import schema_of
 from penstock.connectors.iceberg.io.credentials import Credential, opened, shared
 from penstock.connectors.iceberg.read.file_rows import FileToRead, rows_in
+from penstock.connectors.iceberg.schema.partition_schemas import schema_of
 from penstock.core.commits import DataFile as Written
 from penstock.core.table_errors import no_target, require_target_version
 from penstock.files.positions import NONE, Positions, packed, unpacked

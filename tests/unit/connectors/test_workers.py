@@ -1,10 +1,10 @@
-"""Workers fork, and have only what deploy/spark/driver-only.txt leaves, deltalake not among it."""
+"""Workers fork, and have nothing of deploy/spark/driver-only.txt, deltalake among it."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-LISTED = Path(__file__).parents[4] / "deploy" / "spark" / "driver-only.txt"
+LISTED = Path(__file__).parents[3] / "deploy" / "spark" / "driver-only.txt"
 ABSENT = [
     line.strip().replace("-", "_")
     for line in LISTED.read_text().splitlines()
@@ -18,13 +18,13 @@ def loaded_by(code):
     return set(found.stdout.decode().strip().split(","))
 
 
-def test_the_connector_imports_nothing_heavy():
+def test_the_connector_of_delta_imports_nothing_heavy():
     loaded = loaded_by("from penstock.connectors.delta import connector")
 
     assert set() == loaded & {"deltalake", "pyarrow", "numpy"}
 
 
-def test_a_writer_works_without_the_driver_s_libraries():
+def test_a_writer_of_delta_works_without_the_driver_s_libraries():
     loaded = loaded_by(
         f"sys.modules.update(dict.fromkeys({ABSENT}))\n"  # to import one is an error now
         "import tempfile\n"
@@ -45,3 +45,21 @@ def test_a_writer_works_without_the_driver_s_libraries():
 
     assert {"deltalake", "obstore"} <= set(ABSENT)
     assert "pyarrow" in loaded
+
+
+def test_tasks_and_sources_import_nothing_that_only_the_driver_has():
+    loaded = loaded_by(
+        f"sys.modules.update(dict.fromkeys({ABSENT}))\n"
+        "import penstock.app.assembly.copying_worker\n"
+        "import penstock.app.assembly.publishing_worker\n"
+        "import penstock.sources.files\n"
+        "import penstock.sources.sql\n"
+        "import psycopg\n"
+        "from penstock.connectors import delta, iceberg\n"
+        "from penstock.spec.secrets import ProcessSecrets\n"
+        "for connector in (delta.connector, iceberg.connector):\n"
+        "    connector.open_file_rows(ProcessSecrets())\n"
+    )
+
+    read = {f"penstock.connectors.{name}.read.table_rows" for name in ("delta", "iceberg")}
+    assert read <= loaded

@@ -1,0 +1,154 @@
+"""The columns that messages are made of: those of rows, those that SQL computes, and headers.
+
+Invariant: a row that `deleted` spares, a tombstone of its source, is never a misfit of what is
+computed: it has no values to compute with.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.core.errors import InvalidError
+from penstock.ports.sources import MESSAGES
+from penstock.rows.arrow_arrays import mask_of
+from penstock.rows.encode.conditions import computed, no_column
+from penstock.rows.encode.extensions import stored
+from penstock.rows.encode.json_texts import (
+    Column,
+    JsonForm,
+    bare_texts,
+    is_binary,
+    is_text,
+    utf8_texts,
+)
+from penstock.rows.encode.nesting import Mask, Misfits
+from penstock.rows.encode.rules import MessageRules
+
+_HEADERS = MESSAGES.field("headers").type
+NOT_UTF8 = "a header has a name that is not UTF-8"
+
+
+class StoredRows(NamedTuple):
+    """Rows without extension types, and their columns' own types."""
+
+    rows: pa.RecordBatch
+    kinds: pa.Schema
+
+    def column(self, name: str, field: str) -> Column:
+        """Return the column that a field of the spec names. Raises InvalidError (P838)."""
+        count = self.kinds.names.count(name)
+        if not count:
+            raise no_column(self.rows, name, field)
+        if count > 1:
+            raise InvalidError(
+                f"the rows have {count} columns of the name {name}",
+                code="P838",
+                hint="rename all but one, or leave them out",
+            )
+        return Column(name, self.rows.column(name), self.kinds.field(name).type)
+
+
+def deleted_rows(table: StoredRows, rules: MessageRules) -> Mask:
+    """Return which rows are tombstones of their source."""
+    if not rules.deleted:
+        return np.zeros(len(table.rows), np.bool_)
+    return mask_of(table.column(rules.deleted, "").values.fill_null(False))
+
+
+def with_computed(table: StoredRows, rules: MessageRules) -> tuple[StoredRows, list[Misfits]]:
+    """Put the computed columns behind the others. Raises InvalidError (P838)."""
+    if not rules.computed:
+        return table, []
+    spared, misfits = deleted_rows(table, rules), list[Misfits]()
+    columns = dict[str, pa.Array]()
+    for name, sql in rules.computed.items():
+        columns[name], found = _in_sql(table, sql, f"transform.columns.{name}", spared)
+        misfits += [each._replace(path=name) for each in found]
+    fields = [*table.kinds, *(pa.field(name, each.type) for name, each in columns.items())]
+    arrays = [*table.rows.columns, *columns.values()]
+    names = [each.name for each in fields]
+    return StoredRows(pa.RecordBatch.from_arrays(arrays, names), pa.schema(fields)), misfits
+
+
+def made_columns(columns: pa.Schema, rules: MessageRules) -> pa.Schema:
+    """Return columns with those that are computed of them. Raises InvalidError (P838)."""
+    if not rules.computed:
+        return columns
+    nothing = pa.RecordBatch.from_arrays(
+        [pa.nulls(0, each.type) for each in columns], schema=columns
+    )
+    return with_computed(StoredRows(stored(nothing), columns), rules)[0].kinds
+
+
+def headers(table: StoredRows, rules: MessageRules) -> tuple[pa.ListArray, list[Misfits]]:
+    """Return the headers of each row's message. Raises InvalidError (P838, P839)."""
+    count = len(table.rows)
+    if rules.headers_of:
+        values = table.column(rules.headers_of, "headers").values
+        absent = mask_of(values.is_null())
+        return values, [Misfits(rules.headers_of, absent, NOT_UTF8)] if absent.any() else []
+    if not rules.headers:
+        return pa.nulls(count, _HEADERS), []
+    spared, misfits, parts = deleted_rows(table, rules), list[Misfits](), list[pa.BinaryArray]()
+    for name, sql in rules.headers.items():
+        place, found = f"headers.{name}", list[Misfits]()
+        column = Column(place, pa.nulls(0), pa.null())
+        if sql in table.kinds.names:
+            column = table.column(sql, place)._replace(name=place)
+        else:
+            values, found = _in_sql(table, sql, place, spared)
+            column = Column(place, values, values.type)
+        data, of_values = bytes_of(column, rules.form)
+        parts.append(data)
+        misfits += [*found, *of_values]
+    places = np.arange(len(parts))[None, :] * count + np.arange(count)[:, None]
+    names = pa.array([*rules.headers] * count, pa.string())
+    values = pa.concat_arrays(parts).take(pa.array(places.ravel()))
+    entries = pa.StructArray.from_arrays([names, values], fields=[*_HEADERS.value_type])
+    begins = np.arange(count + 1, dtype=np.int32) * len(parts)
+    if rules.omits_headers:
+        there = mask_of(values.is_valid())
+        begins = np.concatenate([[0], np.cumsum(there)])[begins].astype(np.int32)
+        entries = entries.filter(pa.array(there))
+    return pa.ListArray.from_arrays(pa.array(begins), entries, type=_HEADERS), misfits
+
+
+def bytes_of(column: Column, form: JsonForm) -> tuple[pa.BinaryArray, list[Misfits]]:
+    """Return the values of a column as bytes: of texts and bytes themselves, of others their text.
+
+    Raises InvalidError (P839).
+    """
+    name, values, kind = undone(column)
+    if is_text(kind):
+        texts, misfits = utf8_texts(values, name)
+        return texts.cast(pa.binary()), misfits
+    if is_binary(kind):
+        return values.cast(pa.binary()), []
+    if pa.types.is_null(kind):
+        return pa.nulls(len(values), pa.binary()), []
+    bare = bare_texts(values, kind, name, form)
+    return bare.texts.cast(pa.binary()), bare.misfits
+
+
+def undone(column: Column) -> Column:
+    """Return a column whose kind is that of its values: a text is one, however it is held."""
+    name, values, kind = column
+    if isinstance(kind, pa.BaseExtensionType) and kind != pa.uuid():
+        return undone(Column(name, values, kind.storage_type))
+    if pa.types.is_dictionary(kind):
+        return undone(Column(name, values.dictionary_decode(), kind.value_type))
+    return column
+
+
+def _in_sql(
+    table: StoredRows, sql: str, field: str, spared: Mask
+) -> tuple[pa.Array, list[Misfits]]:
+    """Compute an expression for each row; those without an answer that are not `spared` misfit."""
+    found, misfits = computed(table.rows, sql, field), list[Misfits]()
+    for row, why in found.undecided.items():
+        if not spared[row]:
+            misfits.append(Misfits(field, np.arange(len(spared)) == row, why))
+    return found.values, misfits

@@ -1,0 +1,79 @@
+"""What must agree where a publication reads the records of a topic as rows, or computes columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from penstock.core.schema import SOURCE_PREFIX
+from penstock.spec.checks.connections import check_records
+from penstock.spec.problems import KeyPath, Problem, shown
+from penstock.spec.settings.publication import KEEP, PublicationRule
+from penstock.spec.settings.records import Records, RegistrySettings
+from penstock.spec.settings.sources import TopicToPublish
+
+_ONE_COLUMN = frozenset({"text", "bytes"})
+"""Formats whose records have the column `value` alone."""
+
+
+def check_topic_rows(
+    place: KeyPath, rule: PublicationRule, shared: RegistrySettings | None
+) -> Iterator[Problem]:
+    """Find what does not agree; `shared` is the registry of those that name none."""
+    given = rule.from_
+    if isinstance(given, TopicToPublish):
+        at = (*place, "from")
+        if given.records is None:
+            yield from _of_mirrors(at, given)
+        else:
+            registry = given.records.registry or shared
+            yield from check_records(given.records, registry, (*at, "records"))
+            yield from _of_records(at, given, given.records)
+            yield from _tombstones(at, rule, given)
+    if rule.headers == KEEP and not rule.reads_records and not rule.is_mirror:
+        fact = "the rows of this source come without headers"
+        hint = "name them:  headers: { name: column }"
+        yield Problem((*place, "headers"), "P835", fact, hint)
+    read: Mapping[str, object] = given.columns if isinstance(given, TopicToPublish) else {}
+    for name in rule.transform.columns if rule.transform else ():
+        if name in read:
+            fact = f"{shown(name)} is read and computed"
+            where = (*place, "transform", "columns", name)
+            yield Problem(where, "P835", fact, "give what is computed another name", on_key=True)
+
+
+def _of_mirrors(at: KeyPath, given: TopicToPublish) -> Iterator[Problem]:
+    for name in ("columns", "tombstones"):
+        if name in given.model_fields_set:
+            fact = f"{name}  is for records that are read as rows"
+            hint = "add  records: { format: json },  or leave it out"
+            yield Problem((*at, name), "P832", fact, hint, on_key=True)
+
+
+def _of_records(at: KeyPath, given: TopicToPublish, records: Records) -> Iterator[Problem]:
+    """Find settings of landing that publishing has no use for, and columns that do not fit."""
+    for name, plain in (("key_format", "bytes"), ("envelope", "none")):
+        if getattr(records, name) != plain:
+            fact = f"{name}  is for landing: here keys stay as they are, and no envelope is opened"
+            yield Problem((*at, "records", name), "P832", fact, "leave it out")
+    has_own = records.format in _ONE_COLUMN
+    if has_own and given.columns:
+        fact = f"records of format {records.format} have the column  value  alone"
+        yield Problem((*at, "columns"), "P832", fact, "leave it out", on_key=True)
+    if not has_own and not given.columns:
+        fact = f"format {records.format} needs  columns:  which fields are read, with their types"
+        hint = "such as  columns: { id: long, status: string }"
+        yield Problem((*at, "records"), "P832", fact, hint)
+    for name in given.columns:
+        if name.lower().startswith(SOURCE_PREFIX):
+            fact = f"{shown(name)} is one of those that each record has of its own"
+            hint = "leave it out, and name it where it is wanted"
+            yield Problem((*at, "columns", name), "P832", fact, hint, on_key=True)
+
+
+def _tombstones(at: KeyPath, rule: PublicationRule, given: TopicToPublish) -> Iterator[Problem]:
+    """Find a record without a value that would delete, and has no key to do so."""
+    of_value = [name for name in rule.key_columns if not name.startswith(SOURCE_PREFIX)]
+    if given.tombstones == "delete" and of_value:
+        fact = f"a record without a value has no {shown(of_value[0])}, and so no key to delete"
+        hint = "tombstones: skip,  or  quarantine;  or leave  key  out"
+        yield Problem((*at, "tombstones"), "P833", fact, hint)

@@ -1,0 +1,127 @@
+"""A topic filtered and changed on its way into another: each wanted record is there once, in order."""
+
+from __future__ import annotations
+
+import random  # noqa: TID251  from the seed that a test names
+from dataclasses import replace
+
+import pytest
+from tests.story.publishing import FROM, INTO, OFFSETS, PARTITIONS, by_library, live
+from tests.story.publishing_filtered import RECORDS, RULES, WORDS, FilteredWorld
+
+from penstock.app.inspect.publication_audit import audit_publication
+from penstock.app.inspect.publication_peek import peeked
+from penstock.connectors.memory.log import MemoryReader
+from penstock.connectors.memory.sending import MemoryPacker
+from penstock.core.errors import DecisionNeededError, InvalidError
+from penstock.ports.producers import NewTopic
+
+
+@pytest.fixture
+def world() -> FilteredWorld:
+    return FilteredWorld()
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_any_history_publishes_each_wanted_record_once_and_in_order(seed):
+    chance = random.Random(seed)
+    world = FilteredWorld(rows_max=chance.choice([1, 5, 1000]))
+    world.chosen = chance.choice([dict, by_library, lambda: by_library(2)])
+    world.reject()
+    for _ in range(chance.randrange(1, 5)):
+        for partition in range(PARTITIONS):
+            world.fill(partition, *chance.choices(WORDS, k=chance.randrange(7)))
+        live(world, chance)
+        world.require_exact()
+    last = world.run()
+
+    assert last.error is None
+    sizes = [len(world.cluster.partition(FROM, number).entries) for number in range(PARTITIONS)]
+    assert {at: size for at, size in enumerate(sizes) if size} == {
+        at: offset for at, offset in world.positions().items() if offset
+    }
+    world.require_exact()
+
+
+def test_the_books_tell_what_became_of_records_and_an_audit_reads_them_again(world):
+    world.reject()
+    world.fill(0, "x", "left out", "", "bad", "closed", "y")
+    run = world.run()
+    assert (run.rows, run.rejected) == (4, 1)
+    ports = world.ports(run.publication)
+    readers = world.reader, MemoryReader(world.cluster, world.clock)
+    found = audit_publication(run.publication, ports, readers)
+    assert (found.rows, found.breaks, found.not_compared) == (6, (), ())
+
+    entries = world.cluster.partition(INTO, 0).entries
+    other = replace(entries[0].message, headers=(("h", b"other"),))
+    entries[0] = replace(entries[0], message=other)
+    found = audit_publication(run.publication, ports, readers)
+    assert ["rows"] == [each.kind for each in found.breaks]
+
+
+def test_a_peek_tells_what_a_run_would_do_with_each_record(world):
+    world.reject()
+    world.fill(1, "x", "left out", "", "bad")
+    publication = world.publisher().publication
+    readers = world.reader, MemoryReader(world.cluster, world.clock)
+    found = peeked(publication, world.ports(publication), readers, MemoryPacker(), 10)
+
+    assert [(each.outcome, each.partition) for each in found] == [
+        ("published", 1),
+        ("filtered", None),
+        ("published", 1),
+        ("rejected", None),
+    ]
+    assert None is found[2].value
+    assert (("h", b"0"), ("h", None)) == found[0].headers
+
+
+def test_a_record_that_does_not_decode_stops_where_rejects_have_no_topic(world):
+    world.fill(0, "x", "bad", "y")
+    error = world.run().error
+
+    assert isinstance(error, DecisionNeededError)
+    assert ("P840", True) == (error.code, "offset 1" in error.message), error.message
+    assert [] == world.read_back(0)
+
+
+def test_a_record_keeps_its_partition_or_goes_where_its_key_says(world):
+    world.make("more", 3)
+    world.fill(1, "x", "y", "x", "y")
+    world.run()
+    assert 4 == len(world.read_back(1))
+
+    by_key = FilteredWorld(rules=replace(RULES, keeps_partition=False))
+    by_key.fill(1, "x", "y", "x", "y")
+    assert None is by_key.run().error
+    found = [by_key.read_back(number) for number in range(PARTITIONS)]
+    assert 4 == sum(map(len, found))
+    keys = [{key for key, *_ in each} for each in found]
+    assert not keys[0] & keys[1]
+
+
+def test_a_target_with_too_few_partitions_is_refused_where_records_keep_theirs(world):
+    world.cluster.create("few", 1)
+    world.fill(1, "x")
+    error = world.run(into="few").error
+
+    assert isinstance(error, InvalidError)
+    assert "P813" == error.code
+    made = world.run(into="new", offsets_topic=OFFSETS + "2", new_topic=NewTopic())
+    assert None is made.error
+    assert PARTITIONS == len(world.cluster.topic("new").partitions)
+
+
+def test_a_position_moves_over_records_that_are_all_left_out(world):
+    world.fill(0, "left out", "left out")
+    run = world.run()
+
+    assert (0, 1) == (run.rows, run.transactions)
+    assert {0: 2} == {at: offset for at, offset in world.positions().items() if offset}
+    assert (0, 0) == (world.run().transactions, len(world.read_back(0)))
+
+
+def test_columns_are_known_before_a_record_is_read():
+    names = ["id", "v", "_kafka_timestamp", "_kafka_key", "_kafka_headers", "_kafka_deleted"]
+    assert names == RECORDS.columns.names

@@ -1,0 +1,127 @@
+"""Columns that SQL computes of rows, headers of their messages, and tombstones of their source."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from penstock.core.errors import InvalidError
+from penstock.ports.sources import MESSAGES
+from penstock.rows.encode.encoder import encode, require_fit
+from penstock.rows.encode.framing import with_texts
+from penstock.rows.encode.rules import MessageRules, MessageSchema, rules_from_data, rules_to_data
+
+KEPT = [[{"key": "a", "value": b"\xff"}], [], None]
+ROWS = pa.record_batch(
+    {
+        "id": pa.array([1, 2, 3], pa.int64()),
+        "v": pa.array(["10", "x", None]),
+        "_kafka_key": pa.array([b"k", b"\xff", None], pa.binary()),
+        "_kafka_headers": pa.array(KEPT, MESSAGES.field("headers").type),
+        "gone": pa.array([False, None, True]),
+    }
+)
+
+
+def made(**rules: object) -> list[dict[str, object]]:
+    return encode(ROWS, MessageRules(**rules), now_ms=0).messages.to_pylist()
+
+
+def values(**rules: object) -> list[object]:
+    found = (each["value"] for each in made(columns=("id",), **rules))
+    return [None if each is None else json.loads(each) for each in found]
+
+
+def test_a_value_has_the_columns_that_are_named_in_their_order():
+    rules = {"columns": ("w", "id"), "computed": {"w": "id * 2 + 1"}}
+    assert [b'{"w":3,"id":1}', b'{"w":5,"id":2}', b'{"w":7,"id":3}'] == [
+        each["value"] for each in made(**rules)
+    ]
+
+
+def test_keys_and_conditions_may_name_what_is_computed():
+    rules = {"computed": {"w": "id % 2 = 0"}, "key": ("w",), "delete_when": "w"}
+    assert [(b"false", False), (b"true", True), (b"false", False)] == [
+        (each["key"], each["value"] is None) for each in made(**rules)
+    ]
+
+
+def test_a_row_for_which_nothing_can_be_computed_is_no_message():
+    found = encode(ROWS, MessageRules(computed={"w": "cast(v as int)"}), now_ms=0)
+    assert [(1, "w")] == [(each.row, each.column) for each in found.misfits]
+    assert [0, 2] == found.places.tolist()
+
+
+def test_keys_and_headers_of_records_are_text_to_sql():
+    assert [{"id": 1}] == values(where="_kafka_key = 'k' and _kafka_headers['a'] is null")
+
+
+def test_headers_are_bytes_as_they_are_and_others_as_text():
+    names = {"key": "_kafka_key", "n": "id", "up": "upper(v)", "none": "null"}
+    assert [
+        [("key", b"k"), ("n", b"1"), ("up", b"10"), ("none", None)],
+        [("key", b"\xff"), ("n", b"2"), ("up", b"X"), ("none", None)],
+        [("key", None), ("n", b"3"), ("up", None), ("none", None)],
+    ] == [[(h["key"], h["value"]) for h in each["headers"]] for each in made(headers=names)]
+
+
+def test_a_header_that_is_null_may_be_left_out():
+    rules = {"headers": {"v": "v", "none": "null", "id": "id"}, "omits_headers": True}
+    assert [["v", "id"], ["v", "id"], ["id"]] == [
+        [each["key"] for each in message["headers"]] for message in made(**rules)
+    ]
+
+
+def test_headers_that_are_kept_have_names_of_utf_8():
+    found = encode(ROWS, MessageRules(headers_of="_kafka_headers", columns=("id",)), now_ms=0)
+    assert KEPT[:2] == found.messages.column("headers").to_pylist()
+    assert [(2, "_kafka_headers")] == [(each.row, each.column) for each in found.misfits]
+
+
+def test_a_tombstone_of_the_source_is_one_whatever_where_says_and_nothing_is_asked_of_it():
+    rows = ROWS.set_column(2, "_kafka_key", pa.array([b"a", b"b", b"c"], pa.binary()))
+    rules = MessageRules(
+        key=("_kafka_key",),
+        where="v = '10'",
+        computed={"w": "cast(coalesce(v, 'none') as int)"},
+        headers={"h": "cast(coalesce(v, 'none') as int)"},
+        deleted="gone",
+    )
+    found = encode(rows, rules, now_ms=0)
+    assert ([0, 2], 1, ()) == (found.places.tolist(), found.filtered, found.misfits)
+    assert [(b"a", False), (b"c", True)] == [
+        (each["key"], each["value"] is None) for each in found.messages.to_pylist()
+    ]
+
+
+def test_a_schema_is_made_of_the_columns_of_the_value():
+    rules = MessageRules(
+        columns=("w", "id"), computed={"w": "id / 2"}, value_schema=MessageSchema("r")
+    )
+    text = json.loads(with_texts(rules, ROWS.schema).value_schema.text)
+    assert ["w", "id"] == [each["name"] for each in text["fields"]]
+    require_fit(ROWS.schema, rules)
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ({"computed": {"w": "nope + 1"}}, "transform.columns.w"),
+        ({"computed": {"id": "1"}}, "2 columns of the name id"),
+        ({"headers": {"h": "nope"}}, "headers.h"),
+        ({"columns": ("nope",)}, "value.columns"),
+    ],
+)
+def test_what_does_not_fit_is_told_before_a_row_is_read(rules, words):
+    with pytest.raises(InvalidError, match=words) as caught:
+        require_fit(ROWS.schema, MessageRules(**rules))
+    assert "P838" == caught.value.code
+
+
+def test_rules_are_read_as_they_were_written():
+    rules = MessageRules(
+        columns=("w",), computed={"w": "id"}, headers={"h": "id"}, deleted="d", keeps_partition=True
+    )
+    assert rules == rules_from_data(json.loads(json.dumps(rules_to_data(rules))))

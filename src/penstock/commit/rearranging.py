@@ -9,7 +9,7 @@ were deleted meanwhile; the rest is given up, and a new plan finds it again (doc
 
 Invariants:
 - what was written has the rows that were read, counted and summed up by a hash of all columns, as
-  it is read back; else nothing is committed;
+  it is read back, and as many as live in the files by the table; else nothing is committed;
 - whoever lands meanwhile wins: a rearrangement is tried a few times, and then given up;
 - it claims nothing, so that anybody may make it, and a lost answer is found out by the files: they
   are live, or the rearrangement has not landed;
@@ -29,7 +29,7 @@ from penstock.commit.maintaining import Maintenance, require_sound
 from penstock.commit.moved_rows import CopiedFile, MovedRows
 from penstock.core.commits import Chain
 from penstock.core.crash_points import CrashPoint
-from penstock.core.errors import InvalidError, UnavailableError
+from penstock.core.errors import BugError, InvalidError, UnavailableError
 from penstock.core.events import WaitBegan
 from penstock.core.maintenance import INPUTS_MAX, FileGroup, Layout, groups_of
 from penstock.ports.rearrangements import Rearrangement
@@ -138,12 +138,32 @@ class Rearranging:
         results = self.engine.run([job_to_json(self._job(state, each)) for each in bundles])
         found = [group for text in results for group in result_from_json(text)]
         groups = [group for bundle in bundles for group in bundle]
-        return [
+        moved = [
             MovedRows(
                 [self._source(state, each) for each in files], new.files, new.places, self._prefix
             )
             for files, new in zip(groups, found, strict=True)
         ]
+        for each in moved:
+            self._require_all(each)
+        return moved
+
+    def _require_all(self, moved: MovedRows) -> None:
+        """Raise BugError (P847) where files have other rows than the table says that live in them.
+
+        A worker compares what it wrote with what it read: of rows that it never read it knows
+        nothing.
+        """
+        live = sum(each.rows_copied for each in moved.sources)
+        written = sum(each.record_count for each in moved.files)
+        if live != written:
+            paths = ", ".join(each.path for each in moved.sources[:3])
+            raise BugError(
+                f"{self.work.chain.table}: of {live} rows that live in files, {written} were "
+                f"written again; of {len(moved.sources)} files, {paths} first",
+                code="P847",
+                hint="nothing was committed; report this with the log",
+            )
 
     def _job(self, state: TableState, bundle: Sequence[Sequence[LiveFile]]) -> CopyJob:
         paths = [file.path for group in bundle for file in group]

@@ -3,7 +3,10 @@
 Theory of operation: each row has a hash of 64 bits over all its columns, and the sum of these is
 the same for the same rows. A list is hashed by its elements and their places.
 
-Invariant: equal values hash equal however they lie in memory, in batches of whatever size.
+Invariants:
+- equal values hash equal however they lie in memory, in batches of whatever size;
+- what is summed up is scattered before: hashes of values that differ in few bits may differ by the
+  same amount, and their sum is the same where two rows swap them, a sign for instance.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ _WORDS_MAX = 64
 """Longer texts, in words of eight bytes, are hashed one by one."""
 _NULL = np.uint64(0xD1B54A32D192ED03)
 _STRUCT = np.uint64(0x8CB92BA72F3D8DD7)
+_FACTORS = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
+_SHIFT = np.uint64(33)
 _BITS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
@@ -46,7 +51,16 @@ def row_hashes(batch: pa.RecordBatch) -> Hashes:
     hashes = np.zeros(batch.num_rows, np.uint64)
     for column in batch.columns:
         hashes = _with(hashes, column)
-    return hashes
+    return _scattered(hashes)
+
+
+def _scattered(hashes: Hashes) -> Hashes:
+    """Let each bit depend on all others, one to one; as MurmurHash3 ends."""
+    found = hashes ^ (hashes >> _SHIFT)
+    for factor in _FACTORS:
+        found *= factor
+        found ^= found >> _SHIFT
+    return found
 
 
 def _with(hashes: Hashes, column: pa.Array) -> Hashes:
@@ -96,7 +110,7 @@ def _of_lists(column: pa.Array, valid: npt.NDArray[np.bool_]) -> Hashes:
     for part in parts:
         elements = _with(elements, part.slice(first, last - first))
     place = np.arange(last - first) - np.repeat(starts - first, offsets[1:] - starts)
-    elements = mixed(elements, place.view(np.uint64))
+    elements = _scattered(mixed(elements, place.view(np.uint64)))
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(elements, dtype=np.uint64)])
     return mixed(sums[ends - first] - sums[starts - first], (ends - starts).view(np.uint64))
 

@@ -6,7 +6,8 @@ import pytest
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadataUtil
 
-from penstock.connectors.iceberg.catalogs.kept_tables import KeptTables
+from penstock.connectors.iceberg.catalogs import kept_tables
+from penstock.connectors.iceberg.catalogs.kept_tables import COLUMNS_A_SNAPSHOT, KeptTables
 from penstock.connectors.iceberg.catalogs.third_format import writable
 from penstock.core.errors import ConflictError
 
@@ -75,19 +76,44 @@ def test_a_catalog_that_says_ok_and_moves_nothing_is_not_believed(lake, monkeypa
     assert 2 == _at(table, lake)
 
 
-def test_of_too_many_snapshots_the_tables_asked_for_last_are_kept(lake):
-    kept, tables = KeptTables(snapshots_max=4), {}
-    for name in ("a.a", "a.b", "a.c"):
-        table = lake.create(name=name)
-        lake.land(table, {0: (0, 1)})
-        tables[name[-1]] = table.state(lake.chain).handle  # weighs 2
-    for name in "ab":
-        kept.keep("x", tables[name])
-    kept.get(("a", "a"), "x")
-    kept.keep("x", tables["c"])
+def test_what_there_is_no_room_for_drops_nothing_that_is_asked_for(lake):
+    """Of tables that are asked for in turns those that came first stay, else none would."""
+    tables = [_with_a_snapshot(lake, f"a.{name}") for name in "abc"]
+    kept = KeptTables(snapshots_max=2 * kept_tables._weight(tables[0]))
+    for _ in range(2):
+        for each in tables:
+            kept.keep("x", each)
 
-    assert [True, False, True] == [kept.get(("a", name), "x") is not None for name in "abc"]
-    assert kept.get(("a", "a"), "y") is None
+    assert [True, True, False] == [kept.get(each.name(), "x") is not None for each in tables]
+    assert kept.get(tables[0].name(), "y") is None
+
+
+def test_what_is_asked_for_no_longer_makes_room(lake):
+    tables = [_with_a_snapshot(lake, f"a.{name}") for name in "abc"]
+    kept = KeptTables(snapshots_max=2 * kept_tables._weight(tables[0]), looks_max=2)
+    for each in tables[:2]:
+        kept.keep("x", each)
+    for _ in range(2):
+        kept.get(tables[1].name(), "x")
+    kept.keep("x", tables[2])
+
+    assert [False, True, True] == [kept.get(each.name(), "x") is not None for each in tables]
+
+
+def test_columns_of_former_schemas_count_as_well(lake):
+    table = _with_a_snapshot(lake, "a.a")
+    once = kept_tables._weight(table)
+    schemas = table.metadata.schemas * 100
+    table.metadata = table.metadata.model_copy(update={"schemas": schemas})
+
+    assert 100 * table.metadata.last_column_id / COLUMNS_A_SNAPSHOT < kept_tables._weight(table)
+    assert once < 10
+
+
+def _with_a_snapshot(lake, name):
+    table = lake.create(name=name)
+    lake.land(table, {0: (0, 1)})
+    return table.state(lake.chain).handle
 
 
 def _at(table, lake) -> int:

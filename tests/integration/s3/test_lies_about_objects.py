@@ -14,7 +14,6 @@ from tests.story.world import ORDERS, World
 
 from penstock.connectors.iceberg.files.manifests import MERGE_AT
 from penstock.connectors.iceberg.io import s3_file_io
-from penstock.connectors.iceberg.io.kept_files import KeptFiles
 
 OBJECTS = {
     "rows": r"PUT .*/orders/data/.*\.parquet",
@@ -40,7 +39,7 @@ def world(tmp_path, s3, lies) -> World:
 @pytest.fixture
 def another(monkeypatch) -> Callable[[], None]:
     """What is to come is done by another process: it knows no file yet."""
-    return lambda: monkeypatch.setattr(s3_file_io, "KEPT", KeptFiles())
+    return lambda: monkeypatch.setattr(s3_file_io, "KEPT", s3_file_io.kept_files())
 
 
 FEW = {

@@ -7,6 +7,7 @@ import pytest
 from tests.integration.s3.lake import DeltaGroundOnS3, IcebergGroundOnS3
 from tests.servers.s3 import KEY, REGION, SECRET
 
+from penstock.connectors.iceberg.io import s3_file_io
 from penstock.connectors.iceberg.io.s3_file_io import ObjectIO, WholeObject
 from penstock.core.commits import Chain
 from penstock.core.errors import UnavailableError
@@ -64,6 +65,19 @@ def test_a_file_is_not_written_over_where_its_name_may_be_anothers(files):
     with pytest.raises(FileExistsError):
         io.new_output(f"{place}/v1.metadata.json").create()
     assert b"{}" == io.new_input(f"{place}/00001-{UUID}.metadata.json").open().read()
+
+
+def test_table_metadata_leaves_a_manifest_list_its_room(files, s3, monkeypatch):
+    monkeypatch.setattr(s3_file_io, "KEPT", s3_file_io.kept_files(bytes_max=200))
+    io, place = files
+    names = f"{place}/snap-1-{UUID}.avro", f"{place}/00001-{UUID}.metadata.json"
+    for name in names:
+        with io.new_output(name).create() as stream:
+            stream.write(b"x" * 90)
+    before = len(s3.requests())
+
+    assert [b"x" * 90] * 2 == [io.new_input(name).open().read() for name in names]
+    assert before == len(s3.requests())
 
 
 def test_what_fails_while_it_is_written_is_not_there(files):

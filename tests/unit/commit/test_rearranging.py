@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from tests.story.clock import ManualClock
 from tests.story.faulty_catalog import Fault, FaultPlan, FaultyTables
@@ -185,6 +186,22 @@ def test_rows_that_are_others_when_read_back_are_not_committed(lie):
         return writer
 
     bench.writer = lying
+    with pytest.raises(BugError) as raised:
+        bench.maintain()
+
+    assert "P847" == raised.value.code
+    assert ([*range(6)], 3) == (bench.ids(), bench.files())
+
+
+def test_rows_that_a_reader_leaves_out_each_time_are_not_lost(monkeypatch):
+    bench = Bench()
+    read = WarehouseRows.read
+
+    def blind(*given, **named):
+        for rows in read(*given, **named):
+            yield rows.filter(pc.not_equal(rows["id"], 3))
+
+    monkeypatch.setattr(WarehouseRows, "read", blind)
     with pytest.raises(BugError) as raised:
         bench.maintain()
 

@@ -87,6 +87,27 @@ def test_a_value_that_moves_to_another_row_is_seen(name):
     assert sums[0].hashes != sums[1].hashes
 
 
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.float64(), (2.5, -2.5)),
+        (pa.int64(), (1, 1 - 2**63)),
+        (pa.list_(pa.float64()), ([2.5, -2.5], [-2.5, 2.5])),
+    ],
+    ids=str,
+)
+def test_values_that_differ_in_their_highest_bit_alone_are_seen_when_two_rows_swap_them(
+    kind, values
+):
+    """Of 100 pairs of rows none has the sum that it has with its values swapped."""
+    for number in range(100):
+        sums = [RowSum(), RowSum()]
+        for each, column in zip(sums, (values, values[::-1]), strict=True):
+            ids = pa.array([number, number + 1])
+            each.add(pa.record_batch([ids, pa.array(column, kind)], ["id", "value"]))
+        assert sums[0].hashes != sums[1].hashes
+
+
 def test_a_null_is_the_same_of_whatever_type_and_no_value_is_one():
     nulls = [pa.nulls(2, each.type) for each in SCHEMA]
     nothing = row_hashes(pa.record_batch([pa.nulls(2)], ["x"]))

@@ -79,11 +79,13 @@ class PacedCommits:
         with self._guard:
             self._running -= 1
             self._judge()
-        self._start()
-        if failed is None:
-            work.future.set_result(None)
-        else:
-            work.future.set_exception(failed)
+        try:
+            self._start()
+        finally:  # a thread that cannot be had is no reason to keep an outcome back
+            if failed is None:
+                work.future.set_result(None)
+            else:
+                work.future.set_exception(failed)
 
     def _judge(self) -> None:
         if not self._waiting:

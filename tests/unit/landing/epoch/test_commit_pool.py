@@ -81,3 +81,18 @@ def test_an_error_is_the_futures():
     with pytest.raises(KeyError):
         future.result(30)
     pool.shutdown(wait=True, cancel_futures=True)
+
+
+def test_what_ended_is_told_though_no_further_thread_can_be_had(monkeypatch):
+    pool, held = pool_of(seconds=1.0), Held()
+    futures = [pool.submit(held.act, str(number)) for number in range(10 * LEAST)]
+    held.wait_for(LEAST)
+
+    def refused(thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as crowded:
+        crowded.setattr(threading.Thread, "start", refused)
+        held.go.set()
+        assert [None] * len(futures) == [each.result(30) for each in futures]
+    pool.shutdown(wait=True, cancel_futures=True)

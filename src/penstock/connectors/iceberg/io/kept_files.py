@@ -18,8 +18,12 @@ _NAMED_ONCE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def is_named_once(location: str) -> bool:
-    """Return whether a name bears a random UUID, by which nobody else's file can have it."""
-    return _NAMED_ONCE.search(location) is not None
+    """Return whether a file's name bears a random UUID, by which nobody else's file can have it.
+
+    That of a directory does not count: catalogs name those of tables so, and `v1.metadata.json` in
+    it is whatever was written last.
+    """
+    return _NAMED_ONCE.search(location.rpartition("/")[2]) is not None
 
 
 class KeptFiles:

@@ -25,7 +25,7 @@ from pyiceberg.io import InputStream, OutputStream
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
-from penstock.connectors.iceberg.io.kept_files import KeptFiles, is_named_once
+from penstock.connectors.iceberg.io.kept_files import BYTES_MAX, KeptFiles, is_named_once
 from penstock.files import objects
 from penstock.files.storage_settings import S3, S3_SETTINGS, Settings
 
@@ -38,7 +38,18 @@ _NAMES = {
     "s3.force-virtual-addressing": "virtual_hosted_style_request",
 }
 _METADATA = re.compile(r"/metadata/[^/]+\.(?:json|avro)$")
-KEPT = KeptFiles()
+
+
+def kept_files(bytes_max: int = BYTES_MAX) -> Mapping[str, KeptFiles]:
+    """Return room for table metadata, and for manifests and their lists, by the ends of names.
+
+    Table metadata names all snapshots, and each commit makes one: among those of many tables no
+    list would be kept until its table's next commit.
+    """
+    return {end: KeptFiles(bytes_max // 2) for end in ("json", "avro")}
+
+
+KEPT = kept_files()
 """Of this process: what one of its catalogs wrote, all of them know."""
 
 
@@ -96,11 +107,11 @@ class WholeObject(PyArrowFile):
     def open(self, seekable: bool = True) -> InputStream:  # noqa: FBT001, FBT002 - PyIceberg's
         """Read all of it."""
         del seekable
-        body = KEPT.get(self._storage, self.location)
+        body = self._kept.get(self._storage, self.location)
         if body is None:
             bucket, key = _place(self.location)
             body = objects.fetch(bucket, self._settings, key)
-            KEPT.keep(self._storage, self.location, body)
+            self._kept.keep(self._storage, self.location, body)
         self._length = len(body)
         return io.BytesIO(body)
 
@@ -115,7 +126,11 @@ class WholeObject(PyArrowFile):
         bucket, key = _place(self.location)
         objects.put(bucket, self._settings, key, body, "overwrite")
         self._length = len(body)
-        KEPT.keep(self._storage, self.location, body)
+        self._kept.keep(self._storage, self.location, body)
+
+    @property
+    def _kept(self) -> KeptFiles:
+        return KEPT[self.location.rpartition(".")[2]]
 
     @property
     def _storage(self) -> str:

@@ -14,7 +14,7 @@ from tests.contracts.test_iceberg_tables import IcebergFixture
 from penstock.core.commits import Chain, CommitKind
 from penstock.core.schema import Field, Kind, Struct
 from penstock.ports.own_sources import Place, PositionGoneError
-from penstock.ports.tables import Table, TableFormat
+from penstock.ports.tables import Table, TableFormat, TableState
 from penstock.sources.news import Followed, NewsSource
 from penstock.sources.news_events import PREFIX
 from penstock.testing.contracts.own_sources import OwnSourceContract
@@ -36,6 +36,9 @@ class Followable:
 
     def load(self, table: str) -> Table | None:
         return self._catalog.load(table.removeprefix("lake."))
+
+    def require(self, chain: Chain, table: Table, state: TableState) -> None:
+        """Every table is as it should be."""
 
     def close(self) -> None:
         """Keep the catalog."""

@@ -33,7 +33,7 @@ from penstock.core.resuming import Accepted
 from penstock.ports.log import Fetched
 from penstock.ports.producers import NewTopic, Term
 from penstock.ports.sources import MESSAGES, EpochLimit, Stretch
-from penstock.publishing import deciding, publisher, worker
+from penstock.publishing import deciding, publisher, start, worker
 from penstock.publishing.publisher import Publisher
 from penstock.publishing.record import read_record
 from penstock.publishing.topic_source import TopicReader
@@ -394,6 +394,31 @@ def test_a_ledger_that_went_back_before_the_fence_is_not_gone_on_from(world, mon
     successor.run(threading.Event())
 
     assert successor.error is not None
+    assert [b"a", b"b", b"c"] == world.published(0)
+
+
+def test_a_successor_that_publishes_between_two_looks_of_a_start_fences_it(world, monkeypatch):
+    """What stands in the target is then behind a ledger that was read before."""
+    published_once(world)
+    zombie, take, ends_of = world.publisher(), MemoryTerms.take, start.ends_of
+
+    def twice(terms, transactional_id):
+        """Take after a rival that took and died: the tail of the target has to be read."""
+        take(terms, transactional_id)
+        return take(terms, transactional_id)
+
+    def late(ports):
+        """Look at the target once another run has published."""
+        monkeypatch.undo()
+        world.send(0, "c")
+        world.run()
+        return ends_of(ports)
+
+    monkeypatch.setattr(MemoryTerms, "take", twice)
+    monkeypatch.setattr(start, "ends_of", late)
+    zombie.run(threading.Event())
+
+    assert isinstance(zombie.error, FencedError)
     assert [b"a", b"b", b"c"] == world.published(0)
 
 

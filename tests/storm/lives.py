@@ -171,9 +171,9 @@ class Keeper:
         while not self.run.driver.count(event) and time.monotonic() < deadline:
             self._live_until(time.monotonic() + POLL_SECONDS)
 
-    def _start_again(self, *words: str) -> None:
+    def _start_again(self, *words: str, blow: str = BY_ITSELF) -> None:
         """Bury a run that ended by itself: at its point, or because the world was away."""
-        blow = Fault.POINT if self.run.plan else BY_ITSELF
+        blow = Fault.POINT if self.run.plan else blow
         self.shock = self.shock or (blow, time.monotonic())
         if self._bury(self.run, blow) == UNAVAILABLE:
             time.sleep(AGAIN_SECONDS)
@@ -226,7 +226,8 @@ class Keeper:
     def _stop_and_succeed(self) -> None:
         """SIGSTOP, a successor that takes over and works, SIGCONT: the zombie has to go.
 
-        A publication that had not begun as it was stopped waits for its successor instead.
+        A publication that had not begun as it was stopped waits for its successor instead, and
+        begins where that one waits for the brokers.
         """
         self._strikes(Fault.STOP)
         zombie = self.run
@@ -240,12 +241,17 @@ class Keeper:
             deadline, told = time.monotonic() + END_SECONDS_MAX, False
             while zombie.driver.running and time.monotonic() < deadline:
                 if not self.run.driver.running:  # the world was away as it came
-                    self._start_again("--takeover")
+                    self._start_again("--takeover", blow=self._fenced_by(zombie))
                 if not told and self._waits(zombie):
                     told = True
                     zombie.driver.send(signal.SIGTERM)
                 time.sleep(POLL_SECONDS)
-            self._bury(zombie, Fault.STOP, seconds_max=1.0)
+            self._bury(zombie, Fault.TERM if told else Fault.STOP, seconds_max=1.0)
+
+    def _fenced_by(self, zombie: Run) -> str:
+        """Return what ends a successor: a publication that waited for it may begin, and fence it."""
+        waited = any(each.data.get("code") == ALIVE for each in zombie.driver.reported)
+        return Fault.STOP if self.pipe.into and waited else BY_ITSELF
 
     def _waits(self, run: Run) -> bool:
         """Return whether a publication that has not begun waits for another run to end."""
@@ -304,7 +310,7 @@ class Keeper:
         """Wait for the end of a run and write it down; -1 when it does not come."""
         with run.driver:
             try:
-                code = run.driver.end(seconds_max).code
+                ended = run.driver.end(seconds_max)
             except TimeoutError as error:
                 stacks = _stacks(run)
                 self.log.unexpected.append(
@@ -312,8 +318,8 @@ class Keeper:
                 )
                 return -1
         self._listen(run)
+        code, output = ended.code, ended.err + ended.out
         self.log.lives.append(Life(self.pipe.name, run.started, time.time(), code, blow))
-        output = "".join(run.driver.lines)
         expected = {UNAVAILABLE, *EXPECTED.get(blow, {KILLED})}
         if not run.heard:
             expected.add(-signal.SIGTERM)  # it was about to start

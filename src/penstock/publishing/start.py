@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from penstock.commit import transactions
 from penstock.core.claims import Claim, Generation
 from penstock.core.commits import CommitId
-from penstock.core.errors import DecisionNeededError, UnavailableError
+from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
 from penstock.core.offsets import TopicPartition
 from penstock.core.positions import OffsetKey, Position, SourcePartition
 from penstock.core.receipts import Batches, LedgerRecord, PublishedTotals, counted
@@ -267,7 +267,11 @@ def _fence_and_look(run: Run) -> _Found | None:
             hint="find it, and end it:  penstock transactions --cluster",
         )
     topic_ids, ends = _topic_ids(ports), ends_of(ports)
-    decision = decided(publication, ports, run.generation, record, noticed, ends=ends)
+    try:
+        decision = decided(publication, ports, run.generation, record, noticed, ends=ends)
+    except (DecisionNeededError, InvalidError):
+        _require_ours(run, run.look())  # who fenced us has published between two of our looks
+        raise
     return _Found(term, record, decision, topic_ids, noticed, ends)
 
 

@@ -61,6 +61,9 @@ class FollowedTables(Protocol):
     def load(self, table: str) -> Table | None:
         """Return a table by its full name; None where there is none. Raises as `chains`."""
 
+    def require(self, chain: Chain, table: Table, state: TableState) -> None:
+        """Refuse a table that was begun by another number of shards (P527)."""
+
     def close(self) -> None:
         """Let go of connections; they are opened again when they are needed."""
 
@@ -208,5 +211,7 @@ class NewsSource(OwnSource):
         table = self._tables.load(chain.table)
         if table is None:
             return None, None
+        state = table.state(chain)
+        self._tables.require(chain, table, state)
         self._open[chain.table] = table
-        return table, table.state(chain)
+        return table, state

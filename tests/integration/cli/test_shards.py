@@ -107,7 +107,10 @@ def test_what_a_command_cannot_do_with_shards_is_refused_by_name(sharded: Shop) 
         "was begun by 3 shards, and the spec says 4 shards"
         in again["parked"]["delta.shop.orders"]["message"]
     )
+    assert f"P527  publication {shop.name}: " in News(shop).publish().err
     del shop.spec["shards"]
+    assert f"P527  publication {shop.name}: " in News(shop).publish().err
+    del shop.spec["publish"]
     assert "P527" == problem(shop.run())[0]
     assert "P528" == problem(shop.run("--shard", "1"))[0]
 

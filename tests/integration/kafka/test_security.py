@@ -289,6 +289,23 @@ def test_a_port_that_is_silent_or_speaks_something_else_is_not_taken_for_a_proto
             assert protocols.protocol_of(("127.0.0.1", port)) is None
 
 
+def test_a_broker_that_goes_away_between_two_answers_is_not_taken_for_one_with_sasl(
+    guarded: Guarded,
+) -> None:
+    host, _, port = guarded.owner.bootstrap.rpartition(":")
+
+    def leaving(client: socket.socket) -> None:
+        """Answer as the broker does, once."""
+        with socket.create_connection((host, int(port))) as broker:
+            broker.sendall(client.recv(65_536))
+            client.sendall(broker.recv(65_536))
+        shut(client)
+
+    assert "plaintext" == protocols.protocol_of((host, int(port)))
+    with listening(0, leaving) as door:
+        assert protocols.protocol_of(("127.0.0.1", door)) is None
+
+
 def test_who_may_not_use_a_transactional_id_is_told_which_permission(guarded: Guarded) -> None:
     settings = read_settings(guarded.settings("orders"), ProcessSecrets())
     terms = KafkaTerms(settings, timeout_ms=60_000)

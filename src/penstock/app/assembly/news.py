@@ -11,12 +11,18 @@ from functools import partial
 
 from penstock.app.assembly import assembly
 from penstock.app.assembly.lazy_catalogs import LazyCatalogs
+from penstock.core.commits import Chain
 from penstock.landing.settings import Settings
-from penstock.landing.tables.opening import Listing, chains_of, route_topics
+from penstock.landing.tables.opening import (
+    Listing,
+    chains_of,
+    require_same_shards,
+    route_topics,
+)
 from penstock.landing.tables.route_tables import expand_routes
 from penstock.observe.fanout import UNHEARD
 from penstock.ports.log import Log
-from penstock.ports.tables import Table
+from penstock.ports.tables import Table, TableState
 from penstock.sources.news import Followed, NewsSource
 from penstock.spec.load import load
 from penstock.spec.model import Pipeline
@@ -52,6 +58,10 @@ class PipelineTables:
         """Load a table by its full name."""
         place = assembly.place_of(self._pipeline, table)
         return self._opened()[1][place.catalog].load(place.name)
+
+    def require(self, chain: Chain, table: Table, state: TableState) -> None:
+        """Refuse a table that was begun by another number of shards (P527)."""
+        require_same_shards(self._shards[0], chain, table, state)
 
     def close(self) -> None:
         """Let go of catalogs and the cluster."""

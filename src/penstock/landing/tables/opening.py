@@ -99,7 +99,7 @@ class TableOpener:
         if table is None and not target.create:
             raise table_absent(target.location.table)
         if table is None:
-            self._require_same_shards(rejects, self.quarantine, state)
+            require_same_shards(self.settings, rejects, self.quarantine, state)
             offsets = position.expected
             if any(offsets.values()):
                 begin = ", ".join(f"{at} offset {offset}" for at, offset in sorted(offsets.items()))
@@ -113,7 +113,7 @@ class TableOpener:
         """Read the position of an existing table; what was examined stays examined."""
         state = table.state(progress.chain)
         require_usable(progress.target, progress.chain, table, state)
-        self._require_same_shards(progress.chain, table, state)
+        require_same_shards(self.settings, progress.chain, table, state)
         position = sound_position(table, progress.chain, state, self.environment.cluster_id)
         return replace(_as_stated(progress, state), position=position)
 
@@ -170,19 +170,6 @@ class TableOpener:
                 own = Chain(name, chain.table)
                 yield first_ledger(own, NOBODY, cluster_id, settings.rules_hash, begun)
 
-    def _require_same_shards(self, chain: Chain, table: Table, state: TableState) -> None:
-        """Refuse a table that was begun by another number of shards (P527).
-
-        A pipeline without them that has a ledger has begun it alone.
-        """
-        shard = self.settings.shard
-        if shard.count == 1 and state.landed is not None:
-            return
-        begun = {each.chain: len(each.offsets) for each in ledgers_of_all(table, state)}
-        found = shard.other_count(chain.name, begun)
-        if found is not None:
-            raise other_shards(target_of(self.settings.pipeline, chain), found, shard.count)
-
     def load(self, target: TableTarget) -> Table | None:
         """Load a target's table; None where there is none."""
         return self.environment.catalogs[target.location.catalog].load(target.location.name)
@@ -192,6 +179,20 @@ class TableOpener:
         own, rejects = chains_of(self.settings, target)
         table = None if target.is_route else self.load(target)
         return [(rejects, self.quarantine), *([(own, table)] if table is not None else [])]
+
+
+def require_same_shards(settings: Settings, chain: Chain, table: Table, state: TableState) -> None:
+    """Refuse a table that was begun by another number of shards (P527).
+
+    A pipeline without them that has a ledger has begun it alone.
+    """
+    shard = settings.shard
+    if shard.count == 1 and state.landed is not None:
+        return
+    begun = {each.chain: len(each.offsets) for each in ledgers_of_all(table, state)}
+    found = shard.other_count(chain.name, begun)
+    if found is not None:
+        raise other_shards(target_of(settings.pipeline, chain), found, shard.count)
 
 
 def other_shards(table: str, found: int, given: int) -> InvalidError:

@@ -7,7 +7,7 @@ Invariants:
 - it is asked without our user, password or certificate: none goes to a port of another protocol;
 - what is not clear is not reported.
 
-Source: KIP-35 (ApiVersions is answered before authentication); Kafka, "Security Overview".
+Source: KIP-35 (ApiVersions is answered before authentication); KIP-43 (the handshake).
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from __future__ import annotations
 import contextlib
 import ssl
 
-from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.sasl import SaslHandshakeRequest
 
-from penstock.connectors.kafka.native.brokers import METADATA_VERSION, addresses
+from penstock.connectors.kafka.native.brokers import addresses
 from penstock.connectors.kafka.native.connection import FallbackError, Wire
 from penstock.connectors.kafka.settings import KafkaSettings
 from penstock.core.errors import InvalidError
 
 PATIENCE_SECONDS = 3.0
+HANDSHAKE_VERSION = 1
+ILLEGAL_SASL_STATE = 34
+"""What a port without SASL answers to a handshake of it."""
 _MEANS = {
     "plaintext": "neither TLS nor SASL",
     "ssl": "TLS without SASL",
@@ -64,12 +67,14 @@ def protocol_of(address: tuple[str, int]) -> str | None:
 
 
 def _with_or_without_sasl(wire: Wire, name: str) -> str | None:
-    """Ask for more than versions: a port that wants a login first closes the connection."""
-    request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+    """Ask how to log in: a port where nobody logs in says that this is no time for it.
+
+    A connection that is closed says nothing: a broker that restarts closes it as well.
+    """
     try:
-        wire.ask(request, wire.version(request, METADATA_VERSION))
-    except FallbackError as error:
-        return f"sasl_{name}" if isinstance(error.__cause__, ConnectionError) else None
+        answer = wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), HANDSHAKE_VERSION)
+    except FallbackError:
+        return None
     finally:
         wire.close()
-    return name
+    return {ILLEGAL_SASL_STATE: name}.get(answer.error_code, f"sasl_{name}")

@@ -250,15 +250,11 @@ class Keeper:
 
     def _fenced_by(self, zombie: Run) -> str:
         """Return what ends a successor: a publication that waited for it may begin, and fence it."""
-        waited = any(each.data.get("code") == ALIVE for each in zombie.driver.reported)
-        return Fault.STOP if self.pipe.into and waited else BY_ITSELF
+        return Fault.STOP if self.pipe.into and _was_told_to_wait(zombie) else BY_ITSELF
 
     def _waits(self, run: Run) -> bool:
         """Return whether a publication that has not begun waits for another run to end."""
-        reported = run.driver.reported
-        return any(each.data.get("code") == ALIVE for each in reported) and not any(
-            each.event == "PublicationStarted" for each in reported
-        )
+        return _was_told_to_wait(run) and not run.driver.count("PublicationStarted")
 
     def _strike_below(self, fault: Fault) -> None:
         """Kill Java or a Python worker of Spark, when there is one."""
@@ -351,6 +347,11 @@ class Keeper:
                     name, at = self.shock
                     self.log.recoveries.setdefault(name, []).append(each.at - at)
                     self.shock = None
+
+
+def _was_told_to_wait(run: Run) -> bool:
+    """Return whether a run has found another one alive."""
+    return any(each.data.get("code") == ALIVE for each in list(run.driver.reported))
 
 
 def _stacks(run: Run) -> str:

@@ -33,6 +33,7 @@ KEPT_BYTES_MAX = 16 << 20
 """A buffer that one large answer needed is not kept."""
 HEADER_BYTES_MAX = 1024
 VERSIONS_REQUEST = 3  # brokers since 2.4; an older one answers otherwise and is left to librdkafka
+HANDSHAKE_VERSION = 1
 SESSION_SHARE = 0.8
 """The share of a SASL session's life after which the connection is replaced (KIP-368)."""
 
@@ -178,7 +179,7 @@ class Wire:
 
     def _authenticate(self, host: str, sasl: Mapping[str, str]) -> None:
         name = sasl["sasl_mechanism"]
-        shaken = self.ask(SaslHandshakeRequest(mechanism=name), 1)
+        shaken = self.ask(SaslHandshakeRequest(mechanism=name), HANDSHAKE_VERSION)
         with self._failing("authentication failed"):
             if shaken.error_code:
                 raise ValueError(f"the broker does not offer {name}")

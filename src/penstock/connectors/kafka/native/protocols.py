@@ -18,12 +18,11 @@ import ssl
 from kafka.protocol.sasl import SaslHandshakeRequest
 
 from penstock.connectors.kafka.native.brokers import addresses
-from penstock.connectors.kafka.native.connection import FallbackError, Wire
+from penstock.connectors.kafka.native.connection import HANDSHAKE_VERSION, FallbackError, Wire
 from penstock.connectors.kafka.settings import KafkaSettings
 from penstock.core.errors import InvalidError
 
 PATIENCE_SECONDS = 3.0
-HANDSHAKE_VERSION = 1
 ILLEGAL_SASL_STATE = 34
 """What a port without SASL answers to a handshake of it."""
 _MEANS = {
@@ -77,4 +76,4 @@ def _with_or_without_sasl(wire: Wire, name: str) -> str | None:
         return None
     finally:
         wire.close()
-    return {ILLEGAL_SASL_STATE: name}.get(answer.error_code, f"sasl_{name}")
+    return name if answer.error_code == ILLEGAL_SASL_STATE else f"sasl_{name}"

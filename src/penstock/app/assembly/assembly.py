@@ -44,7 +44,7 @@ from penstock.ports.log import Log, RangeReader
 from penstock.ports.reports import Reports
 from penstock.ports.row_deletes import RowDeleteMode
 from penstock.ports.runtime import Engine, Observer
-from penstock.ports.store import PendingStore
+from penstock.ports.store import Owner, PendingStore
 from penstock.ports.tables import TableFormat
 from penstock.ports.transactions import Transactions
 from penstock.ports.writers import Distribution, Placing
@@ -209,9 +209,10 @@ def open_environment(
     *,
     observer: Observer,
     engine: Callable[[], Engine] | None = None,
+    owner: Owner | None = None,
     health: HealthOf = dict,
 ) -> Environment:
-    """Open everything a run needs; `stack` closes it again.
+    """Open everything a run needs; `stack` closes it again. It is a new owner, or the one given.
 
     The engine is slow to start, so what is quick to fail comes before it, and the rest meanwhile.
     """
@@ -236,7 +237,7 @@ def open_environment(
         engine=started,
         observer=observer,
         clock=SystemClock(),
-        owner=this_owner(),
+        owner=owner or this_owner(),
         jitter=jitter,
         token=token,
         commit_executor=commit_executor,

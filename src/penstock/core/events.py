@@ -363,6 +363,14 @@ class KafkaAnswered(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class GroupNotMoved(Event):
+    """The consumer group that follows what has landed could not be moved; it is tried again."""
+
+    group: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class HousekeepingFailed(Event):
     """Harmless work after a commit failed: a checkpoint, or the removal of old metadata."""
 

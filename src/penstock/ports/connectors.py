@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.ports.checks import CheckResult
+from penstock.ports.groups import GroupOffsets
 from penstock.ports.increments import FileRows, Increments
 from penstock.ports.leadership import Leadership
 from penstock.ports.log import Log, RangeReader
@@ -53,6 +54,8 @@ class LogConnector:
         None
     )
     """Check for `penstock doctor` what a publication needs, and take no id."""
+    open_group: Callable[[Settings, Secrets, str], GroupOffsets] | None = None
+    """Open a consumer group by its name, to write what its members would have committed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,6 @@ def test_security_that_contradicts_itself_is_reported_with_all_it_needs(
         ("[shop.orders]", "[shop.orders]\n  start: {shop.orders: {0: -1}}", [(5, "P108")]),
         ("[shop.orders]", "[shop.orders]\n  start: {shop.orders: 5}", [(5, "P106")]),
         ("[shop.orders]", "[shop.orders]\n  options: {x: y}", [(5, "P104")]),
-        ("[shop.orders]", "[shop.orders]\n  mirror_group: x", [(5, "P111")]),
         ("type: sql", "type: in-memory", [(6, "P107")]),
         ("type: sql", "type: unity", [(6, "P107")]),
         ("type: sql", "type: dynamodb", [(6, "P107")]),

@@ -39,7 +39,9 @@ from penstock.landing.settings import (
     TableTarget,
 )
 from penstock.observe.fanout import UNHEARD
+from penstock.observe.group_mirror import GroupMirror
 from penstock.ports.connectors import READ_ONLY, LogConnector, TableConnector
+from penstock.ports.groups import Follower
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.reports import Reports
 from penstock.ports.row_deletes import RowDeleteMode
@@ -242,7 +244,20 @@ def open_environment(
         token=token,
         commit_executor=commit_executor,
         health=health,
+        follower=_follower(pipeline, stack, observer),
     )
+
+
+def _follower(pipeline: Pipeline, stack: ExitStack, observer: Observer) -> Follower | None:
+    """Return what moves the group of the spec. Raises InvalidError (P213)."""
+    name = pipeline.kafka.mirror_group
+    if name is None:
+        return None
+    opening = connector_of(LogConnector, LOG).open_group
+    assert opening is not None, "the connector for Kafka has it"
+    group = opening(log_settings(pipeline), ProcessSecrets(), name)
+    metadata = f"penstock {pipeline.name}"
+    return stack.enter_context(GroupMirror(group, name, metadata, observer, SystemClock()))
 
 
 def open_catalog(

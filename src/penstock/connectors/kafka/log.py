@@ -1,4 +1,4 @@
-"""List a cluster's topics, partitions, ends, and the offsets of groups, on the driver.
+"""List a cluster's topics, partitions and ends, on the driver.
 
 Invariants:
 - `stop` is the last stable offset, what a read_committed reader can reach; `high` the high
@@ -18,7 +18,6 @@ from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -28,12 +27,10 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec
 
 from penstock.connectors.kafka import errors
-from penstock.connectors.kafka.settings import BY_NAME, KafkaSettings, read_settings
-from penstock.core.errors import InvalidError, PenstockError
+from penstock.connectors.kafka.settings import BY_NAME, KafkaSettings
+from penstock.core.errors import PenstockError
 from penstock.core.offsets import Offset, Positions, TopicPartition
 from penstock.core.planning import Bounds
-from penstock.ports.connectors import Settings
-from penstock.ports.runtime import Secrets
 from penstock.spec.problems import nearest
 
 ANSWER_SECONDS_MAX = 20
@@ -231,31 +228,3 @@ class KafkaLog:
         """Translate an error about `what`, with the cause that the brokers logged meanwhile."""
         self.admin().poll(0)
         return errors.translated(error, what, self._settings, self._heard)
-
-
-def group_offsets(settings: Settings, secrets: Secrets, group: str) -> dict[tuple[str, int], int]:
-    """Return the next offsets that a group has committed, by topic and partition.
-
-    Raises InvalidError (P167) while it has members, UnavailableError when no broker answers.
-    """
-    log, what = KafkaLog(read_settings(settings, secrets)), f"group {group}"
-    seconds = ANSWER_SECONDS_MAX
-    asked = log.admin().describe_consumer_groups([group], request_timeout=seconds)
-    described = log.answer(asked[group], what)
-    if described.members:
-        raise InvalidError(
-            f"group {group} has {len(described.members)} members: the other system still runs",
-            code="P167",
-            hint="stop it, then try again: its committed offsets say where it ended",
-        )
-    wanted = [ConsumerGroupTopicPartitions(group)]
-    asked = log.admin().list_consumer_group_offsets(wanted, request_timeout=seconds)
-    found = log.answer(asked[group], what)
-    for each in found.topic_partitions:
-        if each.error is not None:
-            raise log.translated(each.error, what)
-    return {
-        (each.topic, each.partition): each.offset
-        for each in found.topic_partitions
-        if each.offset >= 0
-    }

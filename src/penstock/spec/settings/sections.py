@@ -26,7 +26,6 @@ from penstock.spec.language.notation import MalformedError
 from penstock.spec.problems import KeyPath, nearest, shown
 from penstock.spec.secrets import without_password
 from penstock.spec.settings.fields import (
-    NOT_YET,
     THREE_SLASHES,
     TWO_SLASHES,
     AtLeastOne,
@@ -43,7 +42,6 @@ from penstock.spec.settings.fields import (
     Text,
     TrustedCertificates,
     later,
-    never,
     reading,
 )
 
@@ -212,9 +210,14 @@ class Kafka(Cluster):
             "uses librdkafka for what it does not support; `librdkafka` reads one record at a time."
         ),
     )
-    mirror_group: Annotated[
-        None, never("lag is shown by 'penstock status', and no consumer group is written")
-    ] = Field(None, description=f"This setting {NOT_YET}: a consumer group that follows.")
+    mirror_group: Annotated[str, Field(min_length=1)] | None = Field(
+        None,
+        description=(
+            "A consumer group whose offsets follow what has landed in all tables, for lag tools. "
+            "Nothing reads it, and nobody may consume by it."
+        ),
+        examples=["shop-landed"],
+    )
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -148,8 +148,8 @@ def _observers(
     from penstock.app.inspect.reported import reported, status_file
     from penstock.app.standby import WARMING
     from penstock.cli.page import page_of_run
-    from penstock.core.events import PageServed
     from penstock.core.leadership_events import StandbyChanged
+    from penstock.core.outlook_events import PageServed
     from penstock.observe.fanout import Observers
     from penstock.observe.periodic import periodic
     from penstock.observe.reporting import Happenings

@@ -311,20 +311,6 @@ class ClassArchiveBegun(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class MetricsServed(Event):
-    """Metrics are served at this address."""
-
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
-class PageServed(Event):
-    """The page is served at this address."""
-
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
 class SchemaChanged(Event):
     """The coordinator changed a table's schema."""
 
@@ -360,14 +346,6 @@ class KafkaAnswered(Event):
     """Brokers answer again, after a silence of `seconds`."""
 
     seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class GroupNotMoved(Event):
-    """The consumer group that follows what has landed could not be moved; it is tried again."""
-
-    group: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Self
 
 from penstock.core.errors import PenstockError, UnavailableError
-from penstock.core.events import GroupNotMoved
 from penstock.core.offsets import Positions
+from penstock.core.outlook_events import GroupNotMoved
 from penstock.observe.periodic import periodic
 from penstock.ports.groups import GroupOffsets
 from penstock.ports.runtime import Clock, Observer

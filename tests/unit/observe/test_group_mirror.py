@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from penstock.core.errors import InvalidError, UnavailableError
-from penstock.core.events import GroupNotMoved
 from penstock.core.offsets import Offset, Positions, TopicPartition
+from penstock.core.outlook_events import GroupNotMoved
 from penstock.observe import group_mirror
 from penstock.observe.group_mirror import EVERY_SECONDS, GroupMirror
 

@@ -15,6 +15,7 @@ from penstock.connectors.memory.log import MemoryReader
 from penstock.connectors.memory.sending import MemoryPacker
 from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.ports.producers import NewTopic
+from penstock.ports.sources import EpochLimit
 
 
 @pytest.fixture
@@ -120,6 +121,21 @@ def test_a_position_moves_over_records_that_are_all_left_out(world):
     assert (0, 1) == (run.rows, run.transactions)
     assert {0: 2} == {at: offset for at, offset in world.positions().items() if offset}
     assert (0, 0) == (world.run().transactions, len(world.read_back(0)))
+
+
+def test_records_far_larger_than_estimated_make_small_transactions_that_wait_for_nothing(world):
+    """The planned twelve would be twelve whole values in memory: each partition gives three."""
+    for partition in range(PARTITIONS):
+        world.fill(partition, *["x" * 5_000] * 6)
+    topic = {"topics": [FROM]}
+    publisher = world.publisher("stopped", source=topic, limit=EpochLimit(1000, 6_000))
+    begun, numbers = world.clock.monotonic(), []
+    while publisher.step():
+        numbers.append(publisher.rows)
+    publisher.close()
+
+    assert ([0, 6, 12], begun) == (numbers, world.clock.monotonic())
+    world.require_exact()
 
 
 def test_columns_are_known_before_a_record_is_read():

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -56,6 +56,7 @@ def publish(
         Wait, ready, until a publication has no living owner; then publish it. Start it so on each
         host: the pending store must be in PostgreSQL.
     """
+    from penstock.app.assembly.assembly import open_reports
     from penstock.app.assembly.crash_points import from_environment, observer_for
     from penstock.app.assembly.process import SystemClock
     from penstock.app.assembly.state_folder import state_folder
@@ -69,8 +70,12 @@ def publish(
     stop = threading.Event()
     voice = Voice()
     rules = {rule.name: rule.into for rule in rules_named(loaded, names)}
-    stops = LastStops(state_folder(loaded), loaded.name, SystemClock())
-    with signals(stop, voice), _observers(rules, metrics, voice, as_json=json) as listeners:
+    reports = open_reports(loaded)
+    with (
+        signals(stop, voice),
+        closing(LastStops(state_folder(loaded), loaded.name, SystemClock(), reports)) as stops,
+        _observers(rules, metrics, voice, as_json=json) as listeners,
+    ):
         results = publish_all(
             loaded,
             names,

@@ -117,6 +117,8 @@ class Publisher:
             self.error = naming(self.publication, error)
             self._again_at = clock.monotonic() + AGAIN_SECONDS
             stopped = stopped_by(self.publication, error, self.until)
+            if self._former is not None:
+                stopped = replace(stopped, generation=self._former.generation)
             if self.stands_by and error.code == ALIVE:
                 stopped = replace(stopped, waits=False)
             if not stopped.waits:
@@ -274,12 +276,20 @@ class Publisher:
         self._doubts = 0 if found.doubt is None else self._doubts
         self._pace.spend(begun, sum(map(_sent, found.receipts)), found.sent_bytes)
         self._note(found, environment.clock.monotonic() - begun, ends)
+        if self._is_cut(found.state, stretches):  # what is left of the plan waits for no interval
+            self._began -= self.publication.interval_seconds
         if found.doubt is not None:
             self._state = self._renewed(run, found.state, found.doubt, counts=True)
             return True
         if self.until == "once":
             self.end(ONCE)
         return True
+
+    def _is_cut(self, state: PublicationState, stretches: Sequence[Stretch]) -> bool:
+        """Return whether less was read of a topic than was planned: it was too large, or late."""
+        stops = {each.of: each.stop for each in stretches}
+        source = self.environment.ports.source
+        return self.publication.reads_topic and source.count(state.stands, stops) > 0
 
     def _note(self, found: Published, seconds: float, ends: Stands) -> None:
         self._state = found.state

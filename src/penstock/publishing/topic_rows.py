@@ -5,7 +5,9 @@ Invariants:
   counted;
 - a record without a value is a row, too, where it is to delete its key: it has its coordinates,
   says that it deletes, and its other columns are null;
-- coordinates are those of the record, never of its value.
+- coordinates are those of the record, never of its value;
+- a stretch ends early where its rows have more bytes than a transaction has for it: records may be
+  a thousand times as large as they were estimated.
 """
 
 from __future__ import annotations
@@ -106,12 +108,17 @@ class TopicRowReader:
         Raises what the reader and the registry of schemas raise.
         """
         at, needed = place_of(stretch.of), self.rules.needs_headers
+        bytes_left = int(stretch.work) if stretch.work else None
         for fetched, reached in fetched_of(self.reader, stretch, deadline=deadline, headers=needed):
             if not fetched.batch.num_rows:
                 yield Rows(NO_ROWS, reached)
                 continue
             rows, bad, left_out = rows_of(fetched.batch, at, self.rules, self.schemas)
             yield Rows(rows, reached, bad, left_out)
+            if bytes_left is not None:
+                bytes_left -= rows.nbytes
+                if bytes_left <= 0:
+                    return
 
 
 def rows_of(

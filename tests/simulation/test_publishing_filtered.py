@@ -87,6 +87,16 @@ def test_a_record_that_does_not_decode_stops_where_rejects_have_no_topic(world):
     assert [] == world.read_back(0)
 
 
+def test_a_record_that_decodes_and_makes_no_message_is_named_by_its_offset(world):
+    world.rules = replace(RULES, computed={"w": "case when v = 'x' then 1 else cast(v as int) end"})
+    world.fill(0, "left out", "x", "y", "bad", "x", "y")
+    assert "offset 2: w: transform" in world.run().error.message
+
+    world.reject()
+    assert None is world.run().error
+    assert [2, 3, 5] == sorted(each["offset"] for each in world.rejected())
+
+
 def test_a_record_keeps_its_partition_or_goes_where_its_key_says(world):
     world.make("more", 3)
     world.fill(1, "x", "y", "x", "y")

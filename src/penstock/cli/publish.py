@@ -19,8 +19,10 @@ from penstock.observe.formatting import number_of
 
 if TYPE_CHECKING:
     from penstock.app.publish import PublishResult
+    from penstock.observe.last_stops import LastStops
     from penstock.ports.runtime import Observer
     from penstock.publishing.publisher import Until
+    from penstock.spec.publications import Publications
 
 
 def publish(
@@ -56,24 +58,19 @@ def publish(
         Wait, ready, until a publication has no living owner; then publish it. Start it so on each
         host: the pending store must be in PostgreSQL.
     """
-    from penstock.app.assembly.assembly import open_reports
     from penstock.app.assembly.crash_points import from_environment, observer_for
-    from penstock.app.assembly.process import SystemClock
-    from penstock.app.assembly.state_folder import state_folder
     from penstock.app.publish import exit_code, rules_named
     from penstock.app.publish import publish as publish_all
     from penstock.observe.fanout import Observers
-    from penstock.observe.last_stops import LastStops
 
     loaded = load_publications(spec)
     until: Until = "once" if once else "caught-up" if until_caught_up else "stopped"
     stop = threading.Event()
     voice = Voice()
     rules = {rule.name: rule.into for rule in rules_named(loaded, names)}
-    reports = open_reports(loaded)
     with (
         signals(stop, voice),
-        closing(LastStops(state_folder(loaded), loaded.name, SystemClock(), reports)) as stops,
+        _last_stops(loaded) as stops,
         _observers(rules, metrics, voice, as_json=json) as listeners,
     ):
         results = publish_all(
@@ -88,6 +85,19 @@ def publish(
         )
     _print_outcome(results, as_json=json)
     return exit_code(results)
+
+
+@contextmanager
+def _last_stops(spec: Publications) -> Iterator[LastStops]:
+    """Keep why publications stop, here and beside the pending store."""
+    from penstock.app.assembly.assembly import open_reports
+    from penstock.app.assembly.process import SystemClock
+    from penstock.app.assembly.state_folder import state_folder
+    from penstock.observe.last_stops import LastStops
+
+    stops = LastStops(state_folder(spec), spec.name, SystemClock(), open_reports(spec))
+    with closing(stops):
+        yield stops
 
 
 @contextmanager

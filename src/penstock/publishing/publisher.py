@@ -329,7 +329,7 @@ class Publisher:
                 f"{self.publication.name}: {self._doubts} transactions in a row came to nothing,"
                 f" the last one because {doubt.reason}",
                 code="P814",
-                hint="look at the brokers:  penstock doctor",
+                hint="ask all that it needs:  penstock doctor",
             )
         found = renew_and_look(run, state, doubt.sent)
         if found.epoch > state.epoch:  # it had ended after all

@@ -202,10 +202,15 @@ def _dates(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> _B
     return _Bare(days.cast(pa.string()), '"', misfits)
 
 
-def _times(values: pa.Array, kind: Any, path: str, form: JsonForm) -> _Bare:
-    del form
-    last = 86_400 * PER_SECOND[kind.unit] - 1
-    values, misfits = _within(values, 0, last, path, "it is no time of a day")
+def times_of_day(values: pa.Array, path: str) -> tuple[pa.Array, list[Misfits]]:
+    """Return times without those that no day has, as 24:00, and which these are."""
+    last = iso8601.DAY_US // PER_SECOND["us"] * PER_SECOND[values.type.unit] - 1
+    return _within(values, 0, last, path, "it is no time of a day")
+
+
+def _times(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:
+    del kind, form
+    values, misfits = times_of_day(values, path)
     return _Bare(values.cast(pa.string()), '"', misfits)
 
 

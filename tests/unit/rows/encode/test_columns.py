@@ -144,8 +144,13 @@ def test_a_type_whose_values_do_not_arrive_as_they_are_is_a_mistake_of_the_spec(
 def test_what_is_no_time_of_a_day_is_no_message():
     hours = "case when id = 2 then time '24:00:00' else time '23:59:59.999999' end"
     rules = MessageRules(computed={"w": hours}, columns=("w",))
-    found = encode(ROWS, rules, now_ms=0)
-    assert [(1, "w", "it is no time of a day")] == [each[:3] for each in found.misfits]
+    found, misfit = encode(ROWS, rules, now_ms=0), (1, "w", "it is no time of a day")
+    for form in ("avro", "json-schema", "protobuf"):
+        framed = with_texts(
+            replace(rules, value_schema=MessageSchema("r", format=form)), ROWS.schema
+        )
+        assert [misfit] == [each[:3] for each in encode(ROWS, framed, now_ms=0).misfits]
+    assert [misfit] == [each[:3] for each in found.misfits]
     assert {b'{"w":"23:59:59.999999"}'} == {*found.messages.column("value").to_pylist()}
 
 

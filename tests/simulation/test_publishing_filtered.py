@@ -25,6 +25,7 @@ from penstock.connectors.memory.sending import MemoryPacker
 from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.ports.producers import NewTopic
 from penstock.ports.sources import EpochLimit
+from penstock.publishing.pace import Rate
 from penstock.publishing.topic_source import TopicReader
 
 
@@ -179,6 +180,20 @@ def test_records_far_larger_than_estimated_make_small_transactions_that_wait_for
 
     assert ([0, 6, 12], begun) == (numbers, world.clock.monotonic())
     world.require_exact()
+
+
+def test_a_rate_is_of_what_is_sent_and_holds_up_no_record_that_is_left_out(world):
+    world.fill(0, *["left out"] * 40, "x")
+    publisher, begun = world.publisher("stopped", rate=Rate(rows=2)), world.clock.monotonic()
+    while publisher.step():
+        pass
+    publisher.close()
+
+    assert ({0: 40, 1: 0}, 4, begun) == (
+        world.positions(),
+        publisher.transactions,
+        world.clock.monotonic(),
+    )
 
 
 def test_columns_are_known_before_a_record_is_read():

@@ -159,7 +159,8 @@ class Publisher:
             or self.publication.polls
             or since >= self.publication.interval_seconds
         )
-        if waiting and not (due or self._fixed or waiting >= self.publication.limit.rows_max):
+        is_enough = waiting >= self._pace.limit(self.publication.limit).rows_max
+        if waiting and not (due or self._fixed or is_enough):
             return False
         if waiting and clock.monotonic() < self._pace.free_at:
             return False

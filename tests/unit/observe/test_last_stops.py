@@ -55,6 +55,7 @@ def test_other_hosts_know_it_by_the_store(tmp_path: Path, monkeypatch: pytest.Mo
     there(PublicationStarted(NAME, "into", 3, 1, 0))
     assert [None] * 3 == known()
     here(PublicationStopped(NAME, "lost", clean=False, code="P804", generation=2))
+    assert [None] * 3 == known()
     here(PublicationStopped(NAME, "it hung", clean=False, code="P814", generation=2))
     assert ["P814", None, None] == [each and each.code for each in known()]
     there.close()

@@ -92,9 +92,11 @@ def test_a_tombstone_of_the_source_is_one_whatever_where_says_and_nothing_is_ask
     )
     found = encode(rows, rules, now_ms=0)
     assert ([0, 2], 1, ()) == (found.places.tolist(), found.filtered, found.misfits)
+    kept, gone = found.messages.to_pylist()
     assert [(b"a", False), (b"c", True)] == [
-        (each["key"], each["value"] is None) for each in found.messages.to_pylist()
+        (each["key"], each["value"] is None) for each in (kept, gone)
     ]
+    assert {("h", None), ("n", None)} == {(h["key"], h["value"]) for h in gone["headers"]}
 
 
 def test_a_schema_is_made_of_the_columns_of_the_value():

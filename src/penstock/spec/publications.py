@@ -121,9 +121,9 @@ def check_publications(
         *check_undecided(found.undecided),
         *check_security(found.kafka.security),
         *_check_names(found.publish),
-        *_check_topics(found.publish, found.publishing),
+        *_check_topics(found),
         *_check_catalogs(found),
-        *_check_loops(found.publish, landed or {}),
+        *_check_loops(found, landed or {}),
         *(
             each
             for index, rule in enumerate(found.publish)
@@ -186,15 +186,13 @@ def _check_names(rules: Sequence[PublicationRule]) -> Iterator[Problem]:
             yield Problem(("publish", index, "name"), "P820", fact, "give each its own")
 
 
-def _check_topics(
-    rules: Sequence[PublicationRule], publishing: PublishingSettings
-) -> Iterator[Problem]:
-    for index, rule in enumerate(rules):
-        offsets = rule.offsets or default_offsets_topic(rule, publishing)
+def _check_topics(found: Publications) -> Iterator[Problem]:
+    for index, rule in enumerate(found.publish):
+        offsets = found.offsets_topic(rule)
         if len({*rule.written}) < len(rule.written):
             fact = f"{shown(rule.into)} is for messages: what is none goes into another topic"
             yield Problem(("publish", index, "rejects", "into"), "P861", fact, "name another one")
-        if offsets in (_source_of(rule), *rule.written):
+        if offsets in (_source_of(rule, found.kafka), *rule.written):
             fact = f"{shown(offsets)} holds the positions of this publication: it is no other topic"
             yield Problem(("publish", index), "P821", fact, "name another topic under offsets")
 
@@ -339,10 +337,12 @@ def source_name(rule: PublicationRule) -> str:
             return "(DataFrames)"
 
 
-def _source_of(rule: PublicationRule) -> str:
+def _source_of(rule: PublicationRule, ours: Cluster) -> str:
     """Return the name of what a rule publishes, which tells topics of other clusters apart."""
-    other = _other_cluster(rule)
-    return source_name(rule) if other is None else f"{source_name(rule)} on {other.brokers}"
+    other, name = _other_cluster(rule), source_name(rule)
+    if other is None or other.brokers == ours.brokers:
+        return name
+    return f"{name} on {other.brokers}"
 
 
 def _check_catalogs(found: Publications) -> Iterator[Problem]:
@@ -363,20 +363,19 @@ def _check_catalogs(found: Publications) -> Iterator[Problem]:
             yield Problem(place, "P155", fact, "remove it", on_key=True)
 
 
-def _check_loops(
-    rules: Sequence[PublicationRule], landed: Mapping[str, Sequence[str]]
-) -> Iterator[Problem]:
+def _check_loops(found: Publications, landed: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
     """Find rules whose records come back to their own source, through tables as well."""
-    into = [(_source_of(rule), topic) for rule in rules for topic in rule.written]
+    rules = [(_source_of(rule, found.kafka), rule.written) for rule in found.publish]
+    into = [(source, topic) for source, written in rules for topic in written]
     into += [
         (topic, source)
         for topic, tables in landed.items()
         for source, _ in into
         if any(_is_made(source, each) for each in tables)
     ]
-    for index, rule in enumerate(rules):
-        source, target = _source_of(rule), " and ".join(rule.written)
-        reached, before = {*rule.written}, set[str]()
+    for index, (source, written) in enumerate(rules):
+        target = " and ".join(written)
+        reached, before = {*written}, set[str]()
         while reached != before:
             before = reached
             reached = reached | {to for since, to in into if since in reached}

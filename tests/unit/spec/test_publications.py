@@ -88,6 +88,16 @@ def test_loops_are_refused(written):
     assert [("P822", "publish.0.into"), ("P822", "publish.1.into")] == found
 
 
+@pytest.mark.parametrize(("brokers", "is_loop"), [("localhost:9092", True), ("eu:9092", False)])
+def test_a_cluster_that_is_named_twice_is_one(written, brokers, is_loop):
+    source = f"{{ topic: x, kafka: {{ brokers: '{brokers}' }} }}"
+    text = spec(f"{{ name: a, from: {source}, into: x }}")
+    if is_loop:
+        assert [("P822", "publish.0.into")] == problems(written, text)
+    else:
+        assert "x" == load_publications(written(text)).publish[0].into
+
+
 def test_a_spec_that_lands_alone_publishes_nothing(written):
     assert [("P823", "")] == problems(written, BOTH[: BOTH.index("publish")])
 
@@ -163,6 +173,12 @@ def test_records_of_a_topic_are_read_as_rows(written):
         ("P151", "from.records.registry", "RECORDS: { format: avro }, " + COLUMNS, ""),
         ("P833", "from.tombstones", "tombstones: delete, " + COLUMNS, ", key: [id]"),
         ("P835", "transform.columns.id", COLUMNS, ", transform: { columns: { id: v } }"),
+        (
+            "P835",
+            "transform.columns.value",
+            "RECORDS: { format: text }",
+            ", transform: { columns: { value: upper(value) } }",
+        ),
         ("P842", "value", COLUMNS, ", value: { format: bytes, column: v, columns: [v] }"),
         ("P143", "headers.h", COLUMNS, ", headers: { h: count(*) }"),
     ],

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.core.errors import InvalidError
 from penstock.ports.sources import MESSAGES
@@ -102,8 +103,10 @@ def headers(table: StoredRows, rules: MessageRules) -> tuple[pa.ListArray, list[
             values, found = _in_sql(table, sql, place, spared)
             column = Column(place, values, values.type)
         data, of_values = bytes_of(column, rules.form)
+        for each in of_values:
+            data = pc.if_else(pa.array(each.rows & spared), pa.scalar(None, pa.binary()), data)
         parts.append(data)
-        misfits += [*found, *of_values]
+        misfits += [*found, *(each._replace(rows=each.rows & ~spared) for each in of_values)]
     places = np.arange(len(parts))[None, :] * count + np.arange(count)[:, None]
     names = pa.array([*rules.headers] * count, pa.string())
     values = pa.concat_arrays(parts).take(pa.array(places.ravel()))

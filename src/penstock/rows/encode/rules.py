@@ -70,7 +70,8 @@ class MessageRules:
     `where` and `delete_when` are conditions in SQL, `timestamp` is a column. `computed` are columns
     that SQL makes of the others, behind `where`; `headers` have theirs of SQL, too, or are those of
     the column `headers_of`; one that is null has no value, or is left out (`omits_headers`). Rows
-    for which the column `deleted` is true delete their key, whatever `where` says. A message that
+    for which the column `deleted` is true delete their key, whatever `where` says; the column
+    `deleted_at` has their times, where `timestamp` is one of those that they lack. A message that
     `keeps_partition` goes into that of its record.
     """
 
@@ -89,6 +90,7 @@ class MessageRules:
     headers_of: str = ""
     omits_headers: bool = False
     deleted: str = ""
+    deleted_at: str = ""
     keeps_partition: bool = False
 
     @property

@@ -89,7 +89,11 @@ class TransactionSettings(Setting):
         5.0, alias="interval", description="Longest time between two transactions."
     )
     or_records: Count = Field(1_000_000, description="Records in a transaction.")
-    or_bytes: Bytes = Field(256_000_000, description="Bytes in a transaction, as estimated.")
+    or_bytes: Bytes = Field(
+        256_000_000,
+        description="Bytes in a transaction, as estimated; of records that are read as rows, as"
+        " they are.",
+    )
     timeout_seconds: Seconds = Field(
         60.0,
         alias="timeout",

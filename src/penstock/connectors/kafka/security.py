@@ -80,7 +80,7 @@ def _sasl(security: Mapping[str, Any], brokers: str) -> dict[str, Any]:
         case "aws_msk_iam":
             region = security.get("region") or region_of(brokers)
             _require({"region": region}, ("region",), mechanism)
-            return {"sasl.mechanism": "OAUTHBEARER", TOKENS: source_of(MskSigner(region))}
+            return {"sasl.mechanism": "OAUTHBEARER", TOKENS: source_of(MskSigner(region), ())}
     _require(security, USER, mechanism)
     return {
         "sasl.mechanism": mechanism.upper(),

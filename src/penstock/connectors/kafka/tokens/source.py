@@ -82,6 +82,6 @@ class TokenSource:
 
 
 @lru_cache(SOURCES_MAX)
-def source_of(issuer: Issuer, extensions: tuple[tuple[str, str], ...] = ()) -> TokenSource:
+def source_of(issuer: Issuer, extensions: tuple[tuple[str, str], ...]) -> TokenSource:
     """Return this process's source of an issuer's tokens."""
     return TokenSource(issuer, extensions)

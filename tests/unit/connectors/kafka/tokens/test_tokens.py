@@ -113,5 +113,5 @@ def test_a_token_is_used_to_its_end_while_its_issuer_is_down(time: list[float]) 
 def test_a_process_has_one_source_of_an_issuers_tokens() -> None:
     issuer = Issuing()
 
-    assert source_of(issuer) is source_of(issuer)
-    assert source_of(issuer) is not source_of(issuer, (("pool", "one"),))
+    assert source_of(issuer, ()) is source_of(issuer, ())
+    assert source_of(issuer, ()) is not source_of(issuer, (("pool", "one"),))

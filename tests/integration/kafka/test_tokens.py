@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import time
@@ -258,7 +257,7 @@ def test_certificates_are_renewed_while_clients_go_on(doors: Doors, tmp_path: Pa
 
     turned = tmp_path / "turned"
     turned.symlink_to("renewed")
-    os.replace(turned, present)
+    turned.replace(present)
     assert [2] == [each.stop for each in log.bounds(log.partitions()).values()]
     for each in readers:
         assert [b"1", b"2"] == read(each)

@@ -100,9 +100,7 @@ def _token(settings: KafkaSettings, clock: Clock) -> Iterator[CheckResult]:
     """Yield whose token the brokers took, and how long it is good."""
     if settings.tokens is not None:
         seconds = settings.tokens.token().expires_at - clock.now_ms() / 1000
-        yield passed(
-            "token", f"user {settings.user}", f"the present one is good for {seconds:,.0f} s"
-        )
+        yield passed("token", f"user {settings.user}", f"it is good for {seconds:,.0f} s")
 
 
 def _release(settings: KafkaSettings, lines: Sequence[str]) -> CheckResult:

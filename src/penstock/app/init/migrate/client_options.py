@@ -70,7 +70,7 @@ def _client(found: Migrated, option: str, given: Mapping[str, str]) -> None:
 
 def _extensions(value: str) -> dict[str, str]:
     """Read `name=value,name=value`. Raises ValueError."""
-    return dict(each.strip().split("=", 1) for each in value.split(","))  # type: ignore[misc]  # two
+    return dict(each.strip().split("=", 1) for each in value.split(","))
 
 
 def _secret(setting: str, name: str) -> Rule:

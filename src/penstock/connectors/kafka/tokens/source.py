@@ -54,7 +54,7 @@ class TokenSource:
     @property
     def user(self) -> str:
         """Return what the brokers call the user of the present token, as far as it is known."""
-        return (self._kept.user if self._kept else "") or "of the token"
+        return (self._kept.user if self._kept else "") or "(of the token)"
 
     def token(self) -> Token:
         """Return a token that is good. Raises as `Issuer.fetch` does."""

@@ -82,7 +82,7 @@ def test_an_issuer_is_asked_again_in_the_last_quarter_of_a_tokens_life(time: lis
     issuer = Issuing()
     source = TokenSource(issuer, (("pool", "one"),), clock=lambda: time[0])
 
-    assert "of the token" == source.user
+    assert "(of the token)" == source.user
     assert ("t1", NOW + 100, "shop", {"pool": "one"}) == source(None)
     time[0] += 74
     assert "t1" == source.token().value

@@ -148,7 +148,7 @@ pictures: $(INSTALLED) ## draw the pictures of terminals again, and take those o
 
 .PHONY: lock
 lock: $(INSTALLED) ## resolve the locks again (LOCK_OPTIONS=--upgrade for newer versions)
-	@$(COMPILE) --extra demo --extra page --extra protobuf --group dev --group build pyproject.toml -o requirements/all.lock
+	@$(COMPILE) --extra demo --extra msk --extra page --extra protobuf --group dev --group build pyproject.toml -o requirements/all.lock
 	@$(COMPILE) --group build --constraint requirements/all.lock -o requirements/build.lock
 	@$(COMPILE) --group fuzz -o requirements/fuzz.lock
 	@$(COMPILE) requirements/bootstrap.in -o requirements/bootstrap.lock

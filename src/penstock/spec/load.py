@@ -52,7 +52,7 @@ from penstock.spec.routing.topics import tables_for
 from penstock.spec.secrets import ProcessSecrets, may_hold_secret, references
 from penstock.spec.settings.catalogs import Catalog
 from penstock.spec.settings.fields import ENTRIES_MAX, Setting
-from penstock.spec.settings.sections import Cluster
+from penstock.spec.settings.security import Cluster
 from penstock.spec.settings.table import Table
 from penstock.spec.settings.validation import problems_of
 from penstock.spec.text import yaml12

@@ -35,7 +35,8 @@ from penstock.spec.settings.messages import (
 )
 from penstock.spec.settings.publication import OF_ROWS, PublicationRule, PublishingSettings
 from penstock.spec.settings.records import RegistrySettings
-from penstock.spec.settings.sections import Cluster, PendingSettings, SparkSettings, Undecided
+from penstock.spec.settings.sections import PendingSettings, SparkSettings, Undecided
+from penstock.spec.settings.security import Cluster
 from penstock.spec.settings.sources import (
     FilesToPublish,
     FramesToPublish,

@@ -40,6 +40,10 @@ def rule(text: str) -> tuple[str, str]:
 
 
 SCHEMA_BOUNDS = {
+    "Security.extensions": (
+        ("[shop.orders]", f"[shop.orders]\n  security: {{ extensions: {{ {', '.join(f'{each}: x' for each in 'abcdefghijklmnopqrstu')} }} }}"),
+        "P108", "at most 20",
+    ),
     "CommitSettings.or_records": (block("commit", f"or_records: {COUNT_OVER}"), "P108", "or less"),
     "CommitSettings.retain": (block("commit", "retain: 201"), "P108", "expected 200 or less"),
     "MaintainSettings.only": (

@@ -66,7 +66,7 @@ from penstock.spec.publications import Publications, registry_of, schemas_of, so
 from penstock.spec.secrets import ProcessSecrets, is_secret_name, secret_parts
 from penstock.spec.settings.messages import KeySettings, ValueSettings
 from penstock.spec.settings.publication import PublicationRule
-from penstock.spec.settings.sections import Cluster
+from penstock.spec.settings.security import Cluster
 from penstock.spec.settings.sources import (
     FilesToPublish,
     FramesToPublish,

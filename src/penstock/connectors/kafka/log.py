@@ -27,8 +27,9 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec
 
 from penstock.connectors.kafka import errors
+from penstock.connectors.kafka.certificates import Renewed
 from penstock.connectors.kafka.settings import BY_NAME, KafkaSettings
-from penstock.core.errors import PenstockError
+from penstock.core.errors import InvalidError, PenstockError
 from penstock.core.offsets import Offset, Positions, TopicPartition
 from penstock.core.planning import Bounds
 from penstock.spec.problems import nearest
@@ -52,7 +53,7 @@ class KafkaLog:
     def __init__(self, settings: KafkaSettings, **client: Any) -> None:
         self._settings, self._more = settings, client
         self._heard = errors.BrokerLog()
-        self._client: AdminClient | None = None
+        self._client = Renewed(settings.client, self._made, InvalidError)
         self._listed: frozenset[str] = frozenset()
         self.leaderless: tuple[TopicPartition, ...] = ()
 
@@ -119,18 +120,13 @@ class KafkaLog:
 
     def close(self) -> None:
         """Let go of connections."""
-        self._client = None
+        self._client.close()
 
     def admin(self) -> AdminClient:
-        """Return the client. Raises InvalidError (P207)."""
-        if self._client is None:
-            own = {"topic.metadata.refresh.interval.ms": BROKERS_ASKED_MS, "error_cb": self._heard}
-            given = {**self._settings.client, **self._more, **own}
-            try:
-                self._client = AdminClient(given)
-            except KafkaException as error:
-                raise errors.refused(error.args[0], self._settings) from error
-        return self._client
+        """Return the client, of the present certificates. Raises InvalidError (P207), and as
+        `KafkaSettings.properties` does.
+        """
+        return self._client()
 
     def wanted(self) -> set[str]:
         """Return the topics that are named or that a pattern matches, but for Kafka's own."""
@@ -138,6 +134,14 @@ class KafkaLog:
         listed = self._names() if patterns else ()
         matched = (name for name in listed if any(each.fullmatch(name) for each in patterns))
         return {*self._settings.topics, *matched}
+
+    def _made(self) -> AdminClient:
+        own = {"topic.metadata.refresh.interval.ms": BROKERS_ASKED_MS, "error_cb": self._heard}
+        given = {**self._settings.properties(), **self._more, **own}
+        try:
+            return AdminClient(given)
+        except KafkaException as error:
+            raise errors.refused(error.args[0], self._settings) from error
 
     def _names(self) -> list[str]:
         try:

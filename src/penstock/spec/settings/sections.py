@@ -33,17 +33,13 @@ from penstock.spec.settings.fields import (
     Count,
     Fraction,
     FreeText,
-    OwnCertificate,
-    OwnKey,
-    OwnKeyPassword,
     Seconds,
     Setting,
     Several,
     Text,
-    TrustedCertificates,
-    later,
     reading,
 )
+from penstock.spec.settings.security import Cluster
 
 OFFSET_MAX = 2**63 - 2
 STORE_ADDRESS = re.compile(r"postgresql://(?:.*@)?[^@/]*/[^@/?]+(?:\?.*)?", re.DOTALL)
@@ -118,50 +114,6 @@ def _whole(value: Any, what: str, largest: int, below: KeyPath) -> int:
         return value
     fact = f"expected {what} from 0 to {largest}, read {shown(value)}"
     raise MalformedError("P108", fact, below=below)
-
-
-class Security(Setting):
-    """How to connect to the brokers; mapped to each client that is used.
-
-    Secrets are references, resolved in the process that uses them.
-    """
-
-    protocol: Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"] = Field(
-        "plaintext", description="How the connection is protected."
-    )
-    mechanism: (
-        Annotated[
-            Literal["plain", "scram-sha-256", "scram-sha-512"],
-            later(
-                "oauthbearer",
-                "gssapi",
-                hint="this release speaks plain, scram-sha-256 and scram-sha-512",
-            ),
-        ]
-        | None
-    ) = Field(None, description="How the client authenticates, with a sasl protocol.")
-    username: Text | None = Field(None, description="Name of the user, with a mechanism.")
-    password: Text | None = Field(
-        None,
-        description="Password of the user, as a reference.",
-        examples=["${file:/run/secrets/kafka}"],
-    )
-    ca: TrustedCertificates = None
-    certificate: OwnCertificate = None
-    key: OwnKey = None
-    key_password: OwnKeyPassword = None
-
-
-class Cluster(Setting):
-    """A cluster of Kafka, and how to connect to it."""
-
-    brokers: Annotated[str, reading(notation.brokers)] = Field(
-        description="Bootstrap addresses: host:port, separated by commas.",
-        examples=["localhost:9092"],
-    )
-    security: Security = Field(
-        default_factory=Security, description="Encryption and authentication."
-    )
 
 
 class Kafka(Cluster):

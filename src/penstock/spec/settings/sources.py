@@ -18,7 +18,7 @@ from penstock.spec.settings.fields import (
 )
 from penstock.spec.settings.keyed import Tombstones
 from penstock.spec.settings.records import Records
-from penstock.spec.settings.sections import Cluster
+from penstock.spec.settings.security import Cluster
 
 NEWS = "penstock.app.assembly.news:opened"
 """What opens news; engines know it by name only."""

@@ -32,7 +32,6 @@ class DeadLetters:
     def __init__(self, shop: Shop, quarantine: str) -> None:
         self.shop, self.into, self.quarantine = shop, f"{shop.name}.dead", quarantine
         shop.spec["quarantine"] = {"into": quarantine, "headers": "keep"}
-        shop.spec["records"] = {"format": "json", "tombstones": "quarantine"}
         rule = {
             "name": shop.name,
             "from": {"quarantine": "all"},

@@ -102,6 +102,9 @@ def test_each_rejected_record_is_a_dead_letter_once_though_who_publishes_is_kill
     shop.send(0, 20)
     shop.cluster.send(shop.topic, 1, BAD)
     assert 0 == shop.run().code
+    plan, peek = dead.call("plan"), dead.call("peek", "-n", "1")
+    assert (0, 0) == (plan.code, peek.code), plan.err + peek.err
+    assert f"{quarantine} → {dead.into}" in plan.out
     for point in ("send.before:1", "send.after:1", "end.before:2", "end.after:2"):
         assert KILLED == dead.publish("--takeover", PENSTOCK_FAULTS=point).code
     retried = shop.command(

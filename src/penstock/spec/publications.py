@@ -21,13 +21,12 @@ from penstock.spec.checks.news import check_news
 from penstock.spec.checks.published_tables import (
     check_catalogs,
     check_dead_letters,
-    check_rejecting_tables,
-    landed_topics,
 )
 from penstock.spec.checks.topic_rows import check_topic_rows
 from penstock.spec.language.notation import PLACEHOLDER
 from penstock.spec.model import UNCHECKED, Pipeline
 from penstock.spec.problems import Problem, SpecError, shown
+from penstock.spec.routing.landed import check_rejecting_tables, landed_topics
 from penstock.spec.settings.catalogs import Catalog
 from penstock.spec.settings.fields import AtLeastOne, CatalogName, PipelineName, Setting, Several
 from penstock.spec.settings.messages import (

@@ -1,19 +1,16 @@
 # ruff: noqa: ARG002 - hooks are given more than a container needs
-"""The table contract on Azure's blob storage, as Azurite has it: Iceberg and Delta."""
+"""The table contract of Delta on Azure's blob storage, as Azurite has it."""
 
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 from tests.contracts.test_delta_tables import DeltaFixture
 from tests.contracts.test_delta_tables import TestDeltaTables as DeltaContract
-from tests.contracts.test_iceberg_tables import IcebergFixture
-from tests.contracts.test_iceberg_tables import TestIcebergRowDeletes as RowDeleteContract
 from tests.servers.azurite import ACCOUNT, KEY, Azurite, running
 
-from penstock.connectors import delta, iceberg
+from penstock.connectors import delta
 from penstock.files.storage_settings import path_in
 from penstock.ports.increments import FileRows
 from penstock.ports.tables import Table, TableFormat
@@ -24,6 +21,8 @@ from penstock.testing.contracts.table_history import HistoryTests
 from penstock.testing.contracts.table_landing import LandingTests
 from penstock.testing.contracts.table_purges import PurgeTests
 
+pytestmark = pytest.mark.timeout(900)  # the first one fetches Azurite
+
 SECRETS = ProcessSecrets({"KEY": KEY})
 
 
@@ -33,8 +32,8 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azurite]:
         yield server
 
 
-class OnAzure:
-    """What is the same for both formats."""
+class DeltaOnAzure(DeltaFixture):
+    has_odd_paths = False  # as on S3
 
     @pytest.fixture(autouse=True)
     def place(self, azurite: Azurite) -> None:
@@ -46,39 +45,6 @@ class OnAzure:
     def truncate_file(self, table: Table, path: str) -> None:
         with self.azurite.filesystem().open_output_stream(path_in(path)) as stream:
             stream.write(b"PAR1")
-
-
-@pytest.mark.slow  # Azurite is fetched
-class TestIcebergOnAzure(OnAzure, IcebergFixture, LandingTests, PurgeTests):
-    """PyIceberg's own storage reads and writes there; the compare-and-set is the catalog's."""
-
-    keyed = RowDeleteContract.keyed
-
-    def open_catalog(self, place: Path) -> TableFormat:
-        given = {
-            "type": "sql",
-            "uri": f"sqlite:///{place}/catalog.db",
-            "warehouse": f"abfss://{self.container}@{ACCOUNT}.dfs.core.windows.net/lake",
-            "adls.account-name": ACCOUNT,
-            **{f"adls.{each}-storage-authority": self.azurite.host for each in ("blob", "dfs")},
-            **{f"adls.{each}-storage-scheme": "http" for each in ("blob", "dfs")},
-        }
-        self.settings = {**given, "adls.account-key": KEY}
-        ours = {"name": "lake", **given, "adls.account-key": "${env:KEY}"}
-        return iceberg.open_catalog(ours, SECRETS, Quiet())
-
-    def open_writer(self) -> WriterFactory:
-        return partial(iceberg.open_writer, secrets=SECRETS)
-
-    def open_file_rows(self) -> FileRows:
-        return iceberg.open_file_rows(SECRETS)
-
-    def drop(self, catalog: TableFormat, name: str) -> None:
-        SqlCatalog("lake", **self.settings).drop_table(name)
-
-
-class DeltaOnAzure(OnAzure, DeltaFixture):
-    has_odd_paths = False
 
     @property
     def options(self) -> dict[str, str]:

@@ -36,7 +36,7 @@ class DeltaOnAzure(DeltaFixture):
     has_odd_paths = False  # as on S3
 
     @pytest.fixture(autouse=True)
-    def place(self, azurite: Azurite) -> None:
+    def made(self, azurite: Azurite) -> None:
         self.azurite, self.container = azurite, azurite.container()
 
     def remove_file(self, table: Table, path: str) -> None:

@@ -167,6 +167,7 @@ class Settings:
     new_columns_per_hour: int = 100
     held_bytes_max: int = 512 << 20
     stop_above_share: float = 1.0
+    rejects_keep_headers: bool = False
     commits_at_once: CommitsAtOnce = 8
     heartbeat_seconds: float = 3.0
     alive_seconds: float = 15.0

@@ -35,6 +35,15 @@ def never_there(publication: Publication) -> InvalidError:
     )
 
 
+def not_made_yet(publication: Publication) -> UnavailableError:
+    """Return the error for a quarantine that no run has made yet: it is waited for."""
+    return UnavailableError(
+        f"the quarantine {publication.source_name} is not there yet: nothing was rejected so far",
+        code="P889",
+        hint="run the pipeline, whose first start makes it:  penstock run",
+    )
+
+
 def fenced(name: str, fact: str) -> FencedError:
     """Return the error of a run that a newer one has replaced."""
     return FencedError(

@@ -78,7 +78,7 @@ CONNECT = [
     ("predicates.tombstone.type", "RecordIsTombstone", LEFT),
     ("errors.tolerance", "all", ASKED),
     ("errors.tolerance", "none", ASKED),
-    ("errors.deadletterqueue.topic.name", "dlq", ASKED),
+    ("errors.deadletterqueue.topic.name", "dlq", TAKEN),
     ("errors.deadletterqueue.topic.replication.factor", "3", LEFT),
     ("errors.deadletterqueue.context.headers.enable", "true", LEFT),
     ("errors.retry.timeout", "1", LEFT),

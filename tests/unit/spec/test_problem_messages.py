@@ -376,6 +376,13 @@ def test_a_sqlite_address_with_two_slashes_names_the_third(
     assert "sqlite needs three slashes" in said
 
 
+def test_tables_in_hdfs_are_refused_by_name(spec: Changed, reported: Reported) -> None:
+    said = reported(spec(("warehouse: ./lake", "warehouse: 'hdfs://name:8020/lake'")))
+
+    assert "P125" in said
+    assert "tables in HDFS are not written" in said
+
+
 @pytest.mark.parametrize(
     "setting",
     ["partition_by: [day(at)]", "schema: { hints: { id: uuid } }", "partition_by: [id]"],

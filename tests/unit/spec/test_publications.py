@@ -422,6 +422,61 @@ def test_settings_that_news_do_not_have(written, more, expected):
     assert expected == sorted(problems(written, spec(rule)))
 
 
+DEAD = BOTH.replace("{ topic: raw.orders }, into: orders", "{ quarantine: all }, into: dead")
+KEEP = DEAD.replace("quarantine }", "quarantine, headers: keep }")
+
+
+def test_dead_letters_are_rows_of_the_quarantine_of_their_spec(written):
+    found = load_publications(written(KEEP))
+    own = publication_of(found, found.publish[0])
+
+    assert ("delta.ops.quarantine", True) == (own.source_name, own.reads_quarantine)
+    assert (("key",), "value", "headers") == (
+        own.messages.key,
+        own.messages.bytes_of,
+        own.messages.headers_of,
+    )
+    assert "regexp_extract(pipeline, '^[^+]*') = 'shop' and stage <> 'close'" == own.messages.where
+    assert ("skip", "earliest") == (own.changes, own.start)
+
+
+def test_dead_letters_of_some_tables_and_further_conditions(written):
+    some = KEEP.replace("all }", "[delta.shop.orders] }, where: code = 'P302' or true")
+    found = load_publications(written(some))
+    where = publication_of(found, found.publish[0]).messages.where
+
+    assert where.endswith("\"table\" in ('delta.shop.orders') and (code = 'P302' or true)")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (DEAD, [("P834", "publish.0.from.quarantine")]),
+        (KEEP.replace("all", "[delta.shop.order]"), [("P888", "publish.0.from.quarantine")]),
+        (KEEP.replace("into: dead", "into: orders"), [("P822", "publish.0.into")]),
+        (
+            KEEP.replace(
+                "into: dead",
+                "into: dead, key: a, delete_when: b, headers: { Penstock.id: c },"
+                " value: { format: json }",
+            ),
+            [
+                ("P887", "publish.0.delete_when"),
+                ("P887", "publish.0.headers.Penstock.id"),
+                ("P887", "publish.0.key"),
+                ("P887", "publish.0.value"),
+            ],
+        ),
+        (
+            spec("{ name: d, from: { quarantine: all }, into: d }", more="quarantine: { into: a.b.c, headers: leave }"),
+            [("P888", "publish.0.from.quarantine"), ("P888", "quarantine")],
+        ),
+    ],
+)  # fmt: skip
+def test_settings_that_dead_letters_do_not_have(written, text, expected):
+    assert expected == sorted(problems(written, text))
+
+
 OWN = (
     "{ name: weather, into: weather, key: id, from:"
     " { source: feeds:weather, options: { station: ROM, token: '${env:TOKEN}', list: [1, true] } } }"

@@ -98,6 +98,7 @@ def settings_of(
         tables_max=pipeline.limits.tables,
         new_columns_per_hour=pipeline.limits.new_columns_per_hour,
         stop_above_share=pipeline.quarantine.stop_above_share,
+        rejects_keep_headers=pipeline.quarantine.headers == "keep",
         stop_across_partitions=frozenset(
             rule.table for rule in pipeline.tables if rule.across_partitions == "stop"
         ),

@@ -10,13 +10,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from penstock.connectors.delta.errors import reading
-from penstock.connectors.delta.locations import StorageRoot, storage_path
+from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.log import ledger
 from penstock.connectors.delta.log.tail import LogTail, LogView
 from penstock.connectors.delta.read.live_files import named_at
 from penstock.connectors.delta.rearrange import new_era, rearrangeable
 from penstock.core.expiry import Expiry
 from penstock.core.sweeps import name_of
+from penstock.files.storage_settings import path_in
 from penstock.files.table_storage import DirectoryStorage
 
 _LOG = "/_delta_log/"
@@ -69,7 +70,7 @@ class DeltaUpkeep:
     def storage(self) -> DirectoryStorage:
         """Open the table's directory. Raises DecisionNeededError (P846)."""
         rearrangeable(self.following, self.view)
-        place = storage_path(self.root.location(self.name))
+        place = path_in(self.root.location(self.name))
         own = f"{place}{_LOG}"
 
         def of_others(path: str) -> bool:

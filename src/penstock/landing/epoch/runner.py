@@ -82,6 +82,7 @@ class EpochRunner:
             leader_epochs=leader_epochs(part.lanes, tables),
             columns_max=settings.columns_max,
             held_bytes_max=settings.held_bytes_max,
+            rejects_keep_headers=settings.rejects_keep_headers,
             crash_plan=settings.crash_plan,
         )
 

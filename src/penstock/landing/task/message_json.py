@@ -50,10 +50,10 @@ from penstock.rows.route.filters import (
     filter_to_data,
 )
 
-JOB_VERSION = 8
+JOB_VERSION = 9
 _PLAIN = (
     *("pipeline", "epoch", "number", "survey", "prefix", "timeout_seconds", "now_ms"),
-    *("columns_max", "held_bytes_max"),
+    *("columns_max", "held_bytes_max", "rejects_keep_headers"),
 )
 """The fields of a job that are written as they are."""
 

@@ -121,7 +121,8 @@ class Job:
 
     `leader_epochs` are those of the records before lanes, where known: of a lane, for two of one
     partition begin at different places. `poison` are records that killed the process that read
-    them: they are refused without what kills.
+    them: they are refused without what kills. Where `rejects_keep_headers`, headers are read of
+    every record.
     """
 
     pipeline: str
@@ -139,6 +140,7 @@ class Job:
     poison: Mapping[Coordinate, PoisonKind] = field(default_factory=dict)
     columns_max: int = 2000
     held_bytes_max: int = 512 << 20
+    rejects_keep_headers: bool = False
     crash_plan: str = ""
 
 

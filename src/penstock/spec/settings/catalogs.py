@@ -50,6 +50,16 @@ def _sql_uri(text: str) -> str:
     return text
 
 
+def _place(text: str) -> str:
+    if text.startswith(("hdfs://", "viewfs://")):
+        fact = "tables in HDFS are not written: it needs Java and Hadoop's libraries in each worker"
+        raise MalformedError("P125", fact, "an object store, such as  s3://lake/warehouse")
+    return text
+
+
+Place = Annotated[Text, reading(_place)]
+
+
 class SqlCatalog(_Iceberg):
     """An Iceberg catalog in an SQL database. Further keys are PyIceberg's, as text."""
 
@@ -58,7 +68,7 @@ class SqlCatalog(_Iceberg):
         description="SQLAlchemy address; a relative SQLite path starts at the spec file.",
         examples=['"sqlite:///./lake/catalog.db"'],
     )
-    warehouse: Text = Field(
+    warehouse: Place = Field(
         description="Where tables are put; a relative path starts at the spec file.",
         examples=["./lake"],
     )
@@ -69,7 +79,7 @@ class RestCatalog(_Iceberg):
 
     type: Literal["rest"] = Field(description="Kind of the catalog.")
     uri: Text = Field(description="Address of the server.", examples=["http://catalog:8181"])
-    warehouse: Text | None = Field(
+    warehouse: Place | None = Field(
         None, description="Name or place of the warehouse, if the server has several."
     )
 
@@ -81,7 +91,7 @@ class HiveCatalog(_Iceberg):
 
     type: Literal["hive"] = Field(description="Kind of the catalog.")
     uri: Text = Field(description="Address of the metastore.", examples=["thrift://hive:9083"])
-    warehouse: Text | None = Field(
+    warehouse: Place | None = Field(
         None, description="Where tables are put; a relative path starts at the spec file."
     )
 
@@ -92,7 +102,7 @@ class GlueCatalog(_Iceberg):
     """An Iceberg catalog in AWS Glue, found by account. Further keys are PyIceberg's, as text."""
 
     type: Literal["glue"] = Field(description="Kind of the catalog.")
-    warehouse: Text | None = Field(
+    warehouse: Place | None = Field(
         None, description="Where tables are put.", examples=["s3://lake/warehouse"]
     )
 
@@ -107,9 +117,9 @@ class DeltaCatalog(_Entry):
     """A directory with Delta tables as sub-directories."""
 
     type: Literal["delta"] = Field(description="Kind of the catalog.")
-    root: Text = Field(
+    root: Place = Field(
         description="Where tables are put; a relative path starts at the spec file.",
-        examples=["./delta", "s3://bucket/delta"],
+        examples=["./delta", "s3://bucket/delta", "az://container/delta"],
     )
     storage_options: Mapping[str, FreeText] = Field(
         default_factory=dict,

@@ -197,6 +197,11 @@ class QuarantineSettings(Setting):
         description="Share of rejected records of a table in an epoch above which the table is "
         "parked (P345), from 100 rejects on; exit 4 if every table waits.",
     )
+    headers: Literal["keep", "leave"] | None = Field(
+        None,
+        description="Whether a rejected record keeps its headers: of each record they are read"
+        " then. By default only where its table or its rule reads them.",
+    )
 
 
 def _store(text: str) -> str:

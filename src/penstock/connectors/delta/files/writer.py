@@ -22,14 +22,13 @@ import pyarrow as pa
 from penstock.connectors.delta.files.file_metadata import detail_of
 from penstock.connectors.delta.files.statistics import statistics_json
 from penstock.connectors.delta.files.target import target_from_json
-from penstock.connectors.delta.locations import storage_path
 from penstock.connectors.delta.schema.column_mapping import as_stored
 from penstock.connectors.delta.schema.partition_values import Texts, split
 from penstock.connectors.delta.schema.types import arrow_schema, without
 from penstock.core.commits import DataFile
 from penstock.files import PartitionedParquetWriter, Written
 from penstock.files.filesystems import CREDENTIALS, filesystem_of
-from penstock.files.storage_settings import resolved
+from penstock.files.storage_settings import path_in, resolved
 from penstock.ports.runtime import Observer, Secrets
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ class DeltaWriter:
     def _new_path(self, partition: Texts) -> str:
         del partition  # never part of a path
         name = f"{self._prefix}-{secrets.token_hex(_RANDOM_BYTES)}.parquet"
-        return f"{storage_path(self._target.location)}/{name}"
+        return f"{path_in(self._target.location)}/{name}"
 
     def _described(self, written: Written) -> DataFile:
         partition = dict(zip(self._target.partition_by, written.partition, strict=True))

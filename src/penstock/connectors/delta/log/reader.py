@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from penstock.connectors.delta.locations import storage_path
+from penstock.files.storage_settings import path_in
 
 MARK_KEY = "penstock"
 
@@ -74,7 +74,7 @@ class Log:
         self, filesystem: fs.FileSystem, location: str, fetch: Fetch | None = None
     ) -> None:
         self._filesystem = filesystem
-        self._directory = f"{storage_path(location)}/_delta_log"
+        self._directory = f"{path_in(location)}/_delta_log"
         self._fetch = fetch
 
     def path(self, version: int) -> str:

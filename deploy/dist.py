@@ -2,7 +2,8 @@
 
     python deploy/dist.py FOLDER TOOLS
 
-TOOLS is an environment with what requirements/ship.lock names; `make dist` makes it. FOLDER then has
+TOOLS is an environment with what requirements/ship.lock names; `make dist` makes it. FOLDER then
+has
 
     penstock-VERSION.tar.gz                 the sources
     penstock-VERSION-py3-none-any.whl       built from these sources alone
@@ -65,9 +66,8 @@ def chart(root: Path, tools: Path, folder: Path, version: str) -> None:
             os.utime(path, (EPOCH, EPOCH))
         pack = "import sys, helm_python; helm_python.package(sys.argv[1], destination=sys.argv[2])"
         subprocess.run([python, "-c", pack, copy, scratch], check=True)
-        shutil.move(
-            Path(scratch, f"penstock-{version}.tgz"), folder / f"penstock-chart-{version}.tgz"
-        )
+        packed = Path(scratch, f"penstock-{version}.tgz")
+        shutil.move(packed, folder / f"penstock-chart-{version}.tgz")
 
 
 def release(root: Path, folder: Path, tools: Path) -> None:

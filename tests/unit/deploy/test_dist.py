@@ -6,8 +6,8 @@ from email.parser import Parser
 from pathlib import Path
 
 import pytest
-
 from deploy import dist
+
 from penstock.core.version import __version__
 
 ROOT = Path(__file__).parents[3]

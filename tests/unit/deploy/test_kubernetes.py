@@ -15,8 +15,8 @@ import jsonschema
 import kubernetes.client
 import pytest
 import yaml
-
 from deploy.helm import render
+
 from penstock.core.version import __version__
 from penstock.spec.load import read
 from penstock.spec.secrets import ProcessSecrets

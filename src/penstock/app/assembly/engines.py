@@ -53,7 +53,7 @@ def open_engine(
 
 
 def require_engine(spec: Pipeline | Publications) -> None:
-    """Raise InvalidError where an engine of our own certainly could not start (P128, P297, P602)."""
+    """Raise InvalidError where our own engine certainly could not start (P128, P297, P602)."""
     if spec.spark.master in (INLINE, EXISTING):
         return
     from penstock.engines.java import find_java

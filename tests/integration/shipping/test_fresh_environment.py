@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from deploy import dist
+
 from penstock.core.version import __version__
 
 ROOT = Path(__file__).parents[3]
@@ -46,7 +46,12 @@ def said(command: Path, *words: str, code: int = 0) -> str:
     """Call the installed command where the clone is out of sight."""
     bare = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     ended = subprocess.run(
-        [command, *words], env=bare, cwd=command.parents[1], capture_output=True, text=True
+        [command, *words],
+        env=bare,
+        cwd=command.parents[1],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert code == ended.returncode, ended.stderr
     return ended.stdout + ended.stderr

@@ -82,7 +82,7 @@ def test_what_a_newer_release_wrote_is_refused_before_anything_is_written(
 def test_words_that_are_gone_and_rules_that_changed_are_named(shop: Shop) -> None:
     shop.send(0, 10)
     land(shop)
-    shop.spec["tables"][0]["tombstones"] = "quarantine"
+    shop.spec["tables"][0]["tombstones"] = "skip"
     _, found = checked(shop)
     shop.spec["commit"]["evry"] = "1s"
     gone = within("upgrade-check", shop.path)

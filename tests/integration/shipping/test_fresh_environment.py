@@ -20,7 +20,7 @@ SPEC = """\
 name: shop
 kafka: { brokers: "127.0.0.1:1", topics: [orders] }
 catalogs: { lake: { type: sql, uri: "sqlite:///./lake.db", warehouse: ./lake } }
-tables: [ { from: orders, into: lake.shop.orders, schema: { create: true, hints: { paid: bool } } } ]
+tables: [ { from: orders, into: lake.shop.orders, schema: { create: true } } ]
 quarantine: { into: lake.ops.quarantine }
 """
 

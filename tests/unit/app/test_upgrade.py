@@ -41,6 +41,11 @@ def test_an_archive_with_the_versions_that_are_here_need_not_be_packed_again(
     assert CheckStatus.OK is of(pack(tmp_path / "e.tar.gz"))[0]
 
 
+def test_an_extra_that_executors_do_not_have_is_no_difference(tmp_path: Path) -> None:
+    assert ABSENT != versions_here()["protobuf"]
+    assert CheckStatus.OK is of(pack(tmp_path / "e.tar.gz", protobuf=ABSENT))[0]
+
+
 def test_an_archive_of_an_older_release_is_to_be_packed_again(tmp_path: Path) -> None:
     status, text = of(pack(tmp_path / "e.tar.gz", penstock="0.0.9", pyarrow="25.0.0"))
 

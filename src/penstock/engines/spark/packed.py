@@ -9,7 +9,7 @@ import re
 import tarfile
 from pathlib import Path
 
-from penstock.engines.spark.versions import versions_here
+from penstock.engines.spark.versions import ABSENT, versions_here
 
 _INSTALLED = re.compile(
     r"lib/python(?P<python>\d+\.\d+)/site-packages/"
@@ -23,7 +23,7 @@ def versions_in(archive: Path) -> dict[str, str]:
     It is read to its end, which takes seconds. Raises OSError, EOFError and tarfile.TarError for
     what is no archive.
     """
-    wanted, found = versions_here(), dict[str, str]()
+    found = dict.fromkeys(versions_here(), ABSENT)
     with tarfile.open(archive) as packed:
         for member in packed:
             installed = _INSTALLED.fullmatch(member.name)
@@ -31,6 +31,6 @@ def versions_in(archive: Path) -> dict[str, str]:
                 continue
             found["python"] = installed["python"]
             name = re.sub(r"[-_.]+", "-", installed["name"]).lower()
-            if name in wanted:
+            if name in found:
                 found[name] = installed["version"]
     return found

@@ -46,7 +46,7 @@ from penstock.ports.log import Log, RangeReader
 from penstock.ports.reports import Reports
 from penstock.ports.row_deletes import RowDeleteMode
 from penstock.ports.runtime import Engine, Observer
-from penstock.ports.store import Owner, PendingStore
+from penstock.ports.store import Owner, PendingStore, StoreAsFound
 from penstock.ports.tables import TableFormat
 from penstock.ports.transactions import Transactions
 from penstock.ports.writers import Distribution, Placing
@@ -197,6 +197,18 @@ def open_store(spec: Pipeline | Publications) -> PendingStore:
         require_shard(spec)
     address = spec.pending.store.replace("{name}", spec.name)
     return store_connector(address).open_store(address, ProcessSecrets())
+
+
+def open_store_as_found(spec: Pipeline | Publications) -> StoreAsFound | None:
+    """Open the pending store to look at it; None where its connector cannot but change it.
+
+    Raises InvalidError: P528, and what the store is refused for; UnavailableError.
+    """
+    if isinstance(spec, Pipeline):
+        require_shard(spec)
+    address = spec.pending.store.replace("{name}", spec.name)
+    opening = store_connector(address).open_as_found
+    return None if opening is None else opening(address, ProcessSecrets())
 
 
 def open_reports(spec: Pipeline | Publications) -> Reports | None:

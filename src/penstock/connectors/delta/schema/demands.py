@@ -76,7 +76,8 @@ class _Reading:
         try:
             return str(json.loads(text)["expression"]["expression"])
         except (ValueError, KeyError, TypeError) as error:
-            raise self._refused(f"the column invariant of {path}", text, "unreadable") from error
+            what = f"the column invariant of {path}"
+            raise self._refused(what, text, "it names no expression") from error
 
     def length(self, path: str, text: str) -> Length:
         found, column = _LIMITED.fullmatch(text.strip()), self.schema.field(path)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.core.expressions.tree import Literal, Node, node_from_data, node_to_data
+from penstock.core.expressions.tree import Constant, Node, node_from_data, node_to_data
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Default:
     """What a column gets where a writer gives it nothing."""
 
     column: str
-    value: Literal
+    value: Constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def demands_from_data(data: Mapping[str, Any]) -> Demands:
     defaults = []
     for column, value in data["defaults"]:
         node = node_from_data(value)
-        if not isinstance(node, Literal):
+        if not isinstance(node, Constant):
             raise ValueError("a default is a constant")  # noqa: TRY004  parsers raise one error
         defaults.append(Default(column, node))
     return Demands(

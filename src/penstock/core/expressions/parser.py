@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from penstock.core.expressions import typed
 from penstock.core.expressions.literals import UnsupportedError, assigned, number, temporal
-from penstock.core.expressions.tree import Literal, Node
+from penstock.core.expressions.tree import Constant, Node
 from penstock.core.schema import Kind, Schema, Struct, Type
 
 TEXT_MAX = 4000
@@ -51,10 +51,10 @@ def parse(text: str, schema: Schema) -> Node:
     return node
 
 
-def parse_constant(text: str, type_: Type) -> Literal:
+def parse_constant(text: str, type_: Type) -> Constant:
     """Read a constant for a column of some type. Raises UnsupportedError with the reason."""
     node = parse(text, Struct(()))
-    if not isinstance(node, Literal):
+    if not isinstance(node, Constant):
         raise UnsupportedError("only constants are supported")
     return assigned(node, type_)
 
@@ -163,11 +163,11 @@ class _Parser:
         if token.kind == "number":
             return number(token.text)
         if token.kind == "text":
-            return Literal(token.text[1:-1], Kind.STRING)
+            return Constant(token.text[1:-1], Kind.STRING)
         if token.word in {"TRUE", "FALSE"}:
-            return Literal(token.text.lower(), Kind.BOOLEAN)
+            return Constant(token.text.lower(), Kind.BOOLEAN)
         if token.word == "NULL":
-            return Literal(None, Kind.UNKNOWN)
+            return Constant(None, Kind.UNKNOWN)
         if token.word in _TEMPORAL and self.here.kind == "text":
             return temporal(self._next().text[1:-1], _TEMPORAL[token.word])
         if token.word == "CAST" and self.here.word == "(":

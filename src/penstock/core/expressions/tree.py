@@ -16,7 +16,7 @@ from penstock.core.schema import Type, type_from_json, type_to_json
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Constant:
     """A constant: its value as text, None for null; days and times as in ISO 8601."""
 
     text: str | None
@@ -24,7 +24,7 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ColumnValue:
     """A column, or a member of one, by its names from the top."""
 
     path: tuple[str, ...]
@@ -40,12 +40,12 @@ class Call:
     type: Type
 
 
-Node = Literal | Column | Call
+Node = Constant | ColumnValue | Call
 
 
 def columns_of(node: Node) -> Iterator[tuple[str, ...]]:
     """Return the paths of the columns that an expression reads."""
-    if isinstance(node, Column):
+    if isinstance(node, ColumnValue):
         yield node.path
     elif isinstance(node, Call):
         for each in node.arguments:
@@ -56,9 +56,9 @@ def node_to_data(node: Node) -> list[Any]:
     """Return a tree's plain form."""
     type_ = type_to_json(node.type)
     match node:
-        case Literal(text):
+        case Constant(text):
             return ["literal", type_, text]
-        case Column(path):
+        case ColumnValue(path):
             return ["column", type_, list(path)]
         case Call(name, arguments):
             return ["call", type_, name, [node_to_data(each) for each in arguments]]
@@ -68,9 +68,9 @@ def node_from_data(data: Any) -> Node:
     """Read the plain form back; raises ValueError for anything else."""
     match data:
         case ["literal", type_, str() | None as text]:
-            return Literal(text, type_from_json(type_))
+            return Constant(text, type_from_json(type_))
         case ["column", type_, list(path)]:
-            return Column(tuple(map(str, path)), type_from_json(type_))
+            return ColumnValue(tuple(map(str, path)), type_from_json(type_))
         case ["call", type_, str(name), list(arguments)]:
             return Call(name, tuple(map(node_from_data, arguments)), type_from_json(type_))
         case _:

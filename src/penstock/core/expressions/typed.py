@@ -18,7 +18,7 @@ from penstock.core.expressions.literals import (
     decimal_of,
     negative,
 )
-from penstock.core.expressions.tree import Call, Column, Literal, Node
+from penstock.core.expressions.tree import Call, ColumnValue, Constant, Node
 from penstock.core.schema import PRECISION_MAX, Decimal, Kind, Schema, Struct, Type
 
 PATTERNS = frozenset(
@@ -37,7 +37,7 @@ _LENGTHS = {"LENGTH", "CHAR_LENGTH", "CHARACTER_LENGTH"}
 _PARTS = {"YEAR": "YEAR", "MONTH": "MONTH", "DAY": "DAY", "DAYOFMONTH": "DAY"}
 
 
-def column(schema: Schema, names: Sequence[str]) -> Column:
+def column(schema: Schema, names: Sequence[str]) -> ColumnValue:
     """Find a column or a member of one, in whatever case. Raises UnsupportedError."""
     type_: Type = schema
     path: list[str] = []
@@ -49,7 +49,7 @@ def column(schema: Schema, names: Sequence[str]) -> Column:
             raise UnsupportedError(f"{'.'.join([*path, name[:40]])} is not one column")
         path.append(alike[0].name)
         type_ = alike[0].type
-    return Column(tuple(path), type_)
+    return ColumnValue(tuple(path), type_)
 
 
 def logical(name: str, *arguments: Node) -> Node:
@@ -70,11 +70,11 @@ def compared(sign: str, left: Node, right: Node) -> Node:
 
 def within(value: Node, items: Sequence[Node]) -> Node:
     """Ask whether a value is among constants."""
-    if not items or not all(isinstance(each, Literal) for each in items):
+    if not items or not all(isinstance(each, Constant) for each in items):
         raise UnsupportedError("IN is supported with a list of constants")
     type_ = value.type
     for each in items:
-        type_ = _common(Column((), type_) if type_ != value.type else value, each)
+        type_ = _common(ColumnValue((), type_) if type_ != value.type else value, each)
     nodes = (_cast(each, type_) for each in (value, *items))
     return Call("IN", tuple(nodes), Kind.BOOLEAN)
 
@@ -98,7 +98,7 @@ def arithmetic(sign: str, left: Node, right: Node) -> Node:
 
 def negated(value: Node) -> Node:
     """Change the sign of a number."""
-    if isinstance(value, Literal) and value.text is not None and _is_number(value.type):
+    if isinstance(value, Constant) and value.text is not None and _is_number(value.type):
         return negative(value)
     if not _is_number(value.type):
         raise UnsupportedError("a sign - is supported before numbers only")
@@ -121,11 +121,13 @@ def function(name: str, arguments: Sequence[Node]) -> Node:
             return Call(_PARTS[name], (_cast(value, Kind.DATE),), Kind.INT)
         case "HOUR", [Kind.TIMESTAMP | Kind.TIMESTAMPTZ], _:
             return Call(name, tuple(arguments), Kind.INT)
-        case "DATE_FORMAT", [type_, Kind.STRING], [_, Literal(str() as pattern)] if type_ in _TIMES:
+        case "DATE_FORMAT", [type_, Kind.STRING], [_, Constant(str() as pattern)] if (
+            type_ in _TIMES
+        ):
             if pattern not in PATTERNS:
                 raise UnsupportedError(f"the pattern {pattern[:40]!r} is not supported")
             return Call(name, tuple(arguments), Kind.STRING)
-        case "SUBSTRING" | "SUBSTR", [Kind.STRING, *_], [_, Literal(), *rest] if len(rest) <= 1:
+        case "SUBSTRING" | "SUBSTR", [Kind.STRING, *_], [_, Constant(), *rest] if len(rest) <= 1:
             return _substring(arguments)
         case _:
             given = ", ".join(str(each.type) for each in arguments)
@@ -135,7 +137,7 @@ def function(name: str, arguments: Sequence[Node]) -> Node:
 def _substring(arguments: Sequence[Node]) -> Node:
     least = (1, 0)
     for each, low in zip(arguments[1:], least, strict=False):
-        if each.type is not Kind.INT or not isinstance(each, Literal) or int(each.text or 0) < low:
+        if each.type is not Kind.INT or not isinstance(each, Constant) or int(each.text or 0) < low:
             raise UnsupportedError("SUBSTRING is supported from a constant, for a constant length")
     return Call("SUBSTRING", tuple(arguments), Kind.STRING)
 
@@ -153,7 +155,7 @@ def _common(left: Node, right: Node) -> Type:
         return max(one, other, key=_TIMES.index)
     else:
         for time, text in ((one, right), (other, left)):
-            if time in _TIMES and isinstance(text, Literal) and text.type is Kind.STRING:
+            if time in _TIMES and isinstance(text, Constant) and text.type is Kind.STRING:
                 return time
     raise UnsupportedError(f"a {one} and a {other} are not compared")
 
@@ -162,7 +164,7 @@ def _wider(left: Node, right: Node) -> Type:
     one, other = left.type, right.type
     if one in _FLOATS or other in _FLOATS:
         for each in (left, right):
-            if isinstance(each.type, Decimal) and not isinstance(each, Literal):
+            if isinstance(each.type, Decimal) and not isinstance(each, Constant):
                 raise UnsupportedError("a decimal column and a double are not compared")
         return Kind.DOUBLE
     if isinstance(one, Decimal) or isinstance(other, Decimal):
@@ -193,7 +195,7 @@ def _bounded(whole: int, scale: int) -> Decimal:
 def _as_decimal(value: Node) -> Node:
     if isinstance(value.type, Decimal):
         return value
-    return _cast(value, decimal_of(value) if isinstance(value, Literal) else _digits(value.type))
+    return _cast(value, decimal_of(value) if isinstance(value, Constant) else _digits(value.type))
 
 
 def _digits(type_: Type) -> Decimal:
@@ -221,5 +223,5 @@ def _condition(value: Node) -> Node:
 def _cast(value: Node, type_: Type) -> Node:
     if value.type == type_:
         return value
-    folded = converted(value, type_) if isinstance(value, Literal) else None
+    folded = converted(value, type_) if isinstance(value, Constant) else None
     return folded or Call("CAST", (value,), type_)

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.expressions.tree import Call, Column, Literal, Node
+from penstock.core.expressions.tree import Call, ColumnValue, Constant, Node
 from penstock.core.schema import Decimal, Kind, Type
 from penstock.rows.arrow_arrays import Mask, mask_of, validity_of
 from penstock.rows.arrow_types import arrow_type
@@ -54,9 +54,9 @@ class Evaluated:
 def evaluate(node: Node, rows: pa.RecordBatch) -> Evaluated:
     """Compute an expression for each of some rows."""
     match node:
-        case Literal():
+        case Constant():
             return Evaluated(pa.repeat(constant(node), rows.num_rows))
-        case Column(path):
+        case ColumnValue(path):
             column = rows.column(path[0])
             return Evaluated(pc.struct_field(column, list(path[1:])) if path[1:] else column)
         case Call("AND" | "OR"):
@@ -78,7 +78,7 @@ def evaluate(node: Node, rows: pa.RecordBatch) -> Evaluated:
     return Evaluated(values, given.failed)
 
 
-def constant(literal: Literal) -> pa.Scalar:
+def constant(literal: Constant) -> pa.Scalar:
     """Return a constant as Arrow holds it."""
     kind = arrow_type(literal.type)
     if literal.text is None:
@@ -111,7 +111,7 @@ def _either(
 
 
 def _among(values: pa.Array, items: Sequence[Node]) -> pa.Array:
-    constants = [constant(each) for each in items if isinstance(each, Literal)]
+    constants = [constant(each) for each in items if isinstance(each, Constant)]
     known = [each for each in constants if each.is_valid]
     values = _ordered(values)
     listed = _ordered(pa.array([each.as_py() for each in known], constants[0].type))
@@ -237,7 +237,7 @@ def _function(name: str, values: pa.Array, others: Sequence[Node], type_: Type) 
 
 
 def _text(node: Node) -> str:
-    assert isinstance(node, Literal), "it is a constant"
+    assert isinstance(node, Constant), "it is a constant"
     assert node.text is not None, "it is not null"
     return node.text
 

@@ -6,7 +6,14 @@ import pytest
 
 from penstock.core.expressions.literals import UnsupportedError
 from penstock.core.expressions.parser import DEPTH_MAX, parse, parse_constant
-from penstock.core.expressions.tree import Call, Column, Literal, Node, node_from_data, node_to_data
+from penstock.core.expressions.tree import (
+    Call,
+    ColumnValue,
+    Constant,
+    Node,
+    node_from_data,
+    node_to_data,
+)
 from penstock.core.schema import Decimal, Field, Kind, Struct, Type
 
 COLUMNS = Struct(
@@ -29,9 +36,9 @@ COLUMNS = Struct(
 
 def shown(node: Node) -> str:
     match node:
-        case Literal(text):
+        case Constant(text):
             return str(text)
-        case Column(path):
+        case ColumnValue(path):
             return ".".join(path)
         case Call(name, arguments):
             return f"({' '.join([name, *map(shown, arguments)])})"
@@ -123,7 +130,7 @@ def test_what_is_not_surely_read_is_refused_with_the_reason(text: str, reason: s
     ],
 )
 def test_a_default_is_a_constant_of_its_column(text: str, type_: Type, value: str | None) -> None:
-    assert Literal(value, type_) == parse_constant(text, type_)
+    assert Constant(value, type_) == parse_constant(text, type_)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from penstock.core.demands import Constraint, Default, Demands, Generated, Length
 from penstock.core.errors import InvalidError
 from penstock.core.expressions.parser import parse
-from penstock.core.expressions.tree import Literal
+from penstock.core.expressions.tree import Constant
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, Struct
 from penstock.landing.task.convert import convert_changes_for_table, convert_for_table
@@ -52,7 +52,7 @@ DEMANDS = Demands(
         Generated("day", parse("CAST(at AS DATE)", COLUMNS)),
         Generated("start", parse("SUBSTRING(name, 1, 2)", COLUMNS)),
     ),
-    defaults=(Default("country", Literal("de", Kind.STRING)),),
+    defaults=(Default("country", Constant("de", Kind.STRING)),),
 )
 OPTIONS = RowOptions({}, not_empty=("start",), fills_defaults=True)
 JOB = TableJob(COLUMNS, OPTIONS, WriteTarget("c", "t"), demands=DEMANDS)

@@ -18,7 +18,7 @@ from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.types import IcebergType, ListType, MapType, StructType
 
 from penstock.core.demands import Default, Demands
-from penstock.core.expressions.tree import Literal
+from penstock.core.expressions.tree import Constant
 from penstock.core.schema import Schema, Type
 from penstock.core.table_errors import unsupported
 
@@ -40,16 +40,16 @@ def demands_of(schema: IcebergSchema, columns: Schema, name: str) -> Demands:
     return Demands(defaults=tuple(defaults))
 
 
-def _literal(value: Any, type_: Type) -> Literal | None:
+def _literal(value: Any, type_: Type) -> Constant | None:
     match value:
         case bool():
-            return Literal(str(value).lower(), type_)
+            return Constant(str(value).lower(), type_)
         case int() | Exact() | str():
-            return Literal(str(value), type_)
+            return Constant(str(value), type_)
         case float():
-            return Literal(repr(value), type_)
+            return Constant(repr(value), type_)
         case dt.date():  # and a datetime
-            return Literal(value.isoformat(), type_)
+            return Constant(value.isoformat(), type_)
         case _:
             return None
 

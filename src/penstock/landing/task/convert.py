@@ -22,7 +22,7 @@ from penstock.ports.tables import ColumnPath
 from penstock.rows.arrow_arrays import mask_of
 from penstock.rows.arrow_types import arrow_schema
 from penstock.rows.convert.batch import ConvertedBatch, Reject, convert_batch
-from penstock.rows.demands.apply import demanded, given_schema, require_choice
+from penstock.rows.demands.apply import demanded, given_schema, require_options
 from penstock.rows.keyed.changes import ChangeBatch, convert_changes
 from penstock.rows.options import Policy, RowOptions
 from penstock.rows.reject_codes import CODE_INFO, OF_TYPES, RejectCode, RejectError
@@ -67,7 +67,7 @@ def convert_for_table(
 ) -> ConvertedBatch:
     """Turn the records that are a table's into its rows.
 
-    Raises what `convert` and `add_computed` raise, and InvalidError (P436, `require_choice`).
+    Raises what `convert` and `add_computed` raise, and InvalidError (P436, `require_options`).
     """
     computed, options = table.computed, table.options
     given = given_schema(table.schema, table.demands)
@@ -119,7 +119,7 @@ def convert_changes_for_table(  # noqa: PLR0917  as `convert_for_table`
 
 def as_demanded(converted: ConvertedBatch, table: TableJob) -> ConvertedBatch:
     """Return the rows of a batch that a table takes, as it demands them; the others are refused."""
-    require_choice("the table", table.demands, table.options)
+    require_options("the table", table.demands, table.options)
     demanded_rows = demanded(converted, table.demands, table.schema, table.options)
     return within_partition_bounds(demanded_rows, table.least)
 

@@ -30,8 +30,17 @@ from penstock.rows.options import RowOptions
 from penstock.rows.reject_codes import CODE_INFO, NO_TEXT, RejectCode, RejectError
 
 
-def require_choice(table: str, demands: Demands, options: RowOptions) -> None:
-    """Raise InvalidError (P436) for a table with defaults of which nobody said when they count."""
+def require_options(table: str, demands: Demands, options: RowOptions) -> None:
+    """Raise InvalidError (P436) where a rule's options leave open what a table demands: when its
+    defaults count, or what rows of deleted keys have besides the key.
+    """
+    if demands and options.soft_columns:
+        raise InvalidError(
+            f"{table} has constraints or values that it computes, and a soft delete may bring a row"
+            " of a key alone, which would not satisfy them",
+            code="P436",
+            hint="write  deletes: hard  or ignore, or drop them from the table",
+        )
     if demands.defaults and not options.fills_defaults:
         raise InvalidError(
             f"{table} has a default for the column {demands.defaults[0].column}, and records do not"

@@ -19,6 +19,7 @@ from penstock.core.schema import Field, Kind, Struct
 from penstock.landing.task.convert import convert_changes_for_table, convert_for_table
 from penstock.landing.task.messages import TableJob, WriteTarget
 from penstock.rows.decode.decoder import ReaderCache
+from penstock.rows.demands.apply import require_options
 from penstock.rows.options import KeyedOptions, RowOptions
 from penstock.rows.route.compute import no_functions
 
@@ -142,6 +143,16 @@ def test_a_keyed_table_demands_it_of_upserts_and_not_of_deletes() -> None:
     assert [True, False] == made.changes.upsert.tolist()
     assert ROW == made.changes.rows.to_pylist()[0]
     assert [(1, "P376")] == [(each.offset, each.code) for each in made.rejects]
+
+
+def test_rows_of_deleted_keys_would_not_satisfy_a_table() -> None:
+    soft = KeyedOptions(("id",), soft=("gone", "gone_at"))
+    with pytest.raises(
+        InvalidError, match="a soft delete may bring a row of a key alone"
+    ) as caught:
+        require_options("delta.b.orders", DEMANDS, replace(OPTIONS, keyed=soft))
+
+    assert "P436" == caught.value.code
 
 
 def test_a_table_without_demands_gets_the_rows_that_were_made() -> None:

@@ -9,6 +9,7 @@ Source: "Literals" of Spark's SQL reference, and `DecimalType.fromDecimal`.
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from decimal import Decimal as Exact
 
@@ -35,7 +36,10 @@ def number(text: str) -> Constant:
         raise UnsupportedError(f"{text[:40]} is not a supported number")
     digits, exponent, suffix = found[1], found[2] or "", found[3].upper()
     if suffix == "D" or (exponent and not suffix):
-        return Constant(repr(float(digits + exponent)), Kind.DOUBLE)
+        value = float(digits + exponent)
+        if not math.isfinite(value):
+            raise UnsupportedError(f"{text[:40]} is not a supported number")
+        return Constant(repr(value), Kind.DOUBLE)
     if exponent or (suffix == "L" and "." in digits):
         raise UnsupportedError(f"{text[:40]} is not a supported number")
     if suffix == "BD" or "." in digits:

@@ -72,6 +72,8 @@ def within(value: Node, items: Sequence[Node]) -> Node:
     """Ask whether a value is among constants."""
     if not items or not all(isinstance(each, Constant) for each in items):
         raise UnsupportedError("IN is supported with a list of constants")
+    if value.type in _TIMES and any(each.type is Kind.STRING for each in items):
+        raise UnsupportedError("IN is supported for a day with a list like DATE'2024-02-29'")
     type_ = value.type
     for each in items:
         type_ = _common(ColumnValue((), type_) if type_ != value.type else value, each)

@@ -99,6 +99,8 @@ def test_expressions_are_read_as_spark_reads_them(text: str, tree: str) -> None:
         ("day + 1 > day", r"\+ is supported between numbers only"),
         ("a IN (a, 1)", "a list of constants"),
         ("a IN ()", "a list of constants"),
+        ("day IN ('2024-02-29')", "a list like DATE"),
+        ("d < 1e400", "1e400 is not a supported number"),
         ("a = -2147483648", "the constant -2147483648 is not supported"),
         ("a = 1S", "1S is not a supported number"),
         ("a = 1F", "1F is not a supported number"),

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.core.commits import Chain, Committable, DataFile, Landed
+from penstock.core.demands import NO_DEMANDS, Demands
 from penstock.core.file_ranges import FileRanges
 from penstock.core.maintenance import Layout
 from penstock.core.schema import Schema
@@ -59,7 +60,8 @@ class TableState:
     `can_widen` says whether columns may be given wider types, and made optional; `identifiers`,
     columns by dotted path, never are optional. `reserved` are names that no column of it may be
     given. `least` are the least values of columns, by their path through structs, that the table
-    has a partition for: records with a lower one are quarantined.
+    has a partition for: records with a lower one are quarantined. `demands` are what it asks of
+    rows beyond the types of its columns.
     """
 
     uuid: str
@@ -77,6 +79,7 @@ class TableState:
     identifiers: tuple[str, ...] = ()
     reserved: tuple[str, ...] = ()
     least: Mapping[ColumnPath, Decimal] = field(default_factory=dict)
+    demands: Demands = NO_DEMANDS
 
 
 def not_created(schema: Schema) -> TableState:

@@ -111,7 +111,8 @@ class RowOptions:
     source column of keys gets; `header_columns` maps columns to the headers whose text they hold.
     `keyed` says how records change rows; None where each record is a row of its own. Under
     `tombstones: delete`, of keyed tables alone, a record without a value deletes the row of the key
-    that its own key holds.
+    that its own key holds. With `fills_defaults` a value that is absent or null becomes the
+    column's default, where the table has one.
     """
 
     source_columns: Mapping[str, str]
@@ -138,6 +139,7 @@ class RowOptions:
     header_columns: Mapping[str, str] = field(default_factory=dict)
     schema_id_header: str = "__value_schema_id"
     keyed: KeyedOptions | None = None
+    fills_defaults: bool = False
 
     @property
     def rescues(self) -> bool:

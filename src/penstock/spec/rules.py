@@ -101,6 +101,8 @@ def with_rules(pipeline: Pipeline, text: str) -> Pipeline:
 
 def _table(table: Table, shared: Records) -> dict[str, Any]:
     data = {**table.revealed(), "tombstones": table.tombstones_by(shared)}
+    if table.schema_.defaults is None:
+        del data["schema"]["defaults"]
     if table.records is not None:
         data["records"] = _records(table.records)
     given = {

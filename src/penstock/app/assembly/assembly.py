@@ -343,6 +343,7 @@ def _target(pipeline: Pipeline, topic: str, routed: Routed) -> TableTarget:
             header_columns=dict(rule.header_columns),
             reserved=connector_of(TableConnector, place.connector).reserved(rule.properties),
             keyed=keyed_options(rule),
+            fills_defaults=schema.defaults == "absent_or_null",
         ),
         create=schema.create,
         hints=schema.hint_types(),

@@ -123,6 +123,7 @@ class DeltaTable:
             target=form.target_text,
             not_empty=texts_among(form.partition_by, form.target.schema),
             reserved=reserved(form.configuration),
+            demands=form.demands,
             handle=ExaminedState(view),
         )
 
@@ -229,11 +230,10 @@ class DeltaTable:
 
     def evolve(self, state: ports.TableState, schema: Schema) -> None:
         """Add columns as the version after the one examined."""
-        found: ExaminedState = state.handle
         with reading(self.name):
             body = schema_entry(self.name, self._at(state), state.schema, schema)
         try:
-            self._put(found, body)
+            self._put(state.handle, body)
         finally:
             self._following.forget()
 

@@ -43,6 +43,7 @@ from penstock.connectors.iceberg.read.scan import (
 from penstock.connectors.iceberg.read.table_rows import detail_of, work_of
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows, require_row_deletes
 from penstock.connectors.iceberg.row_deletes.reading import live_files_of, rows_of
+from penstock.connectors.iceberg.schema.demands import demands_of
 from penstock.connectors.iceberg.schema.features import require_honourable
 from penstock.connectors.iceberg.schema.late_spec import added_spec, is_late
 from penstock.connectors.iceberg.schema.partition_values import least_values
@@ -62,13 +63,7 @@ from penstock.ports.increments import ReadableFiles
 from penstock.ports.leases import Lease
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, RowPositions, Sought
-from penstock.ports.tables import (
-    FileSource,
-    StatedFile,
-    TableFacts,
-    TableState,
-    Verdict,
-)
+from penstock.ports.tables import FileSource, StatedFile, TableFacts, TableState, Verdict
 
 _HOUSEKEEPING_SECONDS = 600.0
 _LAST_ADDED = -1
@@ -97,11 +92,12 @@ class IcebergTable:
         require_honourable(metadata, self.name, self._branch)
         finding = self._judged(table, chain)
         head = parent_of(metadata, self._branch)
+        columns = to_core(metadata.schema(), self.name)
         target = target_of(self.name, table, access.credentials, self._context.options)
         return TableState(
             uuid=str(metadata.table_uuid),
             head="" if head is None else str(head),
-            schema=to_core(metadata.schema(), self.name),
+            schema=columns,
             schema_id=metadata.current_schema_id,
             landed=finding.landed,
             verdict=finding.verdict,
@@ -112,6 +108,7 @@ class IcebergTable:
             can_widen=True,
             identifiers=tuple(sorted(metadata.schema().identifier_field_names())),
             least=least_values(metadata.spec(), metadata.schema()),
+            demands=demands_of(metadata.schema(), columns, self.name),
         )
 
     def commit(

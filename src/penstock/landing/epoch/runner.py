@@ -188,4 +188,5 @@ def job_of(target: TableTarget, state: TableState, topics: Collection[str]) -> T
         registry=target.registry,
         computed=target.computed,
         least=state.least,
+        demands=state.demands,
     )

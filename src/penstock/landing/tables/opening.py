@@ -33,6 +33,7 @@ from penstock.landing.tables.progress import TableProgress
 from penstock.landing.tables.valid_through import ValidThrough
 from penstock.ports.tables import Table, TableDefinition, TableState
 from penstock.rows.cast.case_insensitive import require_distinct
+from penstock.rows.demands.apply import require_options
 
 Listing = Sequence[TopicPartition]
 
@@ -242,6 +243,7 @@ def require_usable(target: TableTarget, chain: Chain, table: Table, state: Table
     """
     name, keys, sequence = target.location.table, target.options.keys, target.options.sequence
     require_columns(target, state)
+    require_options(name, state.demands, target.options)
     require_same_keys(name, state.landed, keys, sequence)
     require_keys_of_others(chain, table, state, keys, sequence)
     if keys:

@@ -88,6 +88,9 @@ class SchemaPolicy(Setting):
         default=False,
         description="Land a timestamp with offset in a timestamp column, and drop the offset.",
     )
+    defaults: Literal["absent_or_null"] | None = Field(
+        None, description="When a column gets its default; must be set if the table has defaults."
+    )
     coerce: Annotated[None, never("values are taken as they are, or quarantined")] = Field(
         None, description=f"This setting {NOT_YET}: take other scalars as text."
     )

@@ -17,12 +17,14 @@ from penstock.connectors.delta.files.statistics import INDEXED_COLUMNS, Indexed
 from penstock.connectors.delta.files.target import Target, target_to_json
 from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.schema.column_mapping import Stored, stored_as
+from penstock.connectors.delta.schema.demands import demands_of
 from penstock.connectors.delta.schema.features import (
     demanded_by,
     require_exact_partitions,
     require_honourable,
 )
 from penstock.connectors.delta.schema.types import schema_of
+from penstock.core.demands import NO_DEMANDS, Demands
 from penstock.core.schema import Kind, Schema
 from penstock.files import ParquetOptions
 
@@ -39,6 +41,7 @@ class TableMetadata:
     features: Sequence[str] = field(repr=False)
     target: Target = field(repr=False)
     target_text: str = field(repr=False)
+    demands: Demands = NO_DEMANDS
 
 
 def texts_among(columns: Sequence[str], schema: Schema) -> tuple[str, ...]:
@@ -56,6 +59,7 @@ def form_of(name: str, root: StorageRoot, options: ParquetOptions, handle: Handl
     configuration = metadata.configuration
     require_honourable(name, configuration, version, features)
     schema = schema_of(text, name)
+    demands = demands_of(name, text, schema, configuration)
     partition_by = tuple(metadata.partition_columns)
     require_exact_partitions(name, schema, partition_by)
     stored = stored_as(text, schema, configuration)
@@ -71,15 +75,24 @@ def form_of(name: str, root: StorageRoot, options: ParquetOptions, handle: Handl
     )
     return TableMetadata(
         uuid=str(metadata.id),
-        # Delta numbers no schemas.
-        schema_id=zlib.crc32(f"{schema} by {partition_by}".encode()) >> 1,
+        schema_id=_number_of(schema, partition_by, demands),
         partition_by=partition_by,
         configuration=configuration,
         writer_version=version,
         features=features,
         target=target,
         target_text=target_to_json(target),
+        demands=demands,
     )
+
+
+def _number_of(schema: Schema, partition_by: Sequence[str], demands: Demands) -> int:
+    """Return a number for what rows were written by: Delta has none for its schemas.
+
+    Rows that were written before a constraint was added are not known to satisfy it.
+    """
+    text = f"{schema} by {partition_by}" + (f" as {demands}" if demands else "")
+    return zlib.crc32(text.encode()) >> 1
 
 
 def _indexed(configuration: Mapping[str, str], stored: Stored, schema: Schema) -> Indexed:

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from deltalake import DeltaTable
 
 from penstock.connectors.delta.schema.column_mapping import MODE
+from penstock.connectors.delta.schema.demands import CONSTRAINTS
 from penstock.connectors.delta.schema.types import has_required
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Kind, Schema
@@ -31,6 +32,7 @@ _RETENTION = "delta.deletedFileRetentionDuration"
 
 # Appending plain files honours these, or columns and properties show whether they are in use.
 _HONOURED = {
+    "allowColumnDefaults",
     "appendOnly",
     "changeDataFeed",
     "checkConstraints",
@@ -76,10 +78,6 @@ def require_honourable(
     if writer_version > _WRITER_VERSION_MAX:
         raise unsupported(table, f"writer version {writer_version}")
     for key, value in sorted(configuration.items()):
-        if key.startswith("delta.constraints."):
-            raise unsupported(
-                table, f"the check constraint {key.removeprefix('delta.constraints.')}"
-            )
         if key == MODE and value not in _MAPPINGS:
             raise unsupported(table, f"column mapping by {value[:20]}")
         lists = writer_version == _WRITER_VERSION_MAX
@@ -99,6 +97,9 @@ def require_creatable(table: str, schema: Schema, properties: Mapping[str, str])
     with required columns, and readers disagree on one with mapped columns.
     """
     require_honourable(table, properties)
+    for key in sorted(properties):
+        if key.startswith(CONSTRAINTS):
+            raise unsupported(table, key, "add the constraint to the table once it is there")
     listing = [key for key in sorted(properties) if key.startswith(_LISTING)]
     listing += ["a time stamp without zone"] if Kind.TIMESTAMP in leaves(schema) else []
     mapped = properties.get(MODE, "none") != "none"

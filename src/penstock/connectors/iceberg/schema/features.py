@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.types import IcebergType, ListType, MapType, StructType
 
 from penstock.connectors.iceberg.schema.partition_values import KNOWN_TRANSFORMS
 from penstock.core.table_errors import unsupported
@@ -33,37 +32,12 @@ def require_honourable(metadata: TableMetadata, name: str, branch: str) -> None:
     if str(metadata.format_version) not in _VERSIONS:
         raise unsupported(name, f"format-version {metadata.format_version}", _WHY_VERSION)
     require_properties(metadata.properties, name)
-    if column := _written_default(metadata.schema().as_struct()):
-        feature = f"a default for what is written into the column {column}"
-        raise unsupported(name, feature, "a value that a record lacks lands as null")
     for field in metadata.spec().fields:
         if not isinstance(field.transform, KNOWN_TRANSFORMS):
             raise unsupported(name, f"the partition transform {field.transform}", "it is not known")
     reference = metadata.refs.get(branch)
     if reference is not None and reference.snapshot_ref_type is not SnapshotRefType.BRANCH:
         raise unsupported(name, f"a tag named {branch}", "rows land on branches")
-
-
-def _written_default(kind: IcebergType) -> str:
-    """Return the path of the first column with a default that writers must fill in; "" for none.
-
-    A default for files that lack the column is for readers, and PyIceberg fills it in.
-    """
-    match kind:
-        case StructType():
-            columns = kind.fields
-        case ListType():
-            columns = (kind.element_field,)
-        case MapType():
-            columns = (kind.key_field, kind.value_field)
-        case _:
-            return ""
-    for each in columns:
-        if each.write_default is not None:
-            return each.name
-        if inner := _written_default(each.field_type):
-            return f"{each.name}.{inner}"
-    return ""
 
 
 def require_properties(properties: Mapping[str, str], name: str) -> None:

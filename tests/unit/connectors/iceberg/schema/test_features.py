@@ -7,7 +7,7 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-from pyiceberg.types import ListType, MapType, NestedField, StringType, StructType
+from pyiceberg.types import NestedField, StringType
 
 from penstock.connectors.iceberg.row_deletes.kept_rows import require_row_deletes
 from penstock.connectors.iceberg.schema.features import require_honourable, require_properties
@@ -66,19 +66,6 @@ def metadata_of(*columns: NestedField) -> TableMetadata:
     made = new_table_metadata(Schema(*columns), *layout, "file:///orders", properties)
     made.schemas[:] = [Schema(*columns, schema_id=made.current_schema_id)]  # PyIceberg drops them
     return made
-
-
-def test_a_default_that_writers_fill_in_is_refused_wherever_it_is() -> None:
-    inner = NestedField(5, "city", StringType(), required=False, write_default="Ulm")
-    for kind, path in (
-        (StructType(inner), "place.city"),
-        (ListType(6, StructType(inner), element_required=False), "place.element.city"),
-        (MapType(6, StringType(), 7, StructType(inner)), "place.value.city"),
-    ):
-        metadata = metadata_of(NestedField(4, "place", kind, required=False))
-        with pytest.raises(InvalidError, match=f"into the column {path}") as raised:
-            require_honourable(metadata, "lake.b.orders", "main")
-        assert "P436" == raised.value.code
 
 
 def test_a_default_for_files_that_lack_the_column_is_left_to_readers() -> None:

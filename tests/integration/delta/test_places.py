@@ -184,8 +184,7 @@ def test_features_that_cannot_be_honoured_are_refused_by_name(lake, given, featu
     assert f"{NAME} has {feature}, which Penstock does not support" == message
 
 
-@pytest.mark.parametrize("name", ["RowTracking", "IdentityColumns", "DomainMetadata",
-    "IcebergCompatV1"])  # fmt: skip
+@pytest.mark.parametrize("name", ["IdentityColumns", "IcebergCompatV1"])
 def test_table_features_that_cannot_be_honoured_are_refused_by_name(lake, name):
     from deltalake import TableFeatures
 

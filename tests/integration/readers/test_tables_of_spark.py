@@ -304,10 +304,6 @@ REFUSED = {
         "",
     ),
     "identityColumns": ("id BIGINT GENERATED ALWAYS AS IDENTITY, name STRING", "", ""),
-    "row tracking": ("id BIGINT", "", "'delta.enableRowTracking'='true'"),
-    "in-commit timestamps": ("id BIGINT", "", "'delta.enableInCommitTimestamps'='true'"),
-    "clustering": ("id BIGINT", "CLUSTER BY (id)", ""),
-    "type widening": ("id BIGINT", "", "'delta.enableTypeWidening'='true'"),
     "Iceberg compatibility": (
         "id BIGINT",
         "",

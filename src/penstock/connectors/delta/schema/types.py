@@ -44,7 +44,6 @@ _DEMANDING = {
     "delta.generationExpression": "a generated column",
     "delta.invariants": "a column invariant",
     "delta.identity": "an identity column",
-    "delta.typeChanges": "type widening",
     "CURRENT_DEFAULT": "a column default",
     "__CHAR_VARCHAR_TYPE_STRING": "a char or varchar length",
 }

@@ -133,7 +133,7 @@ def test_domains_ids_and_times_outlive_checkpoints_and_clean_up(tmp_path):
 
 
 def test_clustering_columns_have_statistics_wherever_they_are(tmp_path):
-    lake = Lake(tmp_path)
+    lake = Lake(tmp_path, warm=True)
     few = {**TRACKED, "delta.dataSkippingNumIndexedCols": "1"}
     made_by_others(lake, few, domains=[clustered_by("name")])
     lake.land({0: (0, 1)}, **BEGINS)

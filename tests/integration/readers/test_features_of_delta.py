@@ -51,11 +51,12 @@ def test_rows_keep_their_ids_and_versions_their_times_between_spark_and_us(lakes
         "MERGE INTO {t} t USING (SELECT 1L AS id) s ON t.id = s.id"
         " WHEN MATCHED THEN UPDATE SET name = 'merged'",
         "OPTIMIZE {t}",
+        ROWS,
         t=TRACKED,
     )
     lakes.landed(TRACKED, [row(3)])
     lakes.table(TRACKED).housekeep()
-    lakes.sql("UPDATE {t} SET name = 'again' WHERE id = 3", "OPTIMIZE {t}", t=TRACKED)
+    lakes.sql("UPDATE {t} SET name = 'again' WHERE id = 3", t=TRACKED)
     lakes.landed(TRACKED, [row(4)])
     ended = rows_with_ids(lakes)
 
@@ -160,8 +161,7 @@ def test_columns_are_widened_by_spark_and_by_us_and_read_by_both(lakes: Lakes) -
     assert expected == read_by_us(lakes)
     assert () == values_of(lakes.catalogs["delta"], "shop.widened").mismatches
     assert [3] == [each["id"] for each in lakes.sql("SELECT id FROM {t} WHERE n > 9", t=WIDENED)]
-    lakes.sql("OPTIMIZE {t}", t=WIDENED)
-    lakes.sql("ALTER TABLE {t} ALTER COLUMN s.a TYPE DECIMAL(20,0)", t=WIDENED)
+    lakes.sql("OPTIMIZE {t}", "ALTER TABLE {t} ALTER COLUMN s.a TYPE DECIMAL(20,0)", t=WIDENED)
     assert [1, 3, 4] == [each["id"] for each in lakes.by_spark(WIDENED)]
 
 

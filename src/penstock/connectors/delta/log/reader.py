@@ -230,7 +230,7 @@ class Log:
                 return parsed(0, file.read())
             table = pq.ParquetFile(file).read(columns=["txn", "domainMetadata"])
         held = ({k: v} for k in table.column_names for v in table[k].drop_null().to_pylist())
-        return parsed(0, b"\n".join(json.dumps(each).encode() for each in held))
+        return _entry_of(0, held)
 
 
 def _whole(parts: Sequence[str]) -> list[str]:
@@ -245,15 +245,17 @@ def _whole(parts: Sequence[str]) -> list[str]:
 
 def parsed(version: int, raw: bytes) -> Entry:
     """Read an entry's lines but for those that add files. Raises ValueError when damaged."""
+    lines = (line for line in raw.splitlines() if line and not line.startswith(_ADDS))
+    return _entry_of(version, map(json.loads, lines))
+
+
+def _entry_of(version: int, actions: Iterable[Mapping[str, Any]]) -> Entry:
     info: Mapping[str, Any] = {}
     removed = 0
     transactions: dict[str, int] = {}
     domains: dict[str, str | None] = {}
     reshapes = False
-    for line in raw.splitlines():
-        if line.startswith(_ADDS) or not line:
-            continue
-        action = json.loads(line)
+    for action in actions:
         info = action.get("commitInfo") or info
         reshapes = reshapes or not _RESHAPING.isdisjoint(action)
         removed += bool((action.get("remove") or {}).get("dataChange"))

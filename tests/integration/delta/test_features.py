@@ -3,6 +3,8 @@
 import json
 import time
 from dataclasses import replace
+from datetime import date, datetime
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -14,7 +16,8 @@ from penstock.connectors.delta.schema.features import WIDENING
 from penstock.connectors.delta.schema.types import delta_json
 from penstock.core.errors import ConflictError, InvalidError
 from penstock.core.maintenance import groups_of
-from penstock.core.schema import Kind, Struct
+from penstock.core.schema import Decimal as Digits
+from penstock.core.schema import Field, Kind, List, Map, Struct
 
 TRACKED = {
     "delta.enableRowTracking": "true",
@@ -24,6 +27,7 @@ TRACKED = {
 }
 FEATURES = ("domainMetadata", "rowTracking", "inCommitTimestamp", "clustering")
 TOMORROW_MS = (int(time.time()) + 86_400) * 1000
+OF_READERS = {WIDENING, "timestampNtz"}
 BEGINS = {"origins": {0: 0}}
 OF_OTHERS = {"domain": "com.example", "configuration": '{"keep":"me"}', "removed": False}
 
@@ -33,19 +37,19 @@ def clustered_by(*columns):
     return {"domain": "delta.clustering", "configuration": told, "removed": False}
 
 
-def made_by_others(lake, configuration=None, features=FEATURES, domains=()):
+def made_by_others(lake, configuration=None, features=FEATURES, domains=(), schema=ORDERS):
     """Write version 0 as another engine does: it has committed tomorrow, by its clock."""
     info = {"inCommitTimestamp": TOMORROW_MS, "timestamp": 5, "operation": "CREATE TABLE"}
     metadata = {
         "id": "d6f4edea-1b43-4689-8b1d-ca42726b071e",
         "format": {"provider": "parquet", "options": {}},
-        "schemaString": delta_json(ORDERS),
+        "schemaString": delta_json(schema),
         "partitionColumns": [],
         "configuration": TRACKED if configuration is None else configuration,
     }
     protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": list(features)}
-    if WIDENING in features:
-        protocol |= {"minReaderVersion": 3, "readerFeatures": [WIDENING]}
+    if known := [each for each in features if each in OF_READERS]:
+        protocol |= {"minReaderVersion": 3, "readerFeatures": known}
     add_entry(
         lake,
         0,
@@ -229,6 +233,47 @@ def test_a_column_is_widened_where_the_table_allows_it_and_read_without_deltalak
     )
     asked = lake.table.row_coordinates(COLUMNS, lake.state(), pa.array([3]))
     assert 1 == asked.num_rows
+    assert () == values_of(lake.catalog, lake.name).mismatches
+
+
+GROWN = {
+    "n": (Kind.INT, Kind.LONG, 7, 7),
+    "x": (Kind.FLOAT, Kind.DOUBLE, 0.5, 0.5),
+    "whole": (Kind.INT, Kind.DOUBLE, 7, 7.0),
+    "exact": (Kind.INT, Digits(14, 2), 7, Decimal("7.00")),
+    "digits": (Digits(6, 2), Digits(12, 4), Decimal("0.07"), Decimal("0.0700")),
+    "day": (Kind.DATE, Kind.TIMESTAMP, date(2026, 11, 7), datetime(2026, 11, 7)),  # noqa: DTZ001
+    "list": (List(Kind.INT), List(Kind.LONG), [7, None], [7, None]),
+    "map": (Map(Kind.STRING, Kind.INT), Map(Kind.STRING, Kind.LONG), {"k": 7}, [("k", 7)]),
+    "place": (
+        Struct((Field("a", Kind.INT),)),
+        Struct((Field("a", Kind.LONG),)),
+        {"a": 7},
+        {"a": 7},
+    ),
+}
+"""Columns by name: the type that they had and the one that they got, a value as it was, and is."""
+
+
+def test_files_of_former_types_are_read_and_audited_as_what_their_columns_are_now(tmp_path):
+    lake = Lake(tmp_path)
+    former, present = (
+        Struct(tuple(Field(name, each[at]) for name, each in GROWN.items())) for at in (0, 1)
+    )
+    on = {"delta.enableTypeWidening": "true"}
+    made_by_others(lake, on, features=[WIDENING, "timestampNtz"], schema=former)
+    state = lake.state()
+    files = lake.write(state, [{name: each[2] for name, each in GROWN.items()}])
+    lake.land({0: (0, 1)}, files=files, **BEGINS)
+    lake.table.evolve(lake.state(), present)
+    state = lake.state()
+    [file] = lake.table.live_files(state)
+    [batch] = lake.table.read_live(state, file, present.names)
+
+    assert [{name: each[3] for name, each in GROWN.items()}] == (
+        batch.select(present.names).to_pylist()
+    )
+    assert GROWN["day"][3] == file.bounds["day"][0]
     assert () == values_of(lake.catalog, lake.name).mismatches
 
 

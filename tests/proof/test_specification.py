@@ -8,13 +8,13 @@ import re
 import pytest
 from tests.proof import (
     answers_models,
+    delta_entries_models,
     keyed_models,
     load_models,
     maintain_models,
     models,
     prove,
     publish_models,
-    row_ids_models,
     shards_models,
 )
 from tests.proof.steps import TRACES, read_trace, trace_path
@@ -36,7 +36,7 @@ SPECIFICATIONS = (
     (publish_models.TASKS, _of(publish_models.TASKS)),
     (shards_models.SHARDS, shards_models.MUTANTS),
     (answers_models.ANSWERS, answers_models.MUTANTS),
-    (row_ids_models.ROW_IDS, row_ids_models.MUTANTS),
+    (delta_entries_models.DELTA_ENTRIES, delta_entries_models.MUTANTS),
 )
 
 

@@ -1,14 +1,14 @@
 """The models of row ids and times of versions in Delta, and their mutants.
 
-The specification is docs/design/spec/RowIds.tla; models and mutants are as in models.py.
+The specification is docs/design/spec/DeltaEntries.tla; models and mutants are as in models.py.
 """
 
 from __future__ import annotations
 
 from tests.proof.models import Model, Specification, faults
 
-ROW_IDS = Specification(
-    "RowIds",
+DELTA_ENTRIES = Specification(
+    "DeltaEntries",
     ("R1_Ids", "R2_Times"),
     {
         "Writers": {"a", "b"},
@@ -22,15 +22,15 @@ ROW_IDS = Specification(
 
 
 def _mutant(name: str, breaks: str, what: str, **changes: object) -> Model:
-    return Model(name, what, breaks, changes, ROW_IDS)
+    return Model(name, what, breaks, changes, DELTA_ENTRIES)
 
 
 SMALL = (
     Model(
-        "row-ids",
+        "delta-entries",
         "two writers, whose clocks differ, beside an engine that reserves ids; three faults",
         changes=faults("reserve", "checkpoint", times=3),
-        specification=ROW_IDS,
+        specification=DELTA_ENTRIES,
     ),
 )
 MUTANTS = (

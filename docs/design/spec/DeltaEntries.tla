@@ -1,4 +1,4 @@
-------------------------------- MODULE RowIds -------------------------------
+---------------------------- MODULE DeltaEntries ----------------------------
 (* What features of a Delta table ask of each entry (docs/design/0351): ids of rows above a mark  *)
 (* that moves with them, and times that grow.  Writers race for the next version, with clocks that*)
 (* differ; requests may arrive late; others reserve ids, or write a checkpoint, from which the    *)

@@ -77,8 +77,8 @@ def test_rows_keep_their_ids_and_versions_their_times_between_spark_and_us(lakes
 
 def _said_by_spark(lakes: Lakes) -> None:
     """Let Spark read domains, and the times of versions, which are those that the log says."""
-    [detail] = lakes.sql("DESCRIBE DETAIL {t}", t=TRACKED)
-    assert ["name"] == detail["clusteringColumns"]
+    detail = lakes.spark.sql(f"DESCRIBE DETAIL {lakes.in_spark(TRACKED)}")
+    assert [(["name"],)] == detail.select("clusteringColumns").collect()
     history = {each["version"]: each for each in lakes.sql("DESCRIBE HISTORY {t}", t=TRACKED)}
     times = [history[each]["timestamp"] for each in sorted(history)]
     assert times == sorted({*times})

@@ -106,7 +106,17 @@ def test_what_is_kept_of_answers_holds_and_the_etag_of_a_commit_breaks_it():
 @pytest.mark.parametrize(
     ("specification", "mutants"),
     SPECIFICATIONS,
-    ids=["penstock", "keyed", "maintain", "load", "publish", "tasks", "shards", "answers"],
+    ids=[
+        "penstock",
+        "keyed",
+        "maintain",
+        "load",
+        "publish",
+        "tasks",
+        "shards",
+        "answers",
+        "entries",
+    ],
 )
 def test_every_defence_that_a_specification_names_has_a_mutant(specification, mutants):
     named = set(re.findall(r'On\("([^"]+)"\)', specification.path.read_text()))

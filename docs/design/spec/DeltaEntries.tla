@@ -8,7 +8,7 @@ CONSTANTS Writers, MaxVersions, MaxClock, Faults, MaxFaults, Off
 VARIABLES
   log,    \* the entries so far: [ids, mark, time]; its length is the version
   held,   \* the mark that a reader of the table finds
-  work,   \* for each writer what it has put together: [by, base, ids, mark, time], or none
+  work,   \* what each writer has put together: [by, base, ids, mark, time], or none
   net,    \* requests on their way
   struck
 vars == <<log, held, work, net, struck>>
@@ -23,7 +23,8 @@ Init ==
 (* An entry of one row is put together from the version that was examined, at a clock's time.     *)
 (* One that lost its race is put together anew, from the version it goes after then.              *)
 Fresh(w, clock) ==
-  [by |-> w, base |-> Len(log), ids |-> {held + 1}, mark |-> IF On("mark moves") THEN held + 1 ELSE held,
+  [by |-> w, base |-> Len(log), ids |-> {held + 1},
+   mark |-> IF On("mark moves") THEN held + 1 ELSE held,
    time |-> IF On("later than before") THEN Max(clock, Last.time + 1) ELSE clock]
 Makes(w) ==
   /\ Len(log) < MaxVersions
@@ -45,7 +46,7 @@ Arrives ==
     /\ held' = r.mark /\ net' = net \ {r}
     /\ work' = [work EXCEPT ![r.by] = IF @ = r THEN None ELSE @]
     /\ UNCHANGED struck
-(* Another engine reserves ids in an entry without rows; who reads a checkpoint finds what it kept.*)
+(* Another engine reserves ids in an entry without rows; a checkpoint has what it kept.           *)
 Reserves ==
   /\ Strike("reserve") /\ Len(log) < MaxVersions
   /\ log' = Append(log, [ids |-> {}, mark |-> held + 2, time |-> Last.time + 1])

@@ -8,6 +8,7 @@ import re
 import pytest
 from tests.proof import (
     answers_models,
+    delta_entries_models,
     keyed_models,
     load_models,
     maintain_models,
@@ -35,6 +36,7 @@ SPECIFICATIONS = (
     (publish_models.TASKS, _of(publish_models.TASKS)),
     (shards_models.SHARDS, shards_models.MUTANTS),
     (answers_models.ANSWERS, answers_models.MUTANTS),
+    (delta_entries_models.DELTA_ENTRIES, delta_entries_models.MUTANTS),
 )
 
 
@@ -104,7 +106,17 @@ def test_what_is_kept_of_answers_holds_and_the_etag_of_a_commit_breaks_it():
 @pytest.mark.parametrize(
     ("specification", "mutants"),
     SPECIFICATIONS,
-    ids=["penstock", "keyed", "maintain", "load", "publish", "tasks", "shards", "answers"],
+    ids=[
+        "penstock",
+        "keyed",
+        "maintain",
+        "load",
+        "publish",
+        "tasks",
+        "shards",
+        "answers",
+        "entries",
+    ],
 )
 def test_every_defence_that_a_specification_names_has_a_mutant(specification, mutants):
     named = set(re.findall(r'On\("([^"]+)"\)', specification.path.read_text()))

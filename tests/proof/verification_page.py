@@ -12,6 +12,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.proof import (  # noqa: E402
     answers_models,
+    delta_entries_models,
     keyed_models,
     load_models,
     maintain_models,
@@ -60,8 +61,8 @@ def page(mark: str) -> str:
         "add to it (models `keyed…`), `Maintain.tla` what maintenance adds (models `maintain…`),",
         "`Load.tla` what loads that replace add (models `load…`),",
         "`Publish.tla` and `PublishTasks.tla` how Kafka is written, `Shards.tla` where shards begin",
-        "(models `shards…`), `Answers.tla` what is kept of a catalog's answers (models `answers…`); TLC",
-        "searches",
+        "(models `shards…`), `Answers.tla` what is kept of a catalog's answers (models `answers…`),",
+        "`DeltaEntries.tla` ids of rows and times of versions in Delta (model `delta-entries`); TLC searches",
         "all states of a model, breadth first. Seconds are those",
         "of a busy machine with 2 cores, depth is the length of the longest history. `make prove` makes",
         "the figures again, and fails when one model or mutant is not as it should be. A model is small:",
@@ -73,7 +74,8 @@ def page(mark: str) -> str:
         f"of maintenance: {_names(maintain_models.MAINTAIN)};",
         f"of loads: {_names(load_models.LOAD)};",
         f"of publishing: {_names(publish_models.PUBLISH)}; of shards: {_names(shards_models.SHARDS)};",
-        f"of answers: {_names(answers_models.ANSWERS)}.",
+        f"of answers: {_names(answers_models.ANSWERS)};",
+        f"of entries of Delta: {_names(delta_entries_models.DELTA_ENTRIES)}.",
         "",
         "| model | of | distinct states | depth | seconds |",
         "|---|---|---|---|---|",

@@ -207,8 +207,7 @@ def test_a_constraint_changes_what_rows_are_written_by(lake):
     assert before.schema_id != after.schema_id  # rows that were written before are written again
 
 
-@pytest.mark.parametrize("name", ["RowTracking", "IdentityColumns", "DomainMetadata",
-    "IcebergCompatV1"])  # fmt: skip
+@pytest.mark.parametrize("name", ["IdentityColumns", "IcebergCompatV1"])
 def test_table_features_that_cannot_be_honoured_are_refused_by_name(lake, name):
     from deltalake import TableFeatures
 

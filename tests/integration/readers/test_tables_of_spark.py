@@ -298,10 +298,6 @@ def test_a_delta_table_of_spark_is_landed_in_and_read_by_all(lakes: Lakes, name:
 
 REFUSED = {
     "identityColumns": ("id BIGINT GENERATED ALWAYS AS IDENTITY, name STRING", "", ""),
-    "row tracking": ("id BIGINT", "", "'delta.enableRowTracking'='true'"),
-    "in-commit timestamps": ("id BIGINT", "", "'delta.enableInCommitTimestamps'='true'"),
-    "clustering": ("id BIGINT", "CLUSTER BY (id)", ""),
-    "type widening": ("id BIGINT", "", "'delta.enableTypeWidening'='true'"),
     "Iceberg compatibility": (
         "id BIGINT",
         "",

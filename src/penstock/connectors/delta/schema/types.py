@@ -42,7 +42,6 @@ _FIELD_ID = b"PARQUET:field_id"
 _NOTHING = re.compile(r"(?!)")
 _DEMANDING = {
     "delta.identity": "an identity column",
-    "delta.typeChanges": "type widening",
 }
 _ALTERNATIVES = {
     Kind.UUID: "string",

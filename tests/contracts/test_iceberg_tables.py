@@ -36,7 +36,6 @@ from penstock.testing.contracts.table_history import HistoryTests
 from penstock.testing.contracts.table_landing import LandingTests
 from penstock.testing.contracts.table_maintenance import MaintenanceTests
 from penstock.testing.contracts.table_purges import PurgeTests
-from penstock.testing.contracts.table_row_deltas import RowDeltaTests
 from penstock.testing.contracts.table_upkeep import UpkeepTests
 from penstock.testing.contracts.table_writers import WriterTests
 from penstock.testing.prepared import ORDERS, TOPIC, origin, positions
@@ -213,8 +212,8 @@ class TestChangesOfTheThirdFormat(ThirdFormat, WideningTests, ByHandTests, Write
     layouts = TestIcebergTablesOfTheThirdFormat.layouts
 
 
-class TestIcebergVectors(ThirdFormat, RowDeltaTests, PurgeTests):
-    """Rows are deleted by deletion vectors, by us and by another writer."""
+class TestIcebergVectors(ThirdFormat, MaintenanceTests, PurgeTests):
+    """Rows are deleted by deletion vectors, by us and by another writer; rows keep their ids."""
 
     keyed = TableDefinition(ORDERS, keys=("id",), properties=THIRD)
 

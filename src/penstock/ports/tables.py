@@ -59,7 +59,9 @@ class TableState:
     `can_widen` says whether columns may be given wider types, and made optional; `identifiers`,
     columns by dotted path, never are optional. `reserved` are names that no column of it may be
     given. `least` are the least values of columns, by their path through structs, that the table
-    has a partition for: records with a lower one are quarantined.
+    has a partition for: records with a lower one are quarantined. `row_ids` are columns beside the
+    schema by which readers follow rows, of any file that is live: who writes rows again reads them
+    by these names, and writes them with the rows (`Placing.row_ids`).
     """
 
     uuid: str
@@ -77,6 +79,7 @@ class TableState:
     identifiers: tuple[str, ...] = ()
     reserved: tuple[str, ...] = ()
     least: Mapping[ColumnPath, Decimal] = field(default_factory=dict)
+    row_ids: tuple[str, ...] = ()
 
 
 def not_created(schema: Schema) -> TableState:

@@ -305,7 +305,7 @@ def _laid_out(
     require_key_columns(name, definition.schema, definition.keys)
     if definition.keys:
         version = definition.properties.get(_FORMAT, _DEFAULTS[_FORMAT])
-        require_row_deletes(int(version), name, definition.row_deletes)
+        require_row_deletes(int(version), name)
     schema = to_iceberg(with_required(definition.schema, definition.identifier_fields))
     identifiers = identifier_ids(schema, definition.identifier_fields)
     schema = IcebergSchema(*schema.fields, identifier_field_ids=identifiers)

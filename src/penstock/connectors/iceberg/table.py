@@ -40,12 +40,13 @@ from penstock.connectors.iceberg.read.scan import (
     scan_of,
     sources_of,
 )
-from penstock.connectors.iceberg.read.table_rows import detail_of, work_of
+from penstock.connectors.iceberg.read.table_rows import readable_files
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows, require_row_deletes
 from penstock.connectors.iceberg.row_deletes.reading import live_files_of, rows_of
 from penstock.connectors.iceberg.schema.features import require_honourable
 from penstock.connectors.iceberg.schema.late_spec import added_spec, is_late
 from penstock.connectors.iceberg.schema.partition_values import least_values
+from penstock.connectors.iceberg.schema.row_ids import row_ids_of
 from penstock.connectors.iceberg.schema.types import to_core, widened
 from penstock.connectors.iceberg.upkeep import IcebergUpkeep
 from penstock.connectors.iceberg.write.target import lends, relent, target_from_json, target_of
@@ -112,6 +113,7 @@ class IcebergTable:
             can_widen=True,
             identifiers=tuple(sorted(metadata.schema().identifier_field_names())),
             least=least_values(metadata.spec(), metadata.schema()),
+            row_ids=row_ids_of(metadata, self._branch),
         )
 
     def commit(
@@ -168,7 +170,7 @@ class IcebergTable:
         return IcebergUpkeep(self.name, self._branch, state.handle, self._context, self._rows)
 
     def require_rearrangeable(self, state: TableState) -> None:
-        """Refuse format version 3, and chains that no digest or summary vouches for."""
+        """Refuse chains that no digest or summary vouches for."""
         with reading(self.name):
             require_rearrangeable(state.handle, self.name, self._branch)
 
@@ -188,12 +190,9 @@ class IcebergTable:
         table: PyIcebergTable = state.handle
         with reading(self.name):
             live = self._rows.of(table)
-            details = [
-                detail_of(table.metadata, live.data[each].data_file, live.deleted_in(each))
-                for each in paths
-            ]
-            work = work_of(self.name, table, self._context.kept().credentials)
-        return ReadableFiles(work, tuple(details))
+            entries = [(live.data[each], live.deleted_in(each)) for each in paths]
+            own = self._context.kept().credentials
+            return readable_files(self.name, table, own, entries, state.row_ids)
 
     def rearrange(self, state: TableState, rearrangements: Sequence[Rearrangement]) -> str:
         """Put files in the place of others, in one request on the examined metadata."""
@@ -206,8 +205,9 @@ class IcebergTable:
     def require_row_deletes(
         self, state: TableState, mode: RowDeleteMode = RowDeleteMode.AUTO
     ) -> None:
-        """Refuse format version 1, 3 with rewriting, and equality deletes of manifests (P436)."""
-        require_row_deletes(state.handle.metadata.format_version, self.name, mode)
+        """Refuse format version 1, and equality deletes of manifests (P436)."""
+        del mode
+        require_row_deletes(state.handle.metadata.format_version, self.name)
         with reading(self.name):
             self._rows.of(state.handle)
 

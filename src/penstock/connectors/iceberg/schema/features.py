@@ -13,7 +13,9 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.types import IcebergType, ListType, MapType, StructType
 
+from penstock.connectors.iceberg.files.manifest_lists import has_row_ids
 from penstock.connectors.iceberg.schema.partition_values import KNOWN_TRANSFORMS
+from penstock.connectors.iceberg.schema.row_ids import ROW_ID_FIELDS
 from penstock.core.table_errors import unsupported
 
 _CODECS = {"zstd", "gzip", "snappy", "lz4", "lz4_raw", "brotli", "uncompressed"}
@@ -39,9 +41,16 @@ def require_honourable(metadata: TableMetadata, name: str, branch: str) -> None:
     for field in metadata.spec().fields:
         if not isinstance(field.transform, KNOWN_TRANSFORMS):
             raise unsupported(name, f"the partition transform {field.transform}", "it is not known")
+    if has_row_ids(metadata) and (own := sorted(ROW_ID_FIELDS.keys() & _names(metadata))):
+        why = "readers take it for the one that they follow rows by"
+        raise unsupported(name, f"a column named {own[0]} in format-version 3", why)
     reference = metadata.refs.get(branch)
     if reference is not None and reference.snapshot_ref_type is not SnapshotRefType.BRANCH:
         raise unsupported(name, f"a tag named {branch}", "rows land on branches")
+
+
+def _names(metadata: TableMetadata) -> set[str]:
+    return {field.name for field in metadata.schema().fields}
 
 
 def _written_default(kind: IcebergType) -> str:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.sorting import SortOrder
 
@@ -26,6 +27,7 @@ from penstock.connectors.iceberg.files.file_metadata import Describer
 from penstock.connectors.iceberg.io.credentials import opened
 from penstock.connectors.iceberg.schema.late_spec import LATE
 from penstock.connectors.iceberg.schema.partition_values import splitter
+from penstock.connectors.iceberg.schema.row_ids import ROW_ID_FIELDS
 from penstock.connectors.iceberg.schema.types import file_schema
 from penstock.connectors.iceberg.write.distribution import (
     HELD_BYTES,
@@ -67,7 +69,7 @@ class IcebergWriter:
         assert "/" not in prefix, f"a file's name cannot begin with {prefix!r}"
         self._target = target_from_json(target)
         self._prefix = prefix.rstrip("-")
-        self._schema = _file_schema(self._target.shape)
+        self._schema = _file_schema(self._target.shape, placing.row_ids)
         self._io = PyArrowFileIO(opened(self._target.storage, self._target.lent, secrets))
         self._places = load_location_provider(self._target.location, dict(self._target.properties))
         self._uris: dict[str, str] = {}
@@ -90,7 +92,10 @@ class IcebergWriter:
             self._begin(is_late=late)
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Take rows with the columns of the schema, in its order. Raises UnavailableError."""
+        """Take rows with the columns of the schema, in its order, and those of row ids.
+
+        Raises UnavailableError.
+        """
         assert rows.schema.names == self._schema.names, (
             f"columns {rows.schema.names} are not the table's {self._schema.names}"
         )
@@ -147,8 +152,9 @@ class IcebergWriter:
 
 
 @functools.lru_cache(maxsize=64)
-def _file_schema(shape: Shape) -> pa.Schema:
-    return file_schema(shape.schema)
+def _file_schema(shape: Shape, row_ids: Sequence[str]) -> pa.Schema:
+    ids = [ROW_ID_FIELDS[each] for each in row_ids]
+    return file_schema(IcebergSchema(*shape.schema.fields, *ids))
 
 
 @functools.lru_cache(maxsize=64)

@@ -166,7 +166,7 @@ def test_rows_keep_their_ids_where_files_are_rearranged_in_turn_with_spark(rides
     assert before == rides.ids
     rides.land(3)
     assert before == {each: rides.ids[each] for each in before}
-    assert 32 == len(rides.ids)
+    assert 30 == len(rides.ids)
 
 
 def test_row_deletes_of_spark_and_ours_take_turns(lakes: Lakes) -> None:

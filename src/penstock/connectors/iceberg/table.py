@@ -95,7 +95,7 @@ class IcebergTable:
         access = self._context.kept()
         table = self._loaded(access)
         metadata = table.metadata
-        require_honourable(metadata, self.name, self._branch)
+        require_honourable(metadata, self.name, self._branch, self._context.location_providers)
         finding = self._judged(table, chain)
         head = parent_of(metadata, self._branch)
         target = target_of(self.name, table, access.credentials, self._context.options)

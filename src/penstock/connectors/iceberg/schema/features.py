@@ -7,15 +7,15 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.types import IcebergType, ListType, MapType, StructType
 
-from penstock.connectors.iceberg.files.manifest_lists import has_row_ids
+from penstock.connectors.iceberg.io.locations import require_allowed
 from penstock.connectors.iceberg.schema.partition_values import KNOWN_TRANSFORMS
-from penstock.connectors.iceberg.schema.row_ids import ROW_ID_FIELDS
+from penstock.connectors.iceberg.schema.row_ids import ROW_ID_FIELDS, has_row_ids
 from penstock.core.table_errors import unsupported
 
 _CODECS = {"zstd", "gzip", "snappy", "lz4", "lz4_raw", "brotli", "uncompressed"}
@@ -30,11 +30,16 @@ _VERSIONS = ("1", "2", "3")
 _WHY_VERSION = "versions 1 to 3 are known"
 
 
-def require_honourable(metadata: TableMetadata, name: str, branch: str) -> None:
-    """Raise InvalidError (P436) that names the first feature we cannot honour."""
+def require_honourable(
+    metadata: TableMetadata, name: str, branch: str, providers: Collection[str] = ()
+) -> None:
+    """Raise InvalidError (P436, P289) that names the first feature we cannot honour.
+
+    `providers` are the classes that may place its files.
+    """
     if str(metadata.format_version) not in _VERSIONS:
         raise unsupported(name, f"format-version {metadata.format_version}", _WHY_VERSION)
-    require_properties(metadata.properties, name)
+    require_properties(metadata.properties, name, providers)
     if column := _written_default(metadata.schema().as_struct()):
         feature = f"a default for what is written into the column {column}"
         raise unsupported(name, feature, "a value that a record lacks lands as null")
@@ -75,16 +80,21 @@ def _written_default(kind: IcebergType) -> str:
     return ""
 
 
-def require_properties(properties: Mapping[str, str], name: str) -> None:
-    """Raise InvalidError (P436) for a property that we cannot honour."""
+def require_properties(
+    properties: Mapping[str, str], name: str, providers: Collection[str] = ()
+) -> None:
+    """Raise InvalidError (P436) for a property that we cannot honour, a class that places files
+    among them that is none of `providers`; P289 where that cannot be made.
+    """
+    require_allowed(properties, name, providers)
     version = properties.get("format-version", "2")
     if version not in _VERSIONS:
         raise unsupported(name, f"format-version {version[:20]}", _WHY_VERSION)
     for key, value in properties.items():
         if key.startswith("encryption."):
             raise unsupported(name, f"table encryption ({key})", "its files would be plain")
-        if key in {"write.location-provider.impl", "write.py-location-provider.impl"}:
-            raise unsupported(name, key, "its files would lie elsewhere")
+        if key == "write.location-provider.impl":
+            raise unsupported(name, key, "it is a class of Java: its files would lie elsewhere")
         if key == "write.format.default" and value.lower() != "parquet":
             raise unsupported(name, f"{key}={value[:20]}", "only Parquet is written")
         if key == "write.parquet.compression-codec" and value.lower() not in _CODECS:

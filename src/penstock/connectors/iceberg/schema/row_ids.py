@@ -20,8 +20,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.typedef import TableVersion
 from pyiceberg.types import LongType, NestedField
 
+ROW_IDS_FROM: TableVersion = 3
+"""The first format version with row ids."""
 ROW_ID = NestedField(2147483540, "_row_id", LongType(), required=False)
 CHANGED = NestedField(2147483539, "_last_updated_sequence_number", LongType(), required=False)
 ROW_ID_FIELDS = {each.name: each for each in (ROW_ID, CHANGED)}
@@ -49,6 +52,11 @@ class Inherited:
 
 NOTHING_INHERITED = Inherited()
 """What a file says that has not landed yet."""
+
+
+def has_row_ids(metadata: TableMetadata) -> bool:
+    """Return whether rows of a table have ids."""
+    return bool(metadata.format_version >= ROW_IDS_FROM)
 
 
 def row_ids_of(metadata: TableMetadata, branch: str) -> tuple[str, ...]:

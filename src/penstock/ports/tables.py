@@ -61,7 +61,9 @@ class TableState:
     given. `least` are the least values of columns, by their path through structs, that the table
     has a partition for: records with a lower one are quarantined. `row_ids` are columns beside the
     schema by which readers follow rows, of any file that is live: who writes rows again reads them
-    by these names, and writes them with the rows (`Placing.row_ids`).
+    by these names, and writes them with the rows (`Placing.row_ids`). `other_names` are the columns
+    that names which are not theirs stand for, by the path of the struct that they are in ("" at the
+    top, `items[]` within a list, `prices{}` a map); None where the table says none.
     """
 
     uuid: str
@@ -80,6 +82,7 @@ class TableState:
     reserved: tuple[str, ...] = ()
     least: Mapping[ColumnPath, Decimal] = field(default_factory=dict)
     row_ids: tuple[str, ...] = ()
+    other_names: Mapping[str, Mapping[str, tuple[str, ...]]] | None = None
 
 
 def not_created(schema: Schema) -> TableState:

@@ -45,6 +45,7 @@ from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows, require_
 from penstock.connectors.iceberg.row_deletes.reading import live_files_of, rows_of
 from penstock.connectors.iceberg.schema.features import require_honourable
 from penstock.connectors.iceberg.schema.late_spec import added_spec, is_late
+from penstock.connectors.iceberg.schema.other_names import other_names_of
 from penstock.connectors.iceberg.schema.partition_values import least_values
 from penstock.connectors.iceberg.schema.row_ids import row_ids_of
 from penstock.connectors.iceberg.schema.types import to_core, widened
@@ -114,6 +115,7 @@ class IcebergTable:
             identifiers=tuple(sorted(metadata.schema().identifier_field_names())),
             least=least_values(metadata.spec(), metadata.schema()),
             row_ids=row_ids_of(metadata, self._branch),
+            other_names=other_names_of(metadata),
         )
 
     def commit(
@@ -191,8 +193,8 @@ class IcebergTable:
         with reading(self.name):
             live = self._rows.of(table)
             entries = [(live.data[each], live.deleted_in(each)) for each in paths]
-            own = self._context.kept().credentials
-            return readable_files(self.name, table, own, entries, state.row_ids)
+            access = self._context.kept()
+            return readable_files(self.name, table, access.credentials, entries, state.row_ids)
 
     def rearrange(self, state: TableState, rearrangements: Sequence[Rearrangement]) -> str:
         """Put files in the place of others, in one request on the examined metadata."""
@@ -315,9 +317,8 @@ class IcebergTable:
         """Read rows of the quarantine. Raises UnavailableError, InvalidError."""
         table = self._loaded()
         with reading(self.name):
-            yield from refused_in(
-                scan_of(table, self._branch), self.name, chain.name, columns, ranges
-            )
+            scan = scan_of(table, self._branch)
+            yield from refused_in(scan, self.name, chain.name, columns, ranges)
 
     def row_coordinates(
         self,

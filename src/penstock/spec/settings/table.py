@@ -81,6 +81,13 @@ class SchemaPolicy(Setting):
             " record with two fields for one column is quarantined."
         ),
     )
+    match: Literal["name", "name_mapping"] = Field(
+        "name",
+        description=(
+            "How fields find their columns: by the column's name, or by the other names that an"
+            " Iceberg table has for it in schema.name-mapping.default as well."
+        ),
+    )
     assume_zone: Annotated[str, reading(notation.time_zone)] | None = Field(
         None, description="Time zone of timestamps without one, for timestamptz columns."
     )

@@ -82,11 +82,7 @@ class SchemaPolicy(Setting):
         ),
     )
     match: Literal["name", "name_mapping"] = Field(
-        "name",
-        description=(
-            "How fields find their columns: by the column's name, or by the other names that an"
-            " Iceberg table has for it in schema.name-mapping.default as well."
-        ),
+        "name", description="Match by names, or by the table's schema.name-mapping.default as well."
     )
     assume_zone: Annotated[str, reading(notation.time_zone)] | None = Field(
         None, description="Time zone of timestamps without one, for timestamptz columns."

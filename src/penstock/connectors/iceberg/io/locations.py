@@ -22,6 +22,9 @@ _OF_PYICEBERG = {
     "pyiceberg.table.locations.ObjectStoreLocationProvider",
 }
 
+_FAILURES = (ImportError, AttributeError, TypeError, ValueError, LookupError, RuntimeError, OSError)
+"""What a module may raise that is not there, or a class that does not take what it is given."""
+
 
 def require_allowed(properties: Mapping[str, str], name: str, allowed: Collection[str]) -> None:
     """Raise InvalidError for a class that the spec does not allow (P436), or cannot be made (P289).
@@ -46,7 +49,7 @@ def provider_of(location: str, properties: Mapping[str, str], name: str) -> Loca
     """Return what places files. Raises InvalidError (P289): its class cannot be made."""
     try:
         return load_location_provider(location, dict(properties))
-    except Exception as error:  # it is somebody else's code
+    except _FAILURES as error:
         said = f"{type(error).__name__}: {str(error)[:100]}"
         raise _unplaced(name, f"{properties.get(PROVIDER)} cannot be made: {said}") from error
 

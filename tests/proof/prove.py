@@ -5,7 +5,9 @@
     python tests/proof/prove.py "own id"   one model or mutant by its name
 
 - Each model is a specification of docs/design/spec with the constants of models.py, or of
-  keyed_models.py, load_models.py, maintain_models.py, publish_models.py, delta_entries_models.py, shards_models.py or answers_models.py. TLC searches all states, breadth first, within MAX_SECONDS and 4 GiB.
+  keyed_models.py, load_models.py, maintain_models.py, publish_models.py, row_ids_models.py,
+  delta_entries_models.py, shards_models.py or answers_models.py. TLC searches all states, breadth first, within
+  MAX_SECONDS and 4 GiB.
 - Models are searched by two workers, one after another; mutants by one each, two at once: one finds
   the same counterexample each time, and starting Java is most of what it takes.
 - The figures are kept in docs/design/spec/results.json, each with the commit and a mark of what was
@@ -43,6 +45,7 @@ from tests.proof import (
     maintain_models,
     models,
     publish_models,
+    row_ids_models,
     shards_models,
 )
 from tests.proof.models import FOLDER, PENSTOCK, ROOT, Model, configuration, mark
@@ -55,6 +58,7 @@ SMALL = (
     *maintain_models.SMALL,
     *load_models.SMALL,
     *publish_models.SMALL,
+    *row_ids_models.SMALL,
     *shards_models.SMALL,
     *delta_entries_models.SMALL,
     *answers_models.SMALL,
@@ -66,6 +70,7 @@ MUTANTS = (
     *maintain_models.MUTANTS,
     *load_models.MUTANTS,
     *publish_models.MUTANTS,
+    *row_ids_models.MUTANTS,
     *shards_models.MUTANTS,
     *delta_entries_models.MUTANTS,
     *answers_models.MUTANTS,

@@ -15,6 +15,7 @@ from tests.proof import (
     models,
     prove,
     publish_models,
+    row_ids_models,
     shards_models,
 )
 from tests.proof.steps import TRACES, read_trace, trace_path
@@ -34,6 +35,7 @@ SPECIFICATIONS = (
     (load_models.LOAD, load_models.MUTANTS),
     (publish_models.PUBLISH, _of(publish_models.PUBLISH)),
     (publish_models.TASKS, _of(publish_models.TASKS)),
+    (row_ids_models.ROW_IDS, row_ids_models.MUTANTS),
     (shards_models.SHARDS, shards_models.MUTANTS),
     (answers_models.ANSWERS, answers_models.MUTANTS),
     (delta_entries_models.DELTA_ENTRIES, delta_entries_models.MUTANTS),

@@ -19,6 +19,7 @@ from tests.proof import (  # noqa: E402
     models,
     prove,
     publish_models,
+    row_ids_models,
     shards_models,
 )
 
@@ -59,6 +60,7 @@ def page(mark: str) -> str:
         "The figures of what checks Penstock beyond its tests, from the results that are kept in",
         "`docs/design/spec`. `Penstock.tla` specifies the commit protocol, `Keyed.tla` what keyed tables",
         "add to it (models `keyed…`), `Maintain.tla` what maintenance adds (models `maintain…`),",
+        "`RowIds.tla` what row ids add to that (models `row-ids…`),",
         "`Load.tla` what loads that replace add (models `load…`),",
         "`Publish.tla` and `PublishTasks.tla` how Kafka is written, `Shards.tla` where shards begin",
         "(models `shards…`), `Answers.tla` what is kept of a catalog's answers (models `answers…`),",
@@ -72,6 +74,7 @@ def page(mark: str) -> str:
         "",
         f"Invariants: {_names(models.PENSTOCK)}; of keyed tables: {_names(keyed_models.KEYED)};",
         f"of maintenance: {_names(maintain_models.MAINTAIN)};",
+        f"of row ids: {_names(row_ids_models.ROW_IDS)};",
         f"of loads: {_names(load_models.LOAD)};",
         f"of publishing: {_names(publish_models.PUBLISH)}; of shards: {_names(shards_models.SHARDS)};",
         f"of answers: {_names(answers_models.ANSWERS)};",

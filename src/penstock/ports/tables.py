@@ -61,7 +61,11 @@ class TableState:
     columns by dotted path, never are optional. `reserved` are names that no column of it may be
     given. `least` are the least values of columns, by their path through structs, that the table
     has a partition for: records with a lower one are quarantined. `demands` are what it asks of
-    rows beyond the types of its columns.
+    rows beyond the types of its columns. `row_ids` are columns beside the schema by which readers
+    follow rows, of any file that is live: who writes rows again reads them by these names, and
+    writes them with the rows (`Placing.row_ids`). `other_names` are the columns that names which
+    are not theirs stand for, by the path of the struct that they are in ("" at the top, `items[]`
+    within a list, `prices{}` a map); None where the table says none.
     """
 
     uuid: str
@@ -80,6 +84,8 @@ class TableState:
     reserved: tuple[str, ...] = ()
     least: Mapping[ColumnPath, Decimal] = field(default_factory=dict)
     demands: Demands = NO_DEMANDS
+    row_ids: tuple[str, ...] = ()
+    other_names: Mapping[str, Mapping[str, tuple[str, ...]]] | None = None
 
 
 def not_created(schema: Schema) -> TableState:

@@ -182,6 +182,13 @@ def test_security_that_contradicts_itself_is_reported_with_all_it_needs(
             [(10, "P111")],
         ),
         ("    into", "    schema: {coerce: string}\n    into", [(9, "P111")]),
+        ("    into", "    schema: {match: name_mapping, create: true}\n    into", [(9, "P111")]),
+        ("    into", "    schema: {match: name_mapping, case_sensitive: false}\n    into", [(9, "P111")]),
+        (
+            "    into",
+            "    records: {format: text}\n    schema: {match: name_mapping}\n    into",
+            [(10, "P111")],
+        ),
         ("    into", "    schema: {assume_zone: Mars/Crater}\n    into", [(9, "P125")]),
         ("    into", "    schema: {create: 'yes'}\n    into", [(9, "P106")]),
         ("    into", "    schema:\n    into", [(9, "P106")]),

@@ -332,6 +332,7 @@ def _target(pipeline: Pipeline, topic: str, routed: Routed) -> TableTarget:
             assume_zone=schema.assume_zone,
             drop_offset=schema.drop_offset,
             case_sensitive=schema.case_sensitive,
+            match=schema.match,
             format=records.format,
             framing=records.framing,
             schema_id=records.schema_id,

@@ -41,7 +41,7 @@ class Context:
     """The state that all tables of one catalog share. `kept` opens it again when secrets change.
 
     `lease_seconds` is how long credentials that a catalog lends without saying when they end are
-    used before they are asked for again.
+    used before they are asked for again. `location_providers` are the classes that may place files.
     """
 
     kept: Reopening[Access]
@@ -49,6 +49,7 @@ class Context:
     options: ParquetOptions
     metadata_horizon_seconds: float
     lease_seconds: int = 300
+    location_providers: frozenset[str] = frozenset()
     monotonic: Callable[[], float] = time.monotonic
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
 

@@ -22,6 +22,7 @@ from penstock.landing.task.chosen_offsets import packed_within
 from penstock.landing.task.messages import Job, TableJob, TaskResult, WriteTarget
 from penstock.landing.task.results import joined_schemas, valid_results
 from penstock.ports.tables import TableState
+from penstock.rows.cast.spellings import require_one_column
 from penstock.rows.schema.inference import table_schema
 
 TablesByName = Mapping[str, TableProgress]
@@ -169,6 +170,12 @@ def table_job(table: TableProgress, lanes: Sequence[Lane]) -> TableJob:
     )
 
 
+def _names(target: TableTarget, state: TableState) -> dict[str, dict[str, str]]:
+    if target.options.match == "name":
+        return {}
+    return require_one_column(state.other_names or {}, target.location.table)
+
+
 def job_of(target: TableTarget, state: TableState, topics: Collection[str]) -> TableJob:
     """Describe a table that is there, for records of some topics."""
     options, types = target.options, target.options.types
@@ -178,6 +185,7 @@ def job_of(target: TableTarget, state: TableState, topics: Collection[str]) -> T
         schema=state.schema,
         options=replace(
             options,
+            names=_names(target, state),
             not_empty=state.not_empty,
             identifiers=state.identifiers,
             reserved=(*options.reserved, *state.reserved),

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from penstock.spec.language.notation import MalformedError
+from penstock.spec.language.notation import MalformedError, form
 from penstock.spec.problems import listed, shown
 from penstock.spec.settings.fields import (
     THREE_SLASHES,
@@ -19,6 +19,7 @@ from penstock.spec.settings.fields import (
     FreeText,
     Seconds,
     Setting,
+    Several,
     Text,
     reading,
 )
@@ -28,6 +29,14 @@ ANSWER_SECONDS = 30.0
 
 _TIMEOUT = "timeout_seconds"
 AnswerTime = Annotated[Seconds, Field(alias="timeout", description="How long one answer may take.")]
+
+
+_class_path = form(
+    r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+",
+    "P110",
+    "… is not the path of a class",
+    "write  package.module.Class",
+)
 
 
 class _Entry(Setting):
@@ -42,6 +51,22 @@ class _Entry(Setting):
 
 class _Iceberg(_Entry, extra="allow"):
     __pydantic_extra__: dict[str, FreeText]
+
+    location_providers: Several[Annotated[str, reading(_class_path)]] = Field(
+        (),
+        description=(
+            "Classes that a table's property write.py-location-provider.impl may name, to say where"
+            " its files lie. PyIceberg's own are allowed; others are run if listed here."
+        ),
+        examples=["[lake.places.ByTenant]"],
+    )
+
+    def settings(self, name: str) -> dict[str, Any]:
+        """Return the entry as plain data for a connector, with references unresolved."""
+        given = super().settings(name)
+        if providers := given.pop("location_providers", ()):
+            given["penstock.location_providers"] = " ".join(providers)
+        return given
 
 
 def _sql_uri(text: str) -> str:

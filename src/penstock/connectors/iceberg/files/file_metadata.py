@@ -12,7 +12,8 @@ Invariants:
 - bounds of floats leave NaN out, so a column that holds NaN has none, and one of nothing but NaN
   not their count either: Spark takes NaN for the greatest number, and Iceberg skips files by bounds
   and by that count as if no comparison held for NaN (docs/design/0232);
-- columns within structs, lists and maps have counts and no bounds, as with PyIceberg;
+- columns within structs, lists and maps have counts and no bounds, as with PyIceberg, and those of
+  row ids neither, for they are none of the table's;
 - columns beyond `METRICS_COLUMNS_MAX` have none unless the table names a default mode, so a
   description stays small however wide the table is.
 
@@ -51,6 +52,7 @@ from pyiceberg.utils.truncate import (
 )
 
 from penstock.connectors.iceberg.schema.late_spec import spec_of
+from penstock.connectors.iceberg.schema.row_ids import ROW_ID_FIELDS
 from penstock.core.commits import DataFile
 from penstock.core.table_errors import file_rejected
 from penstock.files import Written
@@ -111,7 +113,9 @@ class Describer:
         footer = written.metadata
         paths = [footer.schema.column(at).path for at in range(footer.num_columns)]
         columns = sorted(
-            _column(footer, at, self._plan[self._ids[path]]) for at, path in enumerate(paths)
+            _column(footer, at, self._plan[self._ids[path]])
+            for at, path in enumerate(paths)
+            if path not in ROW_ID_FIELDS
         )
         counted = {number for number, _, count, *_ in columns if count is not None}
         values = [

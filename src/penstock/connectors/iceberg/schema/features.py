@@ -7,12 +7,14 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 
+from penstock.connectors.iceberg.io.locations import require_allowed
 from penstock.connectors.iceberg.schema.partition_values import KNOWN_TRANSFORMS
+from penstock.connectors.iceberg.schema.row_ids import ROW_ID_FIELDS, has_row_ids
 from penstock.core.table_errors import unsupported
 
 _CODECS = {"zstd", "gzip", "snappy", "lz4", "lz4_raw", "brotli", "uncompressed"}
@@ -27,29 +29,46 @@ _VERSIONS = ("1", "2", "3")
 _WHY_VERSION = "versions 1 to 3 are known"
 
 
-def require_honourable(metadata: TableMetadata, name: str, branch: str) -> None:
-    """Raise InvalidError (P436) that names the first feature we cannot honour."""
+def require_honourable(
+    metadata: TableMetadata, name: str, branch: str, providers: Collection[str] = ()
+) -> None:
+    """Raise InvalidError (P436, P289) that names the first feature we cannot honour.
+
+    `providers` are the classes that may place its files.
+    """
     if str(metadata.format_version) not in _VERSIONS:
         raise unsupported(name, f"format-version {metadata.format_version}", _WHY_VERSION)
-    require_properties(metadata.properties, name)
+    require_properties(metadata.properties, name, providers)
     for field in metadata.spec().fields:
         if not isinstance(field.transform, KNOWN_TRANSFORMS):
             raise unsupported(name, f"the partition transform {field.transform}", "it is not known")
+    if has_row_ids(metadata) and (own := sorted(ROW_ID_FIELDS.keys() & _names(metadata))):
+        why = "readers take it for the one that they follow rows by"
+        raise unsupported(name, f"a column named {own[0]} in format-version 3", why)
     reference = metadata.refs.get(branch)
     if reference is not None and reference.snapshot_ref_type is not SnapshotRefType.BRANCH:
         raise unsupported(name, f"a tag named {branch}", "rows land on branches")
 
 
-def require_properties(properties: Mapping[str, str], name: str) -> None:
-    """Raise InvalidError (P436) for a property that we cannot honour."""
+def _names(metadata: TableMetadata) -> set[str]:
+    return {field.name for field in metadata.schema().fields}
+
+
+def require_properties(
+    properties: Mapping[str, str], name: str, providers: Collection[str] = ()
+) -> None:
+    """Raise InvalidError (P436) for a property that we cannot honour, a class that places files
+    among them that is none of `providers`; P289 where that cannot be made.
+    """
+    require_allowed(properties, name, providers)
     version = properties.get("format-version", "2")
     if version not in _VERSIONS:
         raise unsupported(name, f"format-version {version[:20]}", _WHY_VERSION)
     for key, value in properties.items():
         if key.startswith("encryption."):
             raise unsupported(name, f"table encryption ({key})", "its files would be plain")
-        if key in {"write.location-provider.impl", "write.py-location-provider.impl"}:
-            raise unsupported(name, key, "its files would lie elsewhere")
+        if key == "write.location-provider.impl":
+            raise unsupported(name, key, "it is a class of Java: its files would lie elsewhere")
         if key == "write.format.default" and value.lower() != "parquet":
             raise unsupported(name, f"{key}={value[:20]}", "only Parquet is written")
         if key == "write.parquet.compression-codec" and value.lower() not in _CODECS:

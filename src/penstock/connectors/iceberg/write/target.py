@@ -22,6 +22,7 @@ from pyiceberg.table import TableProperties
 from pyiceberg.table.sorting import SortOrder
 
 from penstock.connectors.iceberg.io.credentials import Credential, shared
+from penstock.connectors.iceberg.io.locations import PROVIDER, names_a_class
 from penstock.connectors.iceberg.ledger.properties import CREATED
 from penstock.core.table_errors import no_target, require_target_version
 from penstock.files import ParquetOptions
@@ -37,9 +38,11 @@ _PROPERTY_PREFIXES = (
     "write.object-storage.",
     "write.target-file-size-bytes",
     "write.metadata.path",
+    PROVIDER,
     DISTRIBUTION_MODE,
     CREATED,
 )
+_OWN = "penstock."
 _CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
 
 
@@ -99,6 +102,7 @@ def target_of(
     """Write the target of a table as it is now."""
     metadata = table.metadata
     storage, lent = shared(table.io.properties, own)
+    asks_for_any = names_a_class(metadata.properties)
     data = {
         "v": TARGET_VERSION,
         "table": name,
@@ -110,7 +114,7 @@ def target_of(
         "properties": {
             key: value
             for key, value in sorted(metadata.properties.items())
-            if key.startswith(_PROPERTY_PREFIXES)
+            if key.startswith(_PROPERTY_PREFIXES) or (asks_for_any and not key.startswith(_OWN))
         },
         "storage": storage,
         "lent": lent,

@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.table.locations import load_location_provider
+from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table.sorting import SortOrder
 
 from penstock.connectors.iceberg.files.file_metadata import Describer
 from penstock.connectors.iceberg.io.credentials import opened
+from penstock.connectors.iceberg.io.locations import elsewhere, provider_of
 from penstock.connectors.iceberg.schema.late_spec import LATE
 from penstock.connectors.iceberg.schema.partition_values import splitter
+from penstock.connectors.iceberg.schema.row_ids import ROW_ID_FIELDS
 from penstock.connectors.iceberg.schema.types import file_schema
 from penstock.connectors.iceberg.write.distribution import (
     HELD_BYTES,
@@ -50,8 +52,8 @@ class IcebergWriter:
     """Routes rows to one rolling Parquet file for each partition, or to one without any, and
     describes the files.
 
-    Raises InvalidError when the target asks for what cannot be honoured, or has no late rows
-    (P869).
+    Raises InvalidError when the target asks for what cannot be honoured, has no late rows (P869),
+    or its files cannot be placed (P289).
     """
 
     def __init__(
@@ -67,11 +69,13 @@ class IcebergWriter:
         assert "/" not in prefix, f"a file's name cannot begin with {prefix!r}"
         self._target = target_from_json(target)
         self._prefix = prefix.rstrip("-")
-        self._schema = _file_schema(self._target.shape)
+        self._schema = _file_schema(self._target.shape, placing.row_ids)
         self._io = PyArrowFileIO(opened(self._target.storage, self._target.lent, secrets))
-        self._places = load_location_provider(self._target.location, dict(self._target.properties))
+        made = self._target
+        self._places = provider_of(made.location, made.properties, made.table)
         self._uris: dict[str, str] = {}
         scheme, netloc, _ = PyArrowFileIO.parse_location(self._places.new_data_location("x"))
+        self._storage = scheme, netloc
         self._open = partial(
             PartitionedParquetWriter,
             schema=self._schema,
@@ -90,7 +94,10 @@ class IcebergWriter:
             self._begin(is_late=late)
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Take rows with the columns of the schema, in its order. Raises UnavailableError."""
+        """Take rows with the columns of the schema, in its order, and those of row ids.
+
+        Raises UnavailableError.
+        """
         assert rows.schema.names == self._schema.names, (
             f"columns {rows.schema.names} are not the table's {self._schema.names}"
         )
@@ -141,14 +148,17 @@ class IcebergWriter:
         del partition  # never part of a path
         name = f"{self._prefix}-{secrets.token_hex(_RANDOM_BYTES)}.parquet"
         uri = self._places.new_data_location(name)
-        _, _, path = PyArrowFileIO.parse_location(uri)
+        scheme, netloc, path = PyArrowFileIO.parse_location(uri)
+        if (scheme, netloc) != self._storage:
+            raise elsewhere(self._target.table, uri)
         self._uris[path] = uri
         return path
 
 
 @functools.lru_cache(maxsize=64)
-def _file_schema(shape: Shape) -> pa.Schema:
-    return file_schema(shape.schema)
+def _file_schema(shape: Shape, row_ids: Sequence[str]) -> pa.Schema:
+    ids = [ROW_ID_FIELDS[each] for each in row_ids]
+    return file_schema(IcebergSchema(*shape.schema.fields, *ids))
 
 
 @functools.lru_cache(maxsize=64)

@@ -7,12 +7,10 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-from pyiceberg.types import NestedField, StringType
+from pyiceberg.types import LongType, NestedField, StringType
 
-from penstock.connectors.iceberg.row_deletes.kept_rows import require_row_deletes
 from penstock.connectors.iceberg.schema.features import require_honourable, require_properties
 from penstock.core.errors import InvalidError
-from penstock.ports.row_deletes import RowDeleteMode
 
 CODEC, LEVEL = "write.parquet.compression-codec", "write.parquet.compression-level"
 GROUP, FILE = "write.parquet.row-group-size-bytes", "write.target-file-size-bytes"
@@ -74,9 +72,10 @@ def test_a_default_for_files_that_lack_the_column_is_left_to_readers() -> None:
     require_honourable(metadata_of(column), "lake.b.orders", "main")
 
 
-def test_files_of_the_third_format_are_not_rewritten_for_deletes() -> None:
-    require_row_deletes(3, "lake.b.orders")
-    require_row_deletes(2, "lake.b.orders", RowDeleteMode.REWRITE)
-    with pytest.raises(InvalidError, match="format-version 3 and row_deletes: rewrite") as raised:
-        require_row_deletes(3, "lake.b.orders", RowDeleteMode.REWRITE)
+def test_a_column_that_readers_take_for_row_ids_is_refused_where_rows_have_some() -> None:
+    column = NestedField(1, "_row_id", LongType(), required=False)
+    metadata = metadata_of(column)
+
+    with pytest.raises(InvalidError, match="a column named _row_id in format-version 3") as raised:
+        require_honourable(metadata, "lake.b.orders", "main")
     assert "P436" == raised.value.code

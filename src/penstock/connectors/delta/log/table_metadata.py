@@ -24,7 +24,7 @@ from penstock.connectors.delta.schema.features import (
 )
 from penstock.connectors.delta.schema.types import schema_of
 from penstock.core.schema import Kind, Schema
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def texts_among(columns: Sequence[str], schema: Schema) -> tuple[str, ...]:
     return tuple(name for name in columns if name in texts)
 
 
-def form_of(name: str, root: StorageRoot, options: ParquetOptions, handle: Handle) -> TableMetadata:
+def form_of(name: str, root: StorageRoot, options: FileOptions, handle: Handle) -> TableMetadata:
     """Read a table's form. Raises UnavailableError, InvalidError (P435, P436, P438)."""
     with reading(name):
         metadata = handle.metadata()

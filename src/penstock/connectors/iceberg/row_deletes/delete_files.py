@@ -27,7 +27,7 @@ from pyiceberg.types import LongType
 from penstock.connectors.iceberg.files.manifest_entries import about, data_file_of, name_of
 from penstock.connectors.iceberg.row_deletes.vectors import PATH_ID, is_vector, read_vector
 from penstock.core.table_errors import unsupported
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 from penstock.files.kept import Kept
 from penstock.files.positions import POSITIONS_KEPT_MAX, Positions, joined
 
@@ -53,7 +53,7 @@ class DeleteFileWriter:
     io: FileIO
     places: LocationProvider
     prefix: str
-    options: ParquetOptions
+    options: FileOptions
 
     def write(self, deletes: Mapping[str, Positions], like: DataFile) -> DataFile:
         """Write deletes by data file, all of the partition of one; return the entry for a manifest.

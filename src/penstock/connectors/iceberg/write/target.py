@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pydantic
+from pyiceberg.manifest import FileFormat
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table import Table as IcebergTable
@@ -24,14 +25,17 @@ from pyiceberg.table.sorting import SortOrder
 from penstock.connectors.iceberg.io.credentials import Credential, shared
 from penstock.connectors.iceberg.ledger.properties import CREATED
 from penstock.core.table_errors import no_target, require_target_version
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 
 TARGET_VERSION = 3
 
 DISTRIBUTION_MODE = "write.distribution-mode"
 _METRICS = "write.metadata.metrics."
+_FORMAT = "write.format.default"
 _PROPERTY_PREFIXES = (
+    _FORMAT,
     "write.parquet.",
+    "write.orc.",
     _METRICS,
     "write.data.path",
     "write.object-storage.",
@@ -41,6 +45,8 @@ _PROPERTY_PREFIXES = (
     CREATED,
 )
 _CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
+_ORC_CODEC, _ORC_STRIPE = "write.orc.compression-codec", "write.orc.stripe-size-bytes"
+_ORC_STRIPE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,25 +73,48 @@ class Target:
     properties: Mapping[str, str]
     storage: Mapping[str, str]
     lent: Mapping[str, str] = field(repr=False)
-    of_catalog: ParquetOptions
+    of_catalog: FileOptions
 
-    def options(self) -> ParquetOptions:
-        """Return the Parquet settings: the table's properties first, then the catalog's sizes.
+    @property
+    def format(self) -> FileFormat:
+        """The format of new files."""
+        return format_of(self.properties)
+
+    def options(self) -> FileOptions:
+        """Return how files are written: the table's properties first, then the catalog's sizes.
 
         That its numbers are numbers was seen to where the table was opened (`features`).
         """
+        size = self._number(TableProperties.WRITE_TARGET_FILE_SIZE_BYTES)
+        options = replace(
+            self.of_catalog, target_file_bytes=size or self.of_catalog.target_file_bytes
+        )
+        return self._orc(options) if self.format is FileFormat.ORC else self._parquet(options)
+
+    def _orc(self, options: FileOptions) -> FileOptions:
+        """Return options of ORC: each open file holds a stripe in memory, so few are open."""
+        codec = self.properties.get(_ORC_CODEC, "zlib").lower()
+        stripe = self._number(_ORC_STRIPE) or _ORC_STRIPE_BYTES
+        most = max(1, options.buffer_bytes // min(stripe, options.target_file_bytes))
+        return replace(
+            options,
+            compression="uncompressed" if codec == "none" else codec,
+            compression_level=None,
+            row_group_bytes=stripe,
+            open_writers=min(options.open_writers, most),
+        )
+
+    def _parquet(self, options: FileOptions) -> FileOptions:
         codec = self.properties.get(TableProperties.PARQUET_COMPRESSION, "zstd").lower()
         level = self._number(TableProperties.PARQUET_COMPRESSION_LEVEL)
         group = self._number(TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES)
-        size = self._number(TableProperties.WRITE_TARGET_FILE_SIZE_BYTES)
         if level is None and codec == "zstd":
             level = 1
         return replace(
-            self.of_catalog,
+            options,
             compression=_CODECS.get(codec, codec),
             compression_level=level,
-            row_group_bytes=group or self.of_catalog.row_group_bytes,
-            target_file_bytes=size or self.of_catalog.target_file_bytes,
+            row_group_bytes=group or options.row_group_bytes,
         )
 
     def _number(self, key: str) -> int | None:
@@ -93,8 +122,13 @@ class Target:
         return None if text is None else int(text)
 
 
+def format_of(properties: Mapping[str, str]) -> FileFormat:
+    """Return the format that a table's properties ask for. Raises ValueError: there is none."""
+    return FileFormat(properties.get(_FORMAT, FileFormat.PARQUET.value).upper())
+
+
 def target_of(
-    name: str, table: IcebergTable, own: Mapping[str, Credential], options: ParquetOptions
+    name: str, table: IcebergTable, own: Mapping[str, Credential], options: FileOptions
 ) -> str:
     """Write the target of a table as it is now."""
     metadata = table.metadata
@@ -151,7 +185,7 @@ def target_from_json(text: str) -> Target:
             properties=properties,
             storage=data["storage"],
             lent=data["lent"],
-            of_catalog=ParquetOptions.of_sizes(data["sizes"]),
+            of_catalog=FileOptions.of_sizes(data["sizes"]),
         )
     except (ValueError, KeyError, TypeError, pydantic.ValidationError) as error:
         raise no_target("Iceberg", error) from error

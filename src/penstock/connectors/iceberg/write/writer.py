@@ -2,7 +2,7 @@
 
 Invariants:
 - everything comes from the target: location, field ids, partition spec, write properties;
-- no part of a path comes from a record: names are `<prefix>-<random>.parquet` below the table's
+- no part of a path comes from a record: names are `<prefix>-<random>.<format>` below the table's
   data path, and partition values live in metadata only;
 - all rows of a writer land late, or none does: where it chooses, by the first that it holds;
 - nothing is deleted.
@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import FileFormat
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.sorting import SortOrder
 
-from penstock.connectors.iceberg.files.file_metadata import Describer
+from penstock.connectors.iceberg.files.file_metadata import Describer, Metadata
 from penstock.connectors.iceberg.io.credentials import opened
 from penstock.connectors.iceberg.schema.late_spec import LATE
+from penstock.connectors.iceberg.schema.orc_types import orc_schema
 from penstock.connectors.iceberg.schema.partition_values import splitter
 from penstock.connectors.iceberg.schema.types import file_schema
 from penstock.connectors.iceberg.write.distribution import (
@@ -33,9 +35,11 @@ from penstock.connectors.iceberg.write.distribution import (
     late_by_table,
 )
 from penstock.connectors.iceberg.write.row_orders import can_sort_by, order_of
-from penstock.connectors.iceberg.write.target import Shape, target_from_json
+from penstock.connectors.iceberg.write.target import Shape, Target, target_from_json
 from penstock.core.commits import DataFile
-from penstock.files import PartitionedParquetWriter
+from penstock.files import ParquetEncoding, PartitionedWriter
+from penstock.files.encoding import Encoding
+from penstock.files.orc import OrcEncoding
 from penstock.ports.runtime import Observer, Secrets
 from penstock.ports.writers import AS_THEY_COME, Distribution, Placing
 
@@ -47,7 +51,7 @@ _RANDOM_BYTES = 8
 
 
 class IcebergWriter:
-    """Routes rows to one rolling Parquet file for each partition, or to one without any, and
+    """Routes rows to one rolling file for each partition, or to one without any, and
     describes the files.
 
     Raises InvalidError when the target asks for what cannot be honoured, or has no late rows
@@ -68,23 +72,23 @@ class IcebergWriter:
         self._target = target_from_json(target)
         self._prefix = prefix.rstrip("-")
         self._schema = _file_schema(self._target.shape)
+        self._ending = self._target.format.value.lower()
         self._io = PyArrowFileIO(opened(self._target.storage, self._target.lent, secrets))
         self._places = load_location_provider(self._target.location, dict(self._target.properties))
         self._uris: dict[str, str] = {}
         scheme, netloc, _ = PyArrowFileIO.parse_location(self._places.new_data_location("x"))
         self._open = partial(
-            PartitionedParquetWriter,
-            schema=self._schema,
+            PartitionedWriter,
+            encoding=_encoding(self._target),
             filesystem=self._io.fs_by_scheme(scheme, netloc),
             path_of=self._new_path,
-            options=self._target.options(),
             observer=observer,
             places=places,
         )
         self._is_sorted = placing.is_sorted
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = 0
-        self._writer: PartitionedParquetWriter | None = None
+        self._writer: PartitionedWriter[Metadata] | None = None
         late = late_by_table(self._target, Distribution.NONE if places else placing.distribution)
         if late is not None:
             self._begin(is_late=late)
@@ -139,7 +143,7 @@ class IcebergWriter:
 
     def _new_path(self, partition: tuple[Any, ...]) -> str:
         del partition  # never part of a path
-        name = f"{self._prefix}-{secrets.token_hex(_RANDOM_BYTES)}.parquet"
+        name = f"{self._prefix}-{secrets.token_hex(_RANDOM_BYTES)}.{self._ending}"
         uri = self._places.new_data_location(name)
         _, _, path = PyArrowFileIO.parse_location(uri)
         self._uris[path] = uri
@@ -149,6 +153,13 @@ class IcebergWriter:
 @functools.lru_cache(maxsize=64)
 def _file_schema(shape: Shape) -> pa.Schema:
     return file_schema(shape.schema)
+
+
+def _encoding(target: Target) -> Encoding[Metadata]:
+    schema, options = _file_schema(target.shape), target.options()
+    if target.format is FileFormat.ORC:
+        return OrcEncoding(schema, orc_schema(target.shape.schema), options)
+    return ParquetEncoding(schema, options)
 
 
 @functools.lru_cache(maxsize=64)

@@ -24,7 +24,7 @@ from penstock.connectors.iceberg.row_deletes.delete_files import (
 )
 from penstock.connectors.iceberg.row_deletes.reading import Bounds
 from penstock.core.errors import InvalidError
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 
 KINDS = [
     (iceberg.IntegerType(), -3, -3),
@@ -83,7 +83,7 @@ def test_a_bound_that_python_has_no_date_for_is_left_out(kind, stored):
 def writer(tmp_path):
     io = PyArrowFileIO()
     places = load_location_provider(f"file://{tmp_path}/a b%20ü", {})
-    return DeleteFileWriter(io, places, "shop-c1-a1", ParquetOptions())
+    return DeleteFileWriter(io, places, "shop-c1-a1", FileOptions())
 
 
 def test_a_delete_file_is_read_as_it_was_written(writer):

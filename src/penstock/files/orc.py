@@ -1,0 +1,97 @@
+"""Encodes rows as ORC, and says what its files hold: pyarrow keeps no statistics that can be asked.
+
+Invariants:
+- columns are written with the names, types and attributes of the file, and nothing is lost by it;
+- no more than one stripe ends in one call to the writer, so the place where each begins is known;
+- any rows may follow on others: what ORC's own statistics say of NaN and -0.0 cannot be chosen
+  (docs/design/0370).
+
+Source: Apache ORC specification v1, "Stripes".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyarrow import orc
+
+from penstock.files.column_facts import ColumnFacts, Place, counted_in, facts_of, joined
+from penstock.files.encoding import FileOptions
+from penstock.files.float_statistics import FloatCounts
+
+_BATCH_ROWS_MAX = 8192
+_BATCH_BYTES = 1 << 20
+_HEADER_BYTES = len("ORC")
+
+
+@dataclass(frozen=True, slots=True)
+class OrcContents:
+    """What one file holds: where its stripes begin, and its columns by path."""
+
+    stripes: Sequence[int]
+    columns: Mapping[str, ColumnFacts]
+
+
+@dataclass(frozen=True, slots=True)
+class OrcEncoding:
+    """Implements `encoding.Encoding`. Rows come with the columns of `schema` and are written with
+    those of `stored`; a stripe is as large as the options say of a row group, compressed.
+    """
+
+    schema: pa.Schema
+    stored: pa.Schema
+    options: FileOptions = field(default_factory=FileOptions)
+
+    def open(self, stream: pa.NativeFile, first: pa.Table, odd: FloatCounts) -> _OrcFile:
+        """Begin a file. Raises OSError."""
+        del first, odd
+        writer = orc.ORCWriter(
+            stream,
+            batch_size=_BATCH_ROWS_MAX,
+            stripe_size=min(self.options.row_group_bytes, self.options.target_file_bytes),
+            compression=self.options.compression,
+        )
+        return _OrcFile(writer, stream, self.stored, counted_in(self.schema))
+
+
+@dataclass(slots=True)
+class _OrcFile:
+    writer: orc.ORCWriter
+    stream: pa.NativeFile
+    stored: pa.Schema
+    places: tuple[Place, ...]
+    stripes: list[int] = field(default_factory=list)
+    columns: Mapping[str, ColumnFacts] = field(default_factory=dict)
+    is_between: bool = True
+    """Whether no row was written since a stripe ended."""
+
+    def takes(self, odd: FloatCounts) -> bool:
+        """Return that any rows can follow."""
+        del odd
+        return True
+
+    def write(self, rows: pa.Table) -> None:
+        """Write rows, and stripes when they are full."""
+        self.columns = joined(self.columns, facts_of(self.places, rows))
+        stored = rows.rename_columns(self.stored.names).cast(self.stored)
+        size = max(1, rows.num_rows * _BATCH_BYTES // max(1, rows.nbytes))
+        for start in range(0, rows.num_rows, min(size, _BATCH_ROWS_MAX)):
+            self._write(stored.slice(start, min(size, _BATCH_ROWS_MAX)))
+
+    def _write(self, batch: pa.Table) -> None:
+        begun = self.stream.tell() if self.stripes else _HEADER_BYTES
+        if self.is_between:
+            self.stripes.append(begun)
+        self.writer.write(batch)
+        self.is_between = self.stream.tell() > begun
+
+    def close(self) -> OrcContents:
+        """Write the last stripe and the footer."""
+        self.writer.close()
+        return OrcContents(self.stripes, self.columns)
+
+    def let_go(self) -> None:
+        """Keep the destructor from writing a footer."""
+        self.writer.is_open = False

@@ -2,6 +2,8 @@
 
 Invariants:
 - columns are written with the names, types and attributes of the file, and nothing is lost by it;
+- nested columns are copied before they are written: Arrow's writer takes members of other rows where
+  structs are a slice, or nulls of a struct are not its members' as well (docs/design/0370);
 - no more than one stripe ends in one call to the writer, so the place where each begins is known;
 - any rows may follow on others: what ORC's own statistics say of NaN and -0.0 cannot be chosen
   (docs/design/0370).
@@ -14,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
@@ -78,7 +81,7 @@ class _OrcFile:
         stored = rows.rename_columns(self.stored.names).cast(self.stored)
         size = max(1, rows.num_rows * _BATCH_BYTES // max(1, rows.nbytes))
         for start in range(0, rows.num_rows, min(size, _BATCH_ROWS_MAX)):
-            self._write(stored.slice(start, min(size, _BATCH_ROWS_MAX)))
+            self._write(_settled(stored.slice(start, min(size, _BATCH_ROWS_MAX))))
 
     def _write(self, batch: pa.Table) -> None:
         begun = self.stream.tell() if self.stripes else _HEADER_BYTES
@@ -95,3 +98,28 @@ class _OrcFile:
     def let_go(self) -> None:
         """Keep the destructor from writing a footer."""
         self.writer.is_open = False
+
+
+def _settled(rows: pa.Table) -> pa.Table:
+    """Return rows with nested columns in one piece each, whose nulls are those of all below."""
+    every = pa.array(np.arange(rows.num_rows))
+    for position, column in enumerate(rows.columns):
+        if pa.types.is_nested(column.type):
+            whole = _with_nulls_below(pa.concat_arrays(column.chunks).take(every))
+            rows = rows.set_column(position, rows.schema.field(position), whole)
+    return rows
+
+
+def _with_nulls_below(array: pa.Array) -> pa.Array:
+    """Return an array that begins where its memory does, in which a member of null is null."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        members = [_with_nulls_below(each) for each in array.flatten()]
+        return pa.StructArray.from_arrays(members, fields=[*kind], mask=array.is_null())
+    if pa.types.is_map(kind):
+        items, mask = _with_nulls_below(array.items), array.is_null()
+        return pa.MapArray.from_arrays(array.offsets, array.keys, items, type=kind, mask=mask)
+    if pa.types.is_list(kind):
+        values, mask = _with_nulls_below(array.values), array.is_null()
+        return pa.ListArray.from_arrays(array.offsets, values, type=kind, mask=mask)
+    return array

@@ -121,7 +121,7 @@ def test_of_parquet_under_pressure(
                 replace(FileOptions.of_sizes([*sizes, writers]), buffer_bytes=buffer_bytes),
             ),
             filesystem=fs.LocalFileSystem(),
-            path_of=lambda _: f"{place}/{next(numbers)}.parquet",
+            path_of=lambda *_: f"{place}/{next(numbers)}.parquet",
             partition_of=by_kind,
             observer=Quiet(),
             places=True,

@@ -57,8 +57,8 @@ class FileOptions:
 class Encoder(Protocol[Said_co]):
     """Writes one file. Raises OSError (disk full, no storage) at each act but `let_go`."""
 
-    def takes(self, odd: FloatCounts) -> bool:
-        """Return whether rows can follow, by the floats in them that readers disagree on."""
+    def takes(self, rows: pa.Table, odd: FloatCounts) -> bool:
+        """Return whether rows can follow; `odd` are the floats in them that readers disagree on."""
 
     def write(self, rows: pa.Table) -> None:
         """Write a group of rows; bytes of it may follow later."""
@@ -80,6 +80,13 @@ class Encoding(Protocol[Said_co]):
     @property
     def options(self) -> FileOptions:
         """How files are written."""
+
+    @property
+    def ending(self) -> str:
+        """What the names of files end in."""
+
+    def fitting(self, rows: pa.Table, odd: FloatCounts) -> Encoding[Said_co]:
+        """Return what can encode some rows: itself, or another that holds what it cannot."""
 
     def open(self, stream: pa.NativeFile, first: pa.Table, odd: FloatCounts) -> Encoder[Said_co]:
         """Begin a file, for rows of which the first are known, and the floats in those."""

@@ -2,31 +2,37 @@
 
 Invariants:
 - columns are written with the names, types and attributes of the file, and nothing is lost by it;
-- nested columns are copied before they are written: Arrow's writer takes members of other rows where
-  structs are a slice, or nulls of a struct are not its members' as well (docs/design/0370);
+- nested columns are copied before they are written: Arrow's writer takes members of other rows
+  where structs are a slice, or where the members of a null are not null (docs/design/0370);
 - no more than one stripe ends in one call to the writer, so the place where each begins is known;
-- any rows may follow on others: what ORC's own statistics say of NaN and -0.0 cannot be chosen
-  (docs/design/0370).
+- a file holds no times that Arrow writes or reads wrongly in ORC, and no -0.0, which Java's readers
+  take for less than 0.0 by ORC's own statistics: rows with either go into a file of Parquet.
 
 Source: Apache ORC specification v1, "Stripes".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyarrow import orc
 
 from penstock.files.column_facts import ColumnFacts, Place, counted_in, facts_of, joined
-from penstock.files.encoding import FileOptions
+from penstock.files.encoding import Encoding, FileOptions
 from penstock.files.float_statistics import FloatCounts
+from penstock.files.parquet import ParquetEncoding
 
 _BATCH_ROWS_MAX = 8192
 _BATCH_BYTES = 1 << 20
 _HEADER_BYTES = len("ORC")
+_SECOND = 1_000_000
+_MICROS_MAX = (1 << 63) // 1000 - _SECOND
+"""How far from 1970 Arrow reads times of ORC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +47,22 @@ class OrcContents:
 class OrcEncoding:
     """Implements `encoding.Encoding`. Rows come with the columns of `schema` and are written with
     those of `stored`; a stripe is as large as the options say of a row group, compressed.
+    `otherwise` are the options of Parquet files, for rows that ORC cannot hold.
     """
 
     schema: pa.Schema
     stored: pa.Schema
     options: FileOptions = field(default_factory=FileOptions)
+    otherwise: FileOptions = field(default_factory=FileOptions)
+
+    @property
+    def ending(self) -> str:
+        """What the names of files end in."""
+        return "orc"
+
+    def fitting(self, rows: pa.Table, odd: FloatCounts) -> Encoding[pq.FileMetaData | OrcContents]:
+        """Return itself, or Parquet where it cannot hold rows as they are."""
+        return self if holds(rows, odd) else ParquetEncoding(self.schema, self.otherwise)
 
     def open(self, stream: pa.NativeFile, first: pa.Table, odd: FloatCounts) -> _OrcFile:
         """Begin a file. Raises OSError."""
@@ -70,10 +87,9 @@ class _OrcFile:
     is_between: bool = True
     """Whether no row was written since a stripe ended."""
 
-    def takes(self, odd: FloatCounts) -> bool:
-        """Return that any rows can follow."""
-        del odd
-        return True
+    def takes(self, rows: pa.Table, odd: FloatCounts) -> bool:
+        """Return whether ORC holds the rows as they are."""
+        return holds(rows, odd)
 
     def write(self, rows: pa.Table) -> None:
         """Write rows, and stripes when they are full."""
@@ -98,6 +114,45 @@ class _OrcFile:
     def let_go(self) -> None:
         """Keep the destructor from writing a footer."""
         self.writer.is_open = False
+
+
+def holds(rows: pa.Table, odd: FloatCounts) -> bool:
+    """Return whether Arrow's ORC holds rows so that all readers find them."""
+    times = (each for column in rows.columns for each in _times_in(column))
+    return not odd.negative_zeros and all(map(_are_held, times))
+
+
+def _times_in(column: pa.ChunkedArray | pa.Array) -> Iterator[pa.ChunkedArray | pa.Array]:
+    """Yield the values of time stamps in a column, at all depths."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        yield column
+    elif pa.types.is_nested(kind):
+        for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+            for each in _below(chunk):
+                yield from _times_in(each)
+
+
+def _below(array: pa.Array) -> Sequence[pa.Array]:
+    if pa.types.is_struct(array.type):
+        return array.flatten()  # type: ignore[no-any-return]
+    return [array.keys, array.items] if pa.types.is_map(array.type) else [array.flatten()]
+
+
+def _are_held(times: pa.ChunkedArray | pa.Array) -> bool:
+    """Return whether times are right in ORC: a count of nanoseconds holds them, and those before
+    1970 are whole seconds, for Arrow gives others a negative fraction, which Java rejects.
+    """
+    micros = times.cast(pa.int64())
+    ends = pc.min_max(micros)
+    least, greatest = ends["min"].as_py(), ends["max"].as_py()
+    if least is None or 0 <= least <= greatest <= _MICROS_MAX:
+        return True
+    if least < -_MICROS_MAX or greatest > _MICROS_MAX:
+        return False
+    early = micros.filter(pc.less(micros, 0))
+    seconds = pc.multiply(pc.divide(early, _SECOND), _SECOND)
+    return bool(pc.all(pc.equal(early, seconds)).as_py())
 
 
 def _settled(rows: pa.Table) -> pa.Table:

@@ -26,6 +26,16 @@ class ParquetEncoding:
     schema: pa.Schema
     options: FileOptions = field(default_factory=FileOptions)
 
+    @property
+    def ending(self) -> str:
+        """What the names of files end in."""
+        return "parquet"
+
+    def fitting(self, rows: pa.Table, odd: FloatCounts) -> ParquetEncoding:
+        """Return itself: it holds all rows."""
+        del rows, odd
+        return self
+
     def open(self, stream: pa.NativeFile, first: pa.Table, odd: FloatCounts) -> _ParquetFile:
         """Begin a file. Raises OSError."""
         uuids = uuids_of(self.schema)
@@ -48,8 +58,9 @@ class _ParquetFile:
     footers: list[pq.FileMetaData]
     first: FloatCounts
 
-    def takes(self, odd: FloatCounts) -> bool:
+    def takes(self, rows: pa.Table, odd: FloatCounts) -> bool:
         """Return whether what is odd in the rows was so in the first of the file."""
+        del rows
         return odd.with_nans <= self.first.with_nans and (
             odd.negative_zeros <= self.first.negative_zeros
         )

@@ -13,7 +13,8 @@ Invariants:
 - at most `open_writers` files are open, at most `buffer_bytes` and one batch are buffered;
 - a file is reported only when it is complete and, on a local disk, synced with its directories;
 - the NaN of its columns of floats are counted; where rows come later that the encoding of an open
-  file does not take, for what is odd in them, a new file begins (`float_statistics.py`);
+  file does not take, for what is odd in them, a new file begins, in another where it cannot hold
+  them (`encoding.py`);
 - where places are asked for, each row knows its file and its place there (`row_places.py`);
 - nothing is ever deleted: files of a failed attempt stay (protocol.md 5).
 """
@@ -97,8 +98,9 @@ class PartitionedWriter(Generic[Said_co]):
 
     `partition_of` splits a batch into pieces of one partition each, with exactly the columns of the
     encoding, and after them a last one that it does not know where `places` are asked for.
-    `path_of` returns a new path on `filesystem` at every call. `order` finds the order in which
-    rows of a partition are written. After an error only `abandon` may follow.
+    `path_of` returns a new path on `filesystem` at every call, with the ending that it is given.
+    `order` finds the order in which rows of a partition are written. After an error only `abandon`
+    may follow.
     """
 
     def __init__(
@@ -106,7 +108,7 @@ class PartitionedWriter(Generic[Said_co]):
         *,
         encoding: Encoding[Said_co],
         filesystem: fs.FileSystem,
-        path_of: Callable[[Partition], str],
+        path_of: Callable[[Partition, str], str],
         partition_of: Callable[[pa.RecordBatch], Iterable[tuple[Partition, pa.RecordBatch]]],
         observer: Observer,
         places: bool = False,
@@ -218,7 +220,7 @@ class PartitionedWriter(Generic[Said_co]):
             self._finish(partition)
 
     def _opened(self, partition: Partition, rows: pa.Table, odd: FloatCounts) -> _OpenFile[Said_co]:
-        if partition in self._open and not self._open[partition].encoder.takes(odd):
+        if partition in self._open and not self._open[partition].encoder.takes(rows, odd):
             self._finish(partition)
         file = self._open.pop(partition, None)
         if file is None:
@@ -231,11 +233,12 @@ class PartitionedWriter(Generic[Said_co]):
     def _open_file(
         self, partition: Partition, first: pa.Table, odd: FloatCounts
     ) -> _OpenFile[Said_co]:
-        path = self._path_of(partition)
+        encoding = self._encoding.fitting(first, odd)
+        path = self._path_of(partition, encoding.ending)
         stream = self._storage.open(path)
         try:
             with self._storage.translated("opened", path):  # it writes its first bytes at once
-                encoder = self._encoding.open(stream, first, odd)
+                encoder = encoding.open(stream, first, odd)
         except UnavailableError:
             self._storage.let_go(stream)
             raise

@@ -37,7 +37,7 @@ def written(place: Path, *groups: list[float | None]) -> list[Written]:
     writer = PartitionedWriter(
         encoding=ParquetEncoding(SCHEMA, FileOptions(row_group_bytes=1 << 30, buffer_bytes=1)),
         filesystem=fs.LocalFileSystem(),
-        path_of=lambda _: f"{place}/{next(names)}.parquet",
+        path_of=lambda *_: f"{place}/{next(names)}.parquet",
         partition_of=lambda batch: [((), batch)],
         observer=Quiet(),
     )

@@ -43,7 +43,7 @@ class World:
             observer=self.listener,
         )
 
-    def path(self, _partition):
+    def path(self, _partition, _ending):
         self.opened += 1
         return f"{self.directory}/data/{self.opened:05d}.parquet"
 

@@ -96,7 +96,7 @@ def test_a_file_of_one_run_is_in_order_and_one_of_several_says_nothing(tmp_path)
                 FileOptions(row_group_bytes=80, buffer_bytes=buffer_bytes),
             ),
             filesystem=fs.LocalFileSystem(),
-            path_of=lambda _: f"{tmp_path}/{next(numbers)}.parquet",
+            path_of=lambda *_: f"{tmp_path}/{next(numbers)}.parquet",
             partition_of=lambda rows: [((), rows)],
             observer=Quiet(),
             order=falling,

@@ -60,7 +60,7 @@ def _land(values: list[bytes], schema: Schema, options: RowOptions, directory: s
         return PartitionedWriter(
             encoding=ParquetEncoding(arrow_schema(schema), FileOptions()),
             filesystem=fs.LocalFileSystem(),
-            path_of=lambda _: f"{directory}/{next(numbers)}.parquet",
+            path_of=lambda *_: f"{directory}/{next(numbers)}.parquet",
             partition_of=lambda rows: [((), rows)],
             observer=Quiet(),
         )

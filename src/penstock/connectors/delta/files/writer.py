@@ -92,9 +92,9 @@ class DeltaWriter:
         """Let go of open files without finishing them; deletes nothing."""
         self._writer.abandon()
 
-    def _new_path(self, partition: Texts) -> str:
+    def _new_path(self, partition: Texts, ending: str) -> str:
         del partition  # never part of a path
-        name = f"{self._prefix}-{secrets.token_hex(_RANDOM_BYTES)}.parquet"
+        name = f"{self._prefix}-{secrets.token_hex(_RANDOM_BYTES)}.{ending}"
         return f"{storage_path(self._target.location)}/{name}"
 
     def _described(self, written: Written[pq.FileMetaData]) -> DataFile:

@@ -1,4 +1,5 @@
-"""Writes and reads position delete files: Parquet of a data file's path and a row's place in it.
+"""Writes and reads position delete files: a data file's path and a row's place in it, in Parquet;
+others write them in ORC as well.
 
 Invariants:
 - rows are sorted by path, then by position, each once;
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import orc
 from pyiceberg.conversions import to_bytes
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
@@ -153,7 +155,7 @@ class DeleteFileReader:
     def deletes_in(self, file: DataFile, io: FileIO) -> Mapping[str, Positions]:
         """Return the deletes of a delete file or a vector by data file.
 
-        Raises InvalidError (P436): the file is not of Parquet; OSError, ValueError.
+        Raises InvalidError (P436): the file is of Avro; OSError, ValueError.
         """
         known = self._kept.get(name_of(file))
         if known is None:
@@ -164,13 +166,18 @@ class DeleteFileReader:
     def _read(self, file: DataFile, io: FileIO) -> Mapping[str, Positions]:
         if is_vector(file):
             return read_vector(file, io)
-        if file.file_format is not FileFormat.PARQUET:
-            feature = (
-                f"position deletes in a file of the format {FileFormat(file.file_format).value}"
-            )
-            raise unsupported(self._name, feature, "only Parquet is read")
         with io.new_input(file.file_path).open() as stream:
-            rows = pq.read_table(stream, columns=SCHEMA.names, read_dictionary=["file_path"])
+            match file.file_format:
+                case FileFormat.PARQUET:
+                    names, paths = SCHEMA.names, ["file_path"]
+                    rows = pq.read_table(stream, columns=names, read_dictionary=paths)
+                case FileFormat.ORC:
+                    rows = orc.ORCFile(stream).read(columns=SCHEMA.names)
+                    paths = rows["file_path"].combine_chunks().dictionary_encode()
+                    rows = pa.table({"file_path": paths, "pos": rows["pos"]})
+                case other:
+                    feature = f"position deletes in a file of the format {FileFormat(other).value}"
+                    raise unsupported(self._name, feature, "Parquet and ORC are read")
         return _by_path(rows)
 
     def keep(self, file: DataFile, deletes: Mapping[str, Positions]) -> None:

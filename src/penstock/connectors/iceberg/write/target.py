@@ -80,19 +80,9 @@ class Target:
         """The format of new files."""
         return format_of(self.properties)
 
-    def options(self) -> FileOptions:
-        """Return how files are written: the table's properties first, then the catalog's sizes.
-
-        That its numbers are numbers was seen to where the table was opened (`features`).
-        """
-        size = self._number(TableProperties.WRITE_TARGET_FILE_SIZE_BYTES)
-        options = replace(
-            self.of_catalog, target_file_bytes=size or self.of_catalog.target_file_bytes
-        )
-        return self._orc(options) if self.format is FileFormat.ORC else self._parquet(options)
-
-    def _orc(self, options: FileOptions) -> FileOptions:
-        """Return options of ORC: each open file holds a stripe in memory, so few are open."""
+    def orc_options(self) -> FileOptions:
+        """Return how ORC files are written. Each that is open holds a stripe, so few are."""
+        options = self._sized()
         codec = self.properties.get(_ORC_CODEC, "zlib").lower()
         stripe = self._number(_ORC_STRIPE) or _ORC_STRIPE_BYTES
         most = max(1, options.buffer_bytes // min(stripe, options.target_file_bytes))
@@ -104,7 +94,13 @@ class Target:
             open_writers=min(options.open_writers, most),
         )
 
-    def _parquet(self, options: FileOptions) -> FileOptions:
+    def options(self) -> FileOptions:
+        """Return how Parquet files are written: the table's properties first, then the catalog's
+        sizes.
+
+        That its numbers are numbers was seen to where the table was opened (`features`).
+        """
+        options = self._sized()
         codec = self.properties.get(TableProperties.PARQUET_COMPRESSION, "zstd").lower()
         level = self._number(TableProperties.PARQUET_COMPRESSION_LEVEL)
         group = self._number(TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES)
@@ -116,6 +112,10 @@ class Target:
             compression_level=level,
             row_group_bytes=group or options.row_group_bytes,
         )
+
+    def _sized(self) -> FileOptions:
+        size = self._number(TableProperties.WRITE_TARGET_FILE_SIZE_BYTES)
+        return replace(self.of_catalog, target_file_bytes=size or self.of_catalog.target_file_bytes)
 
     def _number(self, key: str) -> int | None:
         text = self.properties.get(key)

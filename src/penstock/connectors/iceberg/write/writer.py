@@ -72,7 +72,6 @@ class IcebergWriter:
         self._target = target_from_json(target)
         self._prefix = prefix.rstrip("-")
         self._schema = _file_schema(self._target.shape)
-        self._ending = self._target.format.value.lower()
         self._io = PyArrowFileIO(opened(self._target.storage, self._target.lent, secrets))
         self._places = load_location_provider(self._target.location, dict(self._target.properties))
         self._uris: dict[str, str] = {}
@@ -141,9 +140,9 @@ class IcebergWriter:
         self._writer = self._open(partition_of=split, order=order)
         self._describer = _describer(shape, is_late=is_late, is_sorted=is_sorted)
 
-    def _new_path(self, partition: tuple[Any, ...]) -> str:
+    def _new_path(self, partition: tuple[Any, ...], ending: str) -> str:
         del partition  # never part of a path
-        name = f"{self._prefix}-{secrets.token_hex(_RANDOM_BYTES)}.{self._ending}"
+        name = f"{self._prefix}-{secrets.token_hex(_RANDOM_BYTES)}.{ending}"
         uri = self._places.new_data_location(name)
         _, _, path = PyArrowFileIO.parse_location(uri)
         self._uris[path] = uri
@@ -158,7 +157,8 @@ def _file_schema(shape: Shape) -> pa.Schema:
 def _encoding(target: Target) -> Encoding[Metadata]:
     schema, options = _file_schema(target.shape), target.options()
     if target.format is FileFormat.ORC:
-        return OrcEncoding(schema, orc_schema(target.shape.schema), options)
+        stored = orc_schema(target.shape.schema)
+        return OrcEncoding(schema, stored, target.orc_options(), options)
     return ParquetEncoding(schema, options)
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 from pyiceberg.conversions import to_bytes
-from pyiceberg.io import FileIO
+from pyiceberg.io import FileIO, InputStream
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table.locations import LocationProvider
 from pyiceberg.types import LongType
@@ -166,23 +166,30 @@ class DeleteFileReader:
     def _read(self, file: DataFile, io: FileIO) -> Mapping[str, Positions]:
         if is_vector(file):
             return read_vector(file, io)
+        if file.file_format not in _READ:
+            feature = (
+                f"position deletes in a file of the format {FileFormat(file.file_format).value}"
+            )
+            raise unsupported(self._name, feature, "Parquet and ORC are read")
         with io.new_input(file.file_path).open() as stream:
-            match file.file_format:
-                case FileFormat.PARQUET:
-                    names, paths = SCHEMA.names, ["file_path"]
-                    rows = pq.read_table(stream, columns=names, read_dictionary=paths)
-                case FileFormat.ORC:
-                    rows = orc.ORCFile(stream).read(columns=SCHEMA.names)
-                    paths = rows["file_path"].combine_chunks().dictionary_encode()
-                    rows = pa.table({"file_path": paths, "pos": rows["pos"]})
-                case other:
-                    feature = f"position deletes in a file of the format {FileFormat(other).value}"
-                    raise unsupported(self._name, feature, "Parquet and ORC are read")
-        return _by_path(rows)
+            return _by_path(_READ[file.file_format](stream))
 
     def keep(self, file: DataFile, deletes: Mapping[str, Positions]) -> None:
         """Keep the deletes of a file or a vector that was written."""
         self._kept.keep(name_of(file), deletes, sum(map(len, deletes.values())))
+
+
+def _of_parquet(stream: InputStream) -> pa.Table:
+    return pq.read_table(stream, columns=SCHEMA.names, read_dictionary=["file_path"])
+
+
+def _of_orc(stream: InputStream) -> pa.Table:
+    rows = orc.ORCFile(stream).read(columns=SCHEMA.names)
+    paths = rows["file_path"].combine_chunks().dictionary_encode()
+    return pa.table({"file_path": paths, "pos": rows["pos"]})
+
+
+_READ = {FileFormat.PARQUET: _of_parquet, FileFormat.ORC: _of_orc}
 
 
 def _by_path(rows: pa.Table) -> dict[str, Positions]:

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 from pyiceberg import types as iceberg
 from pyiceberg.conversions import to_bytes
 from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -126,6 +127,16 @@ def test_deletes_that_others_left_unsorted_or_twice_are_put_in_order(tmp_path):
     rows = pa.table({"file_path": ["b", "a", "b", "a"], "pos": pa.array([4, 1, 2, 1], pa.int32())})
     pq.write_table(rows, tmp_path / "d")
     found = DeleteFileReader("t").deletes_in(file(f"file://{tmp_path}/d", DELETES), PyArrowFileIO())
+
+    assert {"a": [1], "b": [2, 4]} == {path: each.tolist() for path, each in found.items()}
+
+
+def test_deletes_that_spark_leaves_in_tables_of_orc_are_read(tmp_path):
+    rows = pa.table({"file_path": ["b", "a", "b"], "pos": pa.array([4, 1, 2], pa.int64())})
+    orc.write_table(rows, f"{tmp_path}/d")
+    given = {"file_path": f"file://{tmp_path}/d", "content": DELETES}
+    other = DataFile.from_args(file_format=FileFormat.ORC, **given)
+    found = DeleteFileReader("t").deletes_in(other, PyArrowFileIO())
 
     assert {"a": [1], "b": [2, 4]} == {path: each.tolist() for path, each in found.items()}
 

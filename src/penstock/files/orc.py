@@ -13,7 +13,9 @@ Source: Apache ORC specification v1, "Stripes".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,6 +32,7 @@ from penstock.files.parquet import ParquetEncoding
 _BATCH_ROWS_MAX = 8192
 _BATCH_BYTES = 1 << 20
 _HEADER_BYTES = len("ORC")
+_ERROR_NUMBER = re.compile(r"\[errno (\d+)\]")
 _SECOND = 1_000_000
 _MICROS_MAX = (1 << 63) // 1000 - _SECOND
 """How far from 1970 Arrow reads times of ORC."""
@@ -103,17 +106,31 @@ class _OrcFile:
         begun = self.stream.tell() if self.stripes else _HEADER_BYTES
         if self.is_between:
             self.stripes.append(begun)
-        self.writer.write(batch)
+        with _numbered():
+            self.writer.write(batch)
         self.is_between = self.stream.tell() > begun
 
     def close(self) -> OrcContents:
         """Write the last stripe and the footer."""
-        self.writer.close()
+        with _numbered():
+            self.writer.close()
         return OrcContents(self.stripes, self.columns)
 
     def let_go(self) -> None:
         """Keep the destructor from writing a footer."""
         self.writer.is_open = False
+
+
+@contextmanager
+def _numbered() -> Iterator[None]:
+    """Give errors of storage their number, which ORC's library leaves in the text alone."""
+    try:
+        yield
+    except OSError as error:
+        number = _ERROR_NUMBER.search(str(error))
+        if error.errno is not None or number is None:
+            raise
+        raise OSError(int(number[1]), str(error)) from error
 
 
 def holds(rows: pa.Table, odd: FloatCounts) -> bool:

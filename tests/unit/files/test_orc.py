@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random  # noqa: TID251  seeded
 from collections.abc import Callable
 from pathlib import Path
@@ -180,3 +181,13 @@ def test_rows_that_orc_cannot_hold_go_into_a_file_of_parquet(tmp_path: Path) -> 
 
 def _odd(batch: pa.RecordBatch) -> FloatCounts:
     return count_floats(floats_in(batch.schema), pa.Table.from_batches([batch]))
+
+
+def test_a_full_disk_is_told_from_other_troubles_of_storage() -> None:
+    rows = pa.table({"n": [1, 2]})
+    with fs.LocalFileSystem().open_output_stream("/dev/full") as stream:
+        file = OrcEncoding(rows.schema, rows.schema, options()).open(stream, rows, PLAIN)
+        with pytest.raises(OSError, match="No space") as raised:
+            file.write(rows)
+        file.let_go()
+    assert errno.ENOSPC == raised.value.errno

@@ -1,7 +1,7 @@
 """Encodes rows as ORC, and says what its files hold: pyarrow keeps no statistics that can be asked.
 
 Invariants:
-- columns are written with the names, types and attributes of the file, and nothing is lost by it;
+- columns are written with the types and attributes of the file, and nothing is lost by it;
 - nested columns are copied before they are written: Arrow's writer takes members of other rows
   where structs are a slice, or where the members of a null are not null (docs/design/0370);
 - no more than one stripe ends in one call to the writer, so the place where each begins is known;
@@ -97,7 +97,7 @@ class _OrcFile:
     def write(self, rows: pa.Table) -> None:
         """Write rows, and stripes when they are full."""
         self.columns = joined(self.columns, facts_of(self.places, rows))
-        stored = rows.rename_columns(self.stored.names).cast(self.stored)
+        stored = rows.cast(self.stored)
         size = max(1, rows.num_rows * _BATCH_BYTES // max(1, rows.nbytes))
         for start in range(0, rows.num_rows, min(size, _BATCH_ROWS_MAX)):
             self._write(_settled(stored.slice(start, min(size, _BATCH_ROWS_MAX))))

@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from pyarrow import orc
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import ArrowScan
@@ -117,14 +116,11 @@ def _batches(
 
 
 def _pieces_of_orc(stream: Any, wanted: Schema) -> Iterator[pa.RecordBatch] | None:
-    """Read the wanted columns of an ORC file, and perhaps more; None where it has no field ids."""
+    """Read what holds the wanted columns of an ORC file; None where it has no field ids."""
     fragment = ds.OrcFileFormat().make_fragment(stream)
     stored = fragment.physical_schema
     if not has_ids(stored):
         return None
-    if any("." in name for name in stored.names):  # Arrow's scanner finds null there
-        whole = orc.ORCFile(stream)
-        return map(whole.read_stripe, range(whole.nstripes))
     names = stored_names(stored, wanted)
     scanner = ds.Scanner.from_fragment(
         fragment, schema=stored, columns=names, batch_size=_BATCH_ROWS, use_threads=False

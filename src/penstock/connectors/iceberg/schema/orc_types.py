@@ -1,16 +1,14 @@
 """Maps the columns of an Iceberg table to those of its ORC files.
 
-Invariants:
-- every column bears its field id, nested ones as well, and what ORC's own types do not say;
-- no column at the top has a dot in its name in a file, whatever the table calls it: Arrow takes it
-  for a path through a struct, and reads null.
+Invariant: every column bears its field id, nested ones as well, and what ORC's own types do not
+say.
 
 Source: Apache Iceberg table specification, "Appendix A: Format-specific Requirements", "ORC".
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import pyarrow as pa
 from pyiceberg import types as iceberg
@@ -29,20 +27,8 @@ _ATTRIBUTES: Mapping[type[iceberg.IcebergType], Mapping[bytes, bytes]] = {
 
 
 def orc_schema(schema: IcebergSchema) -> pa.Schema:
-    """Return the Arrow schema of ORC files, in the order of the table's columns."""
-    taken = {field.name for field in schema.fields}
-    return pa.schema(
-        [_stored(field).with_name(_name_in_file(field, taken)) for field in schema.fields]
-    )
-
-
-def _name_in_file(field: iceberg.NestedField, taken: Collection[str]) -> str:
-    if "." not in field.name:
-        return field.name
-    name = f"{field.name.replace('.', '_')}_{field.field_id}"
-    while name in taken:
-        name += "_"
-    return name
+    """Return the Arrow schema of ORC files."""
+    return pa.schema([_stored(field) for field in schema.fields])
 
 
 def _stored(field: iceberg.NestedField) -> pa.Field:

@@ -33,6 +33,7 @@ _BATCH_ROWS_MAX = 8192
 _BATCH_BYTES = 1 << 20
 _HEADER_BYTES = len("ORC")
 _ERROR_NUMBER = re.compile(r"\[errno (\d+)\]")
+_GREGORIAN_DAY = -141_427  # 1582-10-15
 _SECOND = 1_000_000
 _MICROS_MAX = (1 << 63) // 1000 - _SECOND
 """How far from 1970 Arrow reads times of ORC."""
@@ -140,9 +141,9 @@ def holds(rows: pa.Table, odd: FloatCounts) -> bool:
 
 
 def _times_in(column: pa.ChunkedArray | pa.Array) -> Iterator[pa.ChunkedArray | pa.Array]:
-    """Yield the values of time stamps in a column, at all depths."""
+    """Yield the dates and time stamps in a column, at all depths."""
     kind = column.type
-    if pa.types.is_timestamp(kind):
+    if pa.types.is_timestamp(kind) or pa.types.is_date32(kind):
         yield column
     elif pa.types.is_nested(kind):
         for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
@@ -158,8 +159,12 @@ def _below(array: pa.Array) -> Sequence[pa.Array]:
 
 def _are_held(times: pa.ChunkedArray | pa.Array) -> bool:
     """Return whether times are right in ORC: a count of nanoseconds holds them, and those before
-    1970 are whole seconds, for Arrow gives others a negative fraction, which Java rejects.
+    1970 are whole seconds, for Arrow gives others a negative fraction, which Java rejects. Dates are
+    of the Gregorian calendar: Spark looks for others by that before it.
     """
+    if pa.types.is_date32(times.type):
+        first = pc.min(times.cast(pa.int32())).as_py()
+        return first is None or first >= _GREGORIAN_DAY
     micros = times.cast(pa.int64())
     ends = pc.min_max(micros)
     least, greatest = ends["min"].as_py(), ends["max"].as_py()

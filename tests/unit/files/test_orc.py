@@ -153,6 +153,11 @@ def test_times_that_arrow_writes_or_reads_wrongly_are_not_held(micros: int, *, h
     assert held == holds(pa.table({"l": nested}), PLAIN)
 
 
+def test_dates_of_before_the_gregorian_calendar_are_not_held() -> None:
+    for days, held in ((-141_427, True), (-141_428, False)):
+        assert held == holds(pa.table({"d": pa.array([None, days], pa.date32())}), PLAIN)
+
+
 def test_rows_that_orc_cannot_hold_go_into_a_file_of_parquet(tmp_path: Path) -> None:
     schema = pa.schema([("x", pa.float64()), ("at", pa.timestamp("us"))])
     writer = PartitionedWriter(

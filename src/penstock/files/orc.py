@@ -5,7 +5,7 @@ Invariants:
 - nested columns are copied before they are written: Arrow's writer takes members of other rows
   where structs are a slice, or where the members of a null are not null (docs/design/0370);
 - no more than one stripe ends in one call to the writer, so the place where each begins is known;
-- a file holds no times that Arrow writes or reads wrongly in ORC, and no -0.0, which Java's readers
+- a file holds no times and dates that Arrow writes or reads wrongly in ORC, and no -0.0, which Java's readers
   take for less than 0.0 by ORC's own statistics: rows with either go into a file of Parquet.
 
 Source: Apache ORC specification v1, "Stripes".
@@ -159,8 +159,9 @@ def _below(array: pa.Array) -> Sequence[pa.Array]:
 
 def _are_held(times: pa.ChunkedArray | pa.Array) -> bool:
     """Return whether times are right in ORC: a count of nanoseconds holds them, and those before
-    1970 are whole seconds, for Arrow gives others a negative fraction, which Java rejects. Dates are
-    of the Gregorian calendar: Spark looks for others by that before it.
+    1970 are whole seconds, for Arrow gives others a negative fraction, which Java rejects.
+
+    Dates are of the Gregorian calendar: Spark looks for others by the one before it.
     """
     if pa.types.is_date32(times.type):
         first = pc.min(times.cast(pa.int32())).as_py()

@@ -5,8 +5,8 @@ Invariants:
 - nested columns are copied before they are written: Arrow's writer takes members of other rows
   where structs are a slice, or where the members of a null are not null (docs/design/0370);
 - no more than one stripe ends in one call to the writer, so the place where each begins is known;
-- a file holds no times and dates that Arrow writes or reads wrongly in ORC, and no -0.0, which Java's readers
-  take for less than 0.0 by ORC's own statistics: rows with either go into a file of Parquet.
+- a file holds no times and dates that Arrow or Spark get wrong in ORC, and no -0.0, which Java's
+  readers take for less than 0.0 by ORC's own statistics: rows with either go into Parquet.
 
 Source: Apache ORC specification v1, "Stripes".
 """

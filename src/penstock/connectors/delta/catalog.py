@@ -59,7 +59,7 @@ from penstock.core.errors import (
 from penstock.core.key_columns import require_key_columns
 from penstock.core.schema import Struct
 from penstock.core.scratch import require_scratch
-from penstock.files import ParquetOptions, objects
+from penstock.files import FileOptions, objects
 from penstock.files.directories import why_not_made
 from penstock.files.errors import first_line, is_panic
 from penstock.files.storage import Storage
@@ -78,7 +78,7 @@ class DeltaCatalog:
 
     name: str
     root: StorageRoot
-    options: ParquetOptions
+    options: FileOptions
     observer: Observer = field(repr=False, compare=False)
 
     def load(self, name: str) -> Table | None:
@@ -284,7 +284,7 @@ def open_delta(settings: Settings, secrets: Secrets, observer: Observer) -> Tabl
         for each in _SIZES
         if f"penstock.{each}" in settings
     }
-    return DeltaCatalog(name, root, ParquetOptions(**sizes), observer)
+    return DeltaCatalog(name, root, FileOptions(**sizes), observer)
 
 
 def open_root(settings: Settings, secrets: Secrets) -> StorageRoot:

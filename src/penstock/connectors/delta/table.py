@@ -64,7 +64,7 @@ from penstock.core.errors import OutcomeUnknownError
 from penstock.core.maintenance import Layout
 from penstock.core.schema import Schema
 from penstock.core.statistics import Mismatch
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 from penstock.files.positions import NONE
 from penstock.files.sources import COORDINATES, is_within
 from penstock.ports import tables as ports
@@ -90,7 +90,7 @@ class DeltaTable:
     name: str
     root: StorageRoot
     observer: Observer = field(repr=False, compare=False)
-    options: ParquetOptions = field(default_factory=ParquetOptions)
+    options: FileOptions = field(default_factory=FileOptions)
     _following: LogTail = field(init=False, repr=False, compare=False)
     _live: LiveMap = field(init=False, repr=False, compare=False)
     _deleted: DeletedRows = field(init=False, repr=False, compare=False)

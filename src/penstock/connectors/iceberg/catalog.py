@@ -56,7 +56,7 @@ from penstock.core.key_columns import require_key_columns
 from penstock.core.scratch import is_scratch, require_scratch
 from penstock.core.serialization import ledger_to_json
 from penstock.core.table_errors import bad_name
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 from penstock.files.reopening import Reopening
 from penstock.ports.connectors import READ_ONLY, Settings
 from penstock.ports.runtime import Observer, Secrets
@@ -103,7 +103,7 @@ def open_iceberg(settings: Settings, secrets: Secrets, observer: Observer) -> Ic
     context = Context(
         kept=kept,
         observer=observer,
-        options=ParquetOptions.of_sizes([own[each] for each in _SIZES]),
+        options=FileOptions.of_sizes([own[each] for each in _SIZES]),
         metadata_horizon_seconds=own["metadata_horizon_seconds"],
         lease_seconds=own["lease_seconds"],
         location_providers=frozenset(str(settings.get(_PROVIDERS, "")).split()),

@@ -20,7 +20,7 @@ from penstock.connectors.iceberg.errors import reading, sending
 from penstock.connectors.iceberg.io.credentials import Credential
 from penstock.connectors.iceberg.io.metadata_batch import MetadataBatch
 from penstock.core.crash_points import CrashPoint
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 from penstock.files.reopening import Reopening
 from penstock.ports.runtime import Observer
 
@@ -46,7 +46,7 @@ class Context:
 
     kept: Reopening[Access]
     observer: Observer
-    options: ParquetOptions
+    options: FileOptions
     metadata_horizon_seconds: float
     lease_seconds: int = 300
     location_providers: frozenset[str] = frozenset()

@@ -58,7 +58,7 @@ from penstock.core.maintenance import Layout
 from penstock.core.schema import Schema
 from penstock.core.serialization import ledger_from_json
 from penstock.core.statistics import Mismatch
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 from penstock.files.storage import missing_paths
 from penstock.ports.histories import CommitsBehind, History
 from penstock.ports.increments import ReadableFiles
@@ -364,7 +364,7 @@ class IcebergTable:
         with reading(self.name):
             self._housekeeping.remove_old_metadata(table)
 
-    def _base(self, table: PyIcebergTable, options: ParquetOptions) -> CommitBase:
+    def _base(self, table: PyIcebergTable, options: FileOptions) -> CommitBase:
         kept, observer, files = self._rows, self._context.observer, MetadataBatch(table.io)
         return CommitBase(table, self.name, self._branch, kept, options, observer, files)
 

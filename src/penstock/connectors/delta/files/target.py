@@ -15,7 +15,7 @@ from penstock.connectors.delta.files.statistics import Indexed
 from penstock.connectors.delta.schema.column_mapping import Stored
 from penstock.core.schema import Schema, schema_from_json, type_to_json
 from penstock.core.table_errors import no_target, require_target_version
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 
 TARGET_VERSION = 3
 
@@ -34,7 +34,7 @@ class Target:
     stored: Stored
     partition_by: tuple[str, ...]
     indexed: Indexed = field(default_factory=Indexed)
-    options: ParquetOptions = field(default_factory=ParquetOptions)
+    options: FileOptions = field(default_factory=FileOptions)
     storage: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -74,7 +74,7 @@ def target_from_json(text: str) -> Target:
             stored=Stored(schema_from_json(stored), tuple(ids)),
             partition_by=tuple(data["partition_by"]),
             indexed=Indexed(count, tuple(names), *map(tuple, clustering)),
-            options=ParquetOptions.of_sizes(data["sizes"]),
+            options=FileOptions.of_sizes(data["sizes"]),
             storage=data["storage"],
         )
     except (ValueError, KeyError, TypeError) as error:

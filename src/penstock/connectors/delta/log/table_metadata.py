@@ -27,7 +27,7 @@ from penstock.connectors.delta.schema.features import (
 from penstock.connectors.delta.schema.types import schema_of
 from penstock.core.demands import NO_DEMANDS, Demands
 from penstock.core.schema import Kind, Schema
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 
 _CLUSTERING = "delta.clustering"
 
@@ -56,7 +56,7 @@ def texts_among(columns: Sequence[str], schema: Schema) -> tuple[str, ...]:
 def form_of(
     name: str,
     root: StorageRoot,
-    options: ParquetOptions,
+    options: FileOptions,
     handle: Handle,
     domains: Mapping[str, str],
 ) -> TableMetadata:

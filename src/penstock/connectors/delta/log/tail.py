@@ -33,7 +33,7 @@ from penstock.connectors.delta.log.reader import Entry, Log, Reconciled, parsed
 from penstock.connectors.delta.log.summary import LogSummary, joined, past_of
 from penstock.connectors.delta.log.table_metadata import TableMetadata, form_of
 from penstock.core import table_errors
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 
 _ENTRIES_AT_ONCE = 64
 
@@ -60,7 +60,7 @@ class LogView:
 class LogTail:
     """Follows the log of one table. Its results are as if read afresh each time."""
 
-    def __init__(self, name: str, root: StorageRoot, options: ParquetOptions) -> None:
+    def __init__(self, name: str, root: StorageRoot, options: FileOptions) -> None:
         self.name, self.root, self._options = name, root, options
         self._view: LogView | None = None
         self._former: LogView | None = None

@@ -17,11 +17,18 @@ from penstock.connectors.iceberg.schema.partition_values import KNOWN_TRANSFORMS
 from penstock.connectors.iceberg.schema.row_ids import ROW_ID_FIELDS, has_row_ids
 from penstock.core.table_errors import unsupported
 
-_CODECS = {"zstd", "gzip", "snappy", "lz4", "lz4_raw", "brotli", "uncompressed"}
+_CODECS = {
+    "write.parquet.compression-codec": frozenset(
+        {"zstd", "gzip", "snappy", "lz4", "lz4_raw", "brotli", "uncompressed"}
+    ),
+    "write.orc.compression-codec": frozenset({"zlib", "zstd", "snappy", "lz4", "none"}),
+}
+_FORMATS = ("parquet", "orc")
 _LEVEL = "write.parquet.compression-level"
 _NUMBERS = {
     _LEVEL: (-(1 << 31), (1 << 31) - 1),  # zstd and brotli take the nearest that they know
     "write.parquet.row-group-size-bytes": (0, (1 << 63) - 1),
+    "write.orc.stripe-size-bytes": (1, (1 << 63) - 1),
     "write.target-file-size-bytes": (0, (1 << 63) - 1),
 }
 _GZIP_LEVELS = (-1, 9)
@@ -69,15 +76,20 @@ def require_properties(
             raise unsupported(name, f"table encryption ({key})", "its files would be plain")
         if key == "write.location-provider.impl":
             raise unsupported(name, key, "it is a class of Java: its files would lie elsewhere")
-        if key == "write.format.default" and value.lower() != "parquet":
-            raise unsupported(name, f"{key}={value[:20]}", "only Parquet is written")
-        if key == "write.parquet.compression-codec" and value.lower() not in _CODECS:
-            raise unsupported(
-                name, f"{key}={value[:20]}", f"known are {', '.join(sorted(_CODECS))}"
-            )
-        if key.startswith("write.parquet.bloom-filter-enabled.") and value.lower() == "true":
+        if key == "write.format.default" and value.lower() not in _FORMATS:
+            raise unsupported(name, f"{key}={value[:20]}", "Parquet and ORC are written")
+        if key in _CODECS and value.lower() not in _CODECS[key]:
+            known = ", ".join(sorted(_CODECS[key]))
+            raise unsupported(name, f"{key}={value[:20]}", f"known are {known}")
+        if _asks_for_bloom_filters(key, value):
             raise unsupported(name, key, "no bloom filters are written")
     _require_numbers(properties, name)
+
+
+def _asks_for_bloom_filters(key: str, value: str) -> bool:
+    if key == "write.orc.bloom.filter.columns":
+        return bool(value.strip())
+    return key.startswith("write.parquet.bloom-filter-enabled.") and value.lower() == "true"
 
 
 def _require_numbers(properties: Mapping[str, str], name: str) -> None:

@@ -25,6 +25,10 @@ GROUP, FILE = "write.parquet.row-group-size-bytes", "write.target-file-size-byte
         ({LEVEL: str(1 << 31)}, f"{LEVEL}=2147483648"),
         ({GROUP: "-1"}, f"{GROUP}=-1"),
         ({FILE: "512 MB"}, f"{FILE}=512 MB, .* not a whole number"),
+        ({"write.format.default": "avro"}, "write.format.default=avro, .*: Parquet and ORC"),
+        ({"write.orc.compression-codec": "lzo"}, "compression-codec=lzo, .*: known are lz4, none"),
+        ({"write.orc.stripe-size-bytes": "0"}, "stripe-size-bytes=0, .* must lie between 1 and"),
+        ({"write.orc.bloom.filter.columns": "id"}, "write.orc.bloom.filter.columns"),
     ],
 )
 def test_a_number_that_no_writer_takes_is_refused_before_anything_is_read(
@@ -56,6 +60,8 @@ def test_a_level_that_passes_is_one_that_files_are_written_with(codec: str, leve
 
 def test_sizes_of_a_table_pass() -> None:
     require_properties({GROUP: "134217728", FILE: "0", LEVEL: "3"}, "lake.b.orders")
+    orc = {"write.format.default": "ORC", "write.orc.compression-codec": "ZSTD"}
+    require_properties({**orc, "write.orc.stripe-size-bytes": "1"}, "lake.b.orders")
 
 
 def metadata_of(*columns: NestedField) -> TableMetadata:

@@ -91,12 +91,11 @@ def spark() -> CheckResult:
 
     try:
         require_installed()
-        import pyspark
-
-        require_release(pyspark.__version__)
+        version = metadata.version("pyspark")
+        require_release(version)
     except PenstockError as error:
         return failed("spark", HERE, error)
-    return passed("spark", HERE, f"Spark {pyspark.__version__}")
+    return passed("spark", HERE, f"Spark {version}")
 
 
 def java(environment: Mapping[str, str]) -> CheckResult:

@@ -181,6 +181,7 @@ def test_what_is_wrong_with_a_token_is_told_apart(doors: Doors) -> None:
             assert "wrong-secret" not in f"{caught.value.message}{caught.value.hint}"
 
 
+@pytest.mark.slow
 def test_a_publication_reads_writes_and_commits_with_tokens(doors: Doors, tmp_path: Path) -> None:
     """Through both clients; the secret is in a file, and the token of a command in none."""
     secret, token = tmp_path / "secret", tmp_path / "printing.py"

@@ -120,7 +120,7 @@ class OtherWriters:
         if not table.startswith("delta.") or self.stage.delta(table) is None:
             return False
         if not foreign_compact(self.stage.place(table), self.stage.directory):
-            raise CommitFailedException("its version is taken")
+            raise CommitFailedException("its files are taken")
         delta = self.stage.delta(table)
         assert delta is not None, "no table of a storm is dropped"
         delta.create_checkpoint()

@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
-from tests.integration.delta import foreign_compact as others
-from tests.integration.delta.foreign_compact import foreign_compact
+from tests.integration.delta import foreign_compact
 from tests.integration.delta.lake import CHAIN, Lake, origin
 from tests.integration.maintaining import maintained
 
@@ -143,26 +143,30 @@ def test_deltalake_notices_rows_that_were_deleted_since_it_read_the_table(lake):
 
 
 @pytest.mark.parametrize("partition_by", [(), ("_kafka_topic",)])
-def test_a_compaction_of_others_that_notices_who_came_first(tmp_path, monkeypatch, partition_by):
+def test_a_compaction_of_others_that_looks_at_what_came_meanwhile(
+    tmp_path, monkeypatch, partition_by
+):
     lake = Lake(tmp_path)
     lake.create(origin(CHAIN, {0: 0}), partition_by=partition_by)
     for first in (0, 2, 4):
         lake.land({0: (first, first + 2)})
-    before = lake.ids()
-    opened = others.DeltaTable
 
-    def read_then_overtaken(place):
-        table = opened(place)
-        maintain(lake)
-        return table
+    def compacted(meanwhile):
+        acts = [meanwhile]
 
-    with monkeypatch.context() as patched:
-        patched.setattr(others, "DeltaTable", read_then_overtaken)
-        overtaken = foreign_compact(lake.location, tmp_path)
-    after = lake.ids()
-    lake.land({0: (6, 8)})
-    went = foreign_compact(lake.location, tmp_path)
+        def read(place):
+            table = DeltaTable(place)
+            while acts:
+                acts.pop()()
+            return table
 
-    assert (False, before) == (overtaken, after)
-    assert (True, sorted([*before, 6, 7])) == (went, lake.ids())
-    assert "delta-rs" in str(lake.handle.history(1)[0])
+        monkeypatch.setattr(foreign_compact, "DeltaTable", read)
+        return foreign_compact.foreign_compact(lake.location, tmp_path), lake.ids()
+
+    behind_landing = compacted(lambda: lake.land({0: (6, 8)}))
+    last = lake.handle.history(1)[0]
+    behind_maintenance = compacted(lambda: maintain(lake))
+
+    assert (True, [*range(8)]) == behind_landing
+    assert ("OPTIMIZE", "delta-rs") == (last["operation"], last["engineInfo"].partition(":")[0])
+    assert (False, [*range(8)]) == behind_maintenance

@@ -22,6 +22,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 from deltalake.exceptions import DeltaError
 from pyiceberg.exceptions import CommitFailedException, RESTError, ValidationException
+from tests.integration.delta.foreign_compact import foreign_compact
 from tests.integration.delta.foreign_delete import foreign_delete
 from tests.storm.plan import Fault, Gust, play
 from tests.storm.stage import KEY, KEYED, Stage, path_of
@@ -116,10 +117,12 @@ class OtherWriters:
             if lake is not None:
                 rewrite(lake)
             return lake is not None
-        delta = self.stage.delta(table) if table.startswith("delta.") else None
-        if delta is None:
+        if not table.startswith("delta.") or self.stage.delta(table) is None:
             return False
-        delta.optimize.compact()
+        if not foreign_compact(self.stage.place(table), self.stage.directory):
+            raise CommitFailedException("its files are taken")
+        delta = self.stage.delta(table)
+        assert delta is not None, "no table of a storm is dropped"
         delta.create_checkpoint()
         delta.cleanup_metadata()
         delta.vacuum(dry_run=False)

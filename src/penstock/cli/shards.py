@@ -76,7 +76,7 @@ def one_at_a_time() -> PenstockError:
     return InvalidError(
         "a process lands one shard: all of them in one would fail together",
         code="P529",
-        hint="start one process for each, with  penstock run --shard N  or  --shard any",
+        hint="start one process for each, with  penstock run --shard N",
     )
 
 

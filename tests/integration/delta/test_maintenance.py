@@ -3,6 +3,9 @@
 import json
 
 import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
+from tests.integration.delta import foreign_compact
 from tests.integration.delta.lake import CHAIN, Lake, origin
 from tests.integration.maintaining import maintained
 
@@ -112,3 +115,58 @@ def test_a_restore_to_it_is_a_rollback_and_keeps_the_table_as_it_is(lake):
     with pytest.raises(DecisionNeededError) as raised:
         maintained(CHAIN, lake.table, connector)
     assert "P455" == raised.value.code
+
+
+def test_deltalake_doubles_rows_of_files_that_were_compacted_since_it_read_the_table(lake):
+    """deltalake 1.6 does, whoever compacted; where it notices, docs/explanation/small-files.md
+    need not warn of it, and `foreign_compact` can be deltalake's own.
+    """
+    ids = lake.ids()
+    stale = lake.handle
+    maintain(lake)
+    stale.optimize.compact()
+    doubled = lake.ids()
+    lake.foreign_append()
+    stale = lake.handle
+    lake.handle.optimize.compact()
+    stale.optimize.compact()
+
+    assert sorted(ids * 2) == doubled
+    assert sorted(2 * [-1, *doubled]) == lake.ids()
+
+
+def test_deltalake_notices_rows_that_were_deleted_since_it_read_the_table(lake):
+    before = lake.handle
+    lake.handle.delete("id = 3")
+    with pytest.raises(CommitFailedError, match="deleted data"):
+        before.optimize.compact()
+
+
+@pytest.mark.parametrize("partition_by", [(), ("_kafka_topic",)])
+def test_a_compaction_of_others_that_looks_at_what_came_meanwhile(
+    tmp_path, monkeypatch, partition_by
+):
+    lake = Lake(tmp_path)
+    lake.create(origin(CHAIN, {0: 0}), partition_by=partition_by)
+    for first in (0, 2, 4):
+        lake.land({0: (first, first + 2)})
+
+    def compacted(meanwhile):
+        acts = [meanwhile]
+
+        def read(place):
+            table = DeltaTable(place)
+            while acts:
+                acts.pop()()
+            return table
+
+        monkeypatch.setattr(foreign_compact, "DeltaTable", read)
+        return foreign_compact.foreign_compact(lake.location, tmp_path), lake.ids()
+
+    behind_landing = compacted(lambda: lake.land({0: (6, 8)}))
+    last = lake.handle.history(1)[0]
+    behind_maintenance = compacted(lambda: maintain(lake))
+
+    assert (True, [*range(8)]) == behind_landing
+    assert ("OPTIMIZE", "delta-rs") == (last["operation"], last["engineInfo"].partition(":")[0])
+    assert (False, [*range(8)]) == behind_maintenance

@@ -144,7 +144,7 @@ def root_of(
             hint="choose a root without escapes as of URIs, such as %25, in its path",
         )
     is_path = plain.startswith("/") and str(PurePosixPath(plain)) == plain and ".." not in plain
-    if is_path or (is_object_store(uri) and path_in(plain)):
+    if is_path or (is_object_store(uri) and path_in(uri)):
         if uri.startswith(AZURE) and not account_of(uri, normalised(written or options)):
             raise InvalidError(
                 f"the root of the catalog {catalog} is {uri[:80]!r}, of no account",

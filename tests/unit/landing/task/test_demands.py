@@ -99,6 +99,22 @@ def test_what_a_record_lacks_is_filled_in_and_computed() -> None:
     assert {} == rejects
 
 
+def test_a_field_by_a_former_name_is_given_and_demanded_of() -> None:
+    names = {"": {"land": "country", "title": "name"}}
+    mapped = replace(JOB, options=replace(OPTIONS, match="name_mapping", names=names))
+    given = {key: value for key, value in GIVEN.items() if key != "name"}
+    rows, rejects = told(
+        mapped,
+        {**given, "title": "äbc", "land": "fr"},
+        {**given, "title": "äbc"},
+        {**given, "title": "abcdef"},
+        {**GIVEN, "country": "fr", "land": "it"},
+    )
+
+    assert [{**ROW, "country": "fr"}, ROW] == rows
+    assert {2: "P377", 3: "P305"} == {offset: code for offset, (code, _) in rejects.items()}
+
+
 def test_a_record_is_refused_by_the_name_of_what_it_does_not_satisfy() -> None:
     _, rejects = told(
         JOB,

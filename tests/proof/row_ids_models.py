@@ -23,7 +23,12 @@ SMALL = (
         "row-ids",
         "rows land and go, manifests are merged, files rearranged, another branch takes ids",
     ),
-    _model("row-ids-upgraded", "the same in a table that is upgraded at any moment", Begins=2),
+    _model(
+        "row-ids-upgraded",
+        "the same in a table that is upgraded at any moment",
+        MaxCommits=5,
+        Begins=2,
+    ),
 )
 MUTANTS = (
     _model("ids written", "a row that is moved to another file brings no id", "R1"),

@@ -115,6 +115,7 @@ def test_what_is_kept_of_answers_holds_and_the_etag_of_a_commit_breaks_it():
         "load",
         "publish",
         "tasks",
+        "row-ids",
         "shards",
         "answers",
         "entries",

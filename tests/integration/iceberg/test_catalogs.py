@@ -118,7 +118,7 @@ def test_a_table_with_damaged_metadata_is_refused(lake):
     [
         ({"encryption.key-id": "k"}, "encryption.key-id"),
         ({"format-version": "4"}, "format-version 4"),
-        ({"write.format.default": "orc"}, "write.format.default=orc"),
+        ({"write.format.default": "avro"}, "write.format.default=avro"),
         ({"write.parquet.compression-codec": "lzo"}, "compression-codec=lzo"),
         ({"write.location-provider.impl": "a.b"}, "write.location-provider.impl"),
     ],

@@ -23,11 +23,15 @@ def test_files_lie_where_an_allowed_class_puts_them_whoever_writes(lake):
     table = lake.create(properties={PROVIDER: OWN, "places.tenant": "ulm"})
     lake.land(table, {0: (0, 2)})
     lake.foreign_append()
+    with lake.foreign().transaction() as transaction:
+        transaction.set_properties({"write.format.default": "orc"})
     lake.land(table, {0: (2, 4)})
     assert ["ulm"] * 3 == [each.partition("/")[0] for each in paths(lake)]
 
     assert 1 == maintained(lake.chain, table, connector).groups
-    assert ["ulm"] == [each.partition("/")[0] for each in paths(lake)]
+    [placed] = paths(lake)
+    assert placed.startswith("ulm/")
+    assert placed.endswith(".orc")
     assert 5 == len(lake.ids())
 
 

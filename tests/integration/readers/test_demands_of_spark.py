@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.integration.readers.lakes import Lakes, by_id, chain
+from tests.integration.readers.test_orc_files import read_by_us
 
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
@@ -175,6 +176,11 @@ def test_defaults_of_an_iceberg_table_are_filled_in(lakes: Lakes) -> None:
         (3, "it", "2"),
         (4, "de", "5"),
     ] == found
+    lakes.sql("ALTER TABLE {t} SET TBLPROPERTIES ('write.format.default' = 'orc')", t=table)
+    assert {} == landed(lakes, table, {"id": 5}, {"id": 6, "country": "es", "price": 1})
+    rows = lakes.by_spark(table)
+    assert [(5, "de", 5), (6, "es", 1)] == [(e["id"], e["country"], e["price"]) for e in rows[-2:]]
+    assert rows == read_by_us(lakes, table)
     _refused_without_a_choice(lakes, table)
 
 

@@ -79,7 +79,13 @@ class Rides:
 
 
 @pytest.fixture
-def rides(lakes: Lakes, rest_catalog: str) -> Iterator[Rides]:
+def kind() -> str:
+    """Return the format of files."""
+    return "parquet"
+
+
+@pytest.fixture
+def rides(lakes: Lakes, rest_catalog: str, kind: str) -> Iterator[Rides]:
     for key, value in {
         "": "org.apache.iceberg.spark.SparkCatalog",
         ".type": "rest",
@@ -89,7 +95,8 @@ def rides(lakes: Lakes, rest_catalog: str) -> Iterator[Rides]:
         lakes.spark.conf.set(f"spark.sql.catalog.other{key}", value)
     settings = {"name": "other", "type": "rest", "uri": rest_catalog}
     catalog = iceberg.connector.open_catalog(settings, SECRETS, Quiet())
-    definition = TableDefinition(SCHEMA, properties={"format-version": "3"})
+    properties = {"format-version": "3", "write.format.default": kind}
+    definition = TableDefinition(SCHEMA, properties=properties)
     yield Rides(lakes, catalog.create("shop.rides", definition, [origin(chain(NAME), {0: 0})]))
     catalog.close()
     empty(iceberg_catalog(rest_catalog))
@@ -131,7 +138,10 @@ def test_rows_keep_their_ids_through_appends_merged_manifests_a_refusal_and_a_co
     assert retried == {each: rides.ids[each] for each in retried}
 
 
-def test_rows_keep_their_ids_where_files_are_rearranged_in_turn_with_spark(rides: Rides) -> None:
+@pytest.mark.parametrize("kind", ["parquet", pytest.param("orc", marks=pytest.mark.slow)])
+def test_rows_keep_their_ids_where_files_are_rearranged_in_turn_with_spark(
+    rides: Rides, kind: str
+) -> None:
     rides.sql("ALTER TABLE {t} SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
     for _ in range(4):
         rides.land(5)
@@ -167,6 +177,8 @@ def test_rows_keep_their_ids_where_files_are_rearranged_in_turn_with_spark(rides
     rides.land(3)
     assert before == {each: rides.ids[each] for each in before}
     assert 30 == len(rides.ids)
+    formats = rides.sql("SELECT DISTINCT file_format FROM {t}.data_files")
+    assert [{"file_format": kind.upper()}] == formats
 
 
 def test_row_deletes_of_spark_and_ours_take_turns(lakes: Lakes) -> None:

@@ -22,12 +22,12 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.manifest import DataFile, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask
 from pyiceberg.table.metadata import TableMetadata
 
+from penstock.connectors.iceberg.read.arrow_scan import MicrosScan
 from penstock.connectors.iceberg.read.projection import has_ids, projected, stored_names
 from penstock.connectors.iceberg.schema.row_ids import NOTHING_INHERITED, ROW_ID_FIELDS, Inherited
 from penstock.connectors.iceberg.schema.types import file_schema
@@ -122,7 +122,7 @@ def _batches(
                     yield begun, _named(batch, names, types)
                     begun += batch.num_rows
                 return
-    begun, scan = 0, ArrowScan(source.metadata, source.io, wanted, AlwaysTrue())
+    begun, scan = 0, MicrosScan(source.metadata, source.io, wanted, AlwaysTrue())
     for batch in scan.to_record_batches([FileScanTask(file)]):
         yield begun, batch
         begun += batch.num_rows

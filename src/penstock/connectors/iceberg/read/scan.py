@@ -11,7 +11,6 @@ Invariants:
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,13 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import expressions as where
 from pyiceberg.expressions.literals import literal
-from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import DataScan, FileScanTask, Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.types import IntegerType, LongType, StringType
 
 from penstock.connectors.iceberg.files.manifests import all_live_entries
 from penstock.connectors.iceberg.ledger.properties import head_of, parent_of
+from penstock.connectors.iceberg.read.arrow_scan import MicrosScan
 from penstock.core.commits import Chain
 from penstock.core.offsets import Progress
 from penstock.core.schema import SOURCE_PREFIX
@@ -35,10 +34,6 @@ from penstock.core.table_errors import no_column
 from penstock.files.sources import PLACE, source_of
 from penstock.ports.tables import FileSource
 
-# It says of each ORC file that its nanoseconds become micros; Iceberg has no others there.
-logging.getLogger("pyiceberg.io.pyarrow").addFilter(
-    lambda record: "Downcasting to 'us'" not in record.getMessage()
-)
 _COORDINATES = pa.schema(
     [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())]
 )
@@ -97,9 +92,9 @@ class LiveData:
         return count
 
 
-def _reader(scan: DataScan, row_filter: where.BooleanExpression) -> ArrowScan:
+def _reader(scan: DataScan, row_filter: where.BooleanExpression) -> MicrosScan:
     """Return what reads the files of a scan one by one, so that no more than one is held."""
-    return ArrowScan(scan.table_metadata, scan.io, scan.projection(), row_filter)
+    return MicrosScan(scan.table_metadata, scan.io, scan.projection(), row_filter)
 
 
 def _places_in(scan: DataScan, chain: Chain) -> tuple[str, ...] | None:
@@ -148,9 +143,10 @@ def coordinates_of(
     names = [columns[each] for each in _COORDINATES.names]
     _require_columns(scan, name, names)
     found = scan.select(*dict.fromkeys(names))
+    reader = _reader(found, where.AlwaysTrue())
     if offsets is None:
-        return _as_coordinates(found.to_arrow(), names)
-    rows, reader = [_COORDINATES.empty_table()], _reader(found, where.AlwaysTrue())
+        return _as_coordinates(reader.to_table([*found.plan_files()]), names)
+    rows = [_COORDINATES.empty_table()]
     for task in found.filter(_about(names[-1], offsets)).plan_files():
         each = _as_coordinates(reader.to_table([task]), names)
         rows.append(each.filter(pc.is_in(each["offset"], value_set=offsets)))
@@ -200,7 +196,7 @@ def sources_of(
 def _rows_in(table: Table, task: FileScanTask, names: list[str]) -> pa.Table:
     whole = FileScanTask(task.file)
     projected = table.schema().select(*names)
-    read = ArrowScan(table.metadata, table.io, projected, where.AlwaysTrue()).to_table([whole])
+    read = MicrosScan(table.metadata, table.io, projected, where.AlwaysTrue()).to_table([whole])
     return _as_coordinates(read, names)
 
 
@@ -252,7 +248,8 @@ def refused_in(
         return
     _require_columns(scan, name, ("pipeline", "table", *columns))
     wanted = _of_chain(chain) if ranges is None else _row_filter(chain, ranges)
-    for batch in scan.filter(wanted).select(*columns).to_arrow_batch_reader():
+    found = scan.filter(wanted).select(*columns)
+    for batch in _reader(found, found.row_filter).to_record_batches([*found.plan_files()]):
         yield batch.select(columns)
 
 

@@ -1,0 +1,31 @@
+"""PyIceberg's reader of files, for which times of ORC are micros in every format version.
+
+Arrow reads those of ORC in nanoseconds, and from the third version on PyIceberg takes them for
+such, unless a setting of the whole process says otherwise. Tables with columns of nanoseconds are
+refused (schema/types.py), so nothing is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata
+
+# It says so of each ORC file.
+logging.getLogger("pyiceberg.io.pyarrow").addFilter(
+    lambda record: "Downcasting to 'us'" not in record.getMessage()
+)
+
+
+class MicrosScan(ArrowScan):
+    """Reads columns of rows that a filter lets pass."""
+
+    def __init__(
+        self, metadata: TableMetadata, io: FileIO, columns: Schema, row_filter: BooleanExpression
+    ) -> None:
+        super().__init__(metadata, io, columns, row_filter)
+        self._downcast_ns_timestamp_to_us = True

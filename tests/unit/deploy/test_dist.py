@@ -45,7 +45,9 @@ def test_the_wheel_names_its_command_and_asks_for_spark_only_as_an_extra(
     metadata = Parser().parsestr(wheel.read(f"{information}/METADATA").decode())
     spark = [each for each in metadata.get_all("Requires-Dist", []) if each.startswith("pyspark")]
 
-    assert {"demo", "msk", "page", "protobuf", "spark"} == set(metadata.get_all("Provides-Extra", []))
+    assert {"demo", "msk", "page", "protobuf", "spark"} == set(
+        metadata.get_all("Provides-Extra", [])
+    )
     assert ["extra == 'spark'"] == [each.partition("; ")[2] for each in spark]
     assert b"penstock = penstock.cli:console" in wheel.read(f"{information}/entry_points.txt")
 

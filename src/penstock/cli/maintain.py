@@ -142,8 +142,9 @@ def _lines(found: TableMaintenance, now_ms: int) -> Iterator[str]:
         }.items():
             acts = [act for act, each in found.left_alone.items() if each.code == code]
             yield f"  left alone  {code}  {message} ({', '.join(acts)})"
-        yield from (f"  {_text(each)}" for each in found.groups[:GROUPS_SHOWN_MAX])
-        left = len(found.groups) - GROUPS_SHOWN_MAX
+        groups = () if MaintenanceAct.REARRANGE in found.left_alone else found.groups
+        yield from (f"  {_text(each)}" for each in groups[:GROUPS_SHOWN_MAX])
+        left = len(groups) - GROUPS_SHOWN_MAX
         if left > 0:
             yield f"  and {number_of(left, 'more group')}"
         if found.expiry is not None:

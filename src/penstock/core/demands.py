@@ -2,16 +2,27 @@
 
 Invariants:
 - it is plain data: what the table holds as texts was read by the driver, and workers compute trees;
-- defaults are filled in first, then generated columns are computed, then all else is checked.
+- defaults are filled in first, then generated columns are computed, then all else is checked;
+- what an expression reads keeps its type, and so does what it is the value of: the expression is
+  over these types (as Delta's Spark writer has it, `checkDependentExpressions`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.core.expressions.tree import Constant, Node, node_from_data, node_to_data
+from penstock.core.expressions.tree import (
+    Constant,
+    Node,
+    columns_of,
+    node_from_data,
+    node_to_data,
+)
+from penstock.core.schema import Field, List, Map, Schema, Struct, Type
+
+_Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +75,51 @@ class Demands:
         generated = {each.column for each in self.generated}
         return frozenset(generated | {each.column for each in self.defaults})
 
+    @property
+    def fixed(self) -> frozenset[_Path]:
+        """Return the paths of the columns whose types stay as they are."""
+        nodes = [*(c.condition for c in self.constraints), *(g.value for g in self.generated)]
+        generated = {(each.column,) for each in self.generated}
+        return frozenset(generated.union(*map(columns_of, nodes)))
+
 
 NO_DEMANDS = Demands()
+
+
+def wider_as_demanded(before: Schema, wide: Schema, demands: Demands) -> Schema:
+    """Return a wider schema, but fixed columns of the types before, and required what the table
+    fills in itself: that records lack it asks for nothing.
+    """
+    if not demands:
+        return wide
+    kept = _fixed_in(before, wide, demands.fixed)
+    assert isinstance(kept, Struct), "a schema stays one"
+    required = {f.name for f in before.fields if f.required} & demands.filled
+    return Struct(
+        tuple(Field(f.name, f.type, f.required or f.name in required) for f in kept.fields)
+    )
+
+
+def _fixed_in(before: Type, wide: Type, paths: Collection[_Path]) -> Type:
+    """Return a wider type with what is at some paths within it, or below, of the types before."""
+    if not paths:
+        return wide
+    match before, wide:
+        case Struct(), Struct(fields):
+            return Struct(tuple(_fixed_member(before.field(f.name), f, paths) for f in fields))
+        case List(old), List(new, required):
+            return List(_fixed_in(old, new, paths), required)
+        case Map(_, old), Map(key, new, required):
+            return Map(key, _fixed_in(old, new, paths), required)
+        case _:
+            return before
+
+
+def _fixed_member(before: Field | None, wide: Field, paths: Collection[_Path]) -> Field:
+    if before is None:
+        return wide
+    below = {path[1:] for path in paths if path[:1] in {(), (wide.name,)}}
+    return Field(wide.name, _fixed_in(before.type, wide.type, below), wide.required)
 
 
 def demands_to_data(demands: Demands) -> dict[str, Any]:

@@ -1,15 +1,21 @@
-"""Brokers that demand a token, which is renewed while clients go on."""
+"""Brokers that demand a token, or a certificate: both are renewed while a client goes on."""
 
 from __future__ import annotations
 
+import shutil
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from tests.processes.broker import Cluster, running_broker, wait_until
+from tests.processes.process import penstock
+from tests.servers.certificates import Authority
 from tests.servers.issuer import AUDIENCE, Issuer, issuing
 
 from penstock.connectors.kafka import connector
@@ -32,11 +38,13 @@ AT = TopicPartition("id", 0, "orders")
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """A broker with a door for its owner and one for tokens."""
+    """A broker with a door for its owner, one for tokens and one for certificates."""
 
     owner: Cluster
     issuer: Issuer
     tokens: str
+    certificates: str
+    authority: Authority
 
     def settings(self, **given: Any) -> dict[str, Any]:
         client = {
@@ -56,8 +64,13 @@ class Doors:
 @pytest.fixture(scope="module")
 def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     home = tmp_path_factory.mktemp("tokens")
+    authority = Authority()
+    own = authority.certified(home)
+    store = home / "broker.pem"
+    store.write_bytes(own.key.read_bytes() + own.certificate.read_bytes())
     tokens = free_port()
-    listeners = f"SASL_PLAINTEXT://127.0.0.1:{tokens}"
+    certificates = free_port(tokens)
+    listeners = f"SASL_PLAINTEXT://127.0.0.1:{tokens},SSL://127.0.0.1:{certificates}"
     validated = "listener.name.sasl_plaintext.oauthbearer."
     with issuing() as issuer, pytest.MonkeyPatch.context() as patch:
         properties = {
@@ -65,15 +78,20 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
             + listeners,
             "advertised.listeners": "PLAINTEXT://127.0.0.1:{port}," + listeners,
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
-            "SASL_PLAINTEXT:SASL_PLAINTEXT",
+            "SASL_PLAINTEXT:SASL_PLAINTEXT,SSL:SSL",
             "listener.name.sasl_plaintext.sasl.enabled.mechanisms": "OAUTHBEARER",
             f"{validated}sasl.jaas.config": f"{OAUTH}LoginModule required;",
             f"{validated}sasl.server.callback.handler.class": f"{OAUTH}ValidatorCallbackHandler",
             f"{validated}sasl.oauthbearer.jwks.endpoint.url": f"{issuer.address}/jwks",
             f"{validated}sasl.oauthbearer.expected.audience": AUDIENCE,
             f"{validated}connections.max.reauth.ms": "3600000",
+            "ssl.client.auth": "required",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(store),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(own.ca),
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": "User:ANONYMOUS;User:shop",
+            "super.users": "User:ANONYMOUS;User:shop;User:CN=renewed",
         }
         allowed = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls"  # Kafka 4 asks for it
         patch.setenv("JDK_JAVA_OPTIONS", f"{allowed}={issuer.address}/jwks")
@@ -81,7 +99,13 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
             owner = Cluster(running.bootstrap)
             owner.create("orders")
             owner.send("orders", 0, [Sent(b"1"), Sent(b"2")])
-            yield Doors(owner, issuer, f"127.0.0.1:{tokens}")
+            yield Doors(
+                owner,
+                issuer,
+                f"127.0.0.1:{tokens}",
+                f"127.0.0.1:{certificates}",
+                authority,
+            )
 
 
 def read(reader: Any) -> list[bytes]:
@@ -157,6 +181,43 @@ def test_what_is_wrong_with_a_token_is_told_apart(doors: Doors) -> None:
             assert "wrong-secret" not in f"{caught.value.message}{caught.value.hint}"
 
 
+@pytest.mark.slow
+def test_a_publication_reads_writes_and_commits_with_tokens(doors: Doors, tmp_path: Path) -> None:
+    """Through both clients; the secret is in a file, and the token of a command in none."""
+    secret, token = tmp_path / "secret", tmp_path / "printing.py"
+    secret.write_text(doors.issuer.client_secret)
+    token.write_text(f"print({doors.issuer.token()!r})")
+    by_command = [sys.executable, str(token)]
+    for producer, given in (
+        ("own", {"client_secret": f"${{file:{secret}}}"}),
+        ("librdkafka", {"token_command": by_command}),
+    ):
+        doors.owner.create(f"by-{producer}")
+        settings = doors.settings(**given)
+        kafka = {"brokers": settings["brokers"], "security": settings["security"]}
+        spec = {
+            "name": producer,
+            "kafka": kafka,
+            "publish": [{"name": producer, "from": {"topic": "orders"}, "into": f"by-{producer}"}],
+            "publishing": {"producer": producer},
+            "spark": {"master": "inline"},
+        }
+        path = tmp_path / f"{producer}.yaml"
+        path.write_text(yaml.safe_dump(spec))
+        ended = penstock("publish", "--spec", path, "--until-caught-up", directory=tmp_path)
+        assert 0 == ended.code, ended.err
+        assert doors.issuer.client_secret not in ended.out + ended.err
+        assert not [each for each in tmp_path.rglob("*") if holds(each, "eyJ", but=token)]
+        copied = TopicPartition("id", 0, f"by-{producer}")
+        reader = connector.open_reader(doors.settings(), SECRETS)
+        (batch,) = reader.read(copied, span(0, 2), deadline=time.monotonic() + 30)
+        assert [b"1", b"2"] == batch.batch["value"].to_pylist()
+
+
+def holds(path: Path, text: str, *, but: Path) -> bool:
+    return path.is_file() and path != but and text.encode() in path.read_bytes()
+
+
 def test_doctor_says_whose_token_it_is(doors: Doors) -> None:
     assert connector.examine is not None
     checked = connector.examine(doors.settings(), SECRETS, Now())
@@ -175,3 +236,39 @@ class Now:
 
     monotonic = staticmethod(time.monotonic)
     wait = staticmethod(time.sleep)
+
+
+def test_certificates_are_renewed_while_clients_go_on(doors: Doors, tmp_path: Path) -> None:
+    """The former ones are of a user who may read nothing; a renewal is a link that is turned."""
+    for name in ("former", "renewed"):
+        (tmp_path / name).mkdir()
+        doors.authority.certified(tmp_path / name, name)
+    present = tmp_path / "present"
+    present.symlink_to("former")
+    files = {each: str(present / f"{each}.pem") for each in ("ca", "certificate", "key")}
+    settings = doors.settings() | {
+        "brokers": doors.certificates,
+        "security": {"protocol": "ssl", **files},
+    }
+    log = connector.open_log(settings, SECRETS)
+    readers = [
+        connector.open_reader({**settings, "reader": each}, SECRETS)
+        for each in ("columnar", "librdkafka")
+    ]
+    terms = KafkaTerms(read_settings(settings, SECRETS), timeout_ms=60_000)
+    for act in (log.partitions, *(partial(read, each) for each in readers)):
+        with pytest.raises(InvalidError) as caught:
+            act()
+        assert "P204" == caught.value.code
+
+    turned = tmp_path / "turned"
+    turned.symlink_to("renewed")
+    turned.replace(present)
+    assert [2] == [each.stop for each in log.bounds(log.partitions()).values()]
+    for each in readers:
+        assert [b"1", b"2"] == read(each)
+    left = list(readers[0].left)
+    assert [b"1", b"2"] == read(readers[0])
+    assert left == list(readers[0].left)
+    assert isinstance(terms.take("penstock-renewed-0"), Term)
+    shutil.rmtree(tmp_path / "former")

@@ -103,7 +103,7 @@ def _left_to_spark(lakes: Lakes) -> None:
 WIDENED = "delta.shop.widened"
 NARROW = (
     "CREATE TABLE {t} (id BIGINT, n INT, x FLOAT, d DECIMAL(6,2), on_day DATE, m INT, list ARRAY<INT>,"
-    " s STRUCT<a: INT>, map MAP<STRING, INT>) USING delta TBLPROPERTIES ("
+    " s STRUCT<a: INT>, map MAP<STRING, INT>, k INT) USING delta TBLPROPERTIES ("
     "'delta.enableTypeWidening'='true', 'delta.enableDeletionVectors'='true',"
     " 'delta.feature.timestampNtz'='supported')"
 )
@@ -125,6 +125,7 @@ def narrow(number: int) -> dict[str, Any]:
         "list": [number, None],
         "s": {"a": number},
         "map": {"k": number},
+        "k": number,
     }
 
 
@@ -149,7 +150,8 @@ def test_columns_are_widened_by_spark_and_by_us_and_read_by_both(lakes: Lakes) -
         "map": Map(Kind.STRING, Kind.LONG),
     }
     fields = [Field(f.name, grown.get(f.name, f.type)) for f in state.schema.fields]
-    lakes.table(WIDENED).evolve(state, Struct(tuple(fields)))
+    _keeps_what_a_constraint_reads(lakes, fields)
+    lakes.table(WIDENED).evolve(lakes.state(WIDENED), Struct(tuple(fields)))
     far = {**wide(3), "n": 1 << 40, "list": [1 << 40], "s": {"a": 1 << 40}, "x": 1e300}
     lakes.landed(WIDENED, [far])
     lakes.sql("DELETE FROM {t} WHERE id = 2", t=WIDENED)
@@ -162,6 +164,15 @@ def test_columns_are_widened_by_spark_and_by_us_and_read_by_both(lakes: Lakes) -
     assert [3] == [each["id"] for each in lakes.sql("SELECT id FROM {t} WHERE n > 9", t=WIDENED)]
     lakes.sql("OPTIMIZE {t}", "ALTER TABLE {t} ALTER COLUMN s.a TYPE DECIMAL(20,0)", t=WIDENED)
     assert [1, 3, 4] == [each["id"] for each in lakes.by_spark(WIDENED)]
+
+
+def _keeps_what_a_constraint_reads(lakes: Lakes, fields: list[Field]) -> None:
+    lakes.sql("ALTER TABLE {t} ADD CONSTRAINT positive CHECK (k > 0)", t=WIDENED)
+    with pytest.raises(Exception, match="DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE"):
+        lakes.sql("ALTER TABLE {t} ALTER COLUMN k TYPE BIGINT", t=WIDENED)
+    wider = [Field(f.name, Kind.LONG) if f.name == "k" else f for f in fields]
+    with pytest.raises(InvalidError, match="that a constraint or a generated column reads"):
+        lakes.table(WIDENED).evolve(lakes.state(WIDENED), Struct(tuple(wider)))
 
 
 def read_by_us(lakes: Lakes) -> list[dict[str, Any]]:

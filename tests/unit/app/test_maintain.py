@@ -124,6 +124,7 @@ def test_a_table_that_was_rolled_back_holds_up_no_other(
     out = capsys.readouterr().out
     assert 4 == code
     assert "  left alone  P455  " in out
+    assert 1 == out.count(" → 1 file, about "), "nothing is promised of what is left alone"
     assert f"{LAKE}  2 files written again as 1 in 1 commit, " in out
     assert 2 == files(pipeline, DELTA)
 

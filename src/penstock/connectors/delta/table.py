@@ -233,7 +233,7 @@ class DeltaTable:
     def evolve(self, state: ports.TableState, schema: Schema) -> None:
         """Add columns as the version after the one examined."""
         with reading(self.name):
-            change = schema_entry(self.name, self._at(state), state.schema, schema)
+            change = schema_entry(self.name, self._at(state), state, schema)
         try:
             self._put(state.handle, change)
         finally:

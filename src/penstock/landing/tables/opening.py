@@ -28,6 +28,7 @@ from penstock.core.growth import FormerEnds
 from penstock.core.key_columns import require_key_columns, require_sequence_columns
 from penstock.core.offsets import Positions, TopicPartition
 from penstock.core.schema import Schema
+from penstock.core.table_errors import unsupported
 from penstock.landing.settings import Environment, Settings, TableTarget
 from penstock.landing.tables.progress import TableProgress
 from penstock.landing.tables.valid_through import ValidThrough
@@ -94,7 +95,7 @@ class TableOpener:
         own, rejects = chains_of(self.settings, target)
         if target.is_route:
             return self._open_route(target, rejects)
-        state = self.quarantine.state(rejects)
+        state = self._quarantine_state(rejects)
         position = sound_position(self.quarantine, rejects, state, self.environment.cluster_id)
         table = self.load(target)
         if table is None and not target.create:
@@ -118,12 +119,24 @@ class TableOpener:
         position = sound_position(table, progress.chain, state, self.environment.cluster_id)
         return replace(_as_stated(progress, state), position=position)
 
+    def _quarantine_state(self, chain: Chain) -> TableState:
+        """Return the state of the quarantine, which takes every record: so it may demand nothing.
+
+        Raises InvalidError (P436).
+        """
+        state = self.quarantine.state(chain)
+        if state.demands:
+            what = "constraints, or values that it computes"
+            why = "it is the quarantine, and takes every record as it is"
+            raise unsupported(self.settings.quarantine.table, what, why)
+        return state
+
     def _open_route(self, target: TableTarget, chain: Chain) -> TableProgress:
         """Read the position of a route: its own chain is the quarantine's, as no rows land in it.
 
         Below this position, every record's table exists, with a ledger, or the record is rejected.
         """
-        state = self.quarantine.state(chain)
+        state = self._quarantine_state(chain)
         position = sound_position(self.quarantine, chain, state, self.environment.cluster_id)
         progress = TableProgress(
             target, chain, position, position=position, examined=dict(position.expected)

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.accounting import Tally
+from penstock.core.demands import wider_as_demanded
 from penstock.core.errors import InvalidError, UnavailableError
 from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Lane
@@ -270,6 +271,7 @@ class TaskSink:
         base = self.schemas.get(name, table.schema)
         room = table.tables_max - columns_in(base) + columns_in(table.schema)
         readers = self.context.readers(table.registry)
-        requested = requested_schema(refused, base, options, readers, room)
+        asked = requested_schema(refused, base, options, readers, room)
+        requested = wider_as_demanded(base, asked, table.demands)
         if requested != table.schema:
             self.schemas[name] = requested

@@ -10,6 +10,7 @@ from tests.story.world import ORDERS, PIPELINE, RULES, SOURCE, World
 
 from penstock.connectors.memory.tables import MemoryTable
 from penstock.core.commits import Keyed
+from penstock.core.demands import NO_DEMANDS, Demands, Length
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Field, Kind, Struct
 from penstock.core.serialization import ledger_from_json, ledger_to_json
@@ -36,6 +37,27 @@ def test_a_table_whose_rows_are_changed_by_keys_is_parked_where_the_rule_appends
     assert before == ground.warehouse.get("bronze.orders").contents.head
 
     rekey(ground, None)
+    assert {} == world.run().parked
+    assert [] == world.breaks()
+
+
+def test_no_table_is_opened_where_the_quarantine_has_a_constraint(monkeypatch):
+    world = World(MemoryGround())
+    world.send("orders", 3)
+    assert {} == world.run().parked
+    states, lengths = MemoryTable.state, Demands(lengths=(Length("message", 9),))
+
+    def state(table, chain):
+        demands = lengths if "quarantine" in table.name else NO_DEMANDS
+        return replace(states(table, chain), demands=demands)
+
+    monkeypatch.setattr(MemoryTable, "state", state)
+    world.send("orders", 2)
+    life = world.run()
+
+    assert {ORDERS: "P436"} == life.parked
+    assert "quarantine has constraints" in life.ended.parked[ORDERS].message
+    monkeypatch.undo()
     assert {} == world.run().parked
     assert [] == world.breaks()
 

@@ -9,19 +9,26 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.story.clock import ManualClock
 
 from penstock.core.demands import Constraint, Default, Demands, Generated, Length
 from penstock.core.errors import InvalidError
 from penstock.core.expressions.parser import parse
 from penstock.core.expressions.tree import Constant
-from penstock.core.offsets import TopicPartition
-from penstock.core.schema import Field, Kind, Struct
+from penstock.core.offsets import TopicPartition, span
+from penstock.core.planning import Lane
+from penstock.core.schema import Field, Kind, List, Struct
+from penstock.landing.task.context import TaskContext
 from penstock.landing.task.convert import convert_changes_for_table, convert_for_table
-from penstock.landing.task.messages import TableJob, WriteTarget
+from penstock.landing.task.messages import Job, TableJob, WriteTarget
+from penstock.landing.task.sink import TaskSink
 from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.demands.apply import require_options
 from penstock.rows.options import KeyedOptions, RowOptions
 from penstock.rows.route.compute import no_functions
+from penstock.rows.schema.evolution import changes_between
+from penstock.testing.contracts.table_fixture import Quiet
+from penstock.testing.prepared import part
 
 AT = TopicPartition("id", 0, "orders")
 COLUMNS = Struct(
@@ -177,3 +184,37 @@ def test_a_table_without_demands_gets_the_rows_that_were_made() -> None:
     made = convert_for_table(job, batch_of(GIVEN), AT, ReaderCache(), no_functions)
 
     assert [None] == made.rows.column("day").to_pylist()
+
+
+def asked_of(table: TableJob, *records: dict[str, Any]) -> list[str]:
+    """Return in words what a worker asks for that is not in the table's schema."""
+
+    class Nothing:
+        def write(self, batch: pa.RecordBatch) -> None: ...
+
+    def writer(_target: object, **_given: object) -> Nothing:
+        return Nothing()
+
+    lane = Lane(part(0), span(0, len(records)), ("t",))
+    quarantine = WriteTarget("memory", "q")
+    job = Job("shop", 1, 0, False, "x", (lane,), {"t": table}, quarantine, 1.0, 0, {})
+    sink = TaskSink(job, TaskContext(None, {"memory": writer}, Quiet(), ManualClock()))
+    sink.write(lane, batch_of(*records))
+    assert {} == sink.output.failed
+    return changes_between(table.schema, sink.schemas.get("t", table.schema))
+
+
+def test_records_widen_no_column_that_an_expression_reads_and_empty_none_that_is_filled() -> None:
+    far = 1 << 40
+    parts = Struct((Field("a", Kind.INT), Field("b", Kind.INT)))
+    more = (Field("free", Kind.INT), Field("place", parts), Field("tags", List(Kind.INT)))
+    columns = Struct((*COLUMNS.fields, *more))
+    read = Constraint("check", parse("place.a > 0 AND tags IS NOT NULL", columns))
+    demands = replace(DEMANDS, constraints=(*DEMANDS.constraints, read))
+    options = replace(OPTIONS, types="evolve", columns="evolve")
+    table = replace(JOB, schema=columns, options=options, demands=demands, tables_max=9)
+
+    assert ["free int to long", "place.b int to long", "place.c long added"] == asked_of(
+        table,
+        {**GIVEN, "count": far, "free": far, "place": {"a": far, "b": far, "c": 1}, "tags": [far]},
+    )

@@ -4,6 +4,7 @@ Invariants:
 - existing columns keep their place and metadata: the schema's own JSON is added to;
 - a type is widened, or a column made optional, only where the table has type widening enabled, and
   the column says what type it had;
+- a column that a constraint or a generated column reads keeps its type, as Spark demands;
 - what readers or the protocol would have to learn first is refused by name: wider types elsewhere,
   a first time stamp without zone.
 
@@ -23,17 +24,25 @@ from deltalake import DeltaTable as Handle
 from penstock.connectors.delta.schema.column_mapping import LARGEST_ID, is_mapped, mapped_anew
 from penstock.connectors.delta.schema.features import TYPE_WIDENING, demanded_by, widens_types
 from penstock.connectors.delta.schema.types import delta_json, mapped_json
+from penstock.core.demands import wider_as_demanded
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Kind, Schema
 from penstock.core.schema_walk import leaves
 from penstock.core.version import __version__
+from penstock.ports.tables import TableState
 
 _ZONELESS = "timestampNtz"
 _TYPE_CHANGES = "delta.typeChanges"
 
 
-def schema_entry(name: str, handle: Handle, before: Schema, wide: Schema) -> list[dict[str, Any]]:
+def schema_entry(
+    name: str, handle: Handle, state: TableState, wide: Schema
+) -> list[dict[str, Any]]:
     """Return an entry that adds the columns of a wider schema to a table. Raises InvalidError."""
+    before = state.schema
+    if wider_as_demanded(before, wide, state.demands) != wide:
+        change = "a wider type of a column that a constraint or a generated column reads"
+        raise _not_made(name, change, "drop the constraint, change the type, and add it again")
     if (
         _ZONELESS not in (handle.protocol().writer_features or ())
         and Kind.TIMESTAMP in leaves(wide)

@@ -45,6 +45,7 @@ from penstock.ports.log import Fetched
 CONSUME_RECORDS = 10_000
 LOOK_UP_SECONDS = 0.25
 ANSWER_SECONDS_MAX = 10
+ASK_AFTER_SECONDS = 2
 NO_EPOCH = -1
 
 CLIENT: dict[str, str | int | bool] = {
@@ -178,7 +179,7 @@ class KafkaReader:
         patience = max(0.0, min(LOOK_UP_SECONDS, reading.deadline - time.monotonic()))
         messages = consumer.consume(wanted, 0) or consumer.consume(1, patience)
         if not messages:
-            self._bear_silence(reading)
+            self._bear_silence(consumer, reading)
             return
         reading.heard_at = time.monotonic()
         failed = [message for message in messages if message.error() is not None]
@@ -199,12 +200,16 @@ class KafkaReader:
         elif name not in PASSED_OVER:
             raise self._translated(error, reading)
 
-    def _bear_silence(self, reading: _Reading) -> None:
+    def _bear_silence(self, consumer: Consumer, reading: _Reading) -> None:
         """Raise when the silence has a reason that will not pass, or has lasted too long."""
         place = f"{reading.at.topic} [{reading.at.partition}]:"  # as the client names it
         reason = self._heard.first(errors.NO_TOPIC | errors.AUTHORIZATION, about=place)
+        silent_seconds = time.monotonic() - reading.heard_at
         if reason is None:
-            reason = self._heard.reason(time.monotonic() - reading.heard_at)
+            reason = self._heard.reason(silent_seconds)
+        if reason is None and silent_seconds > ASK_AFTER_SECONDS and not reading.asked:
+            reading.asked = True
+            reason = _asked(consumer, reading.at.topic)
         if reason is not None:
             raise self._translated(reason, reading)
 
@@ -235,6 +240,7 @@ class _Reading:
     deadline: float
     position: Offset
     heard_at: float
+    asked: bool = False
 
     def goes_on(self) -> bool:
         return self.position < self.stop and time.monotonic() < self.deadline
@@ -253,6 +259,17 @@ class _Reading:
         if last.offset() < self.stop:
             return messages
         return messages[: bisect_left(messages, self.stop, key=Message.offset)]
+
+
+def _asked(consumer: Consumer, topic: str) -> Any | None:
+    """Return the brokers' refusal of a topic, or None: of a topic that may not even be described
+    the client says nothing, and looks it up for ever.
+    """
+    try:
+        error = consumer.list_topics(topic, timeout=ASK_AFTER_SECONDS).topics[topic].error
+    except KafkaException:
+        return None
+    return error if error is not None and error.name() in errors.AUTHORIZATION else None
 
 
 def _headers_of(message: Any) -> list[tuple[str, bytes | None]] | None:

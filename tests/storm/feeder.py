@@ -132,9 +132,9 @@ def wait_for_open_transactions(stage: Stage) -> int:
     """Wait until transactions that a lost producer left open have timed out.
 
     One that hangs, of which the broker's coordinator knows nothing any more (KIP-890), never does: an
-    operator ends it. Return how many there were.
+    operator ends it, and looks again. Return how many there were.
     """
-    cluster, ended = Cluster(stage.direct), 0
+    cluster, ended, looks = Cluster(stage.direct), 0, 0
     admin = cluster.admin
     places = [TopicPartition(TOPIC, number) for number in range(stage.partitions)]
 
@@ -148,7 +148,8 @@ def wait_for_open_transactions(stage: Stage) -> int:
     while ends(IsolationLevel.READ_COMMITTED) != ends(IsolationLevel.READ_UNCOMMITTED):
         waited = time.monotonic() - began
         assert waited < OPEN_SECONDS_MAX, "a transaction stays open"
-        if waited > HANGING_SECONDS and not ended:
-            ended = cluster.end_open_transactions(TOPIC, range(stage.partitions))
+        if waited > HANGING_SECONDS * (looks + 1):
+            looks += 1
+            ended += cluster.end_open_transactions(TOPIC, range(stage.partitions))
         time.sleep(0.2)
     return ended

@@ -1,10 +1,10 @@
 ------------------------------- MODULE RowIds -------------------------------
-(* What row ids add to maintenance (Maintain.tla, which says when a rearrangement may land): a row *)
-(* of Iceberg's third format keeps the id that it was given once.  No file needs to hold ids: the  *)
-(* list of a commit gives each manifest those from `first` on that has none yet, an entry without  *)
-(* a first id of its own takes the next of its manifest, and rows take those of their entry by     *)
-(* their places (docs/design/0247, 0359).  One table; another branch of it takes ids, too.         *)
-(* Defences named in Off are off: each, taken away, breaks an invariant.                           *)
+(* What row ids add to maintenance (Maintain.tla, which says when a rearrangement may land): a row*)
+(* of Iceberg's third format keeps the id that it was given once.  No file needs to hold ids: the *)
+(* list of a commit gives each manifest those from `first` on that has none yet, an entry without *)
+(* a first id of its own takes the next of its manifest, and rows take those of their entry by    *)
+(* their places (docs/design/0247, 0359).  One table; another branch of it takes ids, too.        *)
+(* Defences named in Off are off: each, taken away, breaks an invariant.                          *)
 EXTENDS Integers, Sequences, FiniteSets
 CONSTANTS
   Rows,         \* how many rows land, one a commit
@@ -21,7 +21,7 @@ VARIABLES
   ghost   \* [known: row -> the id it had first; away: ids of the other branch]
 vars == <<tab, disk, dead, job, net, ghost>>
 On(d) == d \notin Off     Range(f) == {f[i] : i \in DOMAIN f}
-(* A manifest: [first, entries]; an entry: [file, first]; 0: it has none.                          *)
+(* A manifest: [first, entries]; an entry: [file, first]; 0: it has none.                         *)
 Inherits(m, i) == m.entries[i].first = 0
 RECURSIVE Before(_, _)
 Before(m, i) ==   \* how many ids of a manifest go to entries before the i-th
@@ -61,7 +61,7 @@ Init ==
   /\ disk = [f \in {} |-> <<>>] /\ dead = {} /\ job = NoJob /\ net = {}
   /\ ghost = [known |-> [r \in {} |-> 0], away |-> {}]
 Room == tab.head < MaxCommits
-(* Whoever lands: a row in a file; manifests are merged; a row is deleted; the table is upgraded.  *)
+(* Whoever lands: a row in a file; manifests are merged; a row is deleted; the table is upgraded. *)
 Landed == Cardinality({r \in 1 .. Rows : \E f \in DOMAIN disk : \E h \in Range(disk[f]) : h.row = r})
 Lands ==
   /\ Room /\ Landed < Rows
@@ -84,8 +84,8 @@ Upgrade == /\ tab.format = 2 /\ tab' = [tab EXCEPT !.format = 3]
 Away ==   \* a commit on another branch: the table's next id moves, our head does not
   /\ tab.format = 3 /\ ghost.away = {} /\ tab' = [tab EXCEPT !.next = @ + 1]
   /\ UNCHANGED <<disk, dead, job, net>>
-(* A rearrangement: live rows of some files are written to one, with the ids that they had when    *)
-(* they were read; then manifests in the place of those that its files are in; then it is sent.    *)
+(* A rearrangement: live rows of some files are written to one, with the ids that they had when   *)
+(* they were read; then manifests in the place of those that its files are in; then it is sent.   *)
 RECURSIVE Held(_)
 Held(found) == IF found = {} THEN <<>>
   ELSE LET x == CHOOSE x \in found : \A y \in found : x[1] <= y[1]
@@ -128,7 +128,7 @@ Next == /\ \/ Lands \/ Merge \/ Delete \/ Upgrade \/ Away
            \/ Rewrite \/ Send \/ Arrives \/ GivenUp
         /\ Seen
 Spec == Init /\ [][Next]_vars
-(* R1: a row has the id that it was given first.  R2: no id is given to two rows, on no branch.    *)
+(* R1: a row has the id that it was given first.  R2: no id is given to two rows, on no branch.   *)
 R1_Kept == \A x \in Ids(tab.mans) : x[1] \in DOMAIN ghost.known => x[2] = ghost.known[x[1]]
 R2_Once == /\ \A x, y \in Ids(tab.mans) : x[2] = y[2] /\ x[2] # 0 => x[1] = y[1]
            /\ \A x \in Ids(tab.mans) : x[2] \notin ghost.away

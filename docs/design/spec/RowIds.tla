@@ -62,8 +62,8 @@ Init ==
   /\ ghost = [known |-> [r \in {} |-> 0], away |-> {}]
 Room == tab.head < MaxCommits
 (* Whoever lands: a row in a file; manifests are merged; a row is deleted; the table is upgraded. *)
-Landed == Cardinality({r \in 1 .. Rows :
-  \E f \in DOMAIN disk : \E h \in Range(disk[f]) : h.row = r})
+Landed == Cardinality({
+  r \in 1 .. Rows : \E f \in DOMAIN disk : \E h \in Range(disk[f]) : h.row = r})
 Lands ==
   /\ Room /\ Landed < Rows
   /\ disk' = Put(NewFile, <<[row |-> Landed + 1, id |-> 0]>>)

@@ -10,6 +10,8 @@ SHELL := /bin/sh
 PYTHON ?=
 BIN := .venv/bin
 INSTALLED := .venv/installed
+TOOLS := .venv/ship
+SHIPPING := $(TOOLS)/installed
 LOCKS := requirements/bootstrap.lock requirements/build.lock requirements/all.lock
 SUITES := $(BIN)/python tests/suites.py
 # `--upgrade`, or `--upgrade-package NAME`; without it `make lock` keeps the versions it finds.
@@ -137,6 +139,20 @@ bench: $(INSTALLED) ## throughput, freshness, commit and recovery times on this 
 bench-quick: $(INSTALLED) ## which ratios of the benchmarks got worse since they were kept, in three minutes
 	@$(BIN)/python -m benchmarks --quick
 
+.PHONY: dist
+dist: $(SHIPPING) ## a release in dist/: wheel, sources, lock, list of components, chart; same bytes each time
+	@$(BIN)/python deploy/dist.py dist $(TOOLS)
+
+.PHONY: chart
+chart: $(SHIPPING) ## render the chart again, into deploy/kubernetes/pipeline.yaml
+	@$(TOOLS)/bin/python deploy/helm/render.py
+
+$(SHIPPING): $(INSTALLED) requirements/ship.lock
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(TOOLS)
+	@$(BIN)/uv pip install --quiet --system-certs --python $(TOOLS)/bin/python --require-hashes \
+		-r requirements/ship.lock
+	@: > $(SHIPPING)
+
 .PHONY: docs
 docs: $(INSTALLED) ## write the generated reference pages again
 	@$(BIN)/python tests/tidy/reference_pages.py
@@ -148,9 +164,12 @@ pictures: $(INSTALLED) ## draw the pictures of terminals again, and take those o
 
 .PHONY: lock
 lock: $(INSTALLED) ## resolve the locks again (LOCK_OPTIONS=--upgrade for newer versions)
-	@$(COMPILE) --extra demo --extra page --extra protobuf --group dev --group build pyproject.toml -o requirements/all.lock
+	@$(COMPILE) --extra demo --extra msk --extra page --extra protobuf --extra spark --group dev --group build pyproject.toml -o requirements/all.lock
+	@$(COMPILE) --extra page --extra protobuf --extra spark --constraint requirements/all.lock pyproject.toml \
+		-o requirements/runtime.lock
 	@$(COMPILE) --group build --constraint requirements/all.lock -o requirements/build.lock
 	@$(COMPILE) --group fuzz -o requirements/fuzz.lock
+	@$(COMPILE) --group ship -o requirements/ship.lock
 	@$(COMPILE) requirements/bootstrap.in -o requirements/bootstrap.lock
 
 .PHONY: clean

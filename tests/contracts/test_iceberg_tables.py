@@ -36,7 +36,6 @@ from penstock.testing.contracts.table_history import HistoryTests
 from penstock.testing.contracts.table_landing import LandingTests
 from penstock.testing.contracts.table_maintenance import MaintenanceTests
 from penstock.testing.contracts.table_purges import PurgeTests
-from penstock.testing.contracts.table_row_deltas import RowDeltaTests
 from penstock.testing.contracts.table_upkeep import UpkeepTests
 from penstock.testing.contracts.table_writers import WriterTests
 from penstock.testing.prepared import ORDERS, TOPIC, origin, positions
@@ -213,8 +212,8 @@ class TestChangesOfTheThirdFormat(ThirdFormat, WideningTests, ByHandTests, Write
     layouts = TestIcebergTablesOfTheThirdFormat.layouts
 
 
-class TestIcebergVectors(ThirdFormat, RowDeltaTests, PurgeTests):
-    """Rows are deleted by deletion vectors, by us and by another writer."""
+class TestIcebergVectors(ThirdFormat, MaintenanceTests, PurgeTests):
+    """Rows are deleted by deletion vectors, by us and by another writer; rows keep their ids."""
 
     keyed = TableDefinition(ORDERS, keys=("id",), properties=THIRD)
 
@@ -224,6 +223,32 @@ class TestIcebergVectors(ThirdFormat, RowDeltaTests, PurgeTests):
 
     def foreign_compaction(self, table: Table) -> None:
         compact(self.foreign(table))
+
+    def row_ids(self, table: Table) -> dict[int, tuple[int, int]]:
+        """Return row id and sequence number of the last change, by the rows' own ids."""
+        state = table.state(self.chain)
+        columns = ["id", *state.row_ids]
+        return {
+            number: (row_id, changed)
+            for file in table.live_files(state)
+            for batch in table.read_live(state, file, columns)
+            for number, row_id, changed in zip(
+                *batch.select(columns).to_pydict().values(), strict=True
+            )
+        }
+
+    def test_rows_keep_their_ids_wherever_they_go(self, rewritten):
+        before = self.row_ids(rewritten)
+        self.rewrite(rewritten, upserts=[3], deletes=[7])
+        after = self.row_ids(rewritten)
+        stay = before.keys() - {3, 7}
+        assert {each: before[each] for each in stay} == {each: after[each] for each in stay}
+        assert after[3][0] > max(each for each, _ in before.values())
+
+        done = self.maintain(rewritten, lambda: self.change(rewritten, 12, deletes=[1]))
+        assert (1, 1, 0) == (done.groups, done.carried, done.given_up)
+        assert {each: after[each] for each in after if each != 1} == self.row_ids(rewritten)
+        assert 8 == len({each for each, _ in self.row_ids(rewritten).values()})
 
     def test_each_data_file_has_one_vector_whoever_deleted(self, orders):
         self.foreign_delete(orders, 3)

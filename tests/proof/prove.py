@@ -5,7 +5,9 @@
     python tests/proof/prove.py "own id"   one model or mutant by its name
 
 - Each model is a specification of docs/design/spec with the constants of models.py, or of
-  keyed_models.py, load_models.py, maintain_models.py, publish_models.py, shards_models.py or answers_models.py. TLC searches all states, breadth first, within MAX_SECONDS and 4 GiB.
+  keyed_models.py, load_models.py, maintain_models.py, publish_models.py, row_ids_models.py,
+  delta_entries_models.py, shards_models.py or answers_models.py. TLC searches all states, breadth first, within
+  MAX_SECONDS and 4 GiB.
 - Models are searched by two workers, one after another; mutants by one each, two at once: one finds
   the same counterexample each time, and starting Java is most of what it takes.
 - The figures are kept in docs/design/spec/results.json, each with the commit and a mark of what was
@@ -37,11 +39,13 @@ if __name__ == "__main__":
 
 from tests.proof import (
     answers_models,
+    delta_entries_models,
     keyed_models,
     load_models,
     maintain_models,
     models,
     publish_models,
+    row_ids_models,
     shards_models,
 )
 from tests.proof.models import FOLDER, PENSTOCK, ROOT, Model, configuration, mark
@@ -54,7 +58,9 @@ SMALL = (
     *maintain_models.SMALL,
     *load_models.SMALL,
     *publish_models.SMALL,
+    *row_ids_models.SMALL,
     *shards_models.SMALL,
+    *delta_entries_models.SMALL,
     *answers_models.SMALL,
 )
 LARGE = (*models.LARGE, *keyed_models.LARGE)
@@ -64,7 +70,9 @@ MUTANTS = (
     *maintain_models.MUTANTS,
     *load_models.MUTANTS,
     *publish_models.MUTANTS,
+    *row_ids_models.MUTANTS,
     *shards_models.MUTANTS,
+    *delta_entries_models.MUTANTS,
     *answers_models.MUTANTS,
 )
 RESULTS = FOLDER / "results.json"

@@ -8,12 +8,14 @@ import re
 import pytest
 from tests.proof import (
     answers_models,
+    delta_entries_models,
     keyed_models,
     load_models,
     maintain_models,
     models,
     prove,
     publish_models,
+    row_ids_models,
     shards_models,
 )
 from tests.proof.steps import TRACES, read_trace, trace_path
@@ -33,8 +35,10 @@ SPECIFICATIONS = (
     (load_models.LOAD, load_models.MUTANTS),
     (publish_models.PUBLISH, _of(publish_models.PUBLISH)),
     (publish_models.TASKS, _of(publish_models.TASKS)),
+    (row_ids_models.ROW_IDS, row_ids_models.MUTANTS),
     (shards_models.SHARDS, shards_models.MUTANTS),
     (answers_models.ANSWERS, answers_models.MUTANTS),
+    (delta_entries_models.DELTA_ENTRIES, delta_entries_models.MUTANTS),
 )
 
 
@@ -104,7 +108,17 @@ def test_what_is_kept_of_answers_holds_and_the_etag_of_a_commit_breaks_it():
 @pytest.mark.parametrize(
     ("specification", "mutants"),
     SPECIFICATIONS,
-    ids=["penstock", "keyed", "maintain", "load", "publish", "tasks", "shards", "answers"],
+    ids=[
+        "penstock",
+        "keyed",
+        "maintain",
+        "load",
+        "publish",
+        "tasks",
+        "shards",
+        "answers",
+        "entries",
+    ],
 )
 def test_every_defence_that_a_specification_names_has_a_mutant(specification, mutants):
     named = set(re.findall(r'On\("([^"]+)"\)', specification.path.read_text()))

@@ -36,7 +36,7 @@ from penstock.connectors.delta.schema.column_mapping import Stored
 from penstock.connectors.iceberg.write.target import TARGET_VERSION
 from penstock.connectors.iceberg.write.writer import IcebergWriter
 from penstock.core.schema import Field, Kind, Struct
-from penstock.files import ParquetOptions, PartitionedParquetWriter
+from penstock.files import FileOptions, ParquetEncoding, PartitionedWriter
 from penstock.ports.writers import FileWriter, Placing
 from penstock.rows.arrow_types import arrow_schema
 from penstock.spec.secrets import ProcessSecrets
@@ -84,7 +84,7 @@ def batches_of(batches: list[list[tuple[Any, ...]]]) -> Iterator[pa.RecordBatch]
 
 
 def check(
-    writer: FileWriter | PartitionedParquetWriter,
+    writer: FileWriter | PartitionedWriter,
     batches: list[list[tuple[Any, ...]]],
     column: str = "id",
 ) -> None:
@@ -115,12 +115,14 @@ def test_of_parquet_under_pressure(
 ) -> None:
     with tempfile.TemporaryDirectory() as place:
         numbers = itertools.count()
-        writer = PartitionedParquetWriter(
-            schema=arrow_schema(SCHEMA),
+        writer = PartitionedWriter(
+            encoding=ParquetEncoding(
+                arrow_schema(SCHEMA),
+                replace(FileOptions.of_sizes([*sizes, writers]), buffer_bytes=buffer_bytes),
+            ),
             filesystem=fs.LocalFileSystem(),
-            path_of=lambda _: f"{place}/{next(numbers)}.parquet",
+            path_of=lambda *_: f"{place}/{next(numbers)}.parquet",
             partition_of=by_kind,
-            options=replace(ParquetOptions.of_sizes([*sizes, writers]), buffer_bytes=buffer_bytes),
             observer=Quiet(),
             places=True,
         )
@@ -198,7 +200,7 @@ def test_of_delta(
             SCHEMA,
             Stored(STORED, IDS) if mapped else Stored(SCHEMA),
             tuple(names[each] for each in partition_by),
-            options=ParquetOptions.of_sizes([*sizes, writers]),
+            options=FileOptions.of_sizes([*sizes, writers]),
         )
         writer = DeltaWriter(
             delta.target_to_json(target),

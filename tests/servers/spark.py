@@ -142,11 +142,13 @@ def packed_environment(archive: Path) -> Path:
     environment = {
         "UV": str(programs / "uv"),
         "UV_OFFLINE": "1",
-        "UV_CONSTRAINT": str(REPOSITORY / "requirements" / "all.lock"),
+        "UV_CONSTRAINT": str(REPOSITORY / "requirements" / "runtime.lock"),
         "PYTHON": sys.executable,
         "LEVEL": "0",
     }
     (wheel,) = wheels.glob("*.whl")
     pack = REPOSITORY / "deploy" / "spark" / "pack-environment"
-    subprocess.run([pack, archive, wheel], env=bare_environment(**environment), check=True)
+    subprocess.run(
+        [pack, archive, f"{wheel}[spark]"], env=bare_environment(**environment), check=True
+    )
     return archive

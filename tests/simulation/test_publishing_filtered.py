@@ -6,15 +6,27 @@ import random  # noqa: TID251  from the seed that a test names
 from dataclasses import replace
 
 import pytest
-from tests.story.publishing import FROM, INTO, OFFSETS, PARTITIONS, by_library, live
+from tests.story.publishing import (
+    FROM,
+    INTO,
+    OFFSETS,
+    PARTITIONS,
+    PublishingWorld,
+    by_library,
+    live,
+)
 from tests.story.publishing_filtered import RECORDS, RULES, WORDS, FilteredWorld
 
 from penstock.app.inspect.publication_audit import audit_publication
 from penstock.app.inspect.publication_peek import peeked
+from penstock.connectors.memory.cluster import Message, Partition
 from penstock.connectors.memory.log import MemoryReader
 from penstock.connectors.memory.sending import MemoryPacker
 from penstock.core.errors import DecisionNeededError, InvalidError
 from penstock.ports.producers import NewTopic
+from penstock.ports.sources import EpochLimit
+from penstock.publishing.pace import Rate
+from penstock.publishing.topic_source import TopicReader
 
 
 @pytest.fixture
@@ -77,6 +89,29 @@ def test_a_peek_tells_what_a_run_would_do_with_each_record(world):
     assert (("h", b"0"), ("h", None)) == found[0].headers
 
 
+@pytest.mark.parametrize("kind", [FilteredWorld, PublishingWorld])
+def test_of_a_partition_that_was_added_and_lost_its_first_records_nothing_is_told_as_broken(kind):
+    """No receipt says where it began: its first transaction is not compared any more."""
+    world = kind()
+    world.run()
+    for topic in (FROM, INTO):
+        world.cluster.topic(topic).partitions.append(Partition())
+    value = b'{"id": 1, "v": "x"}'
+    sent = [Message(value, b"k", 1), Message(value, b"k", 2)]
+    world.cluster.send(FROM, *sent, partition=PARTITIONS)
+    publication, target = world.run().publication, MemoryReader(world.cluster, world.clock)
+    reader = world.reader if kind is FilteredWorld else TopicReader(target)
+
+    def audited() -> tuple[int | None, int, int]:
+        found = audit_publication(publication, world.ports(publication), (reader, target))
+        return found.rows, len(found.breaks), len(found.not_compared)
+
+    assert (2, 0, 0) == audited()
+    lost = world.cluster.partition(FROM, PARTITIONS)
+    lost.start, lost.entries = 1, lost.entries[1:]
+    assert (0, 0, 1) == audited()
+
+
 def test_a_record_that_does_not_decode_stops_where_rejects_have_no_topic(world):
     world.fill(0, "x", "bad", "y")
     error = world.run().error
@@ -84,6 +119,16 @@ def test_a_record_that_does_not_decode_stops_where_rejects_have_no_topic(world):
     assert isinstance(error, DecisionNeededError)
     assert ("P840", True) == (error.code, "offset 1" in error.message), error.message
     assert [] == world.read_back(0)
+
+
+def test_a_record_that_decodes_and_makes_no_message_is_named_by_its_offset(world):
+    world.rules = replace(RULES, computed={"w": "case when v = 'x' then 1 else cast(v as int) end"})
+    world.fill(0, "left out", "x", "y", "bad", "x", "y")
+    assert "offset 2: w: transform" in world.run().error.message
+
+    world.reject()
+    assert None is world.run().error
+    assert [2, 3, 5] == sorted(each["offset"] for each in world.rejected())
 
 
 def test_a_record_keeps_its_partition_or_goes_where_its_key_says(world):
@@ -120,6 +165,35 @@ def test_a_position_moves_over_records_that_are_all_left_out(world):
     assert (0, 1) == (run.rows, run.transactions)
     assert {0: 2} == {at: offset for at, offset in world.positions().items() if offset}
     assert (0, 0) == (world.run().transactions, len(world.read_back(0)))
+
+
+def test_records_far_larger_than_estimated_make_small_transactions_that_wait_for_nothing(world):
+    """The planned twelve would be twelve whole values in memory: each partition gives three."""
+    for partition in range(PARTITIONS):
+        world.fill(partition, *["x" * 5_000] * 6)
+    topic = {"topics": [FROM]}
+    publisher = world.publisher("stopped", source=topic, limit=EpochLimit(1000, 6_000))
+    begun, numbers = world.clock.monotonic(), []
+    while publisher.step():
+        numbers.append(publisher.rows)
+    publisher.close()
+
+    assert ([0, 6, 12], begun) == (numbers, world.clock.monotonic())
+    world.require_exact()
+
+
+def test_a_rate_is_of_what_is_sent_and_holds_up_no_record_that_is_left_out(world):
+    world.fill(0, *["left out"] * 40, "x")
+    publisher, begun = world.publisher("stopped", rate=Rate(rows=2)), world.clock.monotonic()
+    while publisher.step():
+        pass
+    publisher.close()
+
+    assert ({0: 40, 1: 0}, 4, begun) == (
+        world.positions(),
+        publisher.transactions,
+        world.clock.monotonic(),
+    )
 
 
 def test_columns_are_known_before_a_record_is_read():

@@ -28,6 +28,7 @@ from penstock.publishing.messages import SendJob
 from penstock.publishing.pace import Rate
 from penstock.publishing.publisher import Publisher
 from penstock.publishing.settings import Rejects
+from penstock.publishing.stops import naming
 from penstock.publishing.worker import SendTools
 from penstock.rows.encode.rules import MessageRules
 
@@ -347,6 +348,8 @@ def test_a_table_that_never_was_is_the_spec_s_fault_and_one_that_was_is_waited_f
     world.table.columns = gone
     view = view_of(asked, world.ports(asked))
     assert ("P402", 75) == (view.problem.code, view.problem.exit_code)
+    of_a_table = replace(asked, source={"table": "lake.shop.rows"})
+    assert "from.table" in naming(of_a_table, missing("lake.shop.rows")).hint
     assert "publication orders: the table lake.shop.rows is not there" == view.problem.message
     assert (1, 1) == (view.published, view.epoch), "what stops it hides nothing"
 

@@ -10,6 +10,7 @@ from penstock.core.crash_points import CrashPoint
 from penstock.landing.repair import replay, seek
 from penstock.landing.repair.retry import RetryResult
 from penstock.landing.repair.selection import Selection
+from penstock.testing.sent import Sent
 
 pytestmark = pytest.mark.usefixtures("portion_bytes")
 ALL = Selection()
@@ -241,3 +242,17 @@ def head(world):
 
 def seek_back(closer):
     return seek.seek(closer.held, ORDERS, {}, closer.context)
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_a_rejected_record_keeps_its_headers_where_that_is_asked_for(world, keeps):
+    """What reads no headers of what lands keeps none of what does not."""
+    sent = Sent(b"no json", headers=(("trace", b"\x00"), ("trace", None)))
+    world.ground.send(world.ground.topic("orders"), 0, [sent])
+    world.run(rejects_keep_headers=keeps)
+
+    table = world.catalog().load(catalog_name(QUARANTINE))
+    found = table.read_quarantine(Chain(f"{PIPELINE}/{ORDERS}", QUARANTINE), ("headers",))
+    headers = [row["headers"] for each in found for row in each.to_pylist()]
+    own = [{"key": "trace", "value": b"\x00"}, {"key": "trace", "value": None}]
+    assert [own if keeps else None] == headers[-1:]

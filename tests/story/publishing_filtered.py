@@ -93,7 +93,7 @@ class FilteredWorld(RowsWorld):
 
     def require_exact(self) -> None:
         """Require what the records up to the positions make, once and in order."""
-        reached, bad = self.positions(), list[str]()
+        reached, bad = self.positions(), list[int]()
         for partition in range(PARTITIONS):
             expected = list[Found]()
             for each in self.cluster.partition(FROM, partition).entries:
@@ -103,11 +103,11 @@ class FilteredWorld(RowsWorld):
                     continue
                 made = _made(each.message)
                 if made == "bad":
-                    bad.append(f"offset {each.offset}")
+                    bad.append(each.offset)
                 elif made is not None:
                     expected.append(made)
             assert expected == self.read_back(partition)
-        assert sorted(bad) == sorted(each["column"] for each in self.rejected())
+        assert sorted(bad) == sorted(each["offset"] for each in self.rejected())
 
 
 def _made(message: Message) -> Found | str | None:

@@ -300,7 +300,7 @@ def verification_page() -> str:
 
 def pages() -> dict[str, str]:
     """Return every generated page by its path."""
-    places = ("events", "maintenance_events", "publication_events")
+    places = ("events", "maintenance_events", "publication_events", "outlook_events")
     events = "".join((ROOT / f"src/penstock/core/{each}.py").read_text() for each in places)
     found = collected(ROOT / "src")
     return {

@@ -94,7 +94,7 @@ def test_no_code_says_a_single_word(uses) -> None:
 
 
 def test_every_event_has_a_promise(root) -> None:
-    places = ("events", "maintenance_events", "publication_events")
+    places = ("events", "maintenance_events", "publication_events", "outlook_events")
     texts = [(root / f"src/penstock/core/{each}.py").read_text() for each in places]
 
     silent = [

@@ -7,7 +7,9 @@ import tomllib
 
 import pytest
 
-LOCKS = [f"requirements/{name}.lock" for name in ("bootstrap", "build", "all", "fuzz")]
+LOCKS = [
+    f"requirements/{name}.lock" for name in ("bootstrap", "build", "all", "fuzz", "ship", "runtime")
+]
 APACHE_2 = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"  # apache.org's file
 PINNED = re.compile(r"^([a-z0-9._-]+)==(\S+)", re.MULTILINE)
 
@@ -37,6 +39,15 @@ def test_sources_are_built_with_the_versions_that_are_installed(root) -> None:
     build, everything = (pins((root / lock).read_text()) for lock in LOCKS[1:3])
 
     assert build.items() <= everything.items()
+
+
+def test_a_release_is_installed_with_the_versions_that_are_tested(root) -> None:
+    shipped, everything = (
+        pins((root / f"requirements/{name}.lock").read_text()) for name in ("runtime", "all")
+    )
+
+    assert shipped.items() <= everything.items()
+    assert {"pyspark", "starlette", "protobuf", "pyarrow"} < shipped.keys()
 
 
 def test_every_direct_dependency_is_pinned_and_explained(root) -> None:
@@ -128,6 +139,7 @@ def test_the_glossary_lists_every_public_class_of_the_central_packages_and_no_ot
         not in (
             "events.py",
             "maintenance_events.py",
+            "outlook_events.py",
             "publication_events.py",
         )  # docs/reference/events.md has these
     ]

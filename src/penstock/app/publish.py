@@ -68,14 +68,14 @@ def publish(
     with ExitStack() as stack:
         here: Engine = InlineEngine(publishing.PUBLISHING_WORK)
         engine = here
-        if not all(rule.is_of_news for rule in rules):
+        if not all(rule.is_read_here for rule in rules):
             engine = engines.open_engine(spec, work=publishing.PUBLISHING_WORK)
         stack.callback(engine.close)
         run = _Run(spec, engine, observer, stop, until, takeover, standby)
         acts = []
         for rule in rules:
             own = publishing.publication_of(spec, rule, accept=accept)
-            by = replace(run, engine=here) if rule.is_of_news else run
+            by = replace(run, engine=here) if rule.is_read_here else run
             acts.append(partial(by.published, own))
         return side_by_side(acts, stop)
 

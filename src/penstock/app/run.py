@@ -7,7 +7,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from penstock.app.assembly import assembly
-from penstock.app.standby import Candidate, LandingProbe, leadership_of_run, run_led
+from penstock.app.standby import (
+    Candidate,
+    LandingProbe,
+    Turn,
+    leadership_of_run,
+    run_led,
+    take_turn,
+)
 from penstock.core.errors import gravest
 from penstock.core.events import ASKED, GAVE_WAY, WaitBegan
 from penstock.landing.coordinator import TICK_SECONDS, RunResult
@@ -29,6 +36,7 @@ def run(
     accept: frozenset[Consent] = frozenset(),
     faults: str = "",
     engine: Callable[[], Engine] | None = None,
+    turn: Turn | None = None,
     health: HealthOf = dict,
 ) -> RunResult:
     """Run a pipeline to its end. Raises any PenstockError that concerns it as a whole.
@@ -37,13 +45,22 @@ def run(
     (InvalidError P521 where the store has no stand-bys). `accept` is what a person consents to:
     `gap` (go on after records that retention deleted), `topic` (a re-created topic is a new one),
     `rules` (the present rules count for stretches other tables landed under former ones). `faults`
-    are crash points. `health` is what is known of how tables lie: without it, no table is ever held
-    for it.
+    are crash points. A `turn` that came is taken, with its engine. `health` is what is known of how
+    tables lie: without it, no table is ever held for it.
     """
     with ExitStack() as stack:
-        leadership = leadership_of_run(pipeline, pipeline.name, standby=standby, takeover=takeover)
+        leadership = None
+        if turn is None:
+            leadership = leadership_of_run(
+                pipeline, pipeline.name, standby=standby, takeover=takeover
+            )
         environment = assembly.open_environment(
-            pipeline, stack, observer=observer, engine=engine, health=health
+            pipeline,
+            stack,
+            observer=observer,
+            engine=engine if turn is None else lambda: turn.engine,
+            owner=None if turn is None else turn.owner,
+            health=health,
         )
         settings = assembly.settings_of(pipeline, accept=accept, faults=faults)
         former = assembly.former_of(pipeline, accept=accept, faults=faults)
@@ -57,10 +74,13 @@ def run(
                 if stop.is_set():
                     return RunResult({}, ASKED)
             environment.engine.capacity()
-        candidate = Candidate(pipeline.name, settings.rules_hash, LandingProbe(pipeline))
-        ended = run_led(
-            candidate, leadership, environment, stop, landed, standby=standby, takeover=takeover
-        )
+        if turn is not None:
+            ended = take_turn(turn.membership, stop, landed, takeover=turn.by_force)
+        else:
+            candidate = Candidate(pipeline.name, settings.rules_hash, LandingProbe(pipeline))
+            ended = run_led(
+                candidate, leadership, environment, stop, landed, standby=standby, takeover=takeover
+            )
         return ended or RunResult({}, ASKED if standby else GAVE_WAY)
 
 

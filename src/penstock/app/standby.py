@@ -21,10 +21,10 @@ from penstock.core.leadership import Member, Reason, Role
 from penstock.core.store_errors import ALIVE
 from penstock.core.version import __version__
 from penstock.landing.settings import Environment
-from penstock.ownership.membership import Membership
+from penstock.ownership.membership import Membership, await_turn
 from penstock.ports.leadership import Leadership
 from penstock.ports.runtime import Engine
-from penstock.ports.store import PendingStore
+from penstock.ports.store import Owner, PendingStore
 from penstock.publishing.settings import PublishingEnvironment
 from penstock.spec.model import Pipeline
 from penstock.spec.publications import Publications
@@ -77,12 +77,17 @@ def leadership_of_run(
     if not standby:
         return open_leadership(spec, claimed_as)
     if takeover:
-        raise InvalidError(
-            "--standby waits for its turn, --takeover does not",
-            code="P526",
-            hint="give one of them; to let a stand-by take over:  penstock handover",
-        )
+        raise waits_or_takes_over("--standby")
     return required_leadership(spec, claimed_as)
+
+
+def waits_or_takes_over(option: str) -> InvalidError:
+    """Return the error of a run that would both wait for its turn, by an option, and take over."""
+    return InvalidError(
+        f"{option} waits for its turn, --takeover does not",
+        code="P526",
+        hint="give one of them; to let a stand-by take over:  penstock handover",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,19 @@ class Candidate:
     claimed_as: str
     rules: str
     probe: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn that came, before it is claimed: whose, and whether a living claim is no hindrance.
+
+    `engine` is warm.
+    """
+
+    membership: Membership
+    owner: Owner
+    by_force: bool
+    engine: Engine
 
 
 def run_led(
@@ -166,14 +184,14 @@ def run_in_turn(
     """
     while True:
         with readiness.kept():
-            reason = membership.await_turn(stop)
-        if reason is None:
+            taken = await_turn([membership], membership.clock, stop)
+        if taken is None:
             return None
         readiness()  # its engine may have ended just now
         try:
-            ended = take_turn(membership, stop, run, takeover=reason in BY_FORCE)
+            ended = take_turn(membership, stop, run, takeover=taken[1] in BY_FORCE)
         except PenstockError as error:
-            if not is_owned(error) or _is_of_another_line(membership.pipeline, store, error):
+            if not is_overtaken(membership.pipeline, store, error):
                 raise
         else:
             if ended is not None:
@@ -185,12 +203,15 @@ def is_owned(error: PenstockError) -> bool:
     return isinstance(error, FencedError) or error.code == ALIVE
 
 
-def _is_of_another_line(pipeline: str, store: PendingStore, error: PenstockError) -> bool:
-    """Return whether we were fenced by an owner that our own store does not know."""
+def is_overtaken(pipeline: str, store: PendingStore, error: PenstockError) -> bool:
+    """Return whether another process has the claim, and our own store knows it: we stand by again.
+
+    An owner that it does not know is of another line.
+    """
     if not isinstance(error, FencedError):
-        return False
+        return is_owned(error)
     held = store.holding(pipeline)
-    return held is None or (error.by is not None and error.by.line != held.claim.line)
+    return held is not None and (error.by is None or error.by.line == held.claim.line)
 
 
 class Readiness:

@@ -58,6 +58,10 @@ COMMANDS = {
     "pause": ("penstock.cli.pause:pause", "Commit nothing to a table while another writer works."),
     "resume": ("penstock.cli.pause:resume", "End the pause of a table."),
     "doctor": ("penstock.cli.doctor:doctor", "Check that everything a run needs is in place."),
+    "upgrade-check": (
+        "penstock.cli.upgrade_check:upgrade_check",
+        "Check what a new release changes. Writes nothing.",
+    ),
     "prepare": (
         "penstock.cli.prepare:prepare",
         "Cache JVM classes so that Spark starts in half the time.",

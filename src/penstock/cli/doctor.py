@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
-from rich.table import Table
-from rich.text import Text
 
-from penstock.cli.output import pasteable, print_result, result_console, say
+from penstock.cli.checks import print_checks
+from penstock.cli.output import say
 from penstock.cli.parameters import SPEC, SPEC_VARIABLE, Json
 from penstock.cli.shards import by_shard
 from penstock.cli.specs import Parts, load_publications, load_spec, parts_of
-from penstock.observe.formatting import one_line
 
-if TYPE_CHECKING:
-    from penstock.app.doctor.examination import Examination
-
-MARKS = {"ok": ("ok", "green"), "warning": ("warn", "yellow"), "failed": ("FAIL", "bold red")}
 SPEC_HELP = "The spec of the pipeline; default: penstock.yaml if it exists."
 
 
@@ -59,25 +52,5 @@ def doctor(
         environment=os.environ,
         progressed=(lambda _: None) if json else say,
     )
-    print_result(found, data=_data, show=_show, json=json)
+    print_checks(found, json=json)
     return found.exit_code
-
-
-def _data(found: Examination) -> dict[str, Any]:
-    checks = [replace(each, hint=pasteable(each.hint)) for each in found.checks]
-    return {"exit_code": found.exit_code, "checks": checks}
-
-
-def _show(found: Examination) -> None:
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    for ratio in (None, None, None, 1):
-        table.add_column(ratio=ratio, overflow="fold")
-    for each in found.checks:
-        mark, style = MARKS.get(each.status, ("?", "dim"))
-        message = Text(one_line(each.message), "" if each.status == "ok" else style)
-        if each.code:
-            message = Text(f"{each.code}  ", style) + message
-        if each.hint and each.status != "ok":
-            message.append(f"\n→ {one_line(pasteable(each.hint))}", "")
-        table.add_row(Text(mark, style), each.check, Text(one_line(each.subject), "bold"), message)
-    result_console().print(table)

@@ -151,8 +151,11 @@ def plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
         yield f"  {move.words or f'{one_line(move.of)} from {start} to {one_line(move.stop)}'}"
     if each.backlog:
         transactions = number_of(each.transactions, "transaction")
-        least = "at least " if each.is_least else ""
-        yield f"  backlog: {least}{number_of(each.backlog, 'record')}, in {transactions}"
+        backlog = number_of(each.backlog, "record")
+        if each.is_least:
+            yield f"  backlog: {backlog} in the next batch; what is behind it is not counted"
+        else:
+            yield f"  backlog: {backlog}, in {transactions}"
     else:
         why = ": its source has no part now, as where no file matches" if each.is_empty else ""
         yield f"  nothing to publish{why}"

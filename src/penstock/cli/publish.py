@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -19,8 +19,10 @@ from penstock.observe.formatting import number_of
 
 if TYPE_CHECKING:
     from penstock.app.publish import PublishResult
+    from penstock.observe.last_stops import LastStops
     from penstock.ports.runtime import Observer
     from penstock.publishing.publisher import Until
+    from penstock.spec.publications import Publications
 
 
 def publish(
@@ -57,20 +59,20 @@ def publish(
         host: the pending store must be in PostgreSQL.
     """
     from penstock.app.assembly.crash_points import from_environment, observer_for
-    from penstock.app.assembly.process import SystemClock
-    from penstock.app.assembly.state_folder import state_folder
     from penstock.app.publish import exit_code, rules_named
     from penstock.app.publish import publish as publish_all
     from penstock.observe.fanout import Observers
-    from penstock.observe.last_stops import LastStops
 
     loaded = load_publications(spec)
     until: Until = "once" if once else "caught-up" if until_caught_up else "stopped"
     stop = threading.Event()
     voice = Voice()
     rules = {rule.name: rule.into for rule in rules_named(loaded, names)}
-    stops = LastStops(state_folder(loaded), loaded.name, SystemClock())
-    with signals(stop, voice), _observers(rules, metrics, voice, as_json=json) as listeners:
+    with (
+        signals(stop, voice),
+        _last_stops(loaded) as stops,
+        _observers(rules, metrics, voice, as_json=json) as listeners,
+    ):
         results = publish_all(
             loaded,
             names,
@@ -83,6 +85,19 @@ def publish(
         )
     _print_outcome(results, as_json=json)
     return exit_code(results)
+
+
+@contextmanager
+def _last_stops(spec: Publications) -> Iterator[LastStops]:
+    """Keep why publications stop, here and beside the pending store."""
+    from penstock.app.assembly.assembly import open_reports
+    from penstock.app.assembly.process import SystemClock
+    from penstock.app.assembly.state_folder import state_folder
+    from penstock.observe.last_stops import LastStops
+
+    stops = LastStops(state_folder(spec), spec.name, SystemClock(), open_reports(spec))
+    with closing(stops):
+        yield stops
 
 
 @contextmanager

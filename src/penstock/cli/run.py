@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,10 +18,14 @@ from cyclopts import Parameter
 
 from penstock.cli.output import INTERRUPTED, print_json, say, show_error
 from penstock.cli.parameters import SPEC, Accept, Json, MetricsAt, PageAt, Spec, Takeover
-from penstock.cli.shards import by_shard
-from penstock.cli.specs import load_spec, named_again
+from penstock.cli.shards import ANY, by_shard, named_shard
+from penstock.cli.specs import load_spec, load_whole, named_again
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.app.any_shard import RunShard
+    from penstock.app.standby import Turn
     from penstock.landing.coordinator import RunResult
     from penstock.landing.settings import Until
     from penstock.observe.log import LogLines
@@ -67,34 +71,64 @@ def run(
         Wait, ready, until the pipeline has no living owner; then run it. Start it so on each host:
         the pending store must be in PostgreSQL.
     """
-    from penstock.app.assembly.crash_points import from_environment, observer_for
-    from penstock.app.assembly.process import SystemClock
-    from penstock.app.maintenance_process import maintained_beside
+    from penstock.app.assembly.crash_points import from_environment
     from penstock.app.run import exit_code
     from penstock.app.run import run as run_pipeline
-    from penstock.observe.fanout import Observers
 
-    pipeline = load_spec(spec)
-    faults = from_environment()
     until: Until = "once" if once else "caught-up" if until_caught_up else "stopped"
     stop, voice = threading.Event(), Voice()
     served = Served(named_again(spec), metrics, page)
-    heard = _observers(pipeline, served, voice, as_json=json, standby=standby)
-    with signals(stop, voice), heard as (board, *others):
-        observer = Observers(board, *others, observer_for(faults))
-        with maintained_beside(pipeline, spec, observer, SystemClock(), board):
-            ended = run_pipeline(
-                pipeline,
-                observer=observer,
-                health=board.health,
-                stop=stop,
-                until=until,
-                takeover=takeover,
-                standby=standby,
-                accept=frozenset(accept),
-                faults=faults,
-            )
+    start = partial(
+        run_pipeline,
+        stop=stop,
+        until=until,
+        takeover=takeover,
+        standby=standby,
+        accept=frozenset(accept),
+        faults=from_environment(),
+    )
+
+    def land(pipeline: Pipeline, turn: Turn | None = None) -> RunResult:
+        heard = _observers(pipeline, served, voice, as_json=json, standby=standby)
+        with heard as (board, *others), _beside(pipeline, spec, board, others) as observer:
+            return start(pipeline, observer=observer, health=board.health, turn=turn)
+
+    with signals(stop, voice):
+        if named_shard() == ANY:
+            ended = _whichever(load_whole(spec), land, stop, takeover=takeover, as_json=json)
+        else:
+            ended = land(load_spec(spec))
     return _print_outcome(ended, exit_code(ended, until, asked_to_stop=stop.is_set()), as_json=json)
+
+
+@contextmanager
+def _beside(
+    pipeline: Pipeline, spec: Path, board: StatusBoard, others: Sequence[Observer]
+) -> Iterator[Observer]:
+    """Maintain tables beside a run, heard by all observers; give them as one."""
+    from penstock.app.assembly.crash_points import from_environment, observer_for
+    from penstock.app.assembly.process import SystemClock
+    from penstock.app.maintenance_process import maintained_beside
+    from penstock.observe.fanout import Observers
+
+    observer = Observers(board, *others, observer_for(from_environment()))
+    with maintained_beside(pipeline, spec, observer, SystemClock(), board):
+        yield observer
+
+
+def _whichever(
+    pipeline: Pipeline, land: RunShard, stop: threading.Event, *, takeover: bool, as_json: bool
+) -> RunResult:
+    """Land whichever shard is free. Raises InvalidError (P526)."""
+    from penstock.app.any_shard import run_any
+    from penstock.app.assembly.process import SystemClock
+    from penstock.app.standby import waits_or_takes_over
+    from penstock.observe.log import console_log, json_log, written_to
+
+    if takeover:
+        raise waits_or_takes_over("--shard any")
+    log = (json_log if as_json else console_log)(written_to(sys.stderr), SystemClock())
+    return run_any(pipeline, land, observer=log, stop=stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +148,8 @@ def _observers(
     from penstock.app.inspect.reported import reported, status_file
     from penstock.app.standby import WARMING
     from penstock.cli.page import page_of_run
-    from penstock.core.events import PageServed
     from penstock.core.leadership_events import StandbyChanged
+    from penstock.core.outlook_events import PageServed
     from penstock.observe.fanout import Observers
     from penstock.observe.periodic import periodic
     from penstock.observe.reporting import Happenings

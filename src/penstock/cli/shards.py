@@ -1,6 +1,7 @@
 """Commands that are about one shard of a pipeline, or about each of them.
 
-`--shard N` names one, `--shard all` means one after the other. A command is given the option by
+`--shard N` names one, `--shard all` means one after the other, and of a run `--shard any` whichever
+is free. A command is given the option by
 `by_shard`, and loads the spec by `specs.load_spec`, which returns the shard that is named.
 """
 
@@ -18,14 +19,12 @@ from cyclopts import Parameter
 from penstock.cli.parameters import SPEC
 from penstock.core.errors import InvalidError, PenstockError, gravest
 
-ALL = "all"
-Shard = Annotated[
-    str | None,
-    Parameter(
-        env_var="PENSTOCK_SHARD",
-        help="The shard that it is about, by its number; all: one after the other.",
-    ),
-]
+ALL, ANY = "all", "any"
+ABOUT = "The shard that it is about, by its number; all: one after the other."
+ALONE = (
+    "The shard to land, by its number; any: whichever has no living owner, and until there is one"
+    " stand by for all of them, with the pending store in PostgreSQL."
+)
 Command = Callable[..., int]
 
 _named: ContextVar[str] = ContextVar("shard", default="")
@@ -58,10 +57,15 @@ def by_shard(
                     return command(*args, **kwargs)
             return _each(command, own.bind(*args, **kwargs), changes=changes)
 
-        option = inspect.Parameter("shard", inspect.Parameter.KEYWORD_ONLY, default=None)
-        parameters = [*own.parameters.values(), option.replace(annotation=Shard)]
+        kind = Annotated[
+            str | None, Parameter(env_var="PENSTOCK_SHARD", help=ALONE if alone else ABOUT)
+        ]
+        option = inspect.Parameter(
+            "shard", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind
+        )
+        parameters = [*own.parameters.values(), option]
         about.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
-        about.__annotations__ = {**command.__annotations__, "shard": Shard}
+        about.__annotations__ = {**command.__annotations__, "shard": kind}
         return about
 
     return given

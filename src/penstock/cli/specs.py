@@ -54,7 +54,7 @@ def load_spec(path: Path, *, any_shard: bool = False) -> Pipeline:
 
     Raises SpecError, InvalidError (P528: no such shard, or none was named).
     """
-    pipeline, given = _loaded(path), named_shard()
+    pipeline, given = load_whole(path), named_shard()
     if any_shard and not given and pipeline.shards > 1:
         return pipeline.of_shard(0)
     if not given and pipeline.shards == 1:
@@ -74,11 +74,12 @@ def load_shards(path: Path) -> list[Pipeline]:
     """
     if named_shard() != ALL:
         return [load_spec(path)]
-    pipeline = _loaded(path)
+    pipeline = load_whole(path)
     return [pipeline.of_shard(number) for number in range(pipeline.shards)]
 
 
-def _loaded(path: Path) -> Pipeline:
+def load_whole(path: Path) -> Pipeline:
+    """Load a spec with all of its shards, and print its warnings. Raises SpecError."""
     from penstock.spec.load import load_with_warnings
 
     name_spec(named_again(path))

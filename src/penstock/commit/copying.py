@@ -45,8 +45,9 @@ class CopyJob:
     """Groups of files of one table, each file as a worker reads it with `work` (`FileRows`).
 
     `target` is the table's, for a writer of the connector; `prefix` begins the names of what is
-    written. `is_sorted`: rows get into the table's sort order. Of `places_max` rows at most the
-    result says where they went, where that does not follow from the files.
+    written. `is_sorted`: rows get into the table's sort order. `row_ids` are columns that are read
+    behind those of the table, and written. Of `places_max` rows at most the result says where they
+    went, where that does not follow from the files.
     """
 
     table: str
@@ -54,6 +55,7 @@ class CopyJob:
     target: str
     prefix: str
     is_sorted: bool
+    row_ids: tuple[str, ...]
     work: str
     groups: tuple[tuple[str, ...], ...]
     places_max: int
@@ -86,7 +88,7 @@ def _copied(
     rows: FileRows,
     observer: Observer,
 ) -> CopiedGroup:
-    placing = Placing(is_sorted=job.is_sorted)
+    placing = Placing(is_sorted=job.is_sorted, row_ids=job.row_ids)
     writer = open_writer(
         job.target, prefix=job.prefix, observer=observer, places=True, placing=placing
     )
@@ -159,7 +161,8 @@ def job_from_json(text: str) -> CopyJob:
     data = json.loads(text)
     version = data.pop("v")
     assert version == JOB_VERSION, f"a job of version {version}"
-    return CopyJob(**{**data, "groups": tuple(map(tuple, data["groups"]))})
+    groups = tuple(map(tuple, data["groups"]))
+    return CopyJob(**{**data, "row_ids": tuple(data["row_ids"]), "groups": groups})
 
 
 def result_to_json(groups: Sequence[CopiedGroup], places_max: int) -> str:

@@ -128,7 +128,7 @@ class Rearranging:
         ]
         written = self._written(state, [bundle for bundle in found if bundle])
         self.work.context.observer.passed(CrashPoint.FILES_REWRITTEN)
-        landed = self._land(written, state.schema_id, era) if written else ()
+        landed = self._land(written, state, era) if written else ()
         self._count(landed, live, sum(map(len, bundles)) - len(landed))
 
     def _written(
@@ -175,6 +175,7 @@ class Rearranging:
             state.target,
             self._prefix,
             self.sorts and not self._is_keyed(state),
+            state.row_ids,
             readable.work,
             tuple(tuple(islice(details, len(group))) for group in bundle),
             PLACES_MAX // self.engine.capacity(),
@@ -192,12 +193,14 @@ class Rearranging:
         return any(each.keyed for each in self.work.table.ledgers(state))
 
     def _land(
-        self, written: Sequence[MovedRows], schema_id: int, era: int
+        self, written: Sequence[MovedRows], begun: TableState, era: int
     ) -> Sequence[Rearrangement]:
         """Land those that still fit; return them.
 
-        None lands in another era than that in which its files were begun: they may be deleted.
+        None lands in another era than that in which its files were begun: they may be deleted; nor
+        where rows have been given ids since, which it would lose.
         """
+        shape = begun.schema_id, begun.row_ids
         sent: Sequence[Rearrangement] = ()
         for turn in self.work.turns():
             state, found = self._looked_at(written)
@@ -207,7 +210,7 @@ class Rearranging:
             fitted = (each.fitted(found, deleted_in) for each in written)
             fits = [each for each in fitted if each is not None and self._takes(state, each)]
             is_former = self.work.table.upkeep(state).era() != era
-            if not fits or is_former or state.schema_id != schema_id:
+            if not fits or is_former or (state.schema_id, state.row_ids) != shape:
                 return ()
             rearrange = partial(self.work.table.rearrange, state, fits)
             if self.work.tried(rearrange, turn):

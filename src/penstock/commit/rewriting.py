@@ -7,7 +7,7 @@ row deletes would be in (docs/design/0264).
 
 Invariants:
 - a row that was deleted before the commit, by whomever, is in no file that is written here;
-- rows keep their order and all their values; they are not counted as landed;
+- rows keep their order, all their values and their ids; they are not counted as landed;
 - what was written in an earlier turn is used again only where the file has lost no other row since;
 - nothing is written where more than `bytes_max` would have to be, and nothing is ever deleted.
 """
@@ -26,10 +26,10 @@ from penstock.core.crash_points import CrashPoint
 from penstock.ports.row_deletes import POSITION, LiveFile, RowDeletes
 from penstock.ports.runtime import Observer
 from penstock.ports.tables import Table, TableState
-from penstock.ports.writers import WriterFactory
+from penstock.ports.writers import Placing, WriterFactory
 
-_Key = tuple[int, str, str, bytes]
-"""A schema, a file, which of its rows are deleted, and which more are to go."""
+_Key = tuple[int, tuple[str, ...], str, str, bytes]
+"""A schema, the columns of row ids, a file, which of its rows are deleted, which more are to go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,8 @@ class FileRewriter:
         self.size_bytes = require_within(self.commit, row_deletes, live, self.rewriting.bytes_max)
         known, self._known = self._known, {}
         for each, file in zip(row_deletes, files, strict=True):
-            key = (state.schema_id, each.path, each.delete_state, each.positions.tobytes())
+            shape = state.schema_id, state.row_ids
+            key = (*shape, each.path, each.delete_state, each.positions.tobytes())
             self._known[key] = known[key] if key in known else self._left(state, table, each, file)
         self.observer.passed(CrashPoint.FILES_REWRITTEN)
         return tuple(
@@ -82,7 +83,12 @@ class FileRewriter:
             return ()
         commit = self.commit
         prefix = f"{commit.chain.name}-{commit.commit_id}-{commit.attempt}"
-        writer = self.rewriting.open_writer(state.target, prefix=prefix, observer=self.observer)
+        writer = self.rewriting.open_writer(
+            state.target,
+            prefix=prefix,
+            observer=self.observer,
+            placing=Placing(row_ids=state.row_ids),
+        )
         try:
             for rows in _staying(state, table, deletes, file):
                 writer.write(rows)
@@ -128,7 +134,7 @@ def _rows_in(file: LiveFile | DataFile) -> int:
 def _staying(
     state: TableState, table: Table, deletes: RowDeletes, file: LiveFile | DataFile
 ) -> Iterator[pa.RecordBatch]:
-    names = state.schema.names
+    names = [*state.schema.names, *state.row_ids]
     batches = (
         table.read_live(state, file, names)
         if isinstance(file, LiveFile)

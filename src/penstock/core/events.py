@@ -311,20 +311,6 @@ class ClassArchiveBegun(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class MetricsServed(Event):
-    """Metrics are served at this address."""
-
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
-class PageServed(Event):
-    """The page is served at this address."""
-
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
 class SchemaChanged(Event):
     """The coordinator changed a table's schema."""
 

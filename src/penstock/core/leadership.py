@@ -32,7 +32,8 @@ ANYBODY = "*"
 OTHER_RULES = DecisionNeededError(
     "its rules are not those of the owner that has ended",
     code="P523",
-    hint="to begin with them:  penstock run --takeover",
+    hint="to begin with them:  penstock run --takeover;  of a publication:  penstock publish"
+    " --takeover",
 )
 POOLED = InvalidError(
     "a pooler shares the owner's session, so that its lock says nothing",

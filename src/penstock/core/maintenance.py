@@ -56,7 +56,8 @@ class MaintenanceAct(StrEnum):
 @dataclass(frozen=True, slots=True)
 class StoredFile:
     """A live data file: `deleted` of its `rows` are deleted; equal `partition`s are one. The rows
-    of a `late` one have yet to get to theirs. `values` are those of its partition, as people write
+    of a `late` one have yet to get to theirs; a `clustered` one was laid out by another program,
+    which alone writes it again. `values` are those of its partition, as people write
     them, by the fields that the table, or a former spec of it, is partitioned by.
     """
 
@@ -66,6 +67,7 @@ class StoredFile:
     size_bytes: int
     deleted: int = 0
     late: bool = False
+    clustered: bool = False
     values: PartitionValues = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -227,7 +229,7 @@ def groups_of(layout: Layout) -> tuple[FileGroup, ...]:
     """
     partitions: dict[str, list[StoredFile]] = defaultdict(list)
     for each in layout.files:
-        if each.late:
+        if each.late or each.clustered:
             continue
         if each.has_many_deleted or each.size_bytes < layout.target_bytes / _FULL:
             partitions[each.partition].append(each)

@@ -58,10 +58,14 @@ class ColumnTypesChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class PublicationStopped(Event):
-    """A publication ended, or `waits` and is tried again; `code` is that of its error."""
+    """A publication ended, or `waits` and is tried again; `code` is that of its error.
+
+    `generation` is that of its run, 0 before it has claimed the publication.
+    """
 
     publication: str
     reason: str
     clean: bool
     code: str = ""
     waits: bool = False
+    generation: int = 0

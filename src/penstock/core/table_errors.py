@@ -215,6 +215,16 @@ def unsupported(table: str, feature: str, why: str = "") -> InvalidError:
     )
 
 
+def time_beyond_orc(table: str, path: str) -> InvalidError:
+    """Build the error for a time in an ORC file that cannot be read here."""
+    return InvalidError(
+        f"{path} of {table} holds a time before 1677-09-21 or after 2262-04-11: it is ORC, which"
+        " Arrow reads in nanoseconds, and those reach no further",
+        code="P299",
+        hint="set  write.format.default  to parquet, and have the file rewritten, by Spark for one",
+    )
+
+
 def require_target_version(version: int, known: int) -> None:
     """Raise InvalidError (P190) for the target of a newer driver."""
     if version > known:

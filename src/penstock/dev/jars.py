@@ -212,5 +212,5 @@ def _ivy() -> Path:
     raise InvalidError(
         "PySpark, which brings the resolver for the broker's jars, is not installed",
         code="P655",
-        hint="pip install pyspark",
+        hint='pip install "penstock[spark]"',
     )

@@ -4,7 +4,8 @@ Invariants:
 - a file is read a few rows at a time, about `_BATCH_BYTES` of them, and only in columns that
   something is said of;
 - a column that was added after a file was written is null in it; where a file does not name its
-  columns (no field ids, and another name), the column is left out.
+  columns (no field ids, and another name), the column is left out;
+- a type that was widened since compares by its numbers, and a date as a time.
 
 Source: Parquet format, "Logical Types"; Apache Iceberg table specification, "Column Projection".
 """
@@ -19,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from penstock.core.schema import Kind
 from penstock.core.statistics import (
     ColumnContents,
     FileContents,
@@ -74,7 +76,7 @@ def contents_of(source: pa.NativeFile | BinaryIO, stated: FileStatistics) -> Fil
     columns = {each.column: ColumnContents() for each in stated.columns}
     partition = [_Partition(each) for each in stated.partition if each.column in there]
     for batch in _batches(file, sorted({".".join(place) for place in there.values()})):
-        arrays = {leaf: _reached(batch, place) for leaf, place in there.items()}
+        arrays = {leaf: _widened(_reached(batch, at), leaf) for leaf, at in there.items()}
         for leaf in columns.keys() & arrays.keys():
             columns[leaf] += _summary(arrays[leaf])
         for each in partition:
@@ -131,6 +133,12 @@ def _reached(batch: pa.RecordBatch, place: tuple[str, ...]) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     return column.storage if isinstance(column, pa.ExtensionArray) else column
+
+
+def _widened(column: pa.Array, leaf: Leaf) -> pa.Array:
+    """Return times for dates, where the column has become one of times since."""
+    since = leaf.kind is Kind.TIMESTAMP and pa.types.is_date(column.type)
+    return column.cast(pa.timestamp("us")) if since else column
 
 
 def _summary(column: pa.Array) -> ColumnContents:

@@ -25,10 +25,18 @@ from obstore.exceptions import (
     PreconditionError,
     UnauthenticatedError,
 )
-from obstore.store import LocalStore, ObjectStore, S3Store
+from obstore.store import AzureStore, LocalStore, ObjectStore, S3Store
 
 from penstock.files.errors import first_line, is_panic
-from penstock.files.storage_settings import S3, S3_SETTINGS, Settings
+from penstock.files.storage_settings import (
+    AZURE,
+    AZURE_KEYS,
+    AZURE_SETTINGS,
+    S3,
+    S3_SETTINGS,
+    Settings,
+    account_of,
+)
 
 _OTHER_SETTINGS = {"virtual_hosted_style_request", "conditional_put"}
 _KNOWN = {each.delta for each in S3_SETTINGS} | _OTHER_SETTINGS
@@ -36,13 +44,18 @@ _KNOWN = {each.delta for each in S3_SETTINGS} | _OTHER_SETTINGS
 
 @functools.lru_cache(maxsize=64)
 def store_at(place: str, settings: Settings) -> ObjectStore:
-    """Open a directory of this machine or a place in S3; unknown settings are ignored."""
-    if not place.startswith(S3):
-        return LocalStore(place)
+    """Open a directory of this machine or a place in S3 or Azure; unknown settings are ignored."""
     known = dict(settings)
-    config: Any = {key: known[key] for key in _KNOWN & known.keys()}
     plain = known.get("allow_http", "").lower() == "true"
-    return S3Store.from_url(place, config=config, client_options={"allow_http": plain})
+    config: Any
+    if place.startswith(AZURE):
+        config = {key: known[key] for key in (AZURE_KEYS | AZURE_SETTINGS) & known.keys()}
+        config["account_name"] = account_of(place, known)
+        return AzureStore.from_url(place, config=config, client_options={"allow_http": plain})
+    if place.startswith(S3):
+        config = {key: known[key] for key in _KNOWN & known.keys()}
+        return S3Store.from_url(place, config=config, client_options={"allow_http": plain})
+    return LocalStore(place)
 
 
 def fetch(place: str, settings: Settings, key: str) -> bytes:

@@ -15,6 +15,9 @@ from penstock.ports.runtime import Secrets
 from penstock.spec.secrets import is_literal
 
 S3 = "s3://"
+AZURE = ("az://", "abfss://")
+"""A container of the account in the settings; or, behind an @, of the one that the host names."""
+OBJECT_STORES = (S3, *AZURE)
 Settings = tuple[tuple[str, str], ...]
 """Settings by deltalake's names, as a key of what is kept."""
 
@@ -36,6 +39,40 @@ S3_SETTINGS = (
     S3Setting("secret_key", "secret_access_key", "s3.secret-access-key", key=True),
     S3Setting("session_token", "session_token", "s3.session-token", key=True),
 )
+
+
+AZURE_SETTINGS = {"account_name", "client_id", "tenant_id", "endpoint"}
+AZURE_KEYS = {"account_key", "sas_token", "client_secret"}
+"""The settings of Azure, as deltalake and pyarrow call them; the keys are secrets."""
+
+
+def is_object_store(place: str) -> bool:
+    """Return whether a place is in an object store, not on a disk."""
+    return place.startswith(OBJECT_STORES)
+
+
+def path_in(place: str) -> str:
+    """Return the path that the filesystem of a place knows: the bucket or container comes first."""
+    if not is_object_store(place):
+        return place
+    host, _, path = place.partition("://")[2].partition("/")
+    return f"{host.partition('@')[0]}/{path}".rstrip("/")
+
+
+def address_of(path: str, root: str) -> str:
+    """Return the address of a path in the storage of a root: what `path_in` was given."""
+    scheme, mark, rest = root.partition("://")
+    if not mark:
+        return path
+    _, at, host = rest.partition("/")[0].partition("@")
+    bucket, _, key = path.partition("/")
+    return f"{scheme}://{bucket}{at}{host}/{key}"
+
+
+def account_of(place: str, settings: Mapping[str, str]) -> str:
+    """Return the account in Azure that a place is in; "" where nothing says it."""
+    host = place.partition("://")[2].partition("/")[0].partition("@")[2]
+    return host.partition(".")[0] or settings.get("account_name", "")
 
 
 def references(of: str, written: Mapping[str, str], keys: Collection[str]) -> dict[str, str]:

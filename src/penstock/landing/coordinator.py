@@ -332,6 +332,7 @@ class Coordinator:
         self._drain()
         self.preparer.anchor(self.tables.active.keys() - self.commits.paused)
         self._drain()
+        self.commits.landed.tell(at_once=True)
 
     def _drain(self) -> None:
         """Wait for what is being committed; what is held back stays PENDING."""

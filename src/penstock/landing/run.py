@@ -21,6 +21,7 @@ from penstock.landing.coordinator import Coordinator, RunResult
 from penstock.landing.epoch.commit_queue import CommitQueue
 from penstock.landing.epoch.committer import Committer
 from penstock.landing.epoch.hold import EpochHold
+from penstock.landing.epoch.landed_offsets import LandedOffsets
 from penstock.landing.epoch.partition_discovery import PartitionDiscovery
 from penstock.landing.epoch.pause_watch import PauseWatch
 from penstock.landing.epoch.poison_isolation import PoisonIsolation
@@ -152,10 +153,12 @@ def _coordinate(
     observer, clock = environment.observer, environment.clock
     hold = EpochHold(settings.hold, settings.every_seconds, environment.health, observer, clock)
     preparer = Preparer(tables, claim, queue)
+    landed = LandedOffsets(tables, environment.follower)
+    pauses = PauseWatch(claim.pauses, observer, clock)
     coordinator = Coordinator(
         tables,
         stop,
-        Committer(tables, claim, queue, PauseWatch(claim.pauses, observer, clock), hold),
+        Committer(tables, claim, queue, pauses, hold, landed),
         preparer,
         PartitionDiscovery(tables, preparer, endless=until == "stopped"),
         EpochTrigger(settings, clock),

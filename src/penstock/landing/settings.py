@@ -14,6 +14,7 @@ from penstock.core.maintenance import TableHealth
 from penstock.core.schema import Field, Schema, Struct, Type
 from penstock.core.shards import Shard
 from penstock.ownership.claim import ClaimContext, Heartbeat
+from penstock.ports.groups import Follower
 from penstock.ports.log import Log
 from penstock.ports.row_deletes import RowDeleteMode
 from penstock.ports.runtime import Clock, Engine, Observer
@@ -166,6 +167,7 @@ class Settings:
     new_columns_per_hour: int = 100
     held_bytes_max: int = 512 << 20
     stop_above_share: float = 1.0
+    rejects_keep_headers: bool = False
     commits_at_once: CommitsAtOnce = 8
     heartbeat_seconds: float = 3.0
     alive_seconds: float = 15.0
@@ -220,7 +222,7 @@ class Environment:
     """The outside, as ports. `writers` gives those of a connector by its name. `cluster_id` is the
     log's, asked once: a cluster that takes its place has topics of other ids. `jitter` gives
     numbers in 0..1, `token` short random texts, `health` what is known of how tables lie, by their
-    names.
+    names. The `follower` is told what has landed.
     """
 
     log: Log
@@ -237,6 +239,7 @@ class Environment:
     commit_executor: Callable[[CommitsAtOnce], CommitExecutor] = commit_threads
     start_heartbeat: Callable[[Callable[[], bool], float], Heartbeat] = Heartbeat
     health: HealthOf = dict
+    follower: Follower | None = None
 
 
 def claim_context(settings: Settings, environment: Environment) -> ClaimContext:

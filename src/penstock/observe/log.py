@@ -20,7 +20,13 @@ from logging import DEBUG, ERROR, INFO, WARNING, getLevelName
 from math import inf
 from typing import Any, Literal, TextIO
 
-from penstock.core import events, leadership_events, maintenance_events, publication_events
+from penstock.core import (
+    events,
+    leadership_events,
+    maintenance_events,
+    outlook_events,
+    publication_events,
+)
 from penstock.core.crash_points import CrashPoint
 from penstock.core.events import Event
 from penstock.observe.formatting import (
@@ -269,11 +275,12 @@ _SUBJECTS: Mapping[type[Event], str] = {
     events.WaitLasted: "waiting",
     events.BacklogCounted: "Kafka",
     events.KafkaAnswered: "Kafka",
+    outlook_events.GroupNotMoved: "Kafka",
     events.CommitsStalled: "commits",
     events.CommitsResumed: "commits",
     events.ClassArchiveBegun: "Java",
-    events.MetricsServed: "metrics",
-    events.PageServed: "page",
+    outlook_events.MetricsServed: "metrics",
+    outlook_events.PageServed: "page",
     maintenance_events.EpochsNarrowed: "epochs",
 }
 """What an event is about that names no table, topic, partition, pipeline or epoch."""
@@ -289,6 +296,7 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
     events.WaitLasted: (INFO, "{seconds} so far for {what}"),
     events.BacklogCounted: (DEBUG, "{lag} to read"),
     events.KafkaAnswered: (INFO, "answers again after {seconds}"),
+    outlook_events.GroupNotMoved: (WARNING, "group {group} does not follow: {reason}"),
     events.PartitionStalled: (WARNING, "cannot be read: {reason}"),
     events.TopicsGrew: (INFO, "{partitions} found: what was there before is read first"),
     events.TopicUnrouted: (WARNING, "no rule writes it to a table; its records are not read"),
@@ -374,8 +382,8 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
         INFO,
         "caches its classes in the background, once: later starts take half the time",
     ),
-    events.MetricsServed: (INFO, "{url}"),
-    events.PageServed: (INFO, "{url}"),
+    outlook_events.MetricsServed: (INFO, "{url}"),
+    outlook_events.PageServed: (INFO, "{url}"),
     publication_events.PublicationStarted: (
         INFO,
         "started as generation {generation}, after transaction {epoch}: {backlog} to publish",

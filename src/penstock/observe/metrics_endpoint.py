@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from prometheus_client import CollectorRegistry, start_http_server
 
 from penstock.core.errors import InvalidError
-from penstock.core.events import MetricsServed
+from penstock.core.outlook_events import MetricsServed
 from penstock.ports.runtime import Observer
 
 

@@ -1,4 +1,4 @@
-"""Be a member of a pipeline: stand by until it is our turn, and show that we own it.
+"""Be a member of a pipeline, or of several: stand by until it is our turn, and show that we own it.
 
 Invariants:
 - all of it is advisory: whoever takes his turn claims, reads everything anew, and is held to that
@@ -10,8 +10,8 @@ Invariants:
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from penstock.core.errors import PenstockError
@@ -54,25 +54,28 @@ class Membership:
     _free_since: float = 0.0
     _said: StandbyChanged | None = None
 
-    def await_turn(self, stop: threading.Event) -> Reason | None:
-        """Stand by until the pipeline is to be claimed; None when asked to stop before.
+    def begin(self) -> None:
+        """Begin to stand by. Raises what `trouble` raises."""
+        self._said, self._free_since = None, self.clock.monotonic()
+        self._is(Role.STANDBY, self.me.trouble)
+
+    def turn(self) -> Reason | None:
+        """Look once; return why the pipeline is ours to claim now, or None.
 
         Raises what `trouble` raises.
         """
-        self._said, self._free_since = None, self.clock.monotonic()
-        self._is(Role.STANDBY, self.me.trouble)
-        with ExitStack() as leaving:
-            leaving.callback(self._leave)
-            while not stop.is_set():
-                found, shown = self._tried()
-                if isinstance(found, Take):
-                    leaving.pop_all()
-                    self._is(Role.OWNER, "")
-                    self.observer(LeadershipGained(self.pipeline, found.reason))
-                    return found.reason
-                self._say(shown)
-                self.clock.wait(TRY_SECONDS)
+        found, shown = self._tried()
+        if isinstance(found, Take):
+            self._is(Role.OWNER, "")
+            self.observer(LeadershipGained(self.pipeline, found.reason))
+            return found.reason
+        self._say(shown)
         return None
+
+    def leave(self) -> None:
+        """Stand by no longer, or own no longer; an error of the store is passed over."""
+        with suppress(PenstockError), self._asking:
+            self.leadership.leave(self.me)
 
     @contextmanager
     def owning(self, hand_over: Callable[[], None]) -> Iterator[None]:
@@ -88,7 +91,7 @@ class Membership:
         finally:
             ended.set()
             thread.join()
-            self._leave()
+            self.leave()
 
     def offer(self, host: str = ANYBODY) -> None:
         """Say that we give way to a host, before we do."""
@@ -111,10 +114,6 @@ class Membership:
         """Let go of the leadership."""
         with self._asking:
             self.leadership.close()
-
-    def _leave(self) -> None:
-        with suppress(PenstockError), self._asking:
-            self.leadership.leave(self.me)
 
     def _tried(self) -> tuple[Take | Wait, StandbyChanged]:
         """Look once; return what is to be done, and how we stand by."""
@@ -168,6 +167,30 @@ class Membership:
         if event != self._said:
             self._said = event
             self.observer(event)
+
+
+def await_turn(
+    members: Sequence[Membership], clock: Clock, stop: threading.Event
+) -> tuple[Membership, Reason] | None:
+    """Stand by until a pipeline is to be claimed: of several the first; the others are left then.
+
+    None when asked to stop before. Raises what `trouble` raises.
+    """
+    taken: Membership | None = None
+    try:
+        for each in members:
+            each.begin()
+        while not stop.is_set():
+            for each in members:
+                if reason := each.turn():
+                    taken = each
+                    return each, reason
+            clock.wait(TRY_SECONDS)
+    finally:
+        for each in members:
+            if each is not taken:
+                each.leave()
+    return None
 
 
 def _owner(sight: Sight) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.ports.checks import CheckResult
+from penstock.ports.groups import GroupOffsets
 from penstock.ports.increments import FileRows, Increments
 from penstock.ports.leadership import Leadership
 from penstock.ports.log import Log, RangeReader
@@ -19,7 +20,7 @@ from penstock.ports.producers import Packer, ProducerNeeds, Producers, Sender
 from penstock.ports.registry import Registry, Subjects
 from penstock.ports.reports import Reports
 from penstock.ports.runtime import Clock, Observer, Secrets
-from penstock.ports.store import PendingStore
+from penstock.ports.store import PendingStore, StoreAsFound
 from penstock.ports.tables import TableFormat
 from penstock.ports.transactions import Transactions
 from penstock.ports.writers import WriterOpener
@@ -53,6 +54,8 @@ class LogConnector:
         None
     )
     """Check for `penstock doctor` what a publication needs, and take no id."""
+    open_group: Callable[[Settings, Secrets, str], GroupOffsets] | None = None
+    """Open a consumer group by its name, to write what its members would have committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,8 @@ class StoreConnector:
     """Open the leadership of a pipeline; without it there are no stand-bys."""
     open_reports: Callable[[str, Secrets], Reports] | None = None
     """Open what runs say of themselves; without it only their own hosts know."""
+    open_as_found: Callable[[str, Secrets], StoreAsFound] | None = None
+    """Open the store to look at it, without the steps that bring it up to this release."""
 
 
 @dataclass(frozen=True, slots=True)

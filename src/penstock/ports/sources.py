@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core.positions import Position, SourcePartition
@@ -143,13 +145,15 @@ class Rows:
 
     `rows` has the table's columns, in Arrow's types; one without rows may have none. `bad` are rows
     as well, which are rejects whatever the rules say. `left_out` counts rows that are not
-    published, by reason: those that the source took back, tombstones that nobody wants.
+    published, by reason: those that the source took back, tombstones that nobody wants. `offsets`
+    are those of rows and then of bad ones, where they are records of a topic.
     """
 
     rows: pa.RecordBatch
     reached: Position
     bad: Sequence[BadRow] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
+    offsets: npt.NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
 
     @property
     def count(self) -> int:

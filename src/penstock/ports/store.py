@@ -72,6 +72,17 @@ class Pause:
     seen_by: Generation = NOBODY
 
 
+@dataclass(frozen=True, slots=True)
+class StoreAsFound:
+    """A store that is only looked at: what is read of it leaves it as an older release wrote it.
+
+    `adds` names what the next run of this release adds to it.
+    """
+
+    store: PendingStore
+    adds: tuple[str, ...] = ()
+
+
 class PendingStore(Protocol):
     """Keeps prepared commits durably, guarded by the generation.
 

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.core.commits import Chain, Committable, DataFile, Landed
+from penstock.core.demands import NO_DEMANDS, Demands
 from penstock.core.file_ranges import FileRanges
 from penstock.core.maintenance import Layout
 from penstock.core.schema import Schema
@@ -59,7 +60,12 @@ class TableState:
     `can_widen` says whether columns may be given wider types, and made optional; `identifiers`,
     columns by dotted path, never are optional. `reserved` are names that no column of it may be
     given. `least` are the least values of columns, by their path through structs, that the table
-    has a partition for: records with a lower one are quarantined.
+    has a partition for: records with a lower one are quarantined. `demands` are what it asks of
+    rows beyond the types of its columns. `row_ids` are columns beside the schema by which readers
+    follow rows, of any file that is live: who writes rows again reads them by these names, and
+    writes them with the rows (`Placing.row_ids`). `other_names` are the columns that names which
+    are not theirs stand for, by the path of the struct that they are in ("" at the top, `items[]`
+    within a list, `prices{}` a map); None where the table says none.
     """
 
     uuid: str
@@ -77,6 +83,9 @@ class TableState:
     identifiers: tuple[str, ...] = ()
     reserved: tuple[str, ...] = ()
     least: Mapping[ColumnPath, Decimal] = field(default_factory=dict)
+    demands: Demands = NO_DEMANDS
+    row_ids: tuple[str, ...] = ()
+    other_names: Mapping[str, Mapping[str, tuple[str, ...]]] | None = None
 
 
 def not_created(schema: Schema) -> TableState:

@@ -37,10 +37,14 @@ class Distribution(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """How rows get into the files of a table; `is_sorted`: by its sort order, where it has one."""
+    """How rows get into the files of a table; `is_sorted`: by its sort order, where it has one.
+
+    Rows that were in the table before bring columns behind its own: `TableState.row_ids`.
+    """
 
     distribution: Distribution = Distribution.NONE
     is_sorted: bool = False
+    row_ids: tuple[str, ...] = ()
 
 
 AS_THEY_COME = Placing()

@@ -7,7 +7,7 @@ from penstock.core.table_errors import TABLE_MISSING
 from penstock.ports.sources import Source
 from penstock.publishing.record import standing_record
 from penstock.publishing.settings import Publication, PublicationPorts
-from penstock.publishing.stops import never_there
+from penstock.publishing.stops import never_there, not_made_yet
 from penstock.rows.encode.encoder import require_fit
 
 
@@ -21,12 +21,15 @@ def require_messages(publication: Publication, source: Source) -> None:
 def require_fitting(publication: Publication, ports: PublicationPorts) -> None:
     """Require it of a run: a table of which nothing was published is one that is not there.
 
-    Raises InvalidError: P898, and as `require_messages`. One that was published may come back.
+    Raises InvalidError: P898, and as `require_messages`; UnavailableError P889 for a quarantine,
+    which is made by a run. A table that was published may come back.
     """
     try:
         require_messages(publication, ports.source)
     except UnavailableError as error:
         record = standing_record(publication.name, ports.producers.ledger)
         if error.code == TABLE_MISSING and record.ledger is None:
+            if publication.reads_quarantine:
+                raise not_made_yet(publication) from error
             raise never_there(publication) from error
         raise

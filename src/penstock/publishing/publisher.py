@@ -117,6 +117,8 @@ class Publisher:
             self.error = naming(self.publication, error)
             self._again_at = clock.monotonic() + AGAIN_SECONDS
             stopped = stopped_by(self.publication, error, self.until)
+            if self._former is not None:
+                stopped = replace(stopped, generation=self._former.generation)
             if self.stands_by and error.code == ALIVE:
                 stopped = replace(stopped, waits=False)
             if not stopped.waits:
@@ -157,7 +159,8 @@ class Publisher:
             or self.publication.polls
             or since >= self.publication.interval_seconds
         )
-        if waiting and not (due or self._fixed or waiting >= self.publication.limit.rows_max):
+        is_enough = waiting >= self._pace.limit(self.publication.limit).rows_max
+        if waiting and not (due or self._fixed or is_enough):
             return False
         if waiting and clock.monotonic() < self._pace.free_at:
             return False
@@ -274,12 +277,20 @@ class Publisher:
         self._doubts = 0 if found.doubt is None else self._doubts
         self._pace.spend(begun, sum(map(_sent, found.receipts)), found.sent_bytes)
         self._note(found, environment.clock.monotonic() - begun, ends)
+        if self._is_cut(found.state, stretches):  # what is left of the plan waits for no interval
+            self._began -= self.publication.interval_seconds
         if found.doubt is not None:
             self._state = self._renewed(run, found.state, found.doubt, counts=True)
             return True
         if self.until == "once":
             self.end(ONCE)
         return True
+
+    def _is_cut(self, state: PublicationState, stretches: Sequence[Stretch]) -> bool:
+        """Return whether less was read of a topic than was planned: it was too large, or late."""
+        stops = {each.of: each.stop for each in stretches}
+        source = self.environment.ports.source
+        return self.publication.reads_topic and source.count(state.stands, stops) > 0
 
     def _note(self, found: Published, seconds: float, ends: Stands) -> None:
         self._state = found.state
@@ -319,7 +330,7 @@ class Publisher:
                 f"{self.publication.name}: {self._doubts} transactions in a row came to nothing,"
                 f" the last one because {doubt.reason}",
                 code="P814",
-                hint="look at the brokers:  penstock doctor",
+                hint="ask all that it needs:  penstock doctor",
             )
         found = renew_and_look(run, state, doubt.sent)
         if found.epoch > state.epoch:  # it had ended after all

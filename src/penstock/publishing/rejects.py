@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core.accounting import Tally, too_many_rejects
@@ -28,14 +30,20 @@ REASONS_SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class RowsRead:
-    """Rows that were read at once: so many of a source partition, before a position."""
+    """Rows that were read at once: so many of a source partition, before a position.
+
+    `offsets` has those of records of a topic.
+    """
 
     of: SourcePartition
     reached: Position
     rows: int
+    offsets: npt.NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
 
     def said_of(self, row: int) -> str:
         """Say where a row is."""
+        if self.offsets is not None:
+            return f"{self.of}: offset {self.offsets[row]}"
         return f"{self.of}: row {row + 1} of the {self.rows} before {self.reached}"
 
 
@@ -57,8 +65,7 @@ def reject_messages(
                 "code": code,
                 "reason": each.reason,
                 "column": each.column,
-                "row": each.row + 1,
-                "rows": read.rows,
+                **_place_of(read, each.row),
                 "before": values_of(read.reached),
                 "source": values_of(read.of),
                 "transactional_id": transactional_id,
@@ -75,6 +82,12 @@ def reject_messages(
         pa.nulls(len(values), MESSAGES.field("headers").type),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=MESSAGES)
+
+
+def _place_of(read: RowsRead, row: int) -> dict[str, int]:
+    """Return where a row is among those that were read at once, and the offset of a record."""
+    place = {"row": row + 1, "rows": read.rows}
+    return place if read.offsets is None else {**place, "offset": int(read.offsets[row])}
 
 
 def poison() -> Misfit:

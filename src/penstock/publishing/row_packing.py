@@ -82,7 +82,7 @@ class RowPacking:
         Raises DecisionNeededError for a row that is no message, and has no topic to go to (P840),
         and what `encode` raises.
         """
-        read = RowsRead(stretch.of, rows.reached, rows.count)
+        read = RowsRead(stretch.of, rows.reached, rows.count, rows.offsets)
         filtered = Counter[str](rows.left_out)
         messages, rejects, misfits = None, None, misfits_of(rows)
         if rows.rows.num_rows:

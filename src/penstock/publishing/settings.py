@@ -104,6 +104,11 @@ class Publication:
         return "table" in self.source
 
     @property
+    def reads_quarantine(self) -> bool:
+        """Return whether that is the quarantine which a pipeline makes with its first run."""
+        return "quarantine" in self.source
+
+    @property
     def reads_frames(self) -> bool:
         """Return whether a program gives it DataFrames."""
         return "dataframe" in self.source

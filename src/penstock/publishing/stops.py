@@ -10,6 +10,7 @@ from penstock.core.errors import (
     UnavailableError,
 )
 from penstock.core.resuming import Stopped, StopReason
+from penstock.core.table_errors import TABLE_MISSING
 from penstock.ports.sources import Source, Stands
 from penstock.publishing.settings import Publication
 
@@ -19,6 +20,8 @@ def naming(publication: Publication, error: PenstockError) -> PenstockError:
     if publication.name not in error.message:
         error.message = f"publication {publication.name}: {error.message}"
         error.args = (error.message,)
+    if error.code == TABLE_MISSING and publication.reads_table:
+        error.hint = "restore it, or correct  from.table  in the spec"
     return error
 
 
@@ -29,6 +32,15 @@ def never_there(publication: Publication) -> InvalidError:
         " catalog",
         code="P898",
         hint="create it, or correct  from.table  in the spec",
+    )
+
+
+def not_made_yet(publication: Publication) -> UnavailableError:
+    """Return the error for a quarantine that no run has made yet: it is waited for."""
+    return UnavailableError(
+        f"the quarantine {publication.source_name} is not there yet: nothing was rejected so far",
+        code="P889",
+        hint="run the pipeline, whose first start makes it:  penstock run",
     )
 
 

@@ -5,7 +5,9 @@ Invariants:
   counted;
 - a record without a value is a row, too, where it is to delete its key: it has its coordinates,
   says that it deletes, and its other columns are null;
-- coordinates are those of the record, never of its value.
+- coordinates are those of the record, never of its value;
+- a stretch ends early where its rows have more bytes than a transaction has for it: records may be
+  a thousand times as large as they were estimated.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.core.offsets import TopicPartition
+from penstock.core.positions import Position
 from penstock.core.schema import SOURCE_PREFIX, Struct, schema_from_json, type_to_json
 from penstock.ports.log import RangeReader
 from penstock.ports.sources import MESSAGES, NO_ROWS, BadRow, Rows, Stretch
@@ -42,6 +45,8 @@ COORDINATES: Mapping[str, pa.DataType] = {
 }
 """What a row may have besides its fields, as the record has it."""
 HEADERS = f"{SOURCE_PREFIX}headers"
+VALUE = f"{SOURCE_PREFIX}value"
+"""What is wrong in a record that is no row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +111,27 @@ class TopicRowReader:
         Raises what the reader and the registry of schemas raise.
         """
         at, needed = place_of(stretch.of), self.rules.needs_headers
+        bytes_left = int(stretch.work) if stretch.work else None
         for fetched, reached in fetched_of(self.reader, stretch, deadline=deadline, headers=needed):
             if not fetched.batch.num_rows:
                 yield Rows(NO_ROWS, reached)
                 continue
-            rows, bad, left_out = rows_of(fetched.batch, at, self.rules, self.schemas)
-            yield Rows(rows, reached, bad, left_out)
+            rows = rows_of(fetched.batch, reached, at, self.rules, self.schemas)
+            yield rows
+            if bytes_left is not None:
+                bytes_left -= rows.rows.nbytes
+                if bytes_left <= 0:
+                    return
 
 
 def rows_of(
-    batch: pa.RecordBatch, at: TopicPartition, rules: RecordRules, schemas: ReaderCache
-) -> tuple[pa.RecordBatch, list[BadRow], Mapping[str, int]]:
-    """Return the rows of a batch of records, those that are bad, and how many are left out."""
+    batch: pa.RecordBatch,
+    reached: Position,
+    at: TopicPartition,
+    rules: RecordRules,
+    schemas: ReaderCache,
+) -> Rows:
+    """Return the rows of a batch of records that ends before a position."""
     made = convert_batch(
         batch, at=at, schema=rules.fields, options=rules.row_options, readers=schemas
     )
@@ -135,7 +149,9 @@ def rows_of(
         none = np.zeros(len(places), np.bool_)
         columns.append(pa.array(none if deleted is None else deleted))
     rows = pa.RecordBatch.from_arrays(columns, rules.columns.names)
-    return rows, _bad(batch, rejects, offsets), made.filtered
+    bad = np.array([each.offset for each in rejects], np.int64)
+    all_offsets = np.concatenate([offsets[places], bad])
+    return Rows(rows, reached, _bad(batch, rejects, offsets), made.filtered, all_offsets)
 
 
 def _with_nulls(
@@ -162,9 +178,9 @@ def _coordinate(name: str, records: pa.RecordBatch, at: TopicPartition) -> pa.Ar
 def _bad(
     batch: pa.RecordBatch, rejects: tuple[Reject, ...], offsets: npt.NDArray[np.int64]
 ) -> list[BadRow]:
-    """Return records that are no rows, by their offsets, with landing's codes."""
+    """Return records that are no rows, with landing's codes."""
     keys, found = batch.column("key"), list[BadRow]()
     for each in rejects:
         key = keys[int(np.searchsorted(offsets, each.offset))].as_py()
-        found.append(BadRow(f"offset {each.offset}", f"{each.message} ({each.code})", key))
+        found.append(BadRow(VALUE, f"{each.message} ({each.code})", key))
     return found

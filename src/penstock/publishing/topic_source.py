@@ -125,12 +125,14 @@ class TopicSource:
         stops = {place_of(of): _offset(end) for of, end in ends.items() if of in starts}
         budget = Budget(limit.rows_max, limit.bytes_max, limit.bytes_max, 1)
         lanes = cut(lanes_of({_ONE: places}, stops), budget)
+        bytes_of_each = str(max(limit.bytes_max // max(len(lanes), 1), 1))
         return [
             Stretch(
                 _partition(lane.at),
                 starts[_partition(lane.at)],
                 _stop(lane.covered.stop, ends[_partition(lane.at)]),
                 lane.covered.count,
+                bytes_of_each,
             )
             for lane in lanes
         ]

@@ -101,7 +101,9 @@ class RowOptions:
     nested objects and arrays, the record's own object included. `assume_zone` is a name that
     `zoneinfo` knows; it is given to timestamps without an offset. `drop_offset` lets a
     `timestamp` column take the local time of a text that has an offset. `case_sensitive` is false
-    where fields may be spelled otherwise than their columns. `not_empty` are string
+    where fields may be spelled in another case than their columns. `match` says whether they may
+    have other names of the table's name mapping, and `names` which columns these are, by the path
+    of the struct that they are in, "" at the top. `not_empty` are string
     columns whose empty value the table's format cannot hold (`TableState.not_empty`), `identifiers`
     columns that are never made optional, `reserved` names that records cannot ask a column for, in
     whatever case. `framing` and `schema_id` say where a record of a format with schemas tells which
@@ -111,7 +113,8 @@ class RowOptions:
     source column of keys gets; `header_columns` maps columns to the headers whose text they hold.
     `keyed` says how records change rows; None where each record is a row of its own. Under
     `tombstones: delete`, of keyed tables alone, a record without a value deletes the row of the key
-    that its own key holds.
+    that its own key holds. With `fills_defaults` a value that is absent or null becomes the
+    column's default, where the table has one.
     """
 
     source_columns: Mapping[str, str]
@@ -123,6 +126,8 @@ class RowOptions:
     assume_zone: str | None = None
     drop_offset: bool = False
     case_sensitive: bool = True
+    match: Literal["name", "name_mapping"] = "name"
+    names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     not_empty: tuple[str, ...] = ()
     identifiers: tuple[str, ...] = ()
     reserved: tuple[str, ...] = ()
@@ -138,6 +143,16 @@ class RowOptions:
     header_columns: Mapping[str, str] = field(default_factory=dict)
     schema_id_header: str = "__value_schema_id"
     keyed: KeyedOptions | None = None
+    fills_defaults: bool = False
+
+    @property
+    def is_exact(self) -> bool:
+        """Return whether fields are spelled as their columns are."""
+        return self.case_sensitive and not self.names
+
+    def spelling(self, path: str, name: str) -> str:
+        """Return what all names of a column in the struct at a path share."""
+        return self.names.get(path, {}).get(name, name) if self.case_sensitive else folded(name)
 
     @property
     def rescues(self) -> bool:

@@ -66,6 +66,10 @@ class RejectCode(StrEnum):
     KEY_MISSING = "P373"
     KEY_ALONE = "P374"
     SEQUENCE_MISSING = "P375"
+    CONSTRAINT = "P376"
+    TOO_LONG = "P377"
+    NOT_COMPUTED = "P378"
+    NOT_AS_GENERATED = "P379"
     UNDECIDED = "P380"
     UNROUTABLE = "P381"
     UNKNOWN_TABLE = "P382"
@@ -282,6 +286,27 @@ CODE_INFO: Mapping[RejectCode, CodeInfo] = MappingProxyType(
             "a column of the sequence is null or missing",
             "fix the producer, or choose columns for  sequence_by  that every record has, deletes"
             " too; a record without a value has those from beside it, as  _kafka_timestamp",
+        ),
+        RejectCode.CONSTRAINT: CodeInfo(
+            _CONVERT,
+            "a constraint of the table is false or null for the row",
+            "fix the producer, or drop the constraint from the table, then retry the record",
+        ),
+        RejectCode.TOO_LONG: CodeInfo(
+            _CONVERT,
+            "a text has more characters than its char or varchar column allows",
+            "fix the producer, or give the column a longer type, then retry the record",
+        ),
+        RejectCode.NOT_COMPUTED: CodeInfo(
+            _CONVERT,
+            "an expression of the table cannot be computed for the row: a number is too large, or a"
+            " divisor is zero",
+            "fix the producer, or the expression in the table, then retry the record",
+        ),
+        RejectCode.NOT_AS_GENERATED: CodeInfo(
+            _CONVERT,
+            "the record gives a generated column another value than the table's expression has",
+            "leave the field out of the record, or fix the producer",
         ),
         RejectCode.UNDECIDED: CodeInfo(
             _ROUTE,

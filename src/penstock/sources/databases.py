@@ -54,14 +54,14 @@ def opened(database: str, password: str | None) -> Engine:
         raise InvalidError(
             f"no rows are read from {scheme}:…",
             code="P858",
-            hint="write  database: postgresql://user@host/database  or  sqlite:///./file.db",
+            hint="write  from.database  as  postgresql://user@host/database  or  sqlite:///./file.db",
         )
     url = make_url(database).set(drivername=_DRIVERS[scheme])
     if scheme == "sqlite" and not Path(url.database or "").is_file():  # SQLite would create it
         raise InvalidError(
             f"there is no database {url.database}",
             code="P858",
-            hint="correct  database  in the spec",
+            hint="correct  from.database  in the spec",
         )
     if password is not None:
         url = url.set(password=password)
@@ -87,15 +87,16 @@ def connected(engine: Engine) -> Iterator[Connection]:
                 f"the database {engine.url.host} does not let {engine.url.username or 'us'} in:"
                 f" {found[0]}",
                 code="P858",
-                hint="correct  database  or  password  in the spec, or the user's rights there",
+                hint="correct  from.database  or  from.password  in the spec, or the user's rights"
+                " there",
             ) from error
         if not _is_refusal(error):
             raise
         raise InvalidError(
             f"the database refuses the query: {said}",
             code="P893",
-            hint="correct  query  or  cursor  in the spec; of values that cannot be read, as times"
-            " without end, give others in the query:  NULLIF(at, 'infinity')",
+            hint="correct  from.query  or  from.cursor  in the spec; of values that cannot be read,"
+            " as times without end, give others in the query:  NULLIF(at, 'infinity')",
         ) from error
 
 

@@ -56,7 +56,7 @@ class Listing:
             raise InvalidError(
                 f"there is no folder {self.base} for the files {self._pattern}",
                 code="P858",
-                hint="make it, or correct  files  in the spec",
+                hint="make it, or correct  from.files  in the spec",
             ) from error
         files = [
             FoundFile(name, each.size, each.mtime_ns)

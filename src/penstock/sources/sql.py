@@ -250,7 +250,7 @@ class QuerySource(OwnSource):
     def _unreadable(
         self,
         fact: str,
-        hint: str = "correct the query or its cursor in the spec, then:  penstock publish",
+        hint: str = "correct  from.query  or  from.cursor  in the spec, then:  penstock publish",
     ) -> DecisionNeededError:
         return DecisionNeededError(
             f"the rows of a query cannot be read by the cursor {', '.join(self._cursor)}: {fact}",
@@ -290,7 +290,8 @@ def _place(names: Sequence[str], values: tuple[Any, ...]) -> Place:
         raise DecisionNeededError(
             f"the cursor {names[len(found)]} is a {type(values[len(found)]).__name__}",
             code="P857",
-            hint="take a column of whole numbers, text, dates or times; or cast it in the query",
+            hint="name under  from.cursor  a column of whole numbers, text, dates or times; or cast"
+            " it in  from.query",
         )
     return {**found, KINDS: ",".join(kinds)}
 

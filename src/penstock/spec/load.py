@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from penstock.core.errors import InvalidError
 from penstock.spec.checks.agreement import Draft, check
 from penstock.spec.checks.literals import literal_secrets
-from penstock.spec.checks.rules import is_read
+from penstock.spec.checks.published_tables import without_tables
 from penstock.spec.consequences import Broken
 from penstock.spec.model import UNCHECKED, Pipeline
 from penstock.spec.paths import (
@@ -46,13 +46,11 @@ from penstock.spec.publications import (
     check_publications,
     secrets_of_all,
     secrets_of_rules,
-    without_tables,
 )
-from penstock.spec.routing.topics import tables_for
 from penstock.spec.secrets import ProcessSecrets, may_hold_secret, references
 from penstock.spec.settings.catalogs import Catalog
 from penstock.spec.settings.fields import ENTRIES_MAX, Setting
-from penstock.spec.settings.sections import Cluster
+from penstock.spec.settings.security import Cluster
 from penstock.spec.settings.table import Table
 from penstock.spec.settings.validation import problems_of
 from penstock.spec.text import yaml12
@@ -187,9 +185,8 @@ def read_publications(
         problems += _structural(data, Publications, reading)
     if not _errors(problems):
         found = Publications.model_validate(data, context=UNCHECKED, by_alias=True, by_name=False)
-        topics = [rule.into for rule in found.publish]
-        problems += check_publications(found, _landed(text, base, name, topics))
-        problems += [] if lands else without_tables(found)
+        problems += check_publications(found, _landing(text, base, name) if lands else None)
+        problems += [] if lands else without_tables(found.publish, found.quarantine)
         problems += literal_secrets((secrets_of_rules if lands else secrets_of_all)(found))
         if not _errors(problems):
             found = located_publications(found, base, secrets, name=name)
@@ -197,19 +194,12 @@ def read_publications(
     raise _refused(problems, reading)
 
 
-def _landed(
-    text: str | bytes, base: Path, name: str, topics: Iterable[str]
-) -> dict[str, list[str]]:
-    """Return which tables the landing part of a spec puts some topics in; a broken one, in none."""
+def _landing(text: str | bytes, base: Path, name: str) -> Pipeline | None:
+    """Return what a spec lands; None where that part of it is broken."""
     try:
-        pipeline = loads(text, base=base, name=name)
-        return {
-            topic: [each.table for each in tables_for(pipeline, topic)]
-            for topic in topics
-            if is_read(topic, pipeline.kafka)
-        }
+        return loads(text, base=base, name=name)
     except InvalidError:
-        return {}
+        return None
 
 
 def _refused(problems: Iterable[Problem], reading: _Reading) -> SpecError:

@@ -25,7 +25,7 @@ from penstock.spec.settings.catalogs import Catalog, DeltaCatalog, HiveCatalog, 
 from penstock.spec.settings.messages import SchemaSettings
 from penstock.spec.settings.publication import PublicationRule
 from penstock.spec.settings.records import Records, RegistrySettings, registry_address
-from penstock.spec.settings.sections import Security
+from penstock.spec.settings.security import Security
 from penstock.spec.settings.sources import (
     FilesToPublish,
     NewsToPublish,
@@ -45,7 +45,7 @@ _LATER_OF_RULES = {
     ("from", "password"),
 }
 _LATER_OF_TOPICS = {("from", "kafka", "security"), ("from", "records", "registry")}
-_CERTIFICATES = ("ca", "certificate", "key")
+_FILES = ("ca", "certificate", "key", "token_ca", "kerberos_keytab")
 
 Block = TypeVar("Block", Security, RegistrySettings)
 
@@ -146,8 +146,8 @@ class _Finding:
         return escaped(place if _SCHEME.match(place) else f"file://{self.absolute(place)}")
 
     def certified(self, block: Block) -> Block:
-        """Locate certificates and keys; one that begins with a reference stays."""
-        found = {name: getattr(block, name) for name in _CERTIFICATES}
+        """Locate certificates, keys and key tables; one that begins with a reference stays."""
+        found = {name: getattr(block, name, None) for name in _FILES}
         base = escaped(str(self.base))
         located = {
             name: value if value.startswith(("${", "/")) else f"{base}/{value}"
@@ -163,16 +163,15 @@ class _Finding:
         return records.model_copy(update={"registry": registry})
 
     def rule(self, index: int, rule: PublicationRule) -> PublicationRule:
-        """Locate the schemas of a rule, and certificates of their registries."""
+        """Locate the schemas of a rule, and certificates of registries and of another cluster."""
         parts = {"key": rule.key, "value": rule.value}
         update: dict[str, object] = {
             name: self.schema(own, ("publish", index, name))
             for name, own in parts.items()
             if isinstance(own, SchemaSettings)
         }
-        if isinstance(rule.from_, TopicToPublish) and rule.from_.records is not None:
-            records = self.records(rule.from_.records, ("publish", index, "from", "records"))
-            update["from_"] = rule.from_.model_copy(update={"records": records})
+        if isinstance(rule.from_, TopicToPublish):
+            update["from_"] = self.topic(rule.from_, ("publish", index, "from"))
         if isinstance(rule.from_, QueryToPublish):
             place = {"database": self.sqlite(rule.from_.database)}
             update["from_"] = rule.from_.model_copy(update=place)
@@ -183,6 +182,15 @@ class _Finding:
             of = self.absolute(rule.from_.of or self.name)
             update["from_"] = rule.from_.model_copy(update={"of": of})
         return rule.model_copy(update=update)
+
+    def topic(self, source: TopicToPublish, at: KeyPath) -> TopicToPublish:
+        update: dict[str, object] = {}
+        if source.kafka is not None:
+            security = self.certified(source.kafka.security)
+            update["kafka"] = source.kafka.model_copy(update={"security": security})
+        if source.records is not None:
+            update["records"] = self.records(source.records, (*at, "records"))
+        return source.model_copy(update=update)
 
     def schema(self, own: SchemaSettings, at: KeyPath) -> SchemaSettings:
         update: dict[str, object] = {}

@@ -16,13 +16,17 @@ from pydantic import Field, ValidationInfo, model_validator
 
 from penstock.spec.checks.agreement import check_undecided
 from penstock.spec.checks.connections import check_registry, check_security
-from penstock.spec.checks.formats import is_of_iceberg
 from penstock.spec.checks.literals import Block, of_connections
 from penstock.spec.checks.news import check_news
+from penstock.spec.checks.published_tables import (
+    check_catalogs,
+    check_dead_letters,
+)
 from penstock.spec.checks.topic_rows import check_topic_rows
-from penstock.spec.language.notation import MAIN, PLACEHOLDER
-from penstock.spec.model import UNCHECKED
-from penstock.spec.problems import Problem, SpecError, listed, nearest, shown
+from penstock.spec.language.notation import PLACEHOLDER
+from penstock.spec.model import UNCHECKED, Pipeline
+from penstock.spec.problems import Problem, SpecError, shown
+from penstock.spec.routing.landed import check_rejecting_tables, landed_topics
 from penstock.spec.settings.catalogs import Catalog
 from penstock.spec.settings.fields import AtLeastOne, CatalogName, PipelineName, Setting, Several
 from penstock.spec.settings.messages import (
@@ -35,13 +39,19 @@ from penstock.spec.settings.messages import (
 )
 from penstock.spec.settings.publication import OF_ROWS, PublicationRule, PublishingSettings
 from penstock.spec.settings.records import RegistrySettings
-from penstock.spec.settings.sections import Cluster, PendingSettings, SparkSettings, Undecided
+from penstock.spec.settings.sections import (
+    PendingSettings,
+    QuarantineSettings,
+    SparkSettings,
+    Undecided,
+)
+from penstock.spec.settings.security import Cluster
 from penstock.spec.settings.sources import (
     FilesToPublish,
     FramesToPublish,
     NewsToPublish,
     OwnToPublish,
-    QueryToPublish,
+    QuarantineToPublish,
     TableToPublish,
     TopicToPublish,
 )
@@ -50,7 +60,7 @@ OF_PUBLISHING = frozenset({"publish", "publishing"})
 """The blocks of a spec that are about publishing alone."""
 _OTHER_SECURITY = ("from", "kafka", "security")
 MessagePart = Literal["key", "value"]
-_OF_ONE_TASK = TableToPublish | FramesToPublish | NewsToPublish
+_OF_ONE_TASK = TableToPublish | FramesToPublish | NewsToPublish | QuarantineToPublish
 
 
 class Publications(Setting):
@@ -79,6 +89,9 @@ class Publications(Setting):
     )
     publishing: PublishingSettings = Field(
         default_factory=PublishingSettings, description="What all publications share."
+    )
+    quarantine: QuarantineSettings | None = Field(
+        None, description="Where the same spec puts what it rejects: dead letters are read there."
     )
     pending: PendingSettings = Field(
         default_factory=PendingSettings, description="Where claims are kept."
@@ -109,21 +122,18 @@ def default_offsets_topic(rule: PublicationRule, publishing: PublishingSettings)
     return f"{publishing.group}-{rule.name}-offsets"
 
 
-def check_publications(
-    found: Publications, landed: Mapping[str, Sequence[str]] | None = None
-) -> list[Problem]:
-    """Find rules that contradict each other, and loops.
-
-    `landed` says which tables the same spec lands the topics in that are written, with the
-    placeholders that records fill.
-    """
+def check_publications(found: Publications, landing: Pipeline | None = None) -> list[Problem]:
+    """Find rules that contradict each other, and loops; `landing` is what the same spec lands."""
+    topics = [rule.into for rule in found.publish]
+    landed = {} if landing is None else landed_topics(landing, topics)
     return [
         *check_undecided(found.undecided),
         *check_security(found.kafka.security),
         *_check_names(found.publish),
-        *_check_topics(found.publish, found.publishing),
-        *_check_catalogs(found),
-        *_check_loops(found.publish, landed or {}),
+        *_check_topics(found),
+        *check_catalogs(found.publish, found.catalogs),
+        *(check_rejecting_tables(found.publish, landing) if landing is not None else ()),
+        *_check_loops(found, landed),
         *(
             each
             for index, rule in enumerate(found.publish)
@@ -134,6 +144,7 @@ def check_publications(
                 *_check_boundary(index, rule),
                 *_check_files(index, rule),
                 *check_news(index, rule),
+                *check_dead_letters(("publish", index), rule, found.quarantine),
                 *_check_schemas(index, rule, found),
                 *_check_tasks(index, rule, found),
             )
@@ -186,15 +197,13 @@ def _check_names(rules: Sequence[PublicationRule]) -> Iterator[Problem]:
             yield Problem(("publish", index, "name"), "P820", fact, "give each its own")
 
 
-def _check_topics(
-    rules: Sequence[PublicationRule], publishing: PublishingSettings
-) -> Iterator[Problem]:
-    for index, rule in enumerate(rules):
-        offsets = rule.offsets or default_offsets_topic(rule, publishing)
+def _check_topics(found: Publications) -> Iterator[Problem]:
+    for index, rule in enumerate(found.publish):
+        offsets = found.offsets_topic(rule)
         if len({*rule.written}) < len(rule.written):
             fact = f"{shown(rule.into)} is for messages: what is none goes into another topic"
             yield Problem(("publish", index, "rejects", "into"), "P861", fact, "name another one")
-        if offsets in (_source_of(rule), *rule.written):
+        if offsets in (_source_of(rule, found.kafka), *rule.written):
             fact = f"{shown(offsets)} holds the positions of this publication: it is no other topic"
             yield Problem(("publish", index), "P821", fact, "name another topic under offsets")
 
@@ -261,15 +270,6 @@ def _check_files(index: int, rule: PublicationRule) -> Iterator[Problem]:
         yield Problem((*place, "grows"), "P859", fact, "leave it out")
 
 
-def without_tables(found: Publications) -> Iterator[Problem]:
-    """Find news of a spec that lands no tables."""
-    for index, rule in enumerate(found.publish):
-        if isinstance(rule.from_, NewsToPublish) and rule.from_.of is None:
-            fact = "news are about the tables that a spec lands, and this one has no 'tables'"
-            hint = "name the spec that has them:  from: { news: [commits], of: ./shop.yaml }"
-            yield Problem(("publish", index, "from", "news"), "P883", fact, hint)
-
-
 def registry_of(
     rule: PublicationRule, part: MessagePart, found: Publications
 ) -> RegistrySettings | None:
@@ -333,50 +333,33 @@ def source_name(rule: PublicationRule) -> str:
             return rule.from_.topic
         case TableToPublish():
             return rule.from_.table
-        case OwnToPublish() | FilesToPublish() | QueryToPublish() | NewsToPublish():
-            return rule.from_.name
         case FramesToPublish():
             return "(DataFrames)"
+        case named:
+            return named.name
 
 
-def _source_of(rule: PublicationRule) -> str:
+def _source_of(rule: PublicationRule, ours: Cluster) -> str:
     """Return the name of what a rule publishes, which tells topics of other clusters apart."""
-    other = _other_cluster(rule)
-    return source_name(rule) if other is None else f"{source_name(rule)} on {other.brokers}"
+    other, name = _other_cluster(rule), source_name(rule)
+    if other is None or other.brokers == ours.brokers:
+        return name
+    return f"{name} on {other.brokers}"
 
 
-def _check_catalogs(found: Publications) -> Iterator[Problem]:
-    for index, rule in enumerate(found.publish):
-        if not isinstance(rule.from_, TableToPublish):
-            continue
-        name = rule.from_.table.partition(".")[0]
-        if name not in found.catalogs:
-            near = nearest(name, found.catalogs)
-            did_you_mean = f". Did you mean '{near}'?" if near else ""
-            known = listed(found.catalogs) if found.catalogs else "none"
-            fact = f"no catalog is named '{name}'{did_you_mean}"
-            hint = "" if near else f"known are {known}; add it to  catalogs"
-            yield Problem(("publish", index, "from", "table"), "P117", fact, hint)
-        elif rule.from_.ref != MAIN and not is_of_iceberg(found.catalogs[name]):
-            fact = "a Delta table has neither branches nor tags"
-            place = ("publish", index, "from", "ref")
-            yield Problem(place, "P155", fact, "remove it", on_key=True)
-
-
-def _check_loops(
-    rules: Sequence[PublicationRule], landed: Mapping[str, Sequence[str]]
-) -> Iterator[Problem]:
+def _check_loops(found: Publications, landed: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
     """Find rules whose records come back to their own source, through tables as well."""
-    into = [(_source_of(rule), topic) for rule in rules for topic in rule.written]
+    rules = [(_source_of(rule, found.kafka), rule.written) for rule in found.publish]
+    into = [(source, topic) for source, written in rules for topic in written]
     into += [
         (topic, source)
         for topic, tables in landed.items()
         for source, _ in into
         if any(_is_made(source, each) for each in tables)
     ]
-    for index, rule in enumerate(rules):
-        source, target = _source_of(rule), " and ".join(rule.written)
-        reached, before = {*rule.written}, set[str]()
+    for index, (source, written) in enumerate(rules):
+        target = " and ".join(written)
+        reached, before = {*written}, set[str]()
         while reached != before:
             before = reached
             reached = reached | {to for since, to in into if since in reached}

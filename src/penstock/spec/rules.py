@@ -19,6 +19,7 @@ from penstock.core.errors import InvalidError
 from penstock.spec.model import Pipeline
 from penstock.spec.problems import SpecError, listed
 from penstock.spec.settings.records import Records
+from penstock.spec.settings.schema_policy import SchemaPolicy
 from penstock.spec.settings.sections import DEPTH_MAX, Kafka, LimitSettings, QuarantineSettings
 from penstock.spec.settings.table import Table
 
@@ -101,6 +102,10 @@ def with_rules(pipeline: Pipeline, text: str) -> Pipeline:
 
 def _table(table: Table, shared: Records) -> dict[str, Any]:
     data = {**table.revealed(), "tombstones": table.tombstones_by(shared)}
+    if table.schema_.defaults is None:
+        del data["schema"]["defaults"]
+    if table.schema_.match == SchemaPolicy.model_fields["match"].default:
+        del data["schema"]["match"]  # rules of before it was a setting are the same
     if table.records is not None:
         data["records"] = _records(table.records)
     given = {

@@ -31,11 +31,15 @@ _REFERENCE = re.compile(
     r"|(?P<malformed>\$\{[^}]{0,60}\}?)"
 )
 _SECRET_NAME = re.compile(
-    r"password|passwd|passphrase|secret|token|key[-_.]?id|credential|authorization"
+    r"password|passwd|passphrase|secret|token(?![-_.]?(?:endpoint|command|ca\b))|key[-_.]?id|credential|authorization"
     r"|(?:access|account|api|private)[-_.]?key|connection[-_.]?string",
     re.IGNORECASE,
 )
-_SHOWN_SECURITY = frozenset({"protocol", "mechanism", "username", "ca", "certificate", "key"})
+_SHOWN_SECURITY = frozenset(
+    {"protocol", "mechanism", "username", "ca", "certificate", "key", "region"}
+    | {"token_endpoint", "client_id", "scope", "token_ca", "token_command"}
+    | {"kerberos_service", "kerberos_principal", "kerberos_keytab"}
+)
 _SHOWN_CATALOG = frozenset({"type", "uri", "warehouse", "root"})
 _USERINFO = re.compile(
     r"(?P<head>[a-z][a-z0-9+.-]{0,30}://[^/@:\s]{0,200}:)(?P<password>\S{1,500})(?=@)",

@@ -16,6 +16,7 @@ from tests.processes.broker import Cluster
 from tests.processes.schema_registry import Registered, serving
 
 NOBODY = "http://127.0.0.1:1"
+ABSENT = {"registry": NOBODY}
 FILES = {"files": "./drop/*.jsonl", "format": "json", "columns": {"id": "long"}}
 QUERY = {"query": "SELECT id FROM orders", "database": "sqlite:///./shop.db", "cursor": ["id"]}
 TABLE = {"table": "delta.gold.rows"}
@@ -48,6 +49,9 @@ def test_what_publications_read_and_need_is_asked(mirror: Mirror) -> None:
     with serving(registry) as url:
         avro = {"format": "avro", "registry": url}
         rules = {"t": {"from": TABLE, "value": avro}, "f": {"from": FILES}, "q": {"from": QUERY}}
+        columns = {"columns": {"id": "long"}}
+        read = {"topic": mirror.source, "records": avro, **columns}
+        rules |= {"r": {"from": read}, "n": {"from": {**read, "records": {**avro, **ABSENT}}}}
         found = examined(mirror, **rules)
 
     said = {key: each["message"] for key, each in found.items() if each["status"] == "ok"}
@@ -55,6 +59,8 @@ def test_what_publications_read_and_need_is_asked(mirror: Mirror) -> None:
     assert "1 column, 1 part" == said["source", f"{mirror.directory}/drop/*.jsonl"]
     assert "1 column, 1 part" == said["source", "SELECT id FROM orders"]
     assert "has no schema yet" == said["registry", f"subject {mirror.into}-value"]
+    assert "it answers" == said["registry", f"schemas of {mirror.source}"]
+    assert "P671" == found["registry", "n"]["code"]
     assert "no run yet" == said["store", "claim of q"]
     assert (200, []) == registry.answer("/subjects")
 
@@ -67,7 +73,7 @@ def test_what_publications_read_and_need_is_asked(mirror: Mirror) -> None:
         ({"from": {**QUERY, "query": "SELECT id FROM none"}}, "source", "P893"),
         ({"from": {**QUERY, "database": "sqlite:///./none.db"}}, "source", "P858"),
         ({"from": {"source": "nowhere:feed"}}, "source", "P850"),
-        ({"from": TABLE, "value": {"format": "avro", "registry": NOBODY}}, "registry", "P671"),
+        ({"from": TABLE, "value": {"format": "avro", **ABSENT}}, "registry", "P671"),
     ],
 )
 def test_what_does_not_answer_is_told_and_keeps_no_other_from_being_asked(

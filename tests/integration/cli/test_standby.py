@@ -248,3 +248,59 @@ def test_each_shard_has_stand_bys_of_its_own(shared: Shop) -> None:
     for shard in range(2):
         assert 0 == shared.run("--shard", f"{shard}").code
     assert ([*range(sent())], [*range(sent())]) == shared.ids()
+
+
+def landing_any(shop: Shop) -> Driver:
+    """Start a process that lands whichever shard is free."""
+    start = partial(WarmProcess, directory=shop.directory)
+    return Driver(shop.path, "--shard", "any", start=start)
+
+
+def lands(driver: Driver) -> str:
+    """Wait until a process lands; return the shard that it took last."""
+    taken = len(gained(driver))
+    driver.wait_until(lambda: taken or gained(driver), "it has its turn")
+    return [e.data["pipeline"] for e in list(driver.reported) if e.event == "LeadershipGained"][-1]
+
+
+def test_any_process_lands_any_shard(shared: Shop) -> None:
+    shared.spec["shards"] = 2
+    with shared.producing() as sent, ExitStack() as stack:
+        owners = [stack.enter_context(landing_any(shared)) for _ in range(2)]
+        for owner in owners:
+            owner.wait_for("TableCommitted", 2)
+        assert ["shop+0", "shop+1"] == sorted(map(lands, owners))
+        other = stack.enter_context(landing_any(shared))
+        other.wait_until(lambda: said(other).count("") >= 2, "it stands by for both")
+        owners[0].kill()
+        other.wait_for("TableCommitted", 2)
+        assert lands(other) == lands(owners[0])
+        assert gained(other) in DIED
+        third = stack.enter_context(landing_any(shared))
+        third.wait_until(lambda: said(third).count("") >= 2, "it stands by for both")
+        done = shared.call("handover", "--shard", lands(owners[1])[-1], "--json")
+        assert (0, third.pid) == (done.code, done.json["owner"]["pid"])
+        third.wait_for("TableCommitted", 2)
+        owners[1].wait_until(lambda: said(owners[1]).count("") >= 2, "it stands by for both")
+        before = sent()
+        third.wait_until(lambda: len(shared.lake()) > before, "rows that came later")
+        for each in (other, third):
+            each.send(signal.SIGTERM)
+        assert [0, 0] == [each.end().code for each in (other, third)]
+        owners[1].wait_until(lambda: len(gained(owners[1])) > 1, "it lands again")
+    for shard in range(2):
+        assert 0 == shared.run("--shard", f"{shard}").code
+    assert ([*range(sent())], [*range(sent())]) == shared.ids()
+
+
+@pytest.mark.parametrize(
+    ("shards", "words", "code"),
+    [(2, (), "P521"), (1, (), "P528"), (2, ("--takeover",), "P526")],
+)
+def test_any_shard_is_refused_where_nobody_could_stand_by(
+    shop: Shop, shards: int, words: tuple[str, ...], code: str
+) -> None:
+    shop.spec["shards"] = shards
+    refused = shop.call("run", "--shard", "any", *words, "--json")
+
+    assert (2, code) == (refused.code, problem(refused)[0])

@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable
 
 import pytest
-from tests.integration.cli.shop import Shop
+from confluent_kafka import Consumer, TopicPartition
+from tests.integration.cli.shop import Shop, problem
 from tests.integration.cli.within import land, within
 
 from penstock.app.assembly.assembly import open_store
@@ -114,3 +115,29 @@ def test_a_process_that_holds_the_pipeline_runs_whatever_its_status_file_says(sh
     assert [(True, State.RUNNING), (True, State.RUNNING), (False, State.STOPPED)] == [
         (each.running, each.snapshot.state) for each in (held, untold, released)
     ]
+
+
+def test_a_group_follows_what_has_landed_and_one_with_members_is_refused(shop: Shop) -> None:
+    shop.spec["kafka"]["mirror_group"] = "shop-landed"
+    shop.send(0, 70)
+    assert 0 == shop.run().code
+
+    where = {"bootstrap.servers": shop.spec["kafka"]["brokers"], "group.id": "shop-landed"}
+    consumer = Consumer(where)
+    topic = shop.spec["kafka"]["topics"][0]
+    partitions = [*consumer.list_topics(topic).topics[topic].partitions]
+    asked = consumer.committed([TopicPartition(topic, each) for each in partitions])
+    ends = [consumer.get_watermark_offsets(each)[1] for each in asked]
+    assert (70, ends) == (sum(ends), [each.offset for each in asked])
+    assert {"penstock shop"} == {each.metadata for each in asked}
+
+    consumer.subscribe([topic])
+    for _ in range(600):
+        consumer.poll(0.1)
+        if consumer.assignment():
+            break
+    refused = shop.call("run", "--until-caught-up", "--json")
+    assert (2, "P213") == (refused.code, problem(refused)[0])
+    consumer.close()
+    shop.send(70, 10)
+    assert 0 == shop.run().code

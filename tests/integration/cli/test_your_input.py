@@ -60,7 +60,7 @@ def test_properties_that_no_new_table_can_have_are_reported_by_validate(shop: Sh
     assert 2 == reported.code
     assert ["P436", "P436"] == [each["code"] for each in reported.json["problems"]]
     assert "format-version 4" in reported.out
-    assert "row tracking" in reported.out
+    assert "delta.enableRowTracking" in reported.out
 
 
 def test_a_topic_that_is_not_there_is_reported_by_its_name(shop: Shop) -> None:

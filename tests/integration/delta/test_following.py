@@ -15,7 +15,7 @@ from penstock.connectors.delta.log.next_version import require_there
 from penstock.connectors.delta.log.reader import Log
 from penstock.connectors.delta.log.tail import LogTail
 from penstock.core.errors import ConflictError, OutcomeUnknownError, UnavailableError
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 from penstock.ports.tables import Verdict
 from penstock.testing.prepared import claim, orders, positions, prepared
 
@@ -294,7 +294,7 @@ def test_a_dropped_table_is_not_there(lake):
 
 
 def test_a_log_is_opened_once_for_all_writers_and_again_when_the_table_changes(lake):
-    following = LogTail(lake.name, lake.catalog.root, ParquetOptions())
+    following = LogTail(lake.name, lake.catalog.root, FileOptions())
     first = following.view()
     for start in range(4, 10):
         lake.land({0: (start, start + 1)})

@@ -5,9 +5,10 @@ import shutil
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Field, Schema, write_deltalake
-from deltalake.schema import PrimitiveType
+from deltalake.schema import PrimitiveType, StructType
 from tests.integration.delta.lake import CHAIN, COLUMNS, NAME, ORDERS, Lake
 
+from penstock.core.demands import Length
 from penstock.core.errors import ConflictError, InvalidError, UnavailableError
 from penstock.core.schema import Field as Column
 from penstock.core.schema import Kind, Struct
@@ -165,27 +166,48 @@ def features(lake, configuration=None, schema=None, act=None):
 
 
 @pytest.mark.parametrize(
-    ("given", "feature"),
+    ("given", "feature", "why"),
     [
-        ({"act": lambda h: h.alter.add_constraint({"ok": "id > 0"})}, "the check constraint ok"),
+        ({"act": lambda h: h.alter.add_constraint({"ok": "abs(id) > 0"})},
+            "the check constraint ok, abs(id) > 0", "ABS(long) is not supported"),
         ({"schema": Schema([Field("id", PrimitiveType("long"),
-            metadata={"delta.generationExpression": "1"})])}, "a generated column (id)"),
+            metadata={"delta.generationExpression": "1"})])},
+            "the generated column id, 1", "the expression is a int"),
         ({"schema": Schema([Field("id", PrimitiveType("long"),
-            metadata={"delta.invariants": '{"expression": {"expression": "id > 3"}}'})])},
-            "a column invariant (id)"),
-        ({"schema": Schema([Field("id", PrimitiveType("string"),
-            metadata={"__CHAR_VARCHAR_TYPE_STRING": "varchar(3)"})])},
-            "a char or varchar length (id)"),
+            metadata={"delta.invariants": '{"expression": {}}'})])},
+            'the column invariant of id, {"expression": {}}', "it names no expression"),
+        ({"schema": Schema([Field("id", PrimitiveType("long"),
+            metadata={"delta.invariants": '{"expression": {"expression": "id"}}'})])},
+            "the column invariant of id, id", "it is no condition"),
+        ({"schema": Schema([Field("id", PrimitiveType("long"),
+            metadata={"__CHAR_VARCHAR_TYPE_STRING": "array<varchar(3)>"})])},
+            "the length of id, array<varchar(3)>", "it is within another type"),
     ],
 )  # fmt: skip
-def test_features_that_cannot_be_honoured_are_refused_by_name(lake, given, feature):
+def test_features_that_cannot_be_honoured_are_refused_by_name(lake, given, feature, why):
     message = refused("P436", features(lake, **given).state)
 
-    assert f"{NAME} has {feature}, which Penstock does not support" == message
+    assert f"{NAME} has {feature}, which Penstock does not support: {why}" == message
 
 
-@pytest.mark.parametrize("name", ["RowTracking", "IdentityColumns", "DomainMetadata",
-    "IcebergCompatV1"])  # fmt: skip
+def test_a_constraint_changes_what_rows_are_written_by(lake):
+    metadata = {"delta.invariants": '{"expression": {"expression": "place.zip > 3"}}'}
+    place = StructType([Field("zip", PrimitiveType("long"), metadata=metadata)])
+    limits = {"__CHAR_VARCHAR_TYPE_STRING": "varchar(3)"}
+    fields = [Field("name", PrimitiveType("string"), metadata=limits), Field("place", place)]
+    features(lake, schema=Schema(fields))
+    before = lake.state()
+    DeltaTable(lake.location).alter.add_constraint({"ok": "name > 'a'"})
+    after = lake.state()
+
+    assert ["column invariant of place.zip"] == [e.name for e in before.demands.constraints]
+    assert (Length("name", 3),) == before.demands.lengths == after.demands.lengths
+    assert "check constraint ok" == after.demands.constraints[0].name
+    assert before.schema == after.schema
+    assert before.schema_id != after.schema_id  # rows that were written before are written again
+
+
+@pytest.mark.parametrize("name", ["IdentityColumns", "IcebergCompatV1"])
 def test_table_features_that_cannot_be_honoured_are_refused_by_name(lake, name):
     from deltalake import TableFeatures
 

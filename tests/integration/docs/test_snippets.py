@@ -36,6 +36,7 @@ STORIES = {
     "files": (("docs/how-to/publish-files.md",), ""),
     "sql": (("docs/how-to/publish-sql.md",), ""),
     "news": (("docs/how-to/news.md",), ""),
+    "dead letters": (("docs/how-to/rejected-records.md",), ""),
     "frames": (("docs/how-to/publish-dataframes.md",), ""),
     "tutorial": (
         (

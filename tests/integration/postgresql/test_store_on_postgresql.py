@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from tests.servers.postgresql import PASSWORD, USER
 
-from penstock.connectors.sql import open_postgresql
+from penstock.connectors.sql import open_postgresql, open_postgresql_as_found
 from penstock.connectors.sql.addresses import postgresql_url
 from penstock.connectors.sql.server import StoreServer
 from penstock.connectors.sql.store import SqlStore
@@ -121,6 +121,20 @@ def test_a_newer_version_is_refused(postgresql, database, store):
 
     assert "version 2" in message
     refusal(InvalidError, "P505", lambda: take(store))
+
+
+def test_an_older_layout_is_left_as_it_is_while_it_is_looked_at(postgresql, database, store):
+    held = take(store)
+    postgresql.execute("DROP TABLE penstock.servers", database)
+    address = postgresql.address(database)
+    found = open_postgresql_as_found(address, ProcessSecrets({}))
+
+    assert ("servers",) == found.adds
+    assert held == found.store.holding("shop").claim
+    found.store.close()
+    again = open_postgresql_as_found(address, ProcessSecrets({}))
+    assert ("servers",) == again.adds
+    again.store.close()
 
 
 # Silence.

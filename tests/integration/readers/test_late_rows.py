@@ -97,6 +97,17 @@ def require_rows(lakes: Lakes, count: int, name: str = NAME) -> None:
     assert () == values_of(lakes.catalogs["lake"], name.partition(".")[2]).mismatches
 
 
+def row_ids(lakes: Lakes) -> dict[int, tuple[int, int]]:
+    """Return row id and sequence number of the last change, by the rows' own ids."""
+    table, state = lakes.table(NAME), lakes.state(NAME)
+    return {
+        number: (row_id, changed)
+        for file in table.live_files(state)
+        for batch in table.read_live(state, file, ["id", *state.row_ids])
+        for number, row_id, changed, _ in zip(*batch.to_pydict().values(), strict=True)
+    }
+
+
 def at_zero(state: TableState):
     (at,) = state.landed.offsets
     return at
@@ -237,14 +248,17 @@ def test_a_branch_has_late_rows_of_its_own(places: Lakes) -> None:
     assert 20 == len(places.by_own(NAME))
 
 
-def test_a_table_of_format_version_3_takes_them_and_leaves_them_to_others(places: Lakes) -> None:
+def test_in_a_table_of_format_version_3_they_keep_their_ids(places: Lakes) -> None:
     create(places, properties={"format-version": "3"})
     land(places, range(20))
-    assert [1] == specs(places)
-    with pytest.raises(InvalidError) as raised:
-        maintain(places)
-    assert "P845" == raised.value.code
-    assert comparable(row(number, 1) for number in range(20)) == comparable(places.by_own(NAME))
+    land(places, range(20, 30))
+    ids = row_ids(places)
+    maintain(places)
+
+    assert {0} == {*specs(places)}
+    assert ids == row_ids(places)
+    assert 30 == len({number for number, _ in ids.values()})
+    assert comparable(row(number, 1) for number in range(30)) == comparable(places.by_own(NAME))
 
 
 def test_a_table_of_format_version_1_has_none(places: Lakes) -> None:
@@ -262,7 +276,7 @@ def test_a_table_of_format_version_1_has_none(places: Lakes) -> None:
         (100, {"write.distribution-mode": "none"}, False),
         (100, {"write.distribution-mode": "hash"}, False),
         (100, {"write.distribution-mode": "range"}, True),
-        (100, {"format-version": "3"}, False),
+        (100, {"format-version": "3"}, True),
     ],
     ids=str,
 )

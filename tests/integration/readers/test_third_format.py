@@ -6,18 +6,21 @@ Row ids are compared over a REST catalog, row deletes in the SQL catalog that al
 from __future__ import annotations
 
 import random  # noqa: TID251  seeded
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from tests.contracts.test_iceberg_catalogs import empty
 from tests.integration.iceberg.keyed import CITY, SCHEMA, KeyedTable, row
+from tests.integration.maintaining import maintained
 from tests.integration.readers.lakes import SECRETS, Lakes, chain
 
+from penstock.commit.rearranging import RearrangedFiles
 from penstock.connectors import iceberg
 from penstock.connectors.iceberg.files.manifests import MERGE_AT
 from penstock.core.errors import ConflictError, OutcomeUnknownError
 from penstock.ports.tables import Table, TableDefinition
+from penstock.ports.writers import AS_THEY_COME, Distribution, Placing
 from penstock.testing.contracts.table_fixture import Quiet, batch_of
 from penstock.testing.prepared import origin, prepared
 
@@ -37,11 +40,11 @@ class Rides:
     def __init__(self, lakes: Lakes, table: Table) -> None:
         self.lakes, self.table, self.offset = lakes, table, 0
 
-    def prepared(self, count: int) -> tuple[Any, Any]:
+    def prepared(self, count: int, placing: Placing = AS_THEY_COME) -> tuple[Any, Any]:
         state = self.table.state(chain(NAME))
         rows = [row(each, 0, each) for each in range(self.offset, self.offset + count)]
         writer = iceberg.connector.open_writer(
-            state.target, prefix="shop-1-0", observer=Quiet(), secrets=SECRETS
+            state.target, prefix="shop-1-0", observer=Quiet(), secrets=SECRETS, placing=placing
         )
         writer.write(batch_of(state.schema, rows))
         ranges = {0: (self.offset, self.offset + count)}
@@ -52,6 +55,17 @@ class Rides:
         state, commit = self.prepared(count)
         self.table.commit(state, commit, retain=25)
         self.offset += count
+
+    def land_late(self, count: int) -> None:
+        """Land rows without their partitions, once the table has a spec for these."""
+        state, commit = self.prepared(count, Placing(Distribution.LATE))
+        with pytest.raises(ConflictError):
+            self.table.commit(state, commit, retain=25)
+        self.table.commit(self.table.state(chain(NAME)), commit, retain=25)
+        self.offset += count
+
+    def maintain(self, meanwhile: Callable[[], object] = lambda: None) -> RearrangedFiles:
+        return maintained(chain(NAME), self.table, iceberg.connector, meanwhile)
 
     def sql(self, text: str) -> list[dict[str, Any]]:
         return self.lakes.spark.sql(text.format(t=NAME)).toArrow().to_pylist()
@@ -117,6 +131,44 @@ def test_rows_keep_their_ids_through_appends_merged_manifests_a_refusal_and_a_co
     assert retried == {each: rides.ids[each] for each in retried}
 
 
+def test_rows_keep_their_ids_where_files_are_rearranged_in_turn_with_spark(rides: Rides) -> None:
+    rides.sql("ALTER TABLE {t} SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
+    for _ in range(4):
+        rides.land(5)
+    rides.sql("DELETE FROM {t} WHERE id IN (3, 11)")
+    landed = rides.ids
+    done = rides.maintain(lambda: rides.sql("DELETE FROM {t} WHERE id = 7"))
+    del landed[7]
+
+    assert (1, 4, 2, 1, 0) == (
+        *(done.groups, done.files_before, done.deleted),
+        *(done.carried, done.given_up),
+    )
+    assert landed == rides.ids
+    assert [{"file_format": "PUFFIN", "record_count": 1}] == rides.sql(
+        "SELECT file_format, record_count FROM {t}.delete_files"
+    )
+
+    rides.sql(
+        "MERGE INTO {t} USING (SELECT 5L AS it) ON id = it WHEN MATCHED THEN UPDATE SET version = 9"
+    )
+    merged = rides.ids
+    assert landed[5][0] == merged[5][0]
+    assert landed[5][1] < merged[5][1]
+    assert {k: v for k, v in landed.items() if k != 5} == {k: merged[k] for k in landed if k != 5}
+
+    rides.sql("ALTER TABLE {t} ADD PARTITION FIELD bucket(2, id)")
+    rides.land_late(6)
+    rides.land(4)
+    before = rides.ids
+    assert merged == {each: before[each] for each in merged}
+    assert rides.maintain().groups
+    assert before == rides.ids
+    rides.land(3)
+    assert before == {each: rides.ids[each] for each in before}
+    assert 30 == len(rides.ids)
+
+
 def test_row_deletes_of_spark_and_ours_take_turns(lakes: Lakes) -> None:
     table = KeyedTable(lakes, "lake.shop.turns", TableDefinition(SCHEMA, (CITY,), MERGE_ON_READ))
     table.change(range(60), files=3)
@@ -162,6 +214,28 @@ def test_a_table_that_was_upgraded_keeps_its_deletes_and_is_given_row_ids(lakes:
     assert len(given) == len({each["_row_id"] for each in given})
     by_id = {each["id"]: each["_row_id"] for each in given}
     assert all(by_id[each["id"]] == each["_row_id"] for each in kept)
+    assert_read_alike(lakes, table)
+
+
+def test_rows_that_are_given_ids_while_they_are_rearranged_keep_them(lakes: Lakes) -> None:
+    former = {**MERGE_ON_READ, "format-version": "2"}
+    table = KeyedTable(lakes, "lake.shop.overtaken", TableDefinition(SCHEMA, (), former))
+    table.change(range(20), files=2)
+    given: dict[int, int] = {}
+
+    def ids() -> dict[int, int]:
+        found = lakes.sql("SELECT id, _row_id FROM {t}", t=table.name)
+        return {each["id"]: each["_row_id"] for each in found}
+
+    def meanwhile() -> None:
+        lakes.sql("ALTER TABLE {t} SET TBLPROPERTIES ('format-version' = '3')", t=table.name)
+        table.change([6, 30], [3])
+        given.update(ids())
+
+    done = maintained(chain(table.name), table.table, iceberg.connector, meanwhile)
+    assert (1, 1) == (done.groups, done.given_up), "what was written has no ids: written again"
+    assert given == ids()
+    assert len(given) == len({*given.values()} - {None}) == len(table.truth)
     assert_read_alike(lakes, table)
 
 

@@ -10,6 +10,7 @@ import pytest
 from penstock.app.doctor import machine
 from penstock.app.doctor.examination import examine, skew
 from penstock.commit.catalog_probe import ProbeResult
+from penstock.engines.spark import release
 from penstock.ports.checks import CheckStatus
 
 GOOD, ODD, BAD = CheckStatus.OK, CheckStatus.WARNING, CheckStatus.FAILED
@@ -33,6 +34,27 @@ def test_a_library_of_another_version_does_not_fit(monkeypatch: pytest.MonkeyPat
     assert "no-such-library is not installed" in found.message
     assert "pyarrow" in found.message
     assert "pytest" not in found.message
+
+
+def test_a_library_of_an_extra_counts_where_it_is_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wanted = ["pyspark<4; extra == 'spark'", "no-such-library>=1; extra == 'page'"]
+    monkeypatch.setattr(machine.metadata, "requires", lambda _: wanted)
+    found = machine.libraries()
+
+    assert "P611" == found.code
+    assert "pyspark" in found.message
+    assert "no-such-library" not in found.message
+
+
+def test_a_machine_without_spark_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert GOOD is machine.spark().status
+    monkeypatch.setattr(release, "find_spec", lambda _: None)
+
+    found = machine.spark()
+
+    assert (BAD, "P297", 2) == (found.status, found.code, found.exit_code)
 
 
 def test_a_machine_without_java_is_reported() -> None:

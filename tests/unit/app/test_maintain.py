@@ -142,18 +142,6 @@ def test_a_table_that_is_paused_waits(
     assert 2 == files(pipeline, LAKE)
 
 
-def test_a_table_whose_rows_have_ids_is_refused_by_name(
-    pipeline: Pipeline, spec: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fill(pipeline, LAKE, "a", "a", properties={"format-version": "3"})
-
-    code = guarded(lambda: maintain(LAKE, spec=spec, yes="shop"), [])
-
-    assert 2 == code
-    assert "  left alone  P845  " in capsys.readouterr().out
-    assert 2 == files(pipeline, LAKE)
-
-
 def test_files_of_a_former_layout_are_written_in_the_present_one(
     pipeline: Pipeline, spec: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -175,13 +163,13 @@ def test_files_of_a_former_layout_are_written_in_the_present_one(
     )
 
 
-def test_rows_with_ids_keep_no_other_act_from_being_done(
+def test_rows_with_ids_are_maintained_like_others(
     pipeline: Pipeline,
     spec: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    fill(pipeline, LAKE, "a", "b", properties={"format-version": "3"})
+    fill(pipeline, LAKE, "a", "a", properties={"format-version": "3"})
     later = SystemClock().now_ms() + 9 * DAY_MS
     monkeypatch.setattr(SystemClock, "now_ms", lambda _: later)
 
@@ -189,9 +177,8 @@ def test_rows_with_ids_keep_no_other_act_from_being_done(
 
     out = capsys.readouterr().out
     assert 0 == code
-    assert "nothing to do" not in out
+    assert f"{LAKE}  2 files written again as 1 in 1 commit" in out
     assert f"{LAKE}  1 snapshot expired" in out
-    assert f"{LAKE}  P845" not in out
 
 
 def test_with_other_acts_alone_a_table_is_not_called_well(

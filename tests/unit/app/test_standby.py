@@ -151,8 +151,14 @@ class Member:
     followed: bool = False
     hand_over: Callable[[], None] = lambda: None
 
-    def await_turn(self, stop: threading.Event) -> Reason | None:
-        return None if stop.is_set() else self.reasons.pop(0)
+    clock: None = None
+
+    def begin(self) -> None: ...
+
+    def leave(self) -> None: ...
+
+    def turn(self) -> Reason | None:
+        return self.reasons.pop(0)
 
     @contextmanager
     def owning(self, hand_over: Callable[[], None]) -> Iterator[None]:

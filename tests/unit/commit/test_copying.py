@@ -20,7 +20,7 @@ TURNED = (np.array([1, 0, 1, 1, 0], np.int32), np.array([0, 1, 2, 1, 0]))
 
 def test_a_job_is_read_as_it_was_written():
     groups = (("x", "y"), ("z",))
-    job = CopyJob("lake.orders", "iceberg", "{}", "shop-m", True, "{}", groups, 7)
+    job = CopyJob("lake.orders", "iceberg", "{}", "shop-m", True, ("_row_id",), "{}", groups, 7)
 
     assert job == job_from_json(job_to_json(job))
 

@@ -225,3 +225,9 @@ def test_maintenance_carried_out_again_and_again_comes_to_an_end(found: list[Sto
         assert expected == len(found)
         turns += 1
         assert turns <= 12, "a file grows by two thirds until it is full"
+
+
+def test_files_that_another_program_clusters_are_in_no_group() -> None:
+    clustered = replace(file(1, deleted=900), clustered=True)
+
+    assert [(2, 1)] == planned(file(1), clustered, file(1), clustered)

@@ -1,20 +1,31 @@
-"""The files for Kubernetes without a Kubernetes: every field is one that it knows, names agree."""
+"""The files for Kubernetes without a Kubernetes: every field is one that it knows, names agree.
 
+The manifest is what the Helm chart gives: `make chart` and `make dist` ask Helm itself, the test here
+compares digests.
+"""
+
+import json
 import re
 import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import kubernetes.client
+import pytest
 import yaml
+from deploy.helm import render
 
+from penstock.core.version import __version__
 from penstock.spec.load import read
 from penstock.spec.secrets import ProcessSecrets
 
 FILES = Path(__file__).parents[3] / "deploy" / "kubernetes"
 OBJECTS = list(yaml.safe_load_all((FILES / "pipeline.yaml").read_text()))
 BY_KIND = {each["kind"]: each for each in OBJECTS}
+CHART = FILES.parent / "helm" / "penstock"
+EXAMPLE = yaml.safe_load((CHART.parent / "shop.yaml").read_text())
 WHERE = {"NAMESPACE": "shop", "POD": "penstock-shop-0"}
 _CONTAINER = re.compile(r"(?:list\[|dict[\[(]str, )(\w+)[\])]", re.IGNORECASE)
 
@@ -26,6 +37,62 @@ def test_every_field_is_one_that_kubernetes_knows() -> None:
     assert ["Deployment.spec.replica"] == faults(
         {"spec": {**BY_KIND["Deployment"]["spec"], "replica": 1}}, "V1Deployment", "Deployment"
     )
+
+
+def test_the_manifest_is_what_the_chart_gave_when_it_was_rendered_last() -> None:
+    text = (FILES / "pipeline.yaml").read_text()
+    comments = re.match(r"(#.*\n)+", text)
+    assert comments is not None
+    objects = text[comments.end() :]
+
+    assert render.HEAD.format(digest=render.digest(objects)) == comments[0], "make chart"
+    assert render.digest(objects) != render.digest(objects.replace("replicas: 1", "replicas: 2"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "name"),
+    [
+        ({}, ""),
+        ({"spec": {"name": "shop"}}, "kafka"),
+        ({"executors": {"instances": -1}}, "minimum"),
+        ({"secrets": {"LAKE-KEY": {"secret": "shop", "key": "k"}}}, "LAKE-KEY"),
+        ({"replicas": 2}, "replicas"),
+    ],
+)
+def test_values_that_make_no_pipeline_are_refused_by_the_charts_schema(
+    wrong: dict[str, Any], name: str
+) -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text())
+    values = {**defaults, **EXAMPLE, **wrong}
+    found = [*jsonschema.Draft7Validator(schema).iter_errors(values)]
+
+    assert bool(wrong) == bool(found)
+    assert all(name in str(each) for each in found)
+
+
+def test_chart_and_image_are_of_the_version_that_is_here() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    image = BY_KIND["Deployment"]["spec"]["template"]["spec"]["containers"][0]["image"]
+
+    assert {__version__} == {chart["version"], chart["appVersion"], image.rpartition(":")[2]}
+
+
+def test_the_image_runs_as_nobody_in_particular_and_copies_what_is_there() -> None:
+    lines = (FILES / "Dockerfile").read_text().splitlines()
+    root = FILES.parents[1]
+    copied = [
+        line.split()[1:-1] for line in lines if line.startswith("COPY ") and "--from" not in line
+    ]
+    names = [name for each in copied for name in each if not name.startswith("dist/")]
+    users = [line.split()[1] for line in lines if line.startswith("USER ")]
+    pod = BY_KIND["Deployment"]["spec"]["template"]["spec"]
+
+    assert [] == [name for name in names if not (root / name).exists()]
+    assert [str(pod["securityContext"]["runAsUser"])] == users
+    assert [] == [
+        line for line in lines if re.match(r"(ARG|ENV).*(?i:secret|token|password)", line)
+    ]
 
 
 def test_the_names_that_objects_have_for_each_other_agree() -> None:

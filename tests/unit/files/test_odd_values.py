@@ -10,7 +10,7 @@ from pyarrow import fs
 
 from penstock.core.crash_points import CrashPoint
 from penstock.core.events import Event
-from penstock.files import ParquetOptions, PartitionedParquetWriter, Written
+from penstock.files import FileOptions, ParquetEncoding, PartitionedWriter, Written
 
 SCHEMA = pa.schema(
     [
@@ -34,12 +34,11 @@ class Quiet:
 def written(place: Path, *groups: list[float | None]) -> list[Written]:
     """Write row groups of so many rows; `x` and `in.y` have the values given."""
     names = iter(range(100))
-    writer = PartitionedParquetWriter(
-        schema=SCHEMA,
+    writer = PartitionedWriter(
+        encoding=ParquetEncoding(SCHEMA, FileOptions(row_group_bytes=1 << 30, buffer_bytes=1)),
         filesystem=fs.LocalFileSystem(),
-        path_of=lambda _: f"{place}/{next(names)}.parquet",
+        path_of=lambda *_: f"{place}/{next(names)}.parquet",
         partition_of=lambda batch: [((), batch)],
-        options=ParquetOptions(row_group_bytes=1 << 30, buffer_bytes=1),
         observer=Quiet(),
     )
     for values in groups:

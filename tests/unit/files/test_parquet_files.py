@@ -14,7 +14,7 @@ from pyarrow import fs
 
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import UnavailableError
-from penstock.files import ParquetOptions, PartitionedParquetWriter
+from penstock.files import FileOptions, ParquetEncoding, PartitionedWriter
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("text", pa.string())])
 
@@ -31,20 +31,19 @@ class Listener:
 
 
 class World:
-    def __init__(self, directory: Path, **options):
+    def __init__(self, directory: Path, schema: pa.Schema = SCHEMA, **options):
         self.directory = directory
         self.listener = Listener()
         self.opened = 0
-        self.writer = PartitionedParquetWriter(
-            schema=SCHEMA,
+        self.writer = PartitionedWriter(
+            encoding=ParquetEncoding(schema, FileOptions(**options)),
             filesystem=fs.LocalFileSystem(),
             path_of=self.path,
             partition_of=by_part,
-            options=ParquetOptions(**options),
             observer=self.listener,
         )
 
-    def path(self, _partition):
+    def path(self, _partition, _ending):
         self.opened += 1
         return f"{self.directory}/data/{self.opened:05d}.parquet"
 
@@ -237,8 +236,7 @@ def test_field_ids_of_the_schema_reach_the_file(tmp_path):
             pa.field("text", pa.string(), metadata={"PARQUET:field_id": "9"}),
         ]
     )
-    world = World(tmp_path)
-    world.writer._schema = schema
+    world = World(tmp_path, schema)
     world.writer.write(rows(0, 10, 1))
     (written,) = world.writer.close()
 

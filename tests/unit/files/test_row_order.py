@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import fs
 
-from penstock.files import ParquetOptions, PartitionedParquetWriter
+from penstock.files import FileOptions, ParquetEncoding, PartitionedWriter
 from penstock.files.row_order import RowOrder, cuts, order_by, ranks_of
 from penstock.testing.contracts.table_fixture import Quiet
 
@@ -90,12 +90,14 @@ def test_a_file_of_one_run_is_in_order_and_one_of_several_says_nothing(tmp_path)
         return order_by(rows.num_rows, [], [ranks_of(rows["n"], falls=True)])
 
     def written(buffer_bytes: int) -> tuple[list[int], bool]:
-        writer = PartitionedParquetWriter(
-            schema=pa.schema([("n", pa.int64())]),
+        writer = PartitionedWriter(
+            encoding=ParquetEncoding(
+                pa.schema([("n", pa.int64())]),
+                FileOptions(row_group_bytes=80, buffer_bytes=buffer_bytes),
+            ),
             filesystem=fs.LocalFileSystem(),
-            path_of=lambda _: f"{tmp_path}/{next(numbers)}.parquet",
+            path_of=lambda *_: f"{tmp_path}/{next(numbers)}.parquet",
             partition_of=lambda rows: [((), rows)],
-            options=ParquetOptions(row_group_bytes=80, buffer_bytes=buffer_bytes),
             observer=Quiet(),
             order=falling,
         )

@@ -17,7 +17,7 @@ from tests.story.clock import ManualClock
 from penstock.core.offsets import span
 from penstock.core.planning import Lane
 from penstock.core.schema import Field, Kind, List, Schema, Struct
-from penstock.files.parquet import ParquetOptions, PartitionedParquetWriter
+from penstock.files import FileOptions, ParquetEncoding, PartitionedWriter
 from penstock.landing.task.context import TaskContext
 from penstock.landing.task.messages import Job, TableJob, WriteTarget
 from penstock.landing.task.sink import TaskSink
@@ -56,13 +56,12 @@ def test_a_worker_holds_little_of_what_records_grow_to(kind: str, tmp_path: Path
 def _land(values: list[bytes], schema: Schema, options: RowOptions, directory: str) -> None:
     numbers = iter(range(RECORDS))
 
-    def writer(_target: str, **_given: object) -> PartitionedParquetWriter:
-        return PartitionedParquetWriter(
-            schema=arrow_schema(schema),
+    def writer(_target: str, **_given: object) -> PartitionedWriter:
+        return PartitionedWriter(
+            encoding=ParquetEncoding(arrow_schema(schema), FileOptions()),
             filesystem=fs.LocalFileSystem(),
-            path_of=lambda _: f"{directory}/{next(numbers)}.parquet",
+            path_of=lambda *_: f"{directory}/{next(numbers)}.parquet",
             partition_of=lambda rows: [((), rows)],
-            options=ParquetOptions(),
             observer=Quiet(),
         )
 

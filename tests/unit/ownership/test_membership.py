@@ -19,7 +19,7 @@ from penstock.core.leadership import (
     Take,
 )
 from penstock.core.leadership_events import HandoverBegan, StandbyChanged
-from penstock.ownership.membership import TRY_SECONDS, Membership
+from penstock.ownership.membership import TRY_SECONDS, Membership, await_turn
 from penstock.ports.store import Owner
 
 ALIVE_MS = 15_000
@@ -64,10 +64,10 @@ class World:
         self.server = MemoryServer(self.store, self.clock.now_ms)
         self.trouble = ""
 
-    def member(self, name, role=Role.STANDBY, rules="r"):
+    def member(self, name, role=Role.STANDBY, rules="r", pipeline="shop"):
         me = Member(name, f"host-{name}", 1, role, rules=rules)
-        leadership = MemoryLeadership(self.server, "shop")
-        return Membership("shop", leadership, me, lambda: self.trouble, Quiet(), self.clock)
+        leadership = MemoryLeadership(self.server, pipeline)
+        return Membership(pipeline, leadership, me, lambda: self.trouble, Quiet(), self.clock)
 
     def claim(self, name):
         """Let a member claim, as a run does."""
@@ -94,7 +94,8 @@ class World:
     def awaits(self, member, *acts):
         """Let a stand-by wait while acts are played, one a try; return the reason of its turn."""
         self.clock.acts, self.clock.stop = list(acts), threading.Event()
-        return member.await_turn(self.clock.stop)
+        taken = await_turn([member], self.clock, self.clock.stop)
+        return taken and taken[1]
 
 
 @pytest.fixture
@@ -406,5 +407,21 @@ def test_who_is_stopped_before_it_stands_by_was_never_there(world):
     standby = world.member("a", Role.OWNER)
     world.clock.stop.set()
 
-    assert standby.await_turn(world.clock.stop) is None
+    assert await_turn([standby], world.clock, world.clock.stop) is None
     assert [] == standby.leadership.roll().signs
+
+
+def test_of_several_pipelines_the_first_that_is_free_is_taken_and_the_others_are_left(world):
+    owner = world.member("a", Role.OWNER)
+    owner.leadership.look(owner.me, wants_lock=True)
+    world.claim("a")
+    shards = [world.member("b"), *(world.member("b", pipeline=f"shop+{n}") for n in (1, 2))]
+    world.clock.stop = threading.Event()
+
+    taken = await_turn(shards, world.clock, world.clock.stop)
+
+    assert taken == (shards[1], Reason.FIRST)
+    assert [Role.STANDBY, Role.OWNER, Role.STANDBY] == [each.me.role for each in shards]
+    third = world.member("c", pipeline="shop+2")
+    assert await_turn([third], world.clock, world.clock.stop) == (third, Reason.FIRST)
+    assert ["a"] == [sign.member.id for sign in shards[0].leadership.roll().signs]

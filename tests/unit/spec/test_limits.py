@@ -21,6 +21,7 @@ from penstock.spec.settings.sections import LimitSettings
 COUNT_OVER = 2**53 + 1
 TOPICS = ", ".join(f"t{n}" for n in range(1001))
 CATALOGS = "\n".join(f"  c{n}: {{ type: delta, root: ./c{n} }}" for n in range(101))
+PLACES = f"uri: x, warehouse: y, location_providers: [{', '.join(['a.B'] * 1001)}]"
 RULES = "\n".join(f"  - {{ from: shop.orders, into: lake.b.t{n} }}" for n in range(1001))
 COLUMNS = ", ".join(f"c{n}" for n in range(1001))
 GROUPS = ", ".join(f"g{n}: lower(x)" for n in range(9))
@@ -40,6 +41,10 @@ def rule(text: str) -> tuple[str, str]:
 
 
 SCHEMA_BOUNDS = {
+    "Security.extensions": (
+        ("[shop.orders]", f"[shop.orders]\n  security: {{ extensions: {{ {', '.join(f'{each}: x' for each in 'abcdefghijklmnopqrstu')} }} }}"),
+        "P108", "at most 20",
+    ),
     "CommitSettings.or_records": (block("commit", f"or_records: {COUNT_OVER}"), "P108", "or less"),
     "CommitSettings.retain": (block("commit", "retain: 201"), "P108", "expected 200 or less"),
     "MaintainSettings.only": (
@@ -84,6 +89,12 @@ SCHEMA_BOUNDS = {
         "P108", "at most 1000, read 1001",
     ),
     ".catalogs": (("tables:", f"{CATALOGS}\ntables:"), "P108", "at most 100, read 102"),
+    **{
+        f"{kind.capitalize()}Catalog.location_providers": (
+            ("tables:", f"  c: {{ type: {kind}, {PLACES} }}\ntables:"), "P108", "at most 1000",
+        )
+        for kind in ("sql", "rest", "hive", "glue")
+    },
     ".tables": (("tables:", f"tables:\n{RULES}"), "P108", "at most 1000, read 1002"),
     ".shards": (("tables:", "shards: 65\ntables:"), "P108", "64 or less"),
 }  # fmt: skip

@@ -183,6 +183,16 @@ def test_certificates_start_at_the_spec_file_and_references_stay(spec: Changed) 
     )
 
 
+def test_files_of_tokens_and_kerberos_start_at_the_spec_file(spec: Changed) -> None:
+    for mechanism, name in (("oauthbearer", "token_ca"), ("gssapi", "kerberos_keytab")):
+        client = "token_endpoint: https://x/t, client_id: shop, client_secret: '${env:S}', "
+        more = client if mechanism == "oauthbearer" else ""
+        login = f"protocol: sasl_ssl, mechanism: {mechanism}, {more}{name}: own/file"
+        security = f"[shop.orders]\n  security: {{ {login} }}"
+        found = loads(spec(("[shop.orders]", security)), base=BASE).kafka.security
+        assert "/srv/shop/own/file" == getattr(found, name)
+
+
 def test_locating_twice_changes_nothing(pipeline: Callable[..., Pipeline]) -> None:
     once = located(pipeline(), BASE)
     assert once == located(once, Path("/elsewhere"))

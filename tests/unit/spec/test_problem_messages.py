@@ -149,7 +149,6 @@ def test_security_that_contradicts_itself_is_reported_with_all_it_needs(
         ("[shop.orders]", "[shop.orders]\n  start: {shop.orders: {0: -1}}", [(5, "P108")]),
         ("[shop.orders]", "[shop.orders]\n  start: {shop.orders: 5}", [(5, "P106")]),
         ("[shop.orders]", "[shop.orders]\n  options: {x: y}", [(5, "P104")]),
-        ("[shop.orders]", "[shop.orders]\n  mirror_group: x", [(5, "P111")]),
         ("type: sql", "type: in-memory", [(6, "P107")]),
         ("type: sql", "type: unity", [(6, "P107")]),
         ("type: sql", "type: dynamodb", [(6, "P107")]),
@@ -183,6 +182,13 @@ def test_security_that_contradicts_itself_is_reported_with_all_it_needs(
             [(10, "P111")],
         ),
         ("    into", "    schema: {coerce: string}\n    into", [(9, "P111")]),
+        ("    into", "    schema: {match: name_mapping, create: true}\n    into", [(9, "P111")]),
+        ("    into", "    schema: {match: name_mapping, case_sensitive: false}\n    into", [(9, "P111")]),
+        (
+            "    into",
+            "    records: {format: text}\n    schema: {match: name_mapping}\n    into",
+            [(10, "P111")],
+        ),
         ("    into", "    schema: {assume_zone: Mars/Crater}\n    into", [(9, "P125")]),
         ("    into", "    schema: {create: 'yes'}\n    into", [(9, "P106")]),
         ("    into", "    schema:\n    into", [(9, "P106")]),
@@ -375,6 +381,13 @@ def test_a_sqlite_address_with_two_slashes_names_the_third(
 
     assert "P125" in said
     assert "sqlite needs three slashes" in said
+
+
+def test_tables_in_hdfs_are_refused_by_name(spec: Changed, reported: Reported) -> None:
+    said = reported(spec(("warehouse: ./lake", "warehouse: 'hdfs://name:8020/lake'")))
+
+    assert "P125" in said
+    assert "tables in HDFS are not written" in said
 
 
 @pytest.mark.parametrize(

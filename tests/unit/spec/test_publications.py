@@ -88,6 +88,16 @@ def test_loops_are_refused(written):
     assert [("P822", "publish.0.into"), ("P822", "publish.1.into")] == found
 
 
+@pytest.mark.parametrize(("brokers", "is_loop"), [("localhost:9092", True), ("eu:9092", False)])
+def test_a_cluster_that_is_named_twice_is_one(written, brokers, is_loop):
+    source = f"{{ topic: x, kafka: {{ brokers: '{brokers}' }} }}"
+    text = spec(f"{{ name: a, from: {source}, into: x }}")
+    if is_loop:
+        assert [("P822", "publish.0.into")] == problems(written, text)
+    else:
+        assert "x" == load_publications(written(text)).publish[0].into
+
+
 def test_a_spec_that_lands_alone_publishes_nothing(written):
     assert [("P823", "")] == problems(written, BOTH[: BOTH.index("publish")])
 
@@ -163,6 +173,12 @@ def test_records_of_a_topic_are_read_as_rows(written):
         ("P151", "from.records.registry", "RECORDS: { format: avro }, " + COLUMNS, ""),
         ("P833", "from.tombstones", "tombstones: delete, " + COLUMNS, ", key: [id]"),
         ("P835", "transform.columns.id", COLUMNS, ", transform: { columns: { id: v } }"),
+        (
+            "P835",
+            "transform.columns.value",
+            "RECORDS: { format: text }",
+            ", transform: { columns: { value: upper(value) } }",
+        ),
         ("P842", "value", COLUMNS, ", value: { format: bytes, column: v, columns: [v] }"),
         ("P143", "headers.h", COLUMNS, ", headers: { h: count(*) }"),
     ],
@@ -404,6 +420,61 @@ def test_news_are_of_the_spec_that_they_are_in(written):
 def test_settings_that_news_do_not_have(written, more, expected):
     rule = f"{{ name: n, into: n, from: {{ news: [commits], {more} }} }}"
     assert expected == sorted(problems(written, spec(rule)))
+
+
+DEAD = BOTH.replace("{ topic: raw.orders }, into: orders", "{ quarantine: all }, into: dead")
+KEEP = DEAD.replace("quarantine }", "quarantine, headers: keep }")
+
+
+def test_dead_letters_are_rows_of_the_quarantine_of_their_spec(written):
+    found = load_publications(written(KEEP))
+    own = publication_of(found, found.publish[0])
+
+    assert ("delta.ops.quarantine", True) == (own.source_name, own.reads_quarantine)
+    assert (("key",), "value", "headers") == (
+        own.messages.key,
+        own.messages.bytes_of,
+        own.messages.headers_of,
+    )
+    assert "regexp_extract(pipeline, '^[^+]*') = 'shop' and stage <> 'close'" == own.messages.where
+    assert ("skip", "earliest") == (own.changes, own.start)
+
+
+def test_dead_letters_of_some_tables_and_further_conditions(written):
+    some = KEEP.replace("all }", "[delta.shop.orders] }, where: code = 'P302' or true")
+    found = load_publications(written(some))
+    where = publication_of(found, found.publish[0]).messages.where
+
+    assert where.endswith("\"table\" in ('delta.shop.orders') and (code = 'P302' or true)")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (DEAD, [("P834", "publish.0.from.quarantine")]),
+        (KEEP.replace("all", "[delta.shop.order]"), [("P888", "publish.0.from.quarantine")]),
+        (KEEP.replace("into: dead", "into: orders"), [("P822", "publish.0.into")]),
+        (
+            KEEP.replace(
+                "into: dead",
+                "into: dead, key: a, delete_when: b, headers: { Penstock.id: c },"
+                " value: { format: json }",
+            ),
+            [
+                ("P887", "publish.0.delete_when"),
+                ("P887", "publish.0.headers.Penstock.id"),
+                ("P887", "publish.0.key"),
+                ("P887", "publish.0.value"),
+            ],
+        ),
+        (
+            spec("{ name: d, from: { quarantine: all }, into: d }", more="quarantine: { into: a.b.c, headers: leave }"),
+            [("P888", "publish.0.from.quarantine"), ("P888", "quarantine")],
+        ),
+    ],
+)  # fmt: skip
+def test_settings_that_dead_letters_do_not_have(written, text, expected):
+    assert expected == sorted(problems(written, text))
 
 
 OWN = (

@@ -22,8 +22,9 @@ from penstock.spec.problems import SpecError
 from penstock.spec.rules import rules_text, with_rules
 from penstock.spec.settings.catalogs import DeltaCatalog
 from penstock.spec.settings.commit import CommitSettings
+from penstock.spec.settings.schema_policy import SchemaPolicy
 from penstock.spec.settings.sections import Kafka, QuarantineSettings, TopicPattern
-from penstock.spec.settings.table import SchemaPolicy, Table
+from penstock.spec.settings.table import Table
 
 BASE = Path("/srv/shop")
 

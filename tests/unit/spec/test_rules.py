@@ -64,6 +64,15 @@ def test_a_table_s_format_reports_the_names_that_records_ask_no_column_for(
     assert some in reserved if some else () == reserved
 
 
+@pytest.mark.parametrize("schema", [{}, {"defaults": "absent_or_null"}])
+def test_defaults_are_filled_in_where_the_rule_says_when(
+    pipeline: Build, schema: dict[str, str]
+) -> None:
+    found = targets_of(pipeline(tables=[{**RULE, "schema": schema}]), ["shop.orders"])
+
+    assert bool(schema) == found["shop.orders"][0].options.fills_defaults
+
+
 @pytest.mark.parametrize(
     "rules",
     [
@@ -75,6 +84,7 @@ def test_a_table_s_format_reports_the_names_that_records_ask_no_column_for(
         {"tables": [{**RULE, "schema": {"types": "drop_value"}}]},
         {"tables": [{**RULE, "schema": {"hints": {"a": "long"}}}]},
         {"tables": [{**RULE, "schema": {"assume_zone": "UTC"}}]},
+        {"tables": [{**RULE, "schema": {"defaults": "absent_or_null"}}]},
         {"tables": [{**RULE, "source_columns": []}]},
         {"tables": [{**RULE, "tombstones": "skip"}]},
         {"quarantine": {"into": "lake.ops.other"}},

@@ -39,12 +39,14 @@ from penstock.landing.settings import (
     TableTarget,
 )
 from penstock.observe.fanout import UNHEARD
+from penstock.observe.group_mirror import GroupMirror
 from penstock.ports.connectors import READ_ONLY, LogConnector, TableConnector
+from penstock.ports.groups import Follower
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.reports import Reports
 from penstock.ports.row_deletes import RowDeleteMode
 from penstock.ports.runtime import Engine, Observer
-from penstock.ports.store import PendingStore
+from penstock.ports.store import Owner, PendingStore, StoreAsFound
 from penstock.ports.tables import TableFormat
 from penstock.ports.transactions import Transactions
 from penstock.ports.writers import Distribution, Placing
@@ -96,6 +98,7 @@ def settings_of(
         tables_max=pipeline.limits.tables,
         new_columns_per_hour=pipeline.limits.new_columns_per_hour,
         stop_above_share=pipeline.quarantine.stop_above_share,
+        rejects_keep_headers=pipeline.quarantine.headers == "keep",
         stop_across_partitions=frozenset(
             rule.table for rule in pipeline.tables if rule.across_partitions == "stop"
         ),
@@ -196,6 +199,18 @@ def open_store(spec: Pipeline | Publications) -> PendingStore:
     return store_connector(address).open_store(address, ProcessSecrets())
 
 
+def open_store_as_found(spec: Pipeline | Publications) -> StoreAsFound | None:
+    """Open the pending store to look at it; None where its connector cannot but change it.
+
+    Raises InvalidError: P528, and what the store is refused for; UnavailableError.
+    """
+    if isinstance(spec, Pipeline):
+        require_shard(spec)
+    address = spec.pending.store.replace("{name}", spec.name)
+    opening = store_connector(address).open_as_found
+    return None if opening is None else opening(address, ProcessSecrets())
+
+
 def open_reports(spec: Pipeline | Publications) -> Reports | None:
     """Open what runs say of themselves, beside the pending store; None where it keeps nothing."""
     address = spec.pending.store.replace("{name}", spec.name)
@@ -209,9 +224,10 @@ def open_environment(
     *,
     observer: Observer,
     engine: Callable[[], Engine] | None = None,
+    owner: Owner | None = None,
     health: HealthOf = dict,
 ) -> Environment:
-    """Open everything a run needs; `stack` closes it again.
+    """Open everything a run needs; `stack` closes it again. It is a new owner, or the one given.
 
     The engine is slow to start, so what is quick to fail comes before it, and the rest meanwhile.
     """
@@ -236,12 +252,25 @@ def open_environment(
         engine=started,
         observer=observer,
         clock=SystemClock(),
-        owner=this_owner(),
+        owner=owner or this_owner(),
         jitter=jitter,
         token=token,
         commit_executor=commit_executor,
         health=health,
+        follower=_follower(pipeline, stack, observer),
     )
+
+
+def _follower(pipeline: Pipeline, stack: ExitStack, observer: Observer) -> Follower | None:
+    """Return what moves the group of the spec. Raises InvalidError (P213)."""
+    name = pipeline.kafka.mirror_group
+    if name is None:
+        return None
+    opening = connector_of(LogConnector, LOG).open_group
+    assert opening is not None, "the connector for Kafka has it"
+    group = opening(log_settings(pipeline), ProcessSecrets(), name)
+    metadata = f"penstock {pipeline.name}"
+    return stack.enter_context(GroupMirror(group, name, metadata, observer, SystemClock()))
 
 
 def open_catalog(
@@ -303,6 +332,7 @@ def _target(pipeline: Pipeline, topic: str, routed: Routed) -> TableTarget:
             assume_zone=schema.assume_zone,
             drop_offset=schema.drop_offset,
             case_sensitive=schema.case_sensitive,
+            match=schema.match,
             format=records.format,
             framing=records.framing,
             schema_id=records.schema_id,
@@ -314,6 +344,7 @@ def _target(pipeline: Pipeline, topic: str, routed: Routed) -> TableTarget:
             header_columns=dict(rule.header_columns),
             reserved=connector_of(TableConnector, place.connector).reserved(rule.properties),
             keyed=keyed_options(rule),
+            fills_defaults=schema.defaults == "absent_or_null",
         ),
         create=schema.create,
         hints=schema.hint_types(),

@@ -33,7 +33,8 @@ def open_engine(
     With `spark.master: existing` the session is that of this process, such as spark-submit's. Our
     own Spark starts in the background: the first jobs wait for it. That there is a Java for it is
     checked now. With an `observer`, a process of its own archives Java's classes as soon as
-    Spark runs (docs/design/0239). Raises InvalidError (P602; of a session P128, P603, P604).
+    Spark runs (docs/design/0239). Raises InvalidError (P297, P602; of a session P128, P298, P603,
+    P604).
     """
     if spec.spark.master == INLINE and session is None:
         from penstock.engines.inline import InlineEngine
@@ -52,11 +53,13 @@ def open_engine(
 
 
 def require_engine(spec: Pipeline | Publications) -> None:
-    """Raise InvalidError where an engine of our own certainly could not start (P128, P602)."""
+    """Raise InvalidError where our own engine certainly could not start (P128, P297, P602)."""
     if spec.spark.master in (INLINE, EXISTING):
         return
     from penstock.engines.java import find_java
+    from penstock.engines.spark.release import require_installed
 
+    require_installed()
     if is_remote(spec.spark.master):
         _require_reachable(spec)
     find_java(os.environ)

@@ -33,6 +33,7 @@ from penstock.ports.registry import RegisteredSchema, Subjects
 from penstock.ports.runtime import Engine, Observer
 from penstock.ports.sources import EpochLimit, Source
 from penstock.publishing.batch_source import BatchSource
+from penstock.publishing.dead_letters import dead_letter_rules
 from penstock.publishing.own_source import PlannedSource
 from penstock.publishing.own_stops import says_no_end, wrong_shape
 from penstock.publishing.pace import Rate
@@ -66,13 +67,15 @@ from penstock.spec.publications import Publications, registry_of, schemas_of, so
 from penstock.spec.secrets import ProcessSecrets, is_secret_name, secret_parts
 from penstock.spec.settings.messages import KeySettings, ValueSettings
 from penstock.spec.settings.publication import PublicationRule
-from penstock.spec.settings.sections import Cluster
+from penstock.spec.settings.security import Cluster
 from penstock.spec.settings.sources import (
     FilesToPublish,
     FramesToPublish,
     NewsToPublish,
     OwnToPublish,
+    QuarantineToPublish,
     QueryToPublish,
+    TableToPublish,
     TopicToPublish,
 )
 
@@ -105,12 +108,12 @@ def publication_of(
         group=spec.publishing.group,
         into=rule.into,
         offsets_topic=spec.offsets_topic(rule),
-        rules_hash=_rules_hash(rule),
+        rules_hash=_rules_hash(spec, rule),
         start=rule.from_.start,
         **_source(spec, rule),
         target={**_target(spec, rule), "compression": rule.compression, **client},
         tasks=tasks,
-        messages=_messages(rule),
+        messages=_messages(spec, rule),
         rejects=_rejects(rule),
         subjects={
             part: SubjectRule(each.subject_of(rule.into, part), each.register_schema)
@@ -180,14 +183,21 @@ def _source(spec: Publications, rule: PublicationRule) -> dict[str, Any]:
         return {"source": {**_own_settings(rule, given), **ends}}
     if isinstance(given, FramesToPublish):
         return {"source": {"dataframe": given.dataframe}}
-    name, _, _ = given.table.partition(".")
+    return {**_table(spec, given), "changes": given.changes}
+
+
+def _table(spec: Publications, given: TableToPublish | QuarantineToPublish) -> dict[str, Any]:
+    """Return the table that is read, and its catalog; of a quarantine, that this spec fills it."""
+    own: dict[str, Any] = {}
+    if isinstance(given, TableToPublish):
+        own = {"table": given.table, "ref": given.ref}
+    else:
+        assert spec.quarantine is not None, "what lands has one"
+        own = {"table": spec.quarantine.into, "ref": MAIN, "quarantine": True}
+    name, _, _ = own["table"].partition(".")
     entry = spec.catalogs[name]
     connector, _ = table_connector(entry.type)
-    return {
-        "source": {"connector": connector, "table": given.table, "ref": given.ref},
-        "catalog": entry.settings(name),
-        "changes": given.changes,
-    }
+    return {"source": {"connector": connector, **own}, "catalog": entry.settings(name)}
 
 
 def open_source(publication: Publication) -> Source:
@@ -295,7 +305,7 @@ def open_subjects(settings: Mapping[str, Any]) -> Subjects:
     return connector.open_subjects(settings, ProcessSecrets())
 
 
-def _messages(rule: PublicationRule) -> MessageRules | None:
+def _messages(spec: Publications, rule: PublicationRule) -> MessageRules | None:
     """Return how rows become messages; None for a mirror."""
     if rule.is_mirror:
         return None
@@ -316,6 +326,8 @@ def _messages(rule: PublicationRule) -> MessageRules | None:
         rules = topic_rows.with_defaults(rules, rule)
     if isinstance(rule.from_, NewsToPublish):
         rules = _of_news(rules)
+    if isinstance(rule.from_, QuarantineToPublish):
+        rules = dead_letter_rules(rules, spec.name, rule.from_.tables)
     own = {part: _schema(rule, part, each) for part, each in schemas_of(rule).items()}
     return rules.with_schemas(own)
 
@@ -364,9 +376,9 @@ def _new_topic(rule: PublicationRule) -> NewTopic | None:
     return NewTopic(topic.partitions, topic.config) if topic.create else None
 
 
-def _rules_hash(rule: PublicationRule) -> str:
+def _rules_hash(spec: Publications, rule: PublicationRule) -> str:
     """Identify what decides on records: where they come from, and where they go."""
-    rules, data = _messages(rule), {"v": 1, "from": source_name(rule), "into": rule.into}
+    rules, data = _messages(spec, rule), {"v": 1, "from": source_name(rule), "into": rule.into}
     more = {} if rules is None else {"messages": rules_to_data(rules)}
     records = topic_rows.rules_hashed(rule)
     text = json.dumps({**data, **more, **records}, sort_keys=True)

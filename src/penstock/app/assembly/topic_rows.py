@@ -91,6 +91,7 @@ def with_defaults(rules: MessageRules, rule: PublicationRule) -> MessageRules:
         columns=rules.columns or (*fields, *rules.computed),
         headers_of=HEADERS if rule.headers == KEEP else "",
         deleted=DELETED if _deletes(rule, given) else "",
+        deleted_at=_TIMESTAMP if _is_untimed(rule, given) else "",
         keeps_partition=rule.keeps_key,
     )
 
@@ -104,7 +105,7 @@ def _rules(rule: PublicationRule, given: TopicToPublish, records: Records) -> Re
         "compression": records.compression,
         "tombstones": "skip" if given.tombstones == "skip" else "quarantine",
     }
-    return RecordRules(_fields(given, records), _coordinates(rule), options, deletes)
+    return RecordRules(_fields(given, records), _coordinates(rule, given), options, deletes)
 
 
 def _fields(given: TopicToPublish, records: Records) -> Struct:
@@ -119,10 +120,16 @@ def _deletes(rule: PublicationRule, given: TopicToPublish) -> bool:
     return given.tombstones == "delete" or (given.tombstones is None and own_key)
 
 
-def _coordinates(rule: PublicationRule) -> tuple[str, ...]:
+def _is_untimed(rule: PublicationRule, given: TopicToPublish) -> bool:
+    """Return whether a record without a value deletes its key, and has no time of the spec's."""
+    return _deletes(rule, given) and rule.timestamp not in {None, _TIMESTAMP}
+
+
+def _coordinates(rule: PublicationRule, given: TopicToPublish) -> tuple[str, ...]:
     """Return the coordinates that a rule names, in whatever case SQL does."""
     named = {folded(name) for text in rule.sql for name in expression(text).columns}
     named |= {*rule.key_columns, *rule.value.columns, rule.value.column or ""}
     named |= {rule.timestamp or _TIMESTAMP, _KEY if rule.keeps_key else ""}
+    named |= {_TIMESTAMP} if _is_untimed(rule, given) else set()
     named |= {HEADERS} if rule.headers == KEEP else set()
     return tuple(name for name in COORDINATES if name in named)

@@ -48,6 +48,7 @@ def findings(
     yield python(environment)
     yield libraries()
     if not inline:
+        yield spark()
         yield java(environment)
         yield jars(conf)
     yield from ports(environment, conf)
@@ -79,9 +80,22 @@ def libraries() -> CheckResult:
             hint="pip install --upgrade penstock, in an environment of its own",
         )
         return failed("libraries", HERE, error)
-    named = ("pyspark", "pyiceberg", "deltalake", "pyarrow", "confluent-kafka")
+    named = ("pyiceberg", "deltalake", "pyarrow", "confluent-kafka")
     text = ", ".join(f"{name} {metadata.version(name)}" for name in named)
     return passed("libraries", HERE, text)
+
+
+def spark() -> CheckResult:
+    """Check that Spark is installed, of a release that is supported."""
+    from penstock.engines.spark.release import require_installed, require_release
+
+    try:
+        require_installed()
+        version = metadata.version("pyspark")
+        require_release(version)
+    except PenstockError as error:
+        return failed("spark", HERE, error)
+    return passed("spark", HERE, f"Spark {version}")
 
 
 def java(environment: Mapping[str, str]) -> CheckResult:
@@ -93,7 +107,7 @@ def java(environment: Mapping[str, str]) -> CheckResult:
         found = find_java(environment)
     except PenstockError as error:
         return failed("java", HERE, error)
-    quick = archive_for(found, environment).exists()
+    quick = find_spec("pyspark") is not None and archive_for(found, environment).exists()
     later = "the first run archives its classes, later ones start in half the time"
     start = "starts from an archive of classes" if quick else later
     return passed("java", HERE, f"Java {found.version} at {found.path}; {start}")
@@ -187,14 +201,17 @@ def disk(directory: Path) -> CheckResult:
 
 
 def _unsupported(requirement: str) -> str:
-    """Return how an installed library does not fit a requirement, or ""."""
+    """Return how an installed library does not fit a requirement, or "".
+
+    Libraries of extras need not be installed.
+    """
     parts = _REQUIREMENT.fullmatch(requirement)
-    if parts is None or parts["only"]:
+    if parts is None:
         return ""
     try:
         version = metadata.version(parts["name"])
     except metadata.PackageNotFoundError:
-        return f"{parts['name']} is not installed"
+        return "" if parts["only"] else f"{parts['name']} is not installed"
     here = _numbers(version)
     for sign, bound in _BOUND.findall(parts["bounds"]):
         there = _numbers(bound)

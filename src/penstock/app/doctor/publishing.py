@@ -12,15 +12,17 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from penstock.app.assembly.assembly import open_store
-from penstock.app.assembly.connectors import connector_of
+from penstock.app.assembly.connectors import connector_of, registry_connector
 from penstock.app.assembly.process import SystemClock
 from penstock.app.assembly.publishing import open_source, open_subjects, publication_of
+from penstock.app.assembly.topic_rows import REGISTRY
 from penstock.app.inspect.publications import in_words
 from penstock.core.errors import PenstockError
 from penstock.observe.formatting import number_of
 from penstock.ports.checks import CheckResult, failed, passed
 from penstock.ports.connectors import LogConnector
 from penstock.ports.producers import ProducerNeeds
+from penstock.ports.registry import SchemaKey
 from penstock.publishing.fitting import require_messages
 from penstock.publishing.settings import Publication
 from penstock.spec.publications import Publications
@@ -40,12 +42,13 @@ def findings(spec: Publications) -> Iterator[CheckResult]:
             "store": _claim(spec, own),
             "source": _read(own),
             "registry": _schemas(own),
+            "registry of the source": _schemas_read(own),
         }
         for name, found in checks.items():
             try:
                 yield from found
             except PenstockError as error:
-                yield failed(name, rule.name, error)
+                yield failed(name.partition(" ")[0], rule.name, error)
 
 
 def _written(own: Publication) -> Iterator[CheckResult]:
@@ -98,6 +101,15 @@ def _schemas(own: Publication) -> Iterator[CheckResult]:
         newest = open_subjects(settings).newest(subject)
         text = "has no schema yet" if newest is None else f"has a schema, {newest.format}"
         yield passed("registry", f"subject {subject}", text)
+
+
+def _schemas_read(own: Publication) -> Iterator[CheckResult]:
+    """Check the registry by which records are read: any schema is asked for, there or not."""
+    settings = own.source.get(REGISTRY)
+    if settings is not None:
+        registry = registry_connector(settings["url"]).open_registry(settings, ProcessSecrets())
+        registry.find(SchemaKey("id", "1"))
+        yield passed("registry", f"schemas of {own.source_name}", "it answers")
 
 
 def _is_elsewhere(own: Publication) -> bool:

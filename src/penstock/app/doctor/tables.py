@@ -25,15 +25,26 @@ def findings(
     pipeline: Pipeline, log: Log, catalogs: Mapping[str, TableFormat]
 ) -> Iterator[CheckResult]:
     """Check all tables and the quarantine. Raises what listing topics and routes raises."""
+    for place, chain in places(pipeline, log, catalogs):
+        yield from _table(catalogs[place.catalog], place, chain)
+
+
+def places(
+    pipeline: Pipeline, log: Log, catalogs: Mapping[str, TableFormat]
+) -> Iterator[tuple[TableLocation, Chain | None]]:
+    """Yield each table that topics lead to with its chain, then the quarantine, which has many.
+
+    Tables of catalogs that are not given are left out. Raises what listing topics and routes
+    raises.
+    """
     settings = assembly.settings_of(pipeline)
     targets, wanted, _ = opening.route_topics(settings, log.partitions())
     known = {name: each for name, each in targets.items() if each.location.catalog in catalogs}
     targets, _ = route_tables.expand_routes(settings, catalogs, known, wanted)
     for _, target in sorted(targets.items()):
-        place = target.location
-        yield from _table(catalogs[place.catalog], place, Chain(pipeline.name, place.table))
+        yield target.location, Chain(pipeline.name, target.location.table)
     if settings.quarantine.catalog in catalogs:
-        yield from _table(catalogs[settings.quarantine.catalog], settings.quarantine, None)
+        yield settings.quarantine, None
 
 
 def _table(

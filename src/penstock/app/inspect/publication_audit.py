@@ -29,17 +29,25 @@ from penstock.app.inspect.batch_audit import (
     written_anew,
 )
 from penstock.app.inspect.publications import decision_on, in_words
-from penstock.app.inspect.row_audit import FOREVER, RowComparison, agree
+from penstock.app.inspect.row_audit import FOREVER, RowComparison, agree, is_trimmed
 from penstock.app.inspect.sought import sought_words
 from penstock.app.publish import rules_named
 from penstock.core.audit import Break
 from penstock.core.errors import PenstockError, gravest
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
+from penstock.core.positions import Position, SourcePartition
 from penstock.core.receipt_chain import receipt_breaks
 from penstock.core.receipts import Receipt
 from penstock.ports.log import RangeReader
 from penstock.ports.producers import BatchHead
-from penstock.ports.sources import MESSAGES, RowReader, Source, SourceReader, Stretch
+from penstock.ports.sources import (
+    MESSAGES,
+    RowReader,
+    Source,
+    SourceReader,
+    Stands,
+    Stretch,
+)
 from penstock.publishing.deciding import require_target
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.new_topics import topics_to_create
@@ -207,7 +215,8 @@ def _compare_messages(
     for receipt in receipts:
         for of, move in receipt.moves.items():
             start = move.start or begun.get(of)
-            if start is None or of not in begun or source.count({of: start}, {of: begun[of]}):
+            is_later = move.start is None and is_trimmed(start)
+            if start is None or of not in begun or is_later or _is_before(source, of, start, begun):
                 gone[f"of {of}"] = receipt.epoch
                 continue
             stretch = Stretch(of, start, move.stop, 0)
@@ -229,6 +238,11 @@ def _compare_messages(
         f"records {what} up to transaction {to}: they are gone" for what, to in gone.items()
     ]
     return found
+
+
+def _is_before(source: Source, of: SourcePartition, start: Position, begun: Stands) -> bool:
+    """Return whether a position is before the first record that is still there."""
+    return source.count({of: start}, {of: begun[of]}) > 0
 
 
 def _compared_columns(heads: Sequence[BatchHead]) -> list[str]:

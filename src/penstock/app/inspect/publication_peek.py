@@ -158,7 +158,8 @@ class _Encoding:
 
     def outcomes(self, of: SourcePartition, rows: Rows) -> Iterator[PeekedMessage]:
         """Yield the outcome of each row, in the order of the source."""
-        place, name = RowsRead(of, rows.reached, rows.count), self.publication.name
+        place = RowsRead(of, rows.reached, rows.count, rows.offsets)
+        name = self.publication.name
         for reason, count in rows.left_out.items():
             detail = f"{reason}: {number_of(count, 'row')}"
             yield PeekedMessage(name, f"{of} before {rows.reached}", "filtered", detail=detail)

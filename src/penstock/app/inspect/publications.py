@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from penstock.app.assembly import publishing
+from penstock.app.assembly import assembly, publishing
+from penstock.app.assembly.process import SystemClock
 from penstock.app.assembly.producers import open_producers
 from penstock.app.assembly.state_folder import state_folder
 from penstock.app.publish import rules_named
@@ -18,6 +19,7 @@ from penstock.core.resuming import Resume
 from penstock.observe.formatting import number_of, one_line, size_text
 from penstock.observe.last_stops import LastStop, last_stop
 from penstock.ports.producers import NO_TRANSACTIONS, PROTOCOL_2, NewTopic
+from penstock.ports.reports import Reports
 from penstock.ports.sources import NO_LIMIT, Stands, Stretch
 from penstock.publishing.deciding import Noticed, decided, ends_of, require_target
 from penstock.publishing.epoch import plan_deliveries
@@ -61,7 +63,7 @@ class PublicationView:
     of the last. `stands` says where it stands in a table, `messages` how rows become messages,
     `schemas` how their schemas stand in registries. `begins` says whether a run begins it,
     `creates` which topics it creates, and with what, `problem` why it would not go on, `stopped`
-    why the last run on this machine did not. `client` says who writes. `owner` is the run that
+    why the last run did not. `client` says who writes. `owner` is the run that
     began last. `rate` is the most that it sends. Where `is_least`, more than the `backlog` may
     wait: a source of one's own is not counted; one that `is_empty` has no part at all.
     """
@@ -109,7 +111,7 @@ def view_publications(
 
     Raises InvalidError (P825).
     """
-    views = []
+    views, now_ms = [], SystemClock().now_ms()
     for rule in rules_named(spec, names):
         publication = publishing.publication_of(spec, rule, accept=accept)
         with ExitStack() as stack:
@@ -119,9 +121,24 @@ def view_publications(
             except PenstockError as error:
                 problem = naming(publication, error)
                 view = replace(_unopened(publication, error), problem=problem)
-        stop = last_stop(state_folder(spec), spec.name, rule.name)
-        views.append(replace(view, stopped=stop))
-    return views
+        views.append(view)
+    with _reports(spec) as reports:
+        stops = [
+            last_stop(state_folder(spec), spec.name, each.publication, reports, now_ms)
+            for each in views
+        ]
+    return [replace(view, stopped=stop) for view, stop in zip(views, stops, strict=True)]
+
+
+@contextmanager
+def _reports(spec: Publications) -> Iterator[Reports | None]:
+    """Open what runs say of themselves beside the store; None where that cannot be opened."""
+    try:
+        reports = assembly.open_reports(spec)
+    except PenstockError:
+        reports = None
+    with nullcontext() if reports is None else closing(reports):
+        yield reports
 
 
 def _named(publication: Publication) -> PublicationView:

@@ -17,7 +17,7 @@ from penstock.app.inspect.message_schemas import with_schemas_of
 from penstock.app.inspect.odd_members import Path, named, odd_members, without
 from penstock.core.audit import Break
 from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
-from penstock.core.positions import SourcePartition, values_of
+from penstock.core.positions import Position, SourcePartition, values_of
 from penstock.core.receipts import Move, Receipt
 from penstock.observe.formatting import number_of, one_line
 from penstock.ports.registry import Subjects
@@ -145,13 +145,22 @@ class RowComparison:
         """Read what a transaction read. Raises DecisionNeededError (P843) where that is gone."""
         start = {of: move.start} if move.start else self.source.starts("earliest")
         stretches = self.source.plan(start, {of: move.stop}, NO_LIMIT)
-        if [each.stop for each in stretches] != [move.stop]:
+        is_later = move.start is None and is_trimmed(start.get(of))
+        if is_later or [each.stop for each in stretches] != [move.stop]:
             raise DecisionNeededError(
                 "what the source had then can no longer be told from what it has now",
                 code="P843",
                 hint="audit while the snapshots that were published are there",
             )
         return [each for one in stretches for each in self.reader.read(one, deadline=FOREVER)]
+
+
+def is_trimmed(start: Position | None) -> bool:
+    """Return whether a partition of a topic no longer begins with its first record.
+
+    Where one that was added later began, when it was first read, no receipt says.
+    """
+    return start is not None and bool(values_of(start).get("offset"))
 
 
 def _by_key(batches: Sequence[pa.RecordBatch], said: Sequence[str]) -> ByKey:

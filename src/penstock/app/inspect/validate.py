@@ -102,7 +102,9 @@ def _checked(catalogs: Mapping[str, TableFormat], name: str) -> bool:
 def _java(pipeline: Pipeline) -> None:
     if pipeline.spark.master != engines.INLINE:
         from penstock.engines.java import find_java
+        from penstock.engines.spark.release import require_installed
 
+        require_installed()
         find_java(os.environ)
 
 

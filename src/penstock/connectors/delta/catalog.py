@@ -30,7 +30,6 @@ from penstock.connectors.delta.locations import (
     StorageRoot,
     parts_of,
     root_of,
-    storage_path,
 )
 from penstock.connectors.delta.log.commit_file import log_of, put_if_absent
 from penstock.connectors.delta.log.first_entry import NO_HOOKS, first_entry
@@ -60,10 +59,11 @@ from penstock.core.errors import (
 from penstock.core.key_columns import require_key_columns
 from penstock.core.schema import Struct
 from penstock.core.scratch import require_scratch
-from penstock.files import ParquetOptions, objects
+from penstock.files import FileOptions, objects
 from penstock.files.directories import why_not_made
 from penstock.files.errors import first_line, is_panic
 from penstock.files.storage import Storage
+from penstock.files.storage_settings import path_in
 from penstock.ports.connectors import READ_ONLY, Settings
 from penstock.ports.runtime import Observer, Secrets
 from penstock.ports.tables import Table, TableDefinition, TableFormat, TableState, not_created
@@ -78,7 +78,7 @@ class DeltaCatalog:
 
     name: str
     root: StorageRoot
-    options: ParquetOptions
+    options: FileOptions
     observer: Observer = field(repr=False, compare=False)
 
     def load(self, name: str) -> Table | None:
@@ -146,7 +146,7 @@ class DeltaCatalog:
             return
         body = first_entry(location, schema, definition.partition_by, configuration, properties)
         if self.root.is_local:
-            self.root.filesystem().create_dir(storage_path(location), recursive=True)
+            self.root.filesystem().create_dir(path_in(location), recursive=True)
         try:
             put_if_absent(self.root, name, 0, body)
         except OutcomeUnknownError as error:
@@ -160,7 +160,7 @@ class DeltaCatalog:
     def preview(self, name: str, definition: TableDefinition) -> TableState:
         """Return what a new table would be; only a root on this machine is checked."""
         schema = schema_of(_laid_out(name, definition).to_json(), name)
-        if self.root.is_local and (why := why_not_made(Path(storage_path(self.root.uri)))):
+        if self.root.is_local and (why := why_not_made(Path(path_in(self.root.uri)))):
             raise refused(name, why)
         return replace(
             not_created(schema),
@@ -170,8 +170,8 @@ class DeltaCatalog:
 
     def names(self, namespace: str) -> Sequence[str]:
         """List the directories in a namespace's directory. Raises UnavailableError (P430)."""
-        place = storage_path(self.root.location(namespace)) if namespace else self.root.uri
-        selector = fs.FileSelector(storage_path(place), allow_not_found=True)
+        place = path_in(self.root.location(namespace)) if namespace else self.root.uri
+        selector = fs.FileSelector(path_in(place), allow_not_found=True)
         try:
             found = self.root.filesystem().get_file_info(selector)
         except OSError as error:
@@ -185,12 +185,12 @@ class DeltaCatalog:
         """Drop a scratch table. Raises BugError (P705), InvalidError (P404), UnavailableError."""
         require_scratch(name)
         with reading(name), suppress(FileNotFoundError):
-            self.root.filesystem().delete_dir(storage_path(self.root.location(name)))
+            self.root.filesystem().delete_dir(path_in(self.root.location(name)))
 
     def check(self) -> None:
-        """Write and remove a small file; in S3, prove that of two equal writes one is refused."""
+        """Write and remove a file; in an object store, prove that it takes it once."""
         storage = self.root.filesystem()
-        directory = storage_path(self.root.uri)
+        directory = path_in(self.root.uri)
         path = f"{directory}/.penstock-check-{tokens.token_hex(8)}"
         try:
             if self.root.is_local:
@@ -234,7 +234,7 @@ class DeltaCatalog:
 
     def _is_there(self, name: str) -> bool:
         """Return whether a table exists; raises InvalidError (P437) when something else does."""
-        path = storage_path(self.root.location(name))
+        path = path_in(self.root.location(name))
         try:
             if log_of(self.root, name).is_there():
                 return True
@@ -284,7 +284,7 @@ def open_delta(settings: Settings, secrets: Secrets, observer: Observer) -> Tabl
         for each in _SIZES
         if f"penstock.{each}" in settings
     }
-    return DeltaCatalog(name, root, ParquetOptions(**sizes), observer)
+    return DeltaCatalog(name, root, FileOptions(**sizes), observer)
 
 
 def open_root(settings: Settings, secrets: Secrets) -> StorageRoot:

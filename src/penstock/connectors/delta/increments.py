@@ -29,7 +29,7 @@ from penstock.connectors.delta.read.live_map import LiveMap
 from penstock.connectors.delta.read.table_rows import detail_of
 from penstock.connectors.delta.vectors.deleted_rows import DeletedRows
 from penstock.connectors.delta.vectors.descriptor import id_of, vector_of
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 from penstock.ports.increments import Effect, SourceFile, StepsSince, TableHead, TableStep
 
 _RESTORE = "RESTORE"
@@ -40,7 +40,7 @@ class DeltaIncrements:
 
     def __init__(self, name: str, root: StorageRoot) -> None:
         self._name, self._root = name, root
-        self._following = LogTail(name, root, ParquetOptions())
+        self._following = LogTail(name, root, FileOptions())
         self._live = LiveMap(name, root)
         self._deleted = DeletedRows(root, name)
         self._steps: dict[tuple[str, int], TableStep] = {}

@@ -1,4 +1,4 @@
-"""Where a catalog's tables are: names become directories below a root, on a disk or in S3.
+"""Where a catalog's tables are: names become directories below a root, on a disk, in S3 or Azure.
 
 Invariants:
 - a name that reaches a path consists of letters, digits and underscores; nothing else does;
@@ -19,12 +19,22 @@ from pyarrow import fs
 from penstock.core import table_errors
 from penstock.core.errors import InvalidError
 from penstock.files.filesystems import CREDENTIALS, PUBLIC, filesystem_of, normalised
-from penstock.files.storage_settings import S3, Settings, references
+from penstock.files.storage_settings import (
+    AZURE,
+    S3,
+    Settings,
+    account_of,
+    address_of,
+    is_object_store,
+    path_in,
+    references,
+)
 from penstock.ports.runtime import Secrets
 
 _PART = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
 _PARTS_MAX = 8
-_S3_SCHEMES = {"s3", "s3a", "s3n"}
+_AZURE = frozenset({"az", "abfs", "abfss"})
+_SCHEMES = {S3: frozenset({"s3", "s3a", "s3n"}), **dict.fromkeys(AZURE, _AZURE)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +93,22 @@ class StorageRoot:
     @property
     def is_local(self) -> bool:
         """Return whether the root is a directory of this machine."""
-        return not self.uri.startswith(S3)
+        return not is_object_store(self.uri)
+
+    @property
+    def schemes(self) -> frozenset[str]:
+        """Return the schemes by which a log may name files in the root's storage."""
+        starts = (own for start, own in _SCHEMES.items() if self.uri.startswith(start))
+        return next(starts, frozenset())
+
+    @property
+    def account(self) -> str:
+        """Return the account in Azure; "" in any other storage."""
+        return account_of(self.uri, normalised(self.options)) if self.schemes == _AZURE else ""
+
+    def address(self, path: str) -> str:
+        """Return the address of a path in the root's storage."""
+        return address_of(path, self.uri)
 
     def filesystem(self) -> fs.FileSystem:
         """Open the storage with the driver's credentials."""
@@ -110,7 +135,7 @@ def root_of(
     Raises InvalidError: P432, and P441 for a credential that is written out.
     """
     found = references(f"the catalog {catalog}", normalised(written or {}), CREDENTIALS)
-    plain = uri.removeprefix("file://").rstrip("/") if not uri.startswith(S3) else uri.rstrip("/")
+    plain = uri.removeprefix("file://").rstrip("/")
     if unquote(plain) != plain:
         raise InvalidError(
             f"the root of the catalog {catalog} is {uri[:80]!r}, and deltalake reads below "
@@ -119,18 +144,20 @@ def root_of(
             hint="choose a root without escapes as of URIs, such as %25, in its path",
         )
     is_path = plain.startswith("/") and str(PurePosixPath(plain)) == plain and ".." not in plain
-    if is_path or (uri.startswith(S3) and len(plain) > len(S3)):
+    if is_path or (is_object_store(uri) and path_in(plain)):
+        if uri.startswith(AZURE) and not account_of(uri, normalised(written or options)):
+            raise InvalidError(
+                f"the root of the catalog {catalog} is {uri[:80]!r}, of no account",
+                code="P432",
+                hint="write  storage_options: { account_name: NAME }",
+            )
         return StorageRoot(plain, options, found)
     raise InvalidError(
-        f"the root of the catalog {catalog} is {uri[:80]!r}: no absolute path, no s3 URI",
+        f"the root of the catalog {catalog} is {uri[:80]!r}: no absolute path, and in no storage"
+        " that is known",
         code="P432",
-        hint="write  root: ./delta  in the spec, or  root: s3://bucket/prefix",
+        hint="write  root: ./delta  in the spec,  s3://bucket/prefix,  or  az://container/prefix",
     )
-
-
-def storage_path(uri: str) -> str:
-    """Return the path that the location's filesystem knows."""
-    return uri.removeprefix(S3)
 
 
 def place_of(root: StorageRoot, name: str, path: str) -> str:
@@ -141,10 +168,12 @@ def place_of(root: StorageRoot, name: str, path: str) -> str:
     """
     scheme = urlsplit(path).scheme
     if not scheme and not path.startswith("/"):
-        return f"{storage_path(root.location(name))}/{unquote(path)}"
+        return f"{path_in(root.location(name))}/{unquote(path)}"
     rest = path.removeprefix(f"{scheme}:")
     if root.is_local and scheme in {"", "file"}:
         return "/" + unquote(rest).lstrip("/")
-    if not root.is_local and scheme in _S3_SCHEMES:
-        return unquote(rest).lstrip("/")
+    host, _, key = unquote(rest).lstrip("/").partition("/")
+    bucket, _, account = host.partition("@")
+    if scheme in root.schemes and account.partition(".")[0] in {"", root.account}:
+        return f"{bucket}/{key}"
     raise table_errors.unsupported(name, "files in another storage", path[:80])

@@ -19,12 +19,13 @@ from penstock.connectors.delta.files.file_metadata import additions
 from penstock.connectors.delta.log import ledger
 from penstock.connectors.delta.log.actions import now_ms, removal
 from penstock.connectors.delta.log.commit_file import entry_with, optimized
-from penstock.connectors.delta.log.entries import vouchers
+from penstock.connectors.delta.log.entries import Actions, vouchers
 from penstock.connectors.delta.log.judging import judged
 from penstock.connectors.delta.log.tail import LogTail, LogView
 from penstock.connectors.delta.read.live_files import Add
 from penstock.connectors.delta.read.live_map import KnownFile
 from penstock.connectors.delta.row_deletes import RowDelta
+from penstock.connectors.delta.schema.features import keeps_row_ids
 from penstock.connectors.delta.vectors.descriptor import id_of
 from penstock.core import table_errors
 from penstock.core.commits import DataFile
@@ -37,6 +38,16 @@ Deleting = Callable[[Sequence[DataFile], Sequence[Add], Sequence[RowDeletes]], R
 
 
 def rearrangeable(tail: LogTail, view: LogView) -> LogView:
+    """Return a view with the past of all chains.
+
+    Raises InvalidError (P845) where rows have ids, DecisionNeededError (P846) as `proven`.
+    """
+    if keeps_row_ids(view.form.configuration, view.form.features):
+        raise table_errors.has_row_ids(tail.name, "row tracking")
+    return proven(tail, view)
+
+
+def proven(tail: LogTail, view: LogView) -> LogView:
     """Return a view with the past of all chains; raise DecisionNeededError (P846) where the log
     does not prove one of them.
     """
@@ -53,8 +64,8 @@ def rearrangeable(tail: LogTail, view: LogView) -> LogView:
     return view
 
 
-def new_era(view: LogView) -> bytes:
-    """Write an entry that raises the era, and repeats our newest words on each chain."""
+def new_era(view: LogView) -> Actions:
+    """Return an entry that raises the era, and repeats our newest words on each chain."""
     marks = [mark for chain in ledger.chains_in(view.transactions) for mark in _newest(view, chain)]
     raised = {ledger.ERA: view.transactions.get(ledger.ERA, 0) + 1}
     return entry_with(raised, marks, [], [], optimized([], []))
@@ -66,8 +77,8 @@ def rearrangement(
     live: Mapping[str, KnownFile],
     rearrangements: Sequence[Rearrangement],
     deleting: Deleting,
-) -> bytes:
-    """Write the entry. Raises BugError (P707, P848), InvalidError (P439)."""
+) -> Actions:
+    """Return the entry. Raises BugError (P707, P848), InvalidError (P439)."""
     removed = _removed(name, live, rearrangements)
     files = [file for each in rearrangements for file in each.files]
     added: Sequence[Mapping[str, Any]] = additions(files, view.form.target) if files else []

@@ -178,8 +178,8 @@ def _touched(name: str, deletes: RowDeletes, file: _Live, former: Positions) -> 
 
 def entry_of_delta(
     transactions: Mapping[str, int], mark: Mapping[str, Any], delta: RowDelta
-) -> bytes:
-    """Write the lines of a row delta's entry."""
+) -> list[Mapping[str, Any]]:
+    """Return the actions of a row delta's entry."""
     added = [*delta.renewed, *delta.added]
     operation = merged(
         mark,

@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import DeltaTable as Handle
 
 from penstock.connectors.delta.errors import reading
@@ -28,7 +27,7 @@ from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.log import ledger
 from penstock.connectors.delta.log.beside import words_beside
 from penstock.connectors.delta.log.commit_file import entry_of
-from penstock.connectors.delta.log.entries import newest_of, vouchers, words_of
+from penstock.connectors.delta.log.entries import Actions, newest_of, vouchers, words_of
 from penstock.connectors.delta.log.judging import judged
 from penstock.connectors.delta.log.next_version import put_next
 from penstock.connectors.delta.log.table_metadata import texts_among
@@ -37,9 +36,9 @@ from penstock.connectors.delta.read.facts import facts_of, layout_of
 from penstock.connectors.delta.read.file_sources import removals, sources_of
 from penstock.connectors.delta.read.history import commits_behind, history_of
 from penstock.connectors.delta.read.live_map import LiveMap
-from penstock.connectors.delta.read.live_rows import live_rows
+from penstock.connectors.delta.read.live_rows import live_rows, rows_of
 from penstock.connectors.delta.read.metadata_values import stated_files
-from penstock.connectors.delta.read.scan import refused_in, scanned
+from penstock.connectors.delta.read.scan import coordinates_of, refused_in, scanned
 from penstock.connectors.delta.read.table_rows import detail_of
 from penstock.connectors.delta.rearrange import rearrangeable, rearrangement
 from penstock.connectors.delta.row_deletes import (
@@ -49,10 +48,14 @@ from penstock.connectors.delta.row_deletes import (
     row_delta,
     touched_by,
 )
-from penstock.connectors.delta.schema.features import require_row_deletes
+from penstock.connectors.delta.schema.features import (
+    WIDENING,
+    require_row_deletes,
+    widens_types,
+)
 from penstock.connectors.delta.schema.reserved_names import reserved
 from penstock.connectors.delta.schema.schema_change import schema_entry
-from penstock.connectors.delta.upkeep import DeltaUpkeep
+from penstock.connectors.delta.upkeep import DeltaUpkeep, housekeep
 from penstock.connectors.delta.vectors.deleted_rows import DeletedRows
 from penstock.core import table_errors
 from penstock.core.commits import DELETES_ROWS, Chain, Committable, DataFile, Landed
@@ -61,7 +64,7 @@ from penstock.core.errors import OutcomeUnknownError
 from penstock.core.maintenance import Layout
 from penstock.core.schema import Schema
 from penstock.core.statistics import Mismatch
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 from penstock.files.positions import NONE
 from penstock.files.sources import COORDINATES, is_within
 from penstock.ports import tables as ports
@@ -70,8 +73,6 @@ from penstock.ports.increments import ReadableFiles
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, RowPositions, Sought
 from penstock.ports.runtime import Observer
-
-_CHECKPOINT_EVERY = 100
 
 
 @dataclass(slots=True)
@@ -89,7 +90,7 @@ class DeltaTable:
     name: str
     root: StorageRoot
     observer: Observer = field(repr=False, compare=False)
-    options: ParquetOptions = field(default_factory=ParquetOptions)
+    options: FileOptions = field(default_factory=FileOptions)
     _following: LogTail = field(init=False, repr=False, compare=False)
     _live: LiveMap = field(init=False, repr=False, compare=False)
     _deleted: DeletedRows = field(init=False, repr=False, compare=False)
@@ -123,6 +124,8 @@ class DeltaTable:
             target=form.target_text,
             not_empty=texts_among(form.partition_by, form.target.schema),
             reserved=reserved(form.configuration),
+            demands=form.demands,
+            can_widen=widens_types(form.configuration, form.features),
             handle=ExaminedState(view),
         )
 
@@ -145,15 +148,15 @@ class DeltaTable:
         if row_deletes:
             delta = self._row_delta(found, commit, added, row_deletes)
             words = words_of(state, commit, newest_of(commit, delta.added, delta.renewed), version)
-            body = entry_of_delta(*words, delta)
+            actions = entry_of_delta(*words, delta)
         else:
             removed = []
             if commit.removes:
                 removed = removals(self.name, view.form, self._live.by_path(view), commit.removes)
             words = words_of(state, commit, newest_of(commit, added), version)
             beside = words_beside(self._following, view, commit, self._newest_is_live)
-            body = entry_of(*words, added, removed, beside=[*beside])
-        self._put(found, body)
+            actions = entry_of(*words, added, removed, beside=[*beside])
+        self._put(found, actions)
         return str(version)
 
     def require_row_deletes(
@@ -173,7 +176,7 @@ class DeltaTable:
         return DeltaUpkeep(self.name, self.root, self._following, view, put)
 
     def require_rearrangeable(self, state: ports.TableState) -> None:
-        """Refuse a table with a chain that the log does not prove."""
+        """Refuse a table whose rows have ids, or with a chain that the log does not prove."""
         rearrangeable(self._following, state.handle.view)
 
     def delete_states(self, state: ports.TableState, paths: Collection[str]) -> Mapping[str, str]:
@@ -229,11 +232,10 @@ class DeltaTable:
 
     def evolve(self, state: ports.TableState, schema: Schema) -> None:
         """Add columns as the version after the one examined."""
-        found: ExaminedState = state.handle
         with reading(self.name):
-            body = schema_entry(self.name, self._at(state), state.schema, schema)
+            change = schema_entry(self.name, self._at(state), state.schema, schema)
         try:
-            self._put(found, body)
+            self._put(state.handle, change)
         finally:
             self._following.forget()
 
@@ -272,7 +274,9 @@ class DeltaTable:
         """Read rows of the quarantine. Raises UnavailableError, InvalidError."""
         if ranges is not None and not ranges:
             return
-        yield from refused_in(self._open(), self.name, chain.name, columns, ranges)
+        asked = [*dict.fromkeys(("pipeline", "table", "offset", *columns))]
+        rows = self._rows(self._following.view(), asked, ranges)
+        yield from refused_in(rows, chain.name, columns)
 
     def row_coordinates(
         self,
@@ -281,13 +285,9 @@ class DeltaTable:
         offsets: pa.Array | None = None,
     ) -> pa.Table:
         """Read every live row's source coordinates, or those at some offsets."""
-        wanted, found = [columns[each] for each in COORDINATES.names], [COORDINATES.empty_table()]
-        for batch in scanned(self._at(state), self.name, wanted):
-            rows = pa.table([batch[each] for each in wanted], COORDINATES.names).cast(COORDINATES)
-            if offsets is not None:
-                rows = rows.filter(pc.is_in(rows["offset"], value_set=offsets))
-            found += [rows] if rows.num_rows else []
-        return pa.concat_tables(found)
+        view = self._following.view() if state is None else state.handle.view
+        names = [columns[each] for each in COORDINATES.names]
+        return coordinates_of(self._rows(view, names), columns, offsets)
 
     def file_sources(
         self,
@@ -321,17 +321,7 @@ class DeltaTable:
 
     def housekeep(self) -> None:
         """Write a checkpoint and clean up the log as the table's own properties say."""
-        view = self._following.last()
-        interval = view.form.configuration.get("delta.checkpointInterval", "")
-        every = int(interval) if interval.isdecimal() else _CHECKPOINT_EVERY
-        if view.version - view.checkpointed < max(every, 1):
-            return
-        handle = self._following.handle(view)
-        with reading(self.name):
-            handle.create_checkpoint()
-            cleans = view.form.configuration.get("delta.enableExpiredLogCleanup", "true")
-            if cleans.lower() == "true":
-                handle.cleanup_metadata()
+        housekeep(self._following)
 
     def application_version(self, app_id: str) -> int | None:
         """Return the newest version that another application recorded with a commit, or None."""
@@ -382,6 +372,15 @@ class DeltaTable:
             raise table_errors.moved(self.name, f"version {view.version + 1} is another commit")
         return row_delta(self.root, self.name, added, touched, self._deleted)
 
+    def _rows(
+        self, view: LogView, columns: list[str], ranges: Sequence[Sequence[Any]] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Read columns of live rows, by ourselves where the library cannot read the table."""
+        if WIDENING not in view.form.features:
+            return scanned(self._following.handle(view), self.name, columns, ranges)
+        files = self._live.files(view).values()
+        return rows_of(self.root, self.name, view.form, files, columns, deleted=self._deleted)
+
     def _at(self, state: ports.TableState | None) -> Handle:
         return self._open() if state is None else self._following.handle(state.handle.view)
 
@@ -389,12 +388,12 @@ class DeltaTable:
         with reading(self.name):
             return Handle(self.location, storage_options=dict(self.root.options))
 
-    def _put(self, state: ExaminedState, body: bytes) -> None:
+    def _put(self, state: ExaminedState, actions: Actions) -> None:
         if state.used:
             raise table_errors.moved(self.name, "a commit was tried on this state before")
         state.used = True
         try:
-            put_next(self._following, state.view, body)
+            put_next(self._following, state.view, actions)
         except OutcomeUnknownError:
             self._following.forget()
             raise

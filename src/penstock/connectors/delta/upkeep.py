@@ -1,7 +1,7 @@
 """The upkeep of one Delta table: its era, and the files that its log names.
 
-Versions expire by the table's own properties: whoever writes a checkpoint cleans up the log, as
-`DeltaTable.housekeep` does. What is left is to delete what the log names no longer.
+Versions expire by the table's own properties: whoever writes a checkpoint cleans up the log, by the
+times of its files, as Spark does. What is left is to delete what the log names no longer.
 """
 
 from __future__ import annotations
@@ -10,16 +10,40 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from penstock.connectors.delta.errors import reading
-from penstock.connectors.delta.locations import StorageRoot, storage_path
+from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.log import ledger
+from penstock.connectors.delta.log.entries import Actions
 from penstock.connectors.delta.log.tail import LogTail, LogView
 from penstock.connectors.delta.read.live_files import named_at
-from penstock.connectors.delta.rearrange import new_era, rearrangeable
+from penstock.connectors.delta.rearrange import new_era, proven
 from penstock.core.expiry import Expiry
 from penstock.core.sweeps import name_of
+from penstock.files.storage_settings import path_in
 from penstock.files.table_storage import DirectoryStorage
 
 _LOG = "/_delta_log/"
+
+
+_CHECKPOINT_EVERY = 100
+
+
+def housekeep(following: LogTail) -> None:
+    """Write a checkpoint where one is due, and clean up the log, as the table's properties say.
+
+    A checkpoint of deltalake keeps domains, row ids and clustering (docs/design/0351).
+    Raises UnavailableError, InvalidError (P438).
+    """
+    view = following.last()
+    interval = view.form.configuration.get("delta.checkpointInterval", "")
+    every = int(interval) if interval.isdecimal() else _CHECKPOINT_EVERY
+    if view.version - view.checkpointed < max(every, 1):
+        return
+    handle = following.handle(view)
+    with reading(following.name):
+        handle.create_checkpoint()
+        cleans = view.form.configuration.get("delta.enableExpiredLogCleanup", "true")
+        if cleans.lower() == "true":
+            handle.cleanup_metadata()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +54,7 @@ class DeltaUpkeep:
     root: StorageRoot
     following: LogTail = field(repr=False)
     view: LogView = field(repr=False)
-    put: Callable[[bytes], None] = field(repr=False)
+    put: Callable[[Actions], None] = field(repr=False)
 
     def expiry(self, now_ms: int) -> Expiry:
         """Return that nothing expires here."""
@@ -48,7 +72,7 @@ class DeltaUpkeep:
 
     def raise_era(self) -> str:
         """Raise the era with an entry that changes nothing. Raises DecisionNeededError (P846)."""
-        view = rearrangeable(self.following, self.view)
+        view = proven(self.following, self.view)
         self.put(new_era(view))
         return str(view.version + 1)
 
@@ -68,8 +92,8 @@ class DeltaUpkeep:
 
     def storage(self) -> DirectoryStorage:
         """Open the table's directory. Raises DecisionNeededError (P846)."""
-        rearrangeable(self.following, self.view)
-        place = storage_path(self.root.location(self.name))
+        proven(self.following, self.view)
+        place = path_in(self.root.location(self.name))
         own = f"{place}{_LOG}"
 
         def of_others(path: str) -> bool:

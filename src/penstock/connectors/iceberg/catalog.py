@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import secrets as randomness
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -56,7 +56,7 @@ from penstock.core.key_columns import require_key_columns
 from penstock.core.scratch import is_scratch, require_scratch
 from penstock.core.serialization import ledger_to_json
 from penstock.core.table_errors import bad_name
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 from penstock.files.reopening import Reopening
 from penstock.ports.connectors import READ_ONLY, Settings
 from penstock.ports.runtime import Observer, Secrets
@@ -69,6 +69,8 @@ BRANCH_SIGN = "@"
 _NAME_PARTS_MIN = 2
 _NAME_WHOLE_MAX = 1000
 _OWN = "penstock."
+_PROVIDERS = "penstock.location_providers"
+"""Paths of classes that may place the files of tables, with a space between them."""
 _SIZES = ("target_file_bytes", "row_group_bytes", "open_writers")
 _OWN_DEFAULTS = {
     "target_file_bytes": 256 << 20,
@@ -101,9 +103,10 @@ def open_iceberg(settings: Settings, secrets: Secrets, observer: Observer) -> Ic
     context = Context(
         kept=kept,
         observer=observer,
-        options=ParquetOptions.of_sizes([own[each] for each in _SIZES]),
+        options=FileOptions.of_sizes([own[each] for each in _SIZES]),
         metadata_horizon_seconds=own["metadata_horizon_seconds"],
         lease_seconds=own["lease_seconds"],
+        location_providers=frozenset(str(settings.get(_PROVIDERS, "")).split()),
     )
     return IcebergTables(name, context, given.get("warehouse", ""), given.get("uri", ""))
 
@@ -155,7 +158,7 @@ class IcebergTables:
     def create(self, name: str, definition: TableDefinition, ledgers: Sequence[Landed]) -> Table:
         """Create a table with its ledgers, or return the existing one."""
         identifier, branch = _identified(name)
-        schema, spec, order = _laid_out(name, definition)
+        schema, spec, order = _laid_out(name, definition, self._context.location_providers)
         properties = {
             **_DEFAULTS,
             **definition.properties,
@@ -184,12 +187,12 @@ class IcebergTables:
 
     def require_properties(self, name: str, properties: Mapping[str, str]) -> None:
         """Raise InvalidError (P436) for a property that no new table can have."""
-        require_properties(properties, name)
+        require_properties(properties, name, self._context.location_providers)
 
     def preview(self, name: str, definition: TableDefinition) -> TableState:
         """Return what a new table would be. Raises InvalidError (P404, P431, P434 to P436)."""
         require_room(self._uri)
-        schema, spec, _ = _laid_out(name, definition)
+        schema, spec, _ = _laid_out(name, definition, self._context.location_providers)
         return replace(
             not_created(to_core(schema, name)),
             can_widen=True,
@@ -256,7 +259,7 @@ def _split(
 ) -> tuple[dict[str, int], dict[str, str]]:
     own, given = dict(_OWN_DEFAULTS), {PY_IO_IMPL: IMPLEMENTATION}
     for key, value in settings.items():
-        if key in ("name", READ_ONLY) or value is None:
+        if key in ("name", READ_ONLY, _PROVIDERS) or value is None:
             continue
         text = secrets.resolve(str(value))
         if not key.startswith(_OWN):
@@ -297,15 +300,15 @@ def _probe(warehouse: str, catalog: Catalog) -> None:
 
 
 def _laid_out(
-    name: str, definition: TableDefinition
+    name: str, definition: TableDefinition, providers: Collection[str]
 ) -> tuple[IcebergSchema, PartitionSpec, SortOrder]:
     if not all(_NAME.fullmatch(part) for part in _identified(name)[0]):
         raise bad_name(name)
-    require_properties(definition.properties, name)
+    require_properties(definition.properties, name, providers)
     require_key_columns(name, definition.schema, definition.keys)
     if definition.keys:
         version = definition.properties.get(_FORMAT, _DEFAULTS[_FORMAT])
-        require_row_deletes(int(version), name, definition.row_deletes)
+        require_row_deletes(int(version), name)
     schema = to_iceberg(with_required(definition.schema, definition.identifier_fields))
     identifiers = identifier_ids(schema, definition.identifier_fields)
     schema = IcebergSchema(*schema.fields, identifier_field_ids=identifiers)

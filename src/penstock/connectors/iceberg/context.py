@@ -20,7 +20,7 @@ from penstock.connectors.iceberg.errors import reading, sending
 from penstock.connectors.iceberg.io.credentials import Credential
 from penstock.connectors.iceberg.io.metadata_batch import MetadataBatch
 from penstock.core.crash_points import CrashPoint
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 from penstock.files.reopening import Reopening
 from penstock.ports.runtime import Observer
 
@@ -41,14 +41,15 @@ class Context:
     """The state that all tables of one catalog share. `kept` opens it again when secrets change.
 
     `lease_seconds` is how long credentials that a catalog lends without saying when they end are
-    used before they are asked for again.
+    used before they are asked for again. `location_providers` are the classes that may place files.
     """
 
     kept: Reopening[Access]
     observer: Observer
-    options: ParquetOptions
+    options: FileOptions
     metadata_horizon_seconds: float
     lease_seconds: int = 300
+    location_providers: frozenset[str] = frozenset()
     monotonic: Callable[[], float] = time.monotonic
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
 

@@ -40,12 +40,15 @@ from penstock.connectors.iceberg.read.scan import (
     scan_of,
     sources_of,
 )
-from penstock.connectors.iceberg.read.table_rows import detail_of, work_of
+from penstock.connectors.iceberg.read.table_rows import readable_files
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows, require_row_deletes
 from penstock.connectors.iceberg.row_deletes.reading import live_files_of, rows_of
+from penstock.connectors.iceberg.schema.demands import demands_of
 from penstock.connectors.iceberg.schema.features import require_honourable
 from penstock.connectors.iceberg.schema.late_spec import added_spec, is_late
+from penstock.connectors.iceberg.schema.other_names import other_names_of
 from penstock.connectors.iceberg.schema.partition_values import least_values
+from penstock.connectors.iceberg.schema.row_ids import row_ids_of
 from penstock.connectors.iceberg.schema.types import to_core, widened
 from penstock.connectors.iceberg.upkeep import IcebergUpkeep
 from penstock.connectors.iceberg.write.target import lends, relent, target_from_json, target_of
@@ -55,20 +58,14 @@ from penstock.core.maintenance import Layout
 from penstock.core.schema import Schema
 from penstock.core.serialization import ledger_from_json
 from penstock.core.statistics import Mismatch
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 from penstock.files.storage import missing_paths
 from penstock.ports.histories import CommitsBehind, History
 from penstock.ports.increments import ReadableFiles
 from penstock.ports.leases import Lease
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.row_deletes import LiveFile, RowDeleteMode, RowDeletes, RowPositions, Sought
-from penstock.ports.tables import (
-    FileSource,
-    StatedFile,
-    TableFacts,
-    TableState,
-    Verdict,
-)
+from penstock.ports.tables import FileSource, StatedFile, TableFacts, TableState, Verdict
 
 _HOUSEKEEPING_SECONDS = 600.0
 _LAST_ADDED = -1
@@ -94,14 +91,15 @@ class IcebergTable:
         access = self._context.kept()
         table = self._loaded(access)
         metadata = table.metadata
-        require_honourable(metadata, self.name, self._branch)
+        require_honourable(metadata, self.name, self._branch, self._context.location_providers)
         finding = self._judged(table, chain)
         head = parent_of(metadata, self._branch)
+        columns = to_core(metadata.schema(), self.name)
         target = target_of(self.name, table, access.credentials, self._context.options)
         return TableState(
             uuid=str(metadata.table_uuid),
             head="" if head is None else str(head),
-            schema=to_core(metadata.schema(), self.name),
+            schema=columns,
             schema_id=metadata.current_schema_id,
             landed=finding.landed,
             verdict=finding.verdict,
@@ -112,6 +110,9 @@ class IcebergTable:
             can_widen=True,
             identifiers=tuple(sorted(metadata.schema().identifier_field_names())),
             least=least_values(metadata.spec(), metadata.schema()),
+            demands=demands_of(metadata.schema(), columns, self.name),
+            row_ids=row_ids_of(metadata, self._branch),
+            other_names=other_names_of(metadata),
         )
 
     def commit(
@@ -168,7 +169,7 @@ class IcebergTable:
         return IcebergUpkeep(self.name, self._branch, state.handle, self._context, self._rows)
 
     def require_rearrangeable(self, state: TableState) -> None:
-        """Refuse format version 3, and chains that no digest or summary vouches for."""
+        """Refuse chains that no digest or summary vouches for."""
         with reading(self.name):
             require_rearrangeable(state.handle, self.name, self._branch)
 
@@ -188,12 +189,9 @@ class IcebergTable:
         table: PyIcebergTable = state.handle
         with reading(self.name):
             live = self._rows.of(table)
-            details = [
-                detail_of(table.metadata, live.data[each].data_file, live.deleted_in(each))
-                for each in paths
-            ]
-            work = work_of(self.name, table, self._context.kept().credentials)
-        return ReadableFiles(work, tuple(details))
+            entries = [(live.data[each], live.deleted_in(each)) for each in paths]
+            access = self._context.kept()
+            return readable_files(self.name, table, access.credentials, entries, state.row_ids)
 
     def rearrange(self, state: TableState, rearrangements: Sequence[Rearrangement]) -> str:
         """Put files in the place of others, in one request on the examined metadata."""
@@ -206,8 +204,9 @@ class IcebergTable:
     def require_row_deletes(
         self, state: TableState, mode: RowDeleteMode = RowDeleteMode.AUTO
     ) -> None:
-        """Refuse format version 1, 3 with rewriting, and equality deletes of manifests (P436)."""
-        require_row_deletes(state.handle.metadata.format_version, self.name, mode)
+        """Refuse format version 1, and equality deletes of manifests (P436)."""
+        del mode
+        require_row_deletes(state.handle.metadata.format_version, self.name)
         with reading(self.name):
             self._rows.of(state.handle)
 
@@ -315,9 +314,8 @@ class IcebergTable:
         """Read rows of the quarantine. Raises UnavailableError, InvalidError."""
         table = self._loaded()
         with reading(self.name):
-            yield from refused_in(
-                scan_of(table, self._branch), self.name, chain.name, columns, ranges
-            )
+            scan = scan_of(table, self._branch)
+            yield from refused_in(scan, self.name, chain.name, columns, ranges)
 
     def row_coordinates(
         self,
@@ -366,7 +364,7 @@ class IcebergTable:
         with reading(self.name):
             self._housekeeping.remove_old_metadata(table)
 
-    def _base(self, table: PyIcebergTable, options: ParquetOptions) -> CommitBase:
+    def _base(self, table: PyIcebergTable, options: FileOptions) -> CommitBase:
         kept, observer, files = self._rows, self._context.observer, MetadataBatch(table.io)
         return CommitBase(table, self.name, self._branch, kept, options, observer, files)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from penstock.ports.checks import CheckResult
 from penstock.ports.connectors import PORTS_VERSION, LogConnector, Settings
+from penstock.ports.groups import GroupOffsets
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.producers import Packer, ProducerNeeds, Producers, Sender, Terms
 from penstock.ports.runtime import Clock, Secrets
@@ -128,6 +129,14 @@ def examine_writing(
     return [*writing_health.examine_writing(read_settings(settings, secrets), needs)]
 
 
+def open_group(settings: Settings, secrets: Secrets, name: str) -> GroupOffsets:
+    """Open a group to write its offsets. Connects when first asked. Raises InvalidError."""
+    from penstock.connectors.kafka.groups import KafkaGroup
+    from penstock.connectors.kafka.settings import read_settings
+
+    return KafkaGroup(read_settings(settings, secrets), name)
+
+
 def _is_of_library(settings: Settings) -> bool:
     return bool(settings.get("client") == "librdkafka")
 
@@ -142,4 +151,5 @@ connector = LogConnector(
     open_packer,
     open_sender,
     examine_writing,
+    open_group,
 )

@@ -121,11 +121,7 @@ def translated(error: Any, what: str, settings: KafkaSettings, heard: BrokerLog)
             hint="check kafka.brokers and the network; on this machine: penstock dev status",
         )
     if name in AUTHENTICATION:
-        return InvalidError(
-            f"the brokers at {settings.brokers} refused user {settings.user}: {error.str()}",
-            code="P202",
-            hint="check protocol, mechanism, username and password under kafka.security",
-        )
+        return _unauthenticated(error, settings)
     if name in TLS:
         return InvalidError(
             f"no TLS connection with {settings.brokers} came about: {error.str()}",
@@ -146,6 +142,22 @@ def translated(error: Any, what: str, settings: KafkaSettings, heard: BrokerLog)
         f"Kafka did not answer for {what}: {error.str()} ({name})",
         code="P220",
         hint="wait and run again; if it persists, see the brokers' logs",
+    )
+
+
+def _unauthenticated(error: Any, settings: KafkaSettings) -> PenstockError:
+    """Build the error for a user whom the brokers refuse, or who has no token to show."""
+    hint = "check protocol, mechanism, username and password under kafka.security"
+    if settings.tokens is not None:
+        try:
+            settings.tokens.token()
+        except PenstockError as missing:
+            return missing
+        hint = "compare the token's issuer, audience and scope with what the brokers expect"
+    return InvalidError(
+        f"the brokers at {settings.brokers} refused user {settings.user}: {error.str()}",
+        code="P202",
+        hint=hint,
     )
 
 
@@ -219,6 +231,13 @@ def truncated(at: TopicPartition, position: int) -> DecisionNeededError:
 def refused(error: Any, settings: KafkaSettings) -> InvalidError:
     """Build the error for a property that librdkafka refuses, without secret values."""
     text = error.str()
+    if "No provider for SASL mechanism GSSAPI" in text:
+        return InvalidError(
+            "mechanism gssapi: librdkafka was built without it here, as in all wheels",
+            code="P207",
+            hint="build confluent-kafka against a librdkafka with libsasl2:"
+            "  pip install --no-binary confluent-kafka confluent-kafka",
+        )
     for name, value in settings.client.items():
         if name.startswith(("sasl.", "ssl.")):
             text = text.replace(value, "…")

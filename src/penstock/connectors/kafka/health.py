@@ -62,8 +62,13 @@ def examine(settings: KafkaSettings, clock: Clock) -> list[CheckResult]:
     cluster = f"cluster {described.cluster_id}, {nodes} broker{'' if nodes == 1 else 's'}"
     log.admin().poll(0)
     release = _release(settings, [record.getMessage() for record in said.buffer])
-    found = [passed("brokers", settings.brokers, cluster), release, *_topics(log, settings, clock)]
-    return [*found, *_transactions(settings, clock)]
+    return [
+        passed("brokers", settings.brokers, cluster),
+        *_token(settings, clock),
+        release,
+        *_topics(log, settings, clock),
+        *_transactions(settings, clock),
+    ]
 
 
 def newest_record(times: Sequence[tuple[int, str]], now_ms: int) -> CheckResult:
@@ -89,6 +94,13 @@ def release_of(lines: Sequence[str]) -> tuple[int, str] | None:
         return None
     newest = int(found[-1][2])
     return newest, next(name for least, name in _RELEASES if newest >= least)
+
+
+def _token(settings: KafkaSettings, clock: Clock) -> Iterator[CheckResult]:
+    """Yield whose token the brokers took, and how long it is good."""
+    if settings.tokens is not None:
+        seconds = settings.tokens.token().expires_at - clock.now_ms() / 1000
+        yield passed("token", f"user {settings.user}", f"it is good for {seconds:,.0f} s")
 
 
 def _release(settings: KafkaSettings, lines: Sequence[str]) -> CheckResult:

@@ -1,4 +1,4 @@
-"""List a cluster's topics, partitions, ends, and the offsets of groups, on the driver.
+"""List a cluster's topics, partitions and ends, on the driver.
 
 Invariants:
 - `stop` is the last stable offset, what a read_committed reader can reach; `high` the high
@@ -18,7 +18,6 @@ from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -28,12 +27,11 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec
 
 from penstock.connectors.kafka import errors
-from penstock.connectors.kafka.settings import BY_NAME, KafkaSettings, read_settings
+from penstock.connectors.kafka.certificates import Renewed
+from penstock.connectors.kafka.settings import BY_NAME, KafkaSettings
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.core.offsets import Offset, Positions, TopicPartition
 from penstock.core.planning import Bounds
-from penstock.ports.connectors import Settings
-from penstock.ports.runtime import Secrets
 from penstock.spec.problems import nearest
 
 ANSWER_SECONDS_MAX = 20
@@ -55,7 +53,7 @@ class KafkaLog:
     def __init__(self, settings: KafkaSettings, **client: Any) -> None:
         self._settings, self._more = settings, client
         self._heard = errors.BrokerLog()
-        self._client: AdminClient | None = None
+        self._client = Renewed(settings.client, self._made, InvalidError)
         self._listed: frozenset[str] = frozenset()
         self.leaderless: tuple[TopicPartition, ...] = ()
 
@@ -122,18 +120,13 @@ class KafkaLog:
 
     def close(self) -> None:
         """Let go of connections."""
-        self._client = None
+        self._client.close()
 
     def admin(self) -> AdminClient:
-        """Return the client. Raises InvalidError (P207)."""
-        if self._client is None:
-            own = {"topic.metadata.refresh.interval.ms": BROKERS_ASKED_MS, "error_cb": self._heard}
-            given = {**self._settings.client, **self._more, **own}
-            try:
-                self._client = AdminClient(given)
-            except KafkaException as error:
-                raise errors.refused(error.args[0], self._settings) from error
-        return self._client
+        """Return the client, of the present certificates. Raises InvalidError (P207), and as
+        `KafkaSettings.properties` does.
+        """
+        return self._client()
 
     def wanted(self) -> set[str]:
         """Return the topics that are named or that a pattern matches, but for Kafka's own."""
@@ -141,6 +134,14 @@ class KafkaLog:
         listed = self._names() if patterns else ()
         matched = (name for name in listed if any(each.fullmatch(name) for each in patterns))
         return {*self._settings.topics, *matched}
+
+    def _made(self) -> AdminClient:
+        own = {"topic.metadata.refresh.interval.ms": BROKERS_ASKED_MS, "error_cb": self._heard}
+        given = {**self._settings.properties(), **self._more, **own}
+        try:
+            return AdminClient(given)
+        except KafkaException as error:
+            raise errors.refused(error.args[0], self._settings) from error
 
     def _names(self) -> list[str]:
         try:
@@ -231,31 +232,3 @@ class KafkaLog:
         """Translate an error about `what`, with the cause that the brokers logged meanwhile."""
         self.admin().poll(0)
         return errors.translated(error, what, self._settings, self._heard)
-
-
-def group_offsets(settings: Settings, secrets: Secrets, group: str) -> dict[tuple[str, int], int]:
-    """Return the next offsets that a group has committed, by topic and partition.
-
-    Raises InvalidError (P167) while it has members, UnavailableError when no broker answers.
-    """
-    log, what = KafkaLog(read_settings(settings, secrets)), f"group {group}"
-    seconds = ANSWER_SECONDS_MAX
-    asked = log.admin().describe_consumer_groups([group], request_timeout=seconds)
-    described = log.answer(asked[group], what)
-    if described.members:
-        raise InvalidError(
-            f"group {group} has {len(described.members)} members: the other system still runs",
-            code="P167",
-            hint="stop it, then try again: its committed offsets say where it ended",
-        )
-    wanted = [ConsumerGroupTopicPartitions(group)]
-    asked = log.admin().list_consumer_group_offsets(wanted, request_timeout=seconds)
-    found = log.answer(asked[group], what)
-    for each in found.topic_partitions:
-        if each.error is not None:
-            raise log.translated(each.error, what)
-    return {
-        (each.topic, each.partition): each.offset
-        for each in found.topic_partitions
-        if each.offset >= 0
-    }

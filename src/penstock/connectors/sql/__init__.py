@@ -12,7 +12,7 @@ from penstock.ports.connectors import PORTS_VERSION, StoreConnector
 from penstock.ports.leadership import Leadership
 from penstock.ports.reports import Reports
 from penstock.ports.runtime import Secrets
-from penstock.ports.store import PendingStore
+from penstock.ports.store import PendingStore, StoreAsFound
 
 
 def open_sqlite(address: str, secrets: Secrets) -> PendingStore:
@@ -37,6 +37,23 @@ def open_postgresql(address: str, secrets: Secrets) -> PendingStore:
     from penstock.connectors.sql.store import SqlStore
 
     return SqlStore(StoreServer(postgresql_url(address, secrets)))
+
+
+def open_sqlite_as_found(address: str, secrets: Secrets) -> StoreAsFound:
+    """Open the store in a file to look at it. Raises what `open_sqlite` and reading raise."""
+    from penstock.connectors.sql.addresses import path_of
+    from penstock.connectors.sql.as_found import as_found, in_file
+
+    return as_found(in_file(path_of(secrets.resolve(address))))
+
+
+def open_postgresql_as_found(address: str, secrets: Secrets) -> StoreAsFound:
+    """Open the store in PostgreSQL to look at it. Raises what opening and reading it raise."""
+    from penstock.connectors.sql.addresses import postgresql_url
+    from penstock.connectors.sql.as_found import as_found
+    from penstock.connectors.sql.server import StoreServer
+
+    return as_found(StoreServer(postgresql_url(address, secrets)))
 
 
 def open_leadership(address: str, secrets: Secrets, pipeline: str) -> Leadership:
@@ -76,7 +93,11 @@ def open_reports(address: str, secrets: Secrets) -> Reports:
 
 
 sqlite = StoreConnector(
-    PORTS_VERSION, frozenset({"sqlite"}), open_sqlite, open_reports=open_reports_in_file
+    PORTS_VERSION,
+    frozenset({"sqlite"}),
+    open_sqlite,
+    open_reports=open_reports_in_file,
+    open_as_found=open_sqlite_as_found,
 )
 postgresql = StoreConnector(
     PORTS_VERSION,
@@ -84,4 +105,5 @@ postgresql = StoreConnector(
     open_postgresql,
     open_leadership=open_leadership,
     open_reports=open_reports,
+    open_as_found=open_postgresql_as_found,
 )

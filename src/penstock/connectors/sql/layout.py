@@ -124,18 +124,28 @@ def prepare_file(connection: sql.Connection, place: str) -> None:
 
     Raises InvalidError: P505 for a newer version, P507 for a file of another program.
     """
+    if is_in_file(connection, place):
+        add_later(connection)
+        return
+    _metadata.create_all(connection, checkfirst=False)
+    connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
+
+
+def is_in_file(connection: sql.Connection, place: str) -> bool:
+    """Return whether a SQLite file holds the tables, but for `LATER` ones; False of an empty file.
+
+    Raises InvalidError: P505 for a newer version, P507 for a file of another program.
+    """
     application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
     version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
     if application == APPLICATION_ID and version == VERSION:
-        add_later(connection)
-        return
+        return True
     if application == APPLICATION_ID and version > VERSION:
         raise _newer(place, version)
     if connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar_one() != 0:
         raise _foreign(place)
-    _metadata.create_all(connection, checkfirst=False)
-    connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
+    return False
 
 
 def is_in_schema(connection: sql.Connection, place: str) -> bool:
@@ -167,6 +177,11 @@ def create_in_schema(connection: sql.Connection) -> None:
 def has_later(connection: sql.Connection, *tables: sql.Table) -> bool:
     """Return whether a database holds some of the tables that came `LATER`; of none named, all."""
     return tables_there(connection, *(tables or LATER))
+
+
+def missing(connection: sql.Connection) -> tuple[str, ...]:
+    """Return the names of the tables that came `LATER` and are not in a database."""
+    return tuple(each.name for each in LATER if not tables_there(connection, each))
 
 
 def tables_there(connection: sql.Connection, *tables: sql.Table) -> bool:

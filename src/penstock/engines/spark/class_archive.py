@@ -25,6 +25,7 @@ from pathlib import Path
 
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.engines.java import find_java
+from penstock.engines.spark.release import require_installed
 from penstock.engines.spark.settings import (
     ARCHIVE_SUFFIX,
     JAVA_OPTIONS_KEY,
@@ -46,6 +47,7 @@ def make_archive(environment: Mapping[str, str], folder: Path | None = None) -> 
     Takes about half a minute and 150 MB. Raises InvalidError: the folder cannot be written (P614),
     and what starting Spark raises.
     """
+    require_installed()
     from penstock.engines.spark.engine import SparkEngine
 
     path = archive_for(find_java(environment), environment, folder)

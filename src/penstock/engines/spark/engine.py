@@ -22,6 +22,7 @@ from typing import Any
 from penstock.core.errors import BugError, InvalidError, PenstockError, UnavailableError
 from penstock.engines.spark.attempts import seen_to_run_once
 from penstock.engines.spark.failures import java_gone, job_failed, results_too_large
+from penstock.engines.spark.release import require_release
 from penstock.engines.spark.session import STOP_SECONDS_MAX, OwnSession, start_session
 from penstock.engines.spark.settings import (
     BROADCAST_KEY,
@@ -259,7 +260,9 @@ def _is_interrupt(error: BaseException | None) -> bool:
 
 
 def require_classic(session: object) -> None:
-    """Raise InvalidError (P604) unless an object is a running classic Spark session."""
+    """Raise InvalidError unless an object is a running classic Spark session (P604) of a release
+    that is supported (P298).
+    """
     kind = type(session)
     if kind.__module__.startswith("pyspark.sql.connect"):
         raise InvalidError(
@@ -276,6 +279,7 @@ def require_classic(session: object) -> None:
             code="P604",
             hint="pass a pyspark.sql.SparkSession",
         )
+    require_release(session.version)
 
 
 @contextlib.contextmanager

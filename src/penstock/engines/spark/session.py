@@ -29,6 +29,7 @@ from typing import IO, Any
 from penstock.core.errors import InvalidError, PenstockError
 from penstock.engines.java import find_java
 from penstock.engines.spark.failures import start_failed
+from penstock.engines.spark.release import require_installed, require_release
 from penstock.engines.spark.settings import (
     SparkSettings,
     archive_for,
@@ -122,12 +123,14 @@ def start_session(
     """Start Java and a session, about 4 s. In the main thread it leaves SIGINT as it is.
 
     As soon as Java runs, `launched` is given what kills it, which makes the rest of the start fail.
-    Raises InvalidError: no suitable Java (P602), Spark refused the settings (P603), another
-    SparkContext runs in this process (P604); UnavailableError: Java was killed (P601), the cluster
-    does not answer (P610).
+    Raises InvalidError: no Spark (P297), or of another release (P298), no suitable Java (P602),
+    Spark refused the settings (P603), another SparkContext runs in this process (P604);
+    UnavailableError: Java was killed (P601), the cluster does not answer (P610).
     """
-    from pyspark import SparkContext
+    require_installed()
+    from pyspark import SparkContext, __version__
 
+    require_release(__version__)
     java = find_java(os.environ)
     require_same_spark(os.environ)
     if SparkContext._active_spark_context is not None:  # noqa: SLF001
@@ -150,9 +153,10 @@ def start_session(
 def existing_session() -> Any:
     """Return the session of this process: the one that runs, or that spark-submit has configured.
 
-    Raises InvalidError: there is none (P604), Spark refused its settings (P603); UnavailableError:
-    the cluster does not answer (P610).
+    Raises InvalidError: there is none (P604), no Spark at all (P297), Spark refused its settings
+    (P603); UnavailableError: the cluster does not answer (P610).
     """
+    require_installed()
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.errors import PySparkException

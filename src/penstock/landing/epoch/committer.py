@@ -19,6 +19,7 @@ from penstock.core.errors import FencedError, InvalidError, UnavailableError
 from penstock.core.hold import held
 from penstock.landing.epoch.commit_queue import CommitBatch, CommitQueue, Outcome
 from penstock.landing.epoch.hold import EpochHold
+from penstock.landing.epoch.landed_offsets import LandedOffsets
 from penstock.landing.epoch.pause_watch import PauseWatch
 from penstock.landing.tables.progress import by_table
 from penstock.landing.tables.table_set import TableSet
@@ -38,6 +39,7 @@ class Committer:
     queue: CommitQueue
     pauses: PauseWatch
     hold: EpochHold
+    landed: LandedOffsets
 
     @property
     def paused(self) -> set[str]:
@@ -87,6 +89,7 @@ class Committer:
         self.queue.go_on()
         for outcome in self.queue.take(timeout_seconds):
             self._note(outcome)
+        self.landed.tell()
 
     def _note(self, outcome: Outcome) -> None:
         tables, name, recovering = self.tables, outcome.batch.name, outcome.batch.recovering
@@ -106,6 +109,7 @@ class Committer:
             self.write(lambda context: tables.recovered(name, context))
         elif landed:
             tables.commit_succeeded(name)
+            self.landed.note(name, outcome.batch.work)
         else:
             tables.parked.commit_rejected(name, outcome.landings[-1].reason)
 

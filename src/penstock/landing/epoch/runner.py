@@ -22,6 +22,7 @@ from penstock.landing.task.chosen_offsets import packed_within
 from penstock.landing.task.messages import Job, TableJob, TaskResult, WriteTarget
 from penstock.landing.task.results import joined_schemas, valid_results
 from penstock.ports.tables import TableState
+from penstock.rows.cast.spellings import require_one_column
 from penstock.rows.schema.inference import table_schema
 
 TablesByName = Mapping[str, TableProgress]
@@ -82,6 +83,7 @@ class EpochRunner:
             leader_epochs=leader_epochs(part.lanes, tables),
             columns_max=settings.columns_max,
             held_bytes_max=settings.held_bytes_max,
+            rejects_keep_headers=settings.rejects_keep_headers,
             crash_plan=settings.crash_plan,
         )
 
@@ -168,6 +170,12 @@ def table_job(table: TableProgress, lanes: Sequence[Lane]) -> TableJob:
     )
 
 
+def _names(target: TableTarget, state: TableState) -> dict[str, dict[str, str]]:
+    if target.options.match == "name":
+        return {}
+    return require_one_column(state.other_names or {}, target.location.table)
+
+
 def job_of(target: TableTarget, state: TableState, topics: Collection[str]) -> TableJob:
     """Describe a table that is there, for records of some topics."""
     options, types = target.options, target.options.types
@@ -177,6 +185,7 @@ def job_of(target: TableTarget, state: TableState, topics: Collection[str]) -> T
         schema=state.schema,
         options=replace(
             options,
+            names=_names(target, state),
             not_empty=state.not_empty,
             identifiers=state.identifiers,
             reserved=(*options.reserved, *state.reserved),
@@ -187,4 +196,5 @@ def job_of(target: TableTarget, state: TableState, topics: Collection[str]) -> T
         registry=target.registry,
         computed=target.computed,
         least=state.least,
+        demands=state.demands,
     )

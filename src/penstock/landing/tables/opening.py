@@ -32,7 +32,8 @@ from penstock.landing.settings import Environment, Settings, TableTarget
 from penstock.landing.tables.progress import TableProgress
 from penstock.landing.tables.valid_through import ValidThrough
 from penstock.ports.tables import Table, TableDefinition, TableState
-from penstock.rows.cast.case_insensitive import require_distinct
+from penstock.rows.cast.spellings import require_distinct, require_one_column
+from penstock.rows.demands.apply import require_options
 
 Listing = Sequence[TopicPartition]
 
@@ -242,6 +243,7 @@ def require_usable(target: TableTarget, chain: Chain, table: Table, state: Table
     """
     name, keys, sequence = target.location.table, target.options.keys, target.options.sequence
     require_columns(target, state)
+    require_options(name, state.demands, target.options)
     require_same_keys(name, state.landed, keys, sequence)
     require_keys_of_others(chain, table, state, keys, sequence)
     if keys:
@@ -278,6 +280,14 @@ def require_columns(target: TableTarget, state: TableState) -> None:
             )
     if not target.options.case_sensitive:
         require_distinct(state.schema, target.location.table)
+    if target.options.match == "name_mapping":
+        if state.other_names is None:
+            raise InvalidError(
+                f"table {target.location.table} has no name mapping that could be read",
+                code="P457",
+                hint="set its property  schema.name-mapping.default, or remove  match",
+            )
+        require_one_column(state.other_names, target.location.table)
 
 
 def required_of_deleted(target: TableTarget, state: TableState) -> list[str]:

@@ -20,7 +20,9 @@ from penstock.core.schema import Struct
 from penstock.landing.task.messages import TableJob
 from penstock.ports.tables import ColumnPath
 from penstock.rows.arrow_arrays import mask_of
+from penstock.rows.arrow_types import arrow_schema
 from penstock.rows.convert.batch import ConvertedBatch, Reject, convert_batch
+from penstock.rows.demands.apply import demanded, given_schema, require_options
 from penstock.rows.keyed.changes import ChangeBatch, convert_changes
 from penstock.rows.options import Policy, RowOptions
 from penstock.rows.reject_codes import CODE_INFO, OF_TYPES, RejectCode, RejectError
@@ -65,22 +67,23 @@ def convert_for_table(
 ) -> ConvertedBatch:
     """Turn the records that are a table's into its rows.
 
-    Raises what `convert` and `add_computed` raise.
+    Raises what `convert` and `add_computed` raise, and InvalidError (P436, `require_options`).
     """
     computed, options = table.computed, table.options
-    own = Struct(tuple(f for f in table.schema.fields if f.name not in computed.names))
+    given = given_schema(table.schema, table.demands)
+    own = Struct(tuple(f for f in given.fields if f.name not in computed.names))
     converted = convert_batch(batch, at=at, schema=own, options=options, readers=readers)
     if computed.names and table.write_target is not None:
         converted = add_computed(
             converted,
             Router(batch, at),
-            schema=table.schema,
+            schema=given,
             options=options,
             computed=computed,
             readers=readers,
             functions=functions,
         )
-    return within_partition_bounds(converted, table.least)
+    return as_demanded(converted, table)
 
 
 def convert_changes_for_table(  # noqa: PLR0917  as `convert_for_table`
@@ -96,17 +99,29 @@ def convert_changes_for_table(  # noqa: PLR0917  as `convert_for_table`
     Raises what `convert_changes` raises.
     """
     assert table.write_target is not None, "without a table nothing has a key"
-    return convert_changes(
+    changed = convert_changes(
         batch,
         at=at,
         lane=lane,
-        schema=table.schema,
+        schema=given_schema(table.schema, table.demands),
         options=table.options,
         readers=readers,
         computed=table.computed,
         functions=functions,
-        bounded=partial(within_partition_bounds, least=table.least),
+        fitted=partial(as_demanded, table=table),
     )
+    if not table.demands:
+        return changed
+    columns = changed.changes.rows.columns
+    rows = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(table.schema))
+    return replace(changed, changes=replace(changed.changes, rows=rows))
+
+
+def as_demanded(converted: ConvertedBatch, table: TableJob) -> ConvertedBatch:
+    """Return the rows of a batch that a table takes, as it demands them; the others are refused."""
+    require_options("the table", table.demands, table.options)
+    demanded_rows = demanded(converted, table.demands, table.schema, table.options)
+    return within_partition_bounds(demanded_rows, table.least)
 
 
 def within_partition_bounds(

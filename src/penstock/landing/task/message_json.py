@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from penstock.core.commits import DataFile
+from penstock.core.demands import demands_from_data, demands_to_data
 from penstock.core.errors import (
     BugError,
     DecisionNeededError,
@@ -50,10 +51,10 @@ from penstock.rows.route.filters import (
     filter_to_data,
 )
 
-JOB_VERSION = 8
+JOB_VERSION = 9
 _PLAIN = (
     *("pipeline", "epoch", "number", "survey", "prefix", "timeout_seconds", "now_ms"),
-    *("columns_max", "held_bytes_max"),
+    *("columns_max", "held_bytes_max", "rejects_keep_headers"),
 )
 """The fields of a job that are written as they are."""
 
@@ -185,6 +186,7 @@ def _table_to_data(table: TableJob) -> dict[str, Any]:
         "tables_max": table.tables_max,
         "computed": computed_to_data(table.computed),
         "least": [[list(path), str(value)] for path, value in table.least.items()],
+        "demands": demands_to_data(table.demands),
     }
 
 
@@ -201,6 +203,7 @@ def _table_from_data(data: Mapping[str, Any]) -> TableJob:
         tables_max=data["tables_max"],
         computed=computed_from_data(data["computed"]),
         least={tuple(path): Decimal(value) for path, value in data["least"]},
+        demands=demands_from_data(data["demands"]),
     )
 
 

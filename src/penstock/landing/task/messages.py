@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.core.accounting import Tally
 from penstock.core.commits import DataFile
+from penstock.core.demands import NO_DEMANDS, Demands
 from penstock.core.errors import PenstockError
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.planning import Lane
@@ -63,7 +64,7 @@ class TableJob:
     table's. For a route `known` are the tables it may lead to. `tables_max` is how many more may be
     asked for: tables for a route, else columns. `registry` are the settings of the schema registry
     of its records. `computed` are the columns that are computed for it, `least` the values below
-    which columns have no partition (`TableState.least`).
+    which columns have no partition (`TableState.least`), `demands` what it asks of its rows.
     """
 
     schema: Schema
@@ -77,6 +78,7 @@ class TableJob:
     registry: Mapping[str, Any] | None = None
     computed: ComputedColumns = NOTHING
     least: Mapping[ColumnPath, Decimal] = field(default_factory=dict)
+    demands: Demands = NO_DEMANDS
 
     def filter_of(self, topic: str) -> RecordFilter:
         """Return which of a topic's records are the table's."""
@@ -97,6 +99,7 @@ class TableJob:
             and self.registry == other.registry
             and self.computed == other.computed
             and self.least == other.least
+            and self.demands == other.demands
             and (self.write_target is None) == (other.write_target is None)
         )
 
@@ -121,7 +124,8 @@ class Job:
 
     `leader_epochs` are those of the records before lanes, where known: of a lane, for two of one
     partition begin at different places. `poison` are records that killed the process that read
-    them: they are refused without what kills.
+    them: they are refused without what kills. Where `rejects_keep_headers`, headers are read of
+    every record.
     """
 
     pipeline: str
@@ -139,6 +143,7 @@ class Job:
     poison: Mapping[Coordinate, PoisonKind] = field(default_factory=dict)
     columns_max: int = 2000
     held_bytes_max: int = 512 << 20
+    rejects_keep_headers: bool = False
     crash_plan: str = ""
 
 

@@ -65,9 +65,10 @@ class TaskSink:
         self._classes = classes_of(self.job.tables)
 
     def wants_headers(self, lane: Lane) -> bool:
-        """Return whether a table of the lane needs headers."""
+        """Return whether a table of the lane needs headers, or what is rejected keeps them."""
         tables = [self.job.tables[name] for name in lane.tables]
-        return any(table.wants_headers(lane.at.topic) for table in tables)
+        wanted = (table.wants_headers(lane.at.topic) for table in tables)
+        return self.job.rejects_keep_headers or any(wanted)
 
     def write(self, lane: Lane, batch: pa.RecordBatch) -> None:
         """Turn one batch into rows of every table of its lane, by portions that can be held."""

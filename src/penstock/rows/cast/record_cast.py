@@ -17,10 +17,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from penstock.core.column_paths import joined_path
 from penstock.core.schema import Field, Kind, List, Map, Schema, Struct, Type
 from penstock.rows.cast.rescued_column import LeftOut
 from penstock.rows.cast.scalars import Scalar, scalar_cast
-from penstock.rows.column_paths import joined_path
 from penstock.rows.decode.envelope.json_envelopes import WITH_PLACEHOLDERS
 from penstock.rows.decode.envelope.toast_placeholder import placeholder
 from penstock.rows.decode.json.parser import is_empty, kind_of

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.column_paths import joined_path
 from penstock.core.schema import Decimal, Fixed, Kind, List, Map, Struct, Type
 from penstock.rows.arrow_arrays import offsets_of, validity_bits
 from penstock.rows.arrow_types import arrow_type
@@ -29,7 +30,6 @@ from penstock.rows.cast.json_columns import (
     narrowed,
     of_lists,
 )
-from penstock.rows.column_paths import joined_path
 from penstock.rows.decode.envelope.json_envelopes import WITH_PLACEHOLDERS
 from penstock.rows.decode.envelope.toast_placeholder import placeholder
 from penstock.rows.decode.logical_types import PER_SECOND, US

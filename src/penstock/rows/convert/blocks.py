@@ -7,7 +7,7 @@ rows are in the order of their positions.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,10 +18,10 @@ from penstock.core.schema import Kind, Schema, Struct
 from penstock.rows.arrow_arrays import Mask, lengths_of
 from penstock.rows.arrow_types import arrow_type
 from penstock.rows.block_result import BlockResult, Positions, merged_counts
-from penstock.rows.cast.case_insensitive import normalized, schema_as_spelled
 from penstock.rows.cast.json_columns import Uncertain, cast_column, resolve_large, without_text
 from penstock.rows.cast.record_cast import Cast, compile_record_cast
 from penstock.rows.cast.rescued_column import LeftOut, rescued_json
+from penstock.rows.cast.spellings import normalized, schema_as_spelled
 from penstock.rows.cast.typed_columns import cast_typed, count_unknown
 from penstock.rows.convert.bulk_rejects import (
     classify_similar,
@@ -121,7 +121,7 @@ def convert_json_block(values: pa.BinaryArray, plan: ConversionPlan) -> BlockRes
     if not plan.by_block:
         return convert_records(values, rest, plan)
     own = plan.payload
-    if not plan.options.case_sensitive:
+    if not plan.options.is_exact:
         own = schema_as_spelled(values, own, plan.options)
     pieces: list[BlockResult] = []
     parsed = parse_block(values, own)
@@ -132,7 +132,9 @@ def convert_json_block(values: pa.BinaryArray, plan: ConversionPlan) -> BlockRes
         pieces.append(_certain(done.array, uncertain))
         rest = rest[uncertain]
     if len(rest):
-        alike, rest = classify_similar(values, rest, own, plan.options, refused=parsed is None)
+        alike: Sequence[BlockResult] = ()
+        if not plan.options.names:  # a field by another name is none that the table lacks
+            alike, rest = classify_similar(values, rest, own, plan.options, refused=parsed is None)
         pieces += [*alike, convert_records(values, rest, plan)]
     return BlockResult.concat(pieces, plan.payload)
 
@@ -211,4 +213,4 @@ def convert_records(
 
 def _read(value: bytes, plan: ConversionPlan) -> dict[str, Any]:
     record = parse_object(value, depth_max=plan.options.depth_max)
-    return record if plan.options.case_sensitive else normalized(record, plan.payload)
+    return record if plan.options.is_exact else normalized(record, plan.payload, plan.options)

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.core.column_paths import path_of
 from penstock.core.schema import Decimal, Field, Fixed, Kind, List, Map, Struct, Type
 from penstock.rows.arrow_arrays import Mask, mask_of, validity_bits
 from penstock.rows.arrow_types import arrow_type
@@ -29,7 +30,6 @@ from penstock.rows.cast.json_columns import CastResult, is_cut, of_lists, shorte
 from penstock.rows.cast.record_cast import LENIENT, NO_COLUMN, REQUIRED, available_scalar_cast
 from penstock.rows.cast.scalars import READABLE
 from penstock.rows.cast.typed_columns import count_unknown
-from penstock.rows.column_paths import path_of
 from penstock.rows.convert.left_out_columns import (
     LeftOutColumn,
     TextsOf,

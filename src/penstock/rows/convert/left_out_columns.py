@@ -17,11 +17,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from penstock.core.column_paths import path_of
 from penstock.core.schema import Kind
 from penstock.rows.arrow_arrays import Mask
 from penstock.rows.block_result import Positions
 from penstock.rows.cast.rescued_column import as_json, path_wrapping
-from penstock.rows.column_paths import path_of
 from penstock.rows.decode.json.parser import parse_value
 from penstock.rows.decode.logical_types import PER_SECOND, EpochCount
 

@@ -28,7 +28,7 @@ from penstock.rows.encode.datums import (
     unsigned_varints,
     zigzag,
 )
-from penstock.rows.encode.json_texts import is_binary, is_text, utf8_texts, uuid_text
+from penstock.rows.encode.json_texts import is_binary, is_text, times_of_day, utf8_texts, uuid_text
 from penstock.rows.encode.nesting import Misfits
 
 _INT = 31
@@ -143,7 +143,9 @@ def _clocks(values: pa.Array, kind: Any, data: Mapping[str, Any], path: str) -> 
     """Write times of day."""
     if not pa.types.is_time(kind):
         return None
-    return _counts(values, kind.unit, data, path)
+    values, misfits = times_of_day(values, path)
+    found = _counts(values, kind.unit, data, path)
+    return Datums(found.data, [*misfits, *found.misfits])
 
 
 def _instants(values: pa.Array, kind: Any, data: Mapping[str, Any], path: str) -> Datums | None:

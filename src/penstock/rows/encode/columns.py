@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.core.errors import InvalidError
 from penstock.ports.sources import MESSAGES
@@ -84,14 +85,40 @@ def made_columns(columns: pa.Schema, rules: MessageRules) -> pa.Schema:
 
 
 def headers(table: StoredRows, rules: MessageRules) -> tuple[pa.ListArray, list[Misfits]]:
-    """Return the headers of each row's message. Raises InvalidError (P838, P839)."""
-    count = len(table.rows)
-    if rules.headers_of:
-        values = table.column(rules.headers_of, "headers").values
-        absent = mask_of(values.is_null())
-        return values, [Misfits(rules.headers_of, absent, NOT_UTF8)] if absent.any() else []
+    """Return the headers of each row's message: those of its record, and the named ones behind.
+
+    Raises InvalidError (P838, P839).
+    """
+    own, of_own = _own_headers(table, rules)
     if not rules.headers:
-        return pa.nulls(count, _HEADERS), []
+        return own, of_own
+    named, of_named = _named_headers(table, rules)
+    return _joined(own, named) if rules.headers_of else named, [*of_own, *of_named]
+
+
+def _own_headers(table: StoredRows, rules: MessageRules) -> tuple[pa.ListArray, list[Misfits]]:
+    """Return the headers that a record came with; without them it is a misfit, or has none."""
+    if not rules.headers_of:
+        return pa.nulls(len(table.rows), _HEADERS), []
+    values = table.column(rules.headers_of, "headers").values.cast(_HEADERS)
+    absent = mask_of(values.is_null())
+    if rules.omits_headers or not absent.any():
+        return values, []
+    return values, [Misfits(rules.headers_of, absent, NOT_UTF8)]
+
+
+def _joined(first: pa.ListArray, second: pa.ListArray) -> pa.ListArray:
+    """Put the entries of one list behind those of the other, row by row."""
+    counts = [pc.list_value_length(each).fill_null(0).to_numpy() for each in (first, second)]
+    rows = np.concatenate([np.repeat(np.arange(len(each)), each) for each in counts])
+    entries = pa.concat_arrays([first.flatten(), second.flatten()])
+    begins = np.concatenate([[0], np.cumsum(sum(counts))]).astype(np.int32)
+    ordered = entries.take(pa.array(np.argsort(rows, kind="stable")))
+    return pa.ListArray.from_arrays(pa.array(begins), ordered, type=_HEADERS)
+
+
+def _named_headers(table: StoredRows, rules: MessageRules) -> tuple[pa.ListArray, list[Misfits]]:
+    count = len(table.rows)
     spared, misfits, parts = deleted_rows(table, rules), list[Misfits](), list[pa.BinaryArray]()
     for name, sql in rules.headers.items():
         place, found = f"headers.{name}", list[Misfits]()
@@ -102,8 +129,10 @@ def headers(table: StoredRows, rules: MessageRules) -> tuple[pa.ListArray, list[
             values, found = _in_sql(table, sql, place, spared)
             column = Column(place, values, values.type)
         data, of_values = bytes_of(column, rules.form)
+        for each in of_values:
+            data = pc.if_else(pa.array(each.rows & spared), pa.scalar(None, pa.binary()), data)
         parts.append(data)
-        misfits += [*found, *of_values]
+        misfits += [*found, *(each._replace(rows=each.rows & ~spared) for each in of_values)]
     places = np.arange(len(parts))[None, :] * count + np.arange(count)[:, None]
     names = pa.array([*rules.headers] * count, pa.string())
     values = pa.concat_arrays(parts).take(pa.array(places.ravel()))

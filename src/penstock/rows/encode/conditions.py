@@ -10,8 +10,9 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +27,17 @@ from penstock.spec.language.expressions import expression
 from penstock.spec.language.sandbox import sandbox
 from penstock.spec.problems import listed, nearest, shown
 
+if TYPE_CHECKING:
+    from duckdb.typing import DuckDBPyType
+
 Mask = npt.NDArray[np.bool_]
 _BOOLEANS = ("BOOLEAN", '"NULL"')
 _KEY, _HEADERS = "_kafka_key", "_kafka_headers"
+_ALTERED = frozenset(
+    {"uhugeint", "bignum", "bit", "time with time zone", "union", "variant", "geometry"}
+)
+"""Types that DuckDB gives to Arrow as what they are inside, or without a part of their value."""
+_NESTED = frozenset({"struct", "list", "array", "map"})
 
 
 class Decided(NamedTuple):
@@ -48,9 +57,9 @@ class Computed(NamedTuple):
 def decided(rows: pa.RecordBatch, sql: str, field: str) -> Decided:
     """Decide a condition, the spec's `field`, for each row. Raises InvalidError (P838)."""
     table = _columns_of(rows, sql, field)
-    kind, _ = _bind(table.schema, sql, field)
-    if kind not in _BOOLEANS:
-        raise _unfit(field, f"it gives {kind}, and BOOLEAN is wanted", "compare or cast it")
+    bound = _bind(table.schema, sql, field)
+    if bound.kind not in _BOOLEANS:
+        raise _unfit(field, f"it gives {bound.kind}, and BOOLEAN is wanted", "compare or cast it")
     found = evaluate(sandbox(), f"((\n{sql}\n) is true)", table)
     undecided, true = _undecided(found, field), true_of(found.values)
     true[list(undecided)] = False
@@ -58,11 +67,17 @@ def decided(rows: pa.RecordBatch, sql: str, field: str) -> Decided:
 
 
 def computed(rows: pa.RecordBatch, sql: str, field: str) -> Computed:
-    """Compute an expression, the spec's `field`, for each row. Raises InvalidError (P838)."""
+    """Compute an expression, the spec's `field`, for each row.
+
+    Raises InvalidError (P838), also for a type whose values do not arrive as they are.
+    """
     table = _columns_of(rows, sql, field)
-    _, type_ = _bind(table.schema, sql, field)
+    bound = _bind(table.schema, sql, field)
+    if bound.altered:
+        fact = f"it gives {bound.kind}, whose values would not arrive as they are"
+        raise _unfit(field, fact, "cast it, such as  cast(… as varchar)")
     found = evaluate(sandbox(), f"(\n{sql}\n)", table)
-    values = found.values if found.values.type == type_ else found.values.cast(type_)
+    values = found.values if found.values.type == bound.type else found.values.cast(bound.type)
     return Computed(values, _undecided(found, field))
 
 
@@ -106,10 +121,20 @@ def _plain(values: pa.Array) -> pa.Array:
     return values
 
 
+class _Bound(NamedTuple):
+    """The type of an expression, as DuckDB calls it, and in Arrow, where it has one.
+
+    `altered` says that DuckDB gives other values to Arrow than it has.
+    """
+
+    kind: str
+    altered: bool
+    type: pa.DataType | None
+
+
 @lru_cache(maxsize=64)
-def _bind(columns: pa.Schema, sql: str, field: str) -> tuple[str, pa.DataType]:
-    """Return the type of an expression, as DuckDB calls it, and in Arrow; kept, as batches are
-    alike.
+def _bind(columns: pa.Schema, sql: str, field: str) -> _Bound:
+    """Return the type of an expression; kept, as batches are alike.
 
     Raises InvalidError (P838) where it does not compute.
     """
@@ -119,13 +144,25 @@ def _bind(columns: pa.Schema, sql: str, field: str) -> tuple[str, pa.DataType]:
     query = f"select (\n{sql}\n) as it from records as payload"  # noqa: S608  it is bound
     try:
         connection.register("records", columns.empty_table())
-        ((_, kind, *_),) = connection.execute(f"describe {query}").fetchall()
-        return str(kind), connection.sql(query).to_arrow_table().schema.field("it").type
+        found = connection.sql(query)
+        (kind,) = found.types
+        if not _ALTERED.isdisjoint(_within(kind)):
+            return _Bound(str(kind), altered=True, type=None)
+        return _Bound(str(kind), altered=False, type=found.to_arrow_table().schema.field("it").type)
     except Error as error:
         first, _, _ = str(error).partition("\n")
         raise _unfit(field, f"it does not compute: {first}", "correct it in the spec") from error
     finally:
         connection.unregister("records")
+
+
+def _within(kind: DuckDBPyType) -> Iterator[str]:
+    """Yield the names of a type, and of those of its members."""
+    yield kind.id
+    if kind.id in _NESTED:
+        for _, member in kind.children:
+            if hasattr(member, "id"):  # an array has its size among them
+                yield from _within(member)
 
 
 def no_column(rows: pa.RecordBatch, name: str, field: str) -> InvalidError:

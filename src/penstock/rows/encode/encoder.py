@@ -261,17 +261,25 @@ def _times(
     kind = MESSAGES.field("timestamp").type
     if not rules.timestamp:
         return pa.repeat(pa.scalar(now_ms, pa.int64()), len(table.rows)).cast(kind), []
-    _, values, _ = table.column(rules.timestamp, "timestamp")
-    if not pa.types.is_timestamp(values.type):
-        raise InvalidError(
-            f"the column {rules.timestamp} is of the type {values.type}, and is no timestamp",
-            code="P839",
-            hint="name another column under  timestamp",
-        )
-    counts = millis_of(values)
+    counts = _millis(table, rules.timestamp)
+    if rules.deleted_at:
+        deleted = pa.array(deleted_rows(table, rules))
+        counts = pc.if_else(deleted, _millis(table, rules.deleted_at), counts)
     impossible = mask_of(pc.less(counts, 0).fill_null(True))
     if not impossible.any():
         return counts.view(kind), []
     reason = "a message has a time, from 1970 on"
     fitting = pc.if_else(pa.array(impossible), 0, counts)
     return fitting.view(kind), [Misfits(rules.timestamp, impossible, reason)]
+
+
+def _millis(table: StoredRows, name: str) -> pa.Int64Array:
+    """Return a column of times in milliseconds. Raises InvalidError (P838, P839)."""
+    values = table.column(name, "timestamp").values
+    if not pa.types.is_timestamp(values.type):
+        raise InvalidError(
+            f"the column {name} is of the type {values.type}, and is no timestamp",
+            code="P839",
+            hint="name another column under  timestamp",
+        )
+    return millis_of(values)

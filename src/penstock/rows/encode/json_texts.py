@@ -198,13 +198,20 @@ def _bytes(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> _B
 def _dates(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:
     del kind, form
     days = values.cast(pa.date32())
-    days, misfits = _within(days, pa.int32(), iso8601.DAY_MIN, iso8601.DAY_MAX, path)
+    days, misfits = _within(days, iso8601.DAY_MIN, iso8601.DAY_MAX, path)
     return _Bare(days.cast(pa.string()), '"', misfits)
 
 
+def times_of_day(values: pa.Array, path: str) -> tuple[pa.Array, list[Misfits]]:
+    """Return times without those that no day has, as 24:00, and which these are."""
+    last = iso8601.DAY_US // PER_SECOND["us"] * PER_SECOND[values.type.unit] - 1
+    return _within(values, 0, last, path, "it is no time of a day")
+
+
 def _times(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:
-    del kind, path, form
-    return _Bare(values.cast(pa.string()), '"', [])
+    del kind, form
+    values, misfits = times_of_day(values, path)
+    return _Bare(values.cast(pa.string()), '"', misfits)
 
 
 def _timestamps(values: pa.Array, kind: Any, path: str, form: JsonForm) -> _Bare:
@@ -214,7 +221,7 @@ def _timestamps(values: pa.Array, kind: Any, path: str, form: JsonForm) -> _Bare
     per_day = iso8601.DAY_US // PER_SECOND["us"] * PER_SECOND[unit]
     low = max(iso8601.DAY_MIN * per_day, -(1 << 63))
     high = min((iso8601.DAY_MAX + 1) * per_day, 1 << 63) - 1
-    values, misfits = _within(values, pa.int64(), low, high, path)
+    values, misfits = _within(values, low, high, path)
     texts = values.cast(pa.timestamp(unit)).cast(pa.string())
     texts = pc.replace_substring(texts, " ", "T")
     if zone:
@@ -233,15 +240,20 @@ def millis_of(values: pa.Array) -> pa.Int64Array:
 
 
 def _within(
-    values: pa.Array, counts: pa.DataType, low: int, high: int, path: str
+    values: pa.Array,
+    low: int,
+    high: int,
+    path: str,
+    reason: str = "it is outside of the years 1 to 9999",
 ) -> tuple[pa.Array, list[Misfits]]:
-    """Return values without those that no calendar of four digits has, and which these are."""
+    """Return values without those whose counts are outside of bounds, and which these are."""
+    counts = pa.int32() if values.type.bit_width == 32 else pa.int64()  # noqa: PLR2004
     numbers = values.view(counts)
     inside = pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high)).fill_null(True)
     if pc.all(inside).as_py():
         return values, []
     fitting = pc.if_else(inside, numbers, pa.scalar(0, counts)).view(values.type)
-    return fitting, [Misfits(path, ~mask_of(inside), "it is outside of the years 1 to 9999")]
+    return fitting, [Misfits(path, ~mask_of(inside), reason)]
 
 
 def _structs(values: pa.StructArray, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:

@@ -68,10 +68,11 @@ class MessageRules:
     one does where `key_is_object`. The value is an object of all columns, or of `columns`, or the
     bytes of one, `bytes_of`. With a `key_schema` or a `value_schema` it names that by its id.
     `where` and `delete_when` are conditions in SQL, `timestamp` is a column. `computed` are columns
-    that SQL makes of the others, behind `where`; `headers` have theirs of SQL, too, or are those of
-    the column `headers_of`; one that is null has no value, or is left out (`omits_headers`). Rows
-    for which the column `deleted` is true delete their key, whatever `where` says. A message that
-    `keeps_partition` goes into that of its record.
+    that SQL makes of the others, behind `where`. Headers are those of the column `headers_of`, and
+    behind them `headers`, of SQL, too; one that is null has no value, or is left out, as a null
+    column is (`omits_headers`). Rows for which the column `deleted` is true delete their key,
+    whatever `where` says; the column `deleted_at` has their times, where `timestamp` is one of
+    those that they lack. A message that `keeps_partition` goes into that of its record.
     """
 
     key: tuple[str, ...] = ()
@@ -89,6 +90,7 @@ class MessageRules:
     headers_of: str = ""
     omits_headers: bool = False
     deleted: str = ""
+    deleted_at: str = ""
     keeps_partition: bool = False
 
     @property

@@ -64,13 +64,13 @@ def convert_changes(
     readers: ReaderCache | None = None,
     computed: ComputedColumns = NOTHING,
     functions: Functions = no_functions,
-    bounded: Callable[[ConvertedBatch], ConvertedBatch] = lambda converted: converted,
+    fitted: Callable[[ConvertedBatch], ConvertedBatch] = lambda converted: converted,
 ) -> ChangeBatch:
     """Turn the records of one partition into changes of a table.
 
-    `batch` is as in `ports.log.Fetched`; `bounded` rejects upserts of rows that no partition takes.
-    Raises DecisionNeededError (P488 a truncate that is not ignored), InvalidError (P490 a key that
-    the table has not), and what `convert_batch` and `add_computed` raise.
+    `batch` is as in `ports.log.Fetched`; `fitted` rejects upserts of rows that the table does not
+    take. Raises DecisionNeededError (P488 a truncate that is not ignored), InvalidError (P490 a key
+    that the table has not), and what `convert_batch`, `add_computed` and `fitted` raise.
     """
     keyed = options.keyed
     assert keyed is not None, "the table has keys"
@@ -85,7 +85,7 @@ def convert_changes(
     soft = SoftDeletes(batch, at, whole, options, readers) if keyed.soft else None
     if soft is not None:
         found = soft.landed(found)
-    upserts = bounded(found.upserts)
+    upserts = fitted(found.upserts)
     former = found.former.filter(np.isin(found.former.offsets, upserts.offsets))
     changes = _changes(upserts, found.deletes, former, whole, lane)
     if soft is not None:

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.names import folded
 from penstock.core.schema import Field, Kind, Schema
 from penstock.rows.options import KeyedOptions, Operation, RowOptions
 
@@ -98,7 +97,7 @@ def _column(schema: Schema, name: str, options: RowOptions) -> Field:
     for field in schema.fields:
         if field.name == name:
             return field
-        if not options.case_sensitive and folded(field.name) == folded(name):
+        if options.spelling("", field.name) == options.spelling("", name):
             return field
     return Field(name, Kind.STRING)
 

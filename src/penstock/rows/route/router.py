@@ -256,6 +256,7 @@ def _filter_options(options: RowOptions) -> RowOptions:
         types="drop_value" if options.types in LENIENT else "quarantine",
         tombstones="skip",
         not_empty=(),
+        names={},
         key_format="bytes",
         header_columns={},
     )

@@ -42,7 +42,7 @@ from penstock.core.schema_join import known
 from penstock.core.schema_walk import member
 from penstock.rows.arrow_arrays import validity_of
 from penstock.rows.bisection import bisect_on_error
-from penstock.rows.cast.case_insensitive import normalized
+from penstock.rows.cast.spellings import normalized
 from penstock.rows.decode.decoder import ReaderCache, ReaderGroup, decode_values
 from penstock.rows.decode.format_reader import NoRowError
 from penstock.rows.decode.json.exact_text import digits_of
@@ -123,7 +123,7 @@ def widened(
             continue
         try:
             record = parse_object(value, depth_max=options.depth_max)
-            record = record if options.case_sensitive else normalized(record, wide)
+            record = record if options.is_exact else normalized(record, wide, options)
         except RejectError:
             continue
         asked = options.asked_for(policy.struct(wide, record, LEVELS_MAX, sources), wide)

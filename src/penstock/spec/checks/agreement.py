@@ -227,12 +227,23 @@ def _check_records(draft: Draft) -> Iterator[Problem]:
         yield from check_records(records, records.registry or shared, at)
     for index, table in draft.rules:
         its = table.records or draft.records
-        if its is None or table.schema_.case_sensitive:
-            continue
-        policies = {table.schema_.columns, table.schema_.types}
-        if (its.format, its.envelope) != ("json", "none") or "rescue" in policies:
-            fact = f"case_sensitive: false {NOT_YET} but for plain JSON records without rescue"
-            yield Problem(("tables", index, "schema", "case_sensitive"), "P111", fact, "remove it")
+        yield from _check_spellings(table, its, ("tables", index, "schema"))
+
+
+def _check_spellings(table: Table, its: Records | None, at: KeyPath) -> Iterator[Problem]:
+    schema = table.schema_
+    asked = {"case_sensitive": not schema.case_sensitive, "match": schema.match != "name"}
+    said = {"case_sensitive": "case_sensitive: false", "match": "match: name_mapping"}
+    is_plain = its is None or (its.format, its.envelope) == ("json", "none")
+    for name in (name for name, is_asked in asked.items() if is_asked):
+        if not is_plain or (its is not None and "rescue" in {schema.columns, schema.types}):
+            fact = f"{said[name]} {NOT_YET} but for plain JSON records without rescue"
+            yield Problem((*at, name), "P111", fact, "remove it")
+    if asked["match"] and asked["case_sensitive"]:
+        yield Problem((*at, "match"), "P111", f"both {' and '.join(said.values())} {NOT_YET}")
+    if asked["match"] and schema.create:
+        fact = f"match: name_mapping {NOT_YET} for tables that a run creates: these have none"
+        yield Problem((*at, "match"), "P111", fact, "remove  create, or remove it")
 
 
 def _all_records(draft: Draft) -> Iterator[tuple[KeyPath, Records]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from penstock.spec.problems import KeyPath, Problem
 from penstock.spec.settings.records import REGISTERED, Records, RegistrySettings
-from penstock.spec.settings.sections import Security
+from penstock.spec.settings.security import CLIENT, OF_CLIENT, OF_SASL, USED_BY, USER, Security
 
 _OF_JSON = frozenset({"dms", "maxwell", "canal"})
 _WITH_JSON_EVENTS = frozenset({"json", "json-schema"})
@@ -17,6 +17,9 @@ _EXAMPLES = {
     "mechanism": "scram-sha-512",
     "username": "shop",
     "password": '"${file:/run/secrets/password}"',
+    "token_endpoint": "https://login.example.com/oauth2/token",
+    "client_id": "penstock",
+    "client_secret": '"${file:/run/secrets/client}"',
     "certificate": "./client.pem",
     "key": "./client.key",
 }
@@ -35,13 +38,10 @@ OF_KAFKA: KeyPath = ("kafka", "security")
 def check_security(security: Security, at: KeyPath = OF_KAFKA) -> Iterator[Problem]:
     """Find settings that the protocol lacks, and those that it does not use."""
     protocol = security.protocol
-    for name in ("mechanism", "username", "password"):
-        is_given = getattr(security, name) is not None
-        if protocol.startswith("sasl") and not is_given:
-            fact = f"protocol {protocol} needs '{name}'"
-            hint = f"add  {name}: {_EXAMPLES[name]}"
-            yield Problem((*at, name), "P120", fact, hint, on_key=True)
-        if not protocol.startswith("sasl") and is_given:
+    if protocol.startswith("sasl"):
+        yield from _check_mechanism(security, at)
+    for name in ("mechanism", *OF_SASL):
+        if not protocol.startswith("sasl") and getattr(security, name):
             fact = f"'{name}' is not used with protocol {protocol}"
             yield Problem((*at, name), "P120", fact, "write protocol: sasl_ssl, or remove it")
     for name in ("ca", "certificate", "key", "key_password"):
@@ -49,6 +49,35 @@ def check_security(security: Security, at: KeyPath = OF_KAFKA) -> Iterator[Probl
             fact = f"'{name}' is not used with protocol {protocol}"
             yield Problem((*at, name), "P120", fact, "write protocol: ssl or sasl_ssl")
     yield from _alone(security, _PAIRS[2:], at)
+
+
+def _check_mechanism(security: Security, at: KeyPath) -> Iterator[Problem]:
+    """Find what a mechanism lacks, and what it, or a command that prints tokens, does not use."""
+    mechanism, command = security.mechanism, security.token_command
+    for name in _needed(security):
+        if not getattr(security, name):
+            of = f"mechanism {mechanism}" if name in CLIENT else f"protocol {security.protocol}"
+            hint = f"add  {name}: {_EXAMPLES[name]}"
+            yield Problem((*at, name), "P120", f"{of} needs '{name}'", hint, on_key=True)
+    if mechanism is None:
+        return
+    beside = dict.fromkeys(OF_SASL, f"mechanism {mechanism}")
+    beside = {name: by for name, by in beside.items() if name not in USED_BY[mechanism]}
+    if command:
+        beside |= dict.fromkeys(OF_CLIENT, "'token_command'")
+    for name, by in beside.items():
+        if getattr(security, name):
+            yield Problem((*at, name), "P120", f"'{name}' is not used with {by}", "remove it")
+
+
+def _needed(security: Security) -> tuple[str, ...]:
+    match security.mechanism:
+        case None:
+            return ("mechanism", *USER)
+        case "oauthbearer":
+            return () if security.token_command else CLIENT
+        case mechanism:
+            return USER if USED_BY[mechanism] == USER else ()
 
 
 def check_records(

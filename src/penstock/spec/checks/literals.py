@@ -11,7 +11,8 @@ from typing import Any
 from penstock.spec.problems import KeyPath, Problem
 from penstock.spec.secrets import is_literal, is_secret_name, without_password
 from penstock.spec.settings.catalogs import Catalog
-from penstock.spec.settings.sections import Cluster, PendingSettings, SparkSettings
+from penstock.spec.settings.sections import PendingSettings, SparkSettings
+from penstock.spec.settings.security import Cluster
 
 Block = tuple[KeyPath, Mapping[str, Any]]
 """Settings as they are written, and where they stand."""

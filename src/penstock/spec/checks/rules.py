@@ -82,7 +82,7 @@ def differently_read(one: Table, other: Table, shared: Records) -> str:
     )
     if left != right:
         return "records"
-    names = ("types", "assume_zone", "drop_offset", "case_sensitive")
+    names = ("types", "assume_zone", "drop_offset", "case_sensitive", "match")
     differing = (n for n in names if getattr(one.schema_, n) != getattr(other.schema_, n))
     return next((f"schema.{name}" for name in differing), "")
 

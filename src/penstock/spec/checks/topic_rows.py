@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 
 from penstock.core.schema import SOURCE_PREFIX
 from penstock.spec.checks.connections import check_records
 from penstock.spec.problems import KeyPath, Problem, shown
 from penstock.spec.settings.publication import KEEP, PublicationRule
 from penstock.spec.settings.records import Records, RegistrySettings
-from penstock.spec.settings.sources import TopicToPublish
+from penstock.spec.settings.sources import SourceToPublish, TopicToPublish
 
 _ONE_COLUMN = frozenset({"text", "bytes"})
 """Formats whose records have the column `value` alone."""
+VALUE_COLUMN = "value"
 
 
 def check_topic_rows(
@@ -33,12 +34,18 @@ def check_topic_rows(
         fact = "the rows of this source come without headers"
         hint = "name them:  headers: { name: column }"
         yield Problem((*place, "headers"), "P835", fact, hint)
-    read: Mapping[str, object] = given.columns if isinstance(given, TopicToPublish) else {}
     for name in rule.transform.columns if rule.transform else ():
-        if name in read:
+        if name in _read(given):
             fact = f"{shown(name)} is read and computed"
             where = (*place, "transform", "columns", name)
             yield Problem(where, "P835", fact, "give what is computed another name", on_key=True)
+
+
+def _read(given: SourceToPublish) -> Collection[str]:
+    """Return the names of the columns that are read of a topic's records."""
+    if not isinstance(given, TopicToPublish) or given.records is None:
+        return ()
+    return {VALUE_COLUMN} if given.records.format in _ONE_COLUMN else given.columns
 
 
 def _of_mirrors(at: KeyPath, given: TopicToPublish) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from penstock.spec.language.notation import MalformedError
+from penstock.spec.language.notation import MalformedError, form
 from penstock.spec.problems import listed, shown
 from penstock.spec.settings.fields import (
     THREE_SLASHES,
@@ -19,6 +19,7 @@ from penstock.spec.settings.fields import (
     FreeText,
     Seconds,
     Setting,
+    Several,
     Text,
     reading,
 )
@@ -28,6 +29,14 @@ ANSWER_SECONDS = 30.0
 
 _TIMEOUT = "timeout_seconds"
 AnswerTime = Annotated[Seconds, Field(alias="timeout", description="How long one answer may take.")]
+
+
+_class_path = form(
+    r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+",
+    "P110",
+    "… is not the path of a class",
+    "write  package.module.Class",
+)
 
 
 class _Entry(Setting):
@@ -43,11 +52,37 @@ class _Entry(Setting):
 class _Iceberg(_Entry, extra="allow"):
     __pydantic_extra__: dict[str, FreeText]
 
+    location_providers: Several[Annotated[str, reading(_class_path)]] = Field(
+        (),
+        description=(
+            "Classes that a table's property write.py-location-provider.impl may name, to say where"
+            " its files lie. PyIceberg's own are allowed; others are run if listed here."
+        ),
+        examples=["[lake.places.ByTenant]"],
+    )
+
+    def settings(self, name: str) -> dict[str, Any]:
+        """Return the entry as plain data for a connector, with references unresolved."""
+        given = super().settings(name)
+        if providers := given.pop("location_providers", ()):
+            given["penstock.location_providers"] = " ".join(providers)
+        return given
+
 
 def _sql_uri(text: str) -> str:
     if TWO_SLASHES.match(text):
         raise MalformedError("P125", "this is not a SQLite address", THREE_SLASHES)
     return text
+
+
+def _place(text: str) -> str:
+    if text.startswith(("hdfs://", "viewfs://")):
+        fact = "tables in HDFS are not written: it needs Java and Hadoop's libraries in each worker"
+        raise MalformedError("P125", fact, "an object store, such as  s3://lake/warehouse")
+    return text
+
+
+Place = Annotated[Text, reading(_place)]
 
 
 class SqlCatalog(_Iceberg):
@@ -58,7 +93,7 @@ class SqlCatalog(_Iceberg):
         description="SQLAlchemy address; a relative SQLite path starts at the spec file.",
         examples=['"sqlite:///./lake/catalog.db"'],
     )
-    warehouse: Text = Field(
+    warehouse: Place = Field(
         description="Where tables are put; a relative path starts at the spec file.",
         examples=["./lake"],
     )
@@ -69,7 +104,7 @@ class RestCatalog(_Iceberg):
 
     type: Literal["rest"] = Field(description="Kind of the catalog.")
     uri: Text = Field(description="Address of the server.", examples=["http://catalog:8181"])
-    warehouse: Text | None = Field(
+    warehouse: Place | None = Field(
         None, description="Name or place of the warehouse, if the server has several."
     )
 
@@ -81,7 +116,7 @@ class HiveCatalog(_Iceberg):
 
     type: Literal["hive"] = Field(description="Kind of the catalog.")
     uri: Text = Field(description="Address of the metastore.", examples=["thrift://hive:9083"])
-    warehouse: Text | None = Field(
+    warehouse: Place | None = Field(
         None, description="Where tables are put; a relative path starts at the spec file."
     )
 
@@ -92,7 +127,7 @@ class GlueCatalog(_Iceberg):
     """An Iceberg catalog in AWS Glue, found by account. Further keys are PyIceberg's, as text."""
 
     type: Literal["glue"] = Field(description="Kind of the catalog.")
-    warehouse: Text | None = Field(
+    warehouse: Place | None = Field(
         None, description="Where tables are put.", examples=["s3://lake/warehouse"]
     )
 
@@ -107,9 +142,9 @@ class DeltaCatalog(_Entry):
     """A directory with Delta tables as sub-directories."""
 
     type: Literal["delta"] = Field(description="Kind of the catalog.")
-    root: Text = Field(
+    root: Place = Field(
         description="Where tables are put; a relative path starts at the spec file.",
-        examples=["./delta", "s3://bucket/delta"],
+        examples=["./delta", "s3://bucket/delta", "az://container/delta"],
     )
     storage_options: Mapping[str, FreeText] = Field(
         default_factory=dict,

@@ -29,6 +29,7 @@ from penstock.spec.settings.records import RegistryAt
 from penstock.spec.settings.sources import (
     FramesToPublish,
     NewsToPublish,
+    QuarantineToPublish,
     SourceToPublish,
     TopicToPublish,
 )
@@ -89,7 +90,11 @@ class TransactionSettings(Setting):
         5.0, alias="interval", description="Longest time between two transactions."
     )
     or_records: Count = Field(1_000_000, description="Records in a transaction.")
-    or_bytes: Bytes = Field(256_000_000, description="Bytes in a transaction, as estimated.")
+    or_bytes: Bytes = Field(
+        256_000_000,
+        description="Bytes in a transaction, as estimated; of records that are read as rows, as"
+        " they are.",
+    )
     timeout_seconds: Seconds = Field(
         60.0,
         alias="timeout",
@@ -108,7 +113,7 @@ class PublicationRule(Setting):
     from_: SourceToPublish = Field(
         alias="from",
         description="What to publish: a topic, a table, files, a query, news of tables, a source of"
-        " your own, or DataFrames of a program.",
+        " your own, rejected records, or DataFrames of a program.",
         examples=["{ topic: raw.orders }", "{ table: lake.gold.segments }"],
     )
     into: Annotated[str, reading(notation.one_topic)] = Field(
@@ -212,9 +217,9 @@ class PublicationRule(Setting):
         return isinstance(self.from_, FramesToPublish)
 
     @property
-    def is_of_news(self) -> bool:
-        """Return whether it tells of tables; that is read in the process that publishes it."""
-        return isinstance(self.from_, NewsToPublish)
+    def is_read_here(self) -> bool:
+        """Return whether its rows are few, and read in the process that publishes them."""
+        return isinstance(self.from_, NewsToPublish | QuarantineToPublish)
 
     @property
     def key_columns(self) -> tuple[str, ...]:

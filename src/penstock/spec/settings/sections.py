@@ -26,7 +26,6 @@ from penstock.spec.language.notation import MalformedError
 from penstock.spec.problems import KeyPath, nearest, shown
 from penstock.spec.secrets import without_password
 from penstock.spec.settings.fields import (
-    NOT_YET,
     THREE_SLASHES,
     TWO_SLASHES,
     AtLeastOne,
@@ -34,18 +33,13 @@ from penstock.spec.settings.fields import (
     Count,
     Fraction,
     FreeText,
-    OwnCertificate,
-    OwnKey,
-    OwnKeyPassword,
     Seconds,
     Setting,
     Several,
     Text,
-    TrustedCertificates,
-    later,
-    never,
     reading,
 )
+from penstock.spec.settings.security import Cluster
 
 OFFSET_MAX = 2**63 - 2
 STORE_ADDRESS = re.compile(r"postgresql://(?:.*@)?[^@/]*/[^@/?]+(?:\?.*)?", re.DOTALL)
@@ -122,50 +116,6 @@ def _whole(value: Any, what: str, largest: int, below: KeyPath) -> int:
     raise MalformedError("P108", fact, below=below)
 
 
-class Security(Setting):
-    """How to connect to the brokers; mapped to each client that is used.
-
-    Secrets are references, resolved in the process that uses them.
-    """
-
-    protocol: Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"] = Field(
-        "plaintext", description="How the connection is protected."
-    )
-    mechanism: (
-        Annotated[
-            Literal["plain", "scram-sha-256", "scram-sha-512"],
-            later(
-                "oauthbearer",
-                "gssapi",
-                hint="this release speaks plain, scram-sha-256 and scram-sha-512",
-            ),
-        ]
-        | None
-    ) = Field(None, description="How the client authenticates, with a sasl protocol.")
-    username: Text | None = Field(None, description="Name of the user, with a mechanism.")
-    password: Text | None = Field(
-        None,
-        description="Password of the user, as a reference.",
-        examples=["${file:/run/secrets/kafka}"],
-    )
-    ca: TrustedCertificates = None
-    certificate: OwnCertificate = None
-    key: OwnKey = None
-    key_password: OwnKeyPassword = None
-
-
-class Cluster(Setting):
-    """A cluster of Kafka, and how to connect to it."""
-
-    brokers: Annotated[str, reading(notation.brokers)] = Field(
-        description="Bootstrap addresses: host:port, separated by commas.",
-        examples=["localhost:9092"],
-    )
-    security: Security = Field(
-        default_factory=Security, description="Encryption and authentication."
-    )
-
-
 class Kafka(Cluster):
     """The cluster and the topics to read."""
 
@@ -212,9 +162,14 @@ class Kafka(Cluster):
             "uses librdkafka for what it does not support; `librdkafka` reads one record at a time."
         ),
     )
-    mirror_group: Annotated[
-        None, never("lag is shown by 'penstock status', and no consumer group is written")
-    ] = Field(None, description=f"This setting {NOT_YET}: a consumer group that follows.")
+    mirror_group: Annotated[str, Field(min_length=1)] | None = Field(
+        None,
+        description=(
+            "A consumer group whose offsets follow what has landed in all tables, for lag tools. "
+            "Nothing reads it, and nobody may consume by it."
+        ),
+        examples=["shop-landed"],
+    )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -241,6 +196,11 @@ class QuarantineSettings(Setting):
         alias="stop_above",
         description="Share of rejected records of a table in an epoch above which the table is "
         "parked (P345), from 100 rejects on; exit 4 if every table waits.",
+    )
+    headers: Literal["keep", "leave"] | None = Field(
+        None,
+        description="Whether a rejected record keeps its headers: of each record they are read"
+        " then. By default only where its table or its rule reads them.",
     )
 
 

@@ -1,4 +1,4 @@
-"""The blocks of a spec that say what is published: topics, tables, files, queries, news, others."""
+"""The blocks of a spec that say what is published: topics, tables, files, queries, others."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from penstock.spec.settings.fields import (
 )
 from penstock.spec.settings.keyed import Tombstones
 from penstock.spec.settings.records import Records
-from penstock.spec.settings.sections import Cluster
+from penstock.spec.settings.security import Cluster
 
 NEWS = "penstock.app.assembly.news:opened"
 """What opens news; engines know it by name only."""
+QUARANTINE = "(quarantine)"
+"""What rejected records of a spec are called as a source."""
 
 
 class TopicToPublish(Setting):
@@ -286,6 +288,44 @@ class NewsToPublish(Setting):
         return {"spec": self.of, "kinds": [*self.news]}
 
 
+def _names_or_all(value: Any) -> str:
+    return "<word>" if isinstance(value, str) else "<tables>"
+
+
+class QuarantineToPublish(Setting):
+    """Rejected records as the source of a publication: dead letters."""
+
+    quarantine: Annotated[
+        Annotated[Literal["all"], Tag("<word>")]
+        | Annotated[AtLeastOne[Text], Field(max_length=1000), Tag("<tables>")],
+        Discriminator(_names_or_all),
+    ] = Field(
+        description="Whose rejected records: of all tables of this spec, or of those that are named"
+        " as  penstock quarantine list  names them.",
+        examples=["all", "[lake.bronze.orders]"],
+    )
+    start: Literal["earliest", "latest"] = Field(
+        "earliest",
+        description="Whether the records are published that are in the quarantine when nothing was"
+        " published yet, or only those that are rejected later.",
+    )
+    changes: Literal["stop", "skip"] = Field(
+        "skip",
+        description="What to do when rows of the quarantine were deleted or rewritten: leave that"
+        " snapshot out, for a dead letter stays one; or stop.",
+    )
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Return the tables that are named; () for all."""
+        return () if isinstance(self.quarantine, str) else tuple(self.quarantine)
+
+    @property
+    def name(self) -> str:
+        """Return what it is called: as no topic is, and no table."""
+        return QUARANTINE
+
+
 def _options(shipped: FilesToPublish | QueryToPublish) -> dict[str, Any]:
     """Return the options of a source that comes with Penstock; where it starts is none of them."""
     given = shipped.revealed()
@@ -295,7 +335,7 @@ def _options(shipped: FilesToPublish | QueryToPublish) -> dict[str, Any]:
 
 def _kind_of_source(value: Any) -> str:
     names = value if isinstance(value, dict) else type(value).model_fields
-    kinds = ("table", "dataframe", "source", "files", "query", "news")
+    kinds = ("table", "dataframe", "source", "files", "query", "news", "quarantine")
     return next((f"<{each}>" for each in kinds if each in names), "<topic>")
 
 
@@ -306,6 +346,7 @@ SourceToPublish = Annotated[
     | Annotated[OwnToPublish, Tag("<source>")]
     | Annotated[FilesToPublish, Tag("<files>")]
     | Annotated[QueryToPublish, Tag("<query>")]
-    | Annotated[NewsToPublish, Tag("<news>")],
+    | Annotated[NewsToPublish, Tag("<news>")]
+    | Annotated[QuarantineToPublish, Tag("<quarantine>")],
     Discriminator(_kind_of_source),
 ]

@@ -64,7 +64,9 @@ class HistoryTests(TableBench):
         assert refusal == _refusal(lambda: catalog.create(self.name, definition, ()))
 
     def test_a_preview_says_which_records_a_new_table_takes(self, catalog: TableFormat) -> None:
-        fitting = attrgetter("schema", "can_widen", "not_empty", "identifiers", "reserved", "least")
+        fitting = attrgetter(
+            "schema", "can_widen", "not_empty", "identifiers", "reserved", "least", "demands"
+        )
         for number, definition in enumerate(self.layouts):
             name = self.name.replace("orders", f"orders_{number}")
             preview = catalog.preview(name, definition)

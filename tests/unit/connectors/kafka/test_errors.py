@@ -146,7 +146,7 @@ def test_a_process_that_was_suspended_past_its_timeout_reports_no_answer(
 
     monkeypatch.setattr("penstock.connectors.kafka.log.time", clock)
     log = KafkaLog(SETTINGS)
-    log._client = NoAnswer()
+    log._client = NoAnswer
     asked = Stopped()
 
     with pytest.raises(UnavailableError) as raised:

@@ -13,8 +13,10 @@ from penstock.core.commits import Keyed
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Field, Kind, Struct
 from penstock.core.serialization import ledger_from_json, ledger_to_json
+from penstock.landing.epoch.runner import job_of
 from penstock.landing.settings import TableLocation, TableTarget
-from penstock.landing.tables.opening import required_of_deleted
+from penstock.landing.tables.opening import require_columns, required_of_deleted
+from penstock.ports.tables import not_created
 from penstock.rows.options import RowOptions
 
 
@@ -124,3 +126,23 @@ def rekey(ground, keyed, *, chain=PIPELINE):
     ledger = replace(ledger_from_json(contents.ledgers[PIPELINE]), chain=chain, keyed=keyed)
     ledgers = {**contents.ledgers, chain: ledger_to_json(ledger)}
     stored.apply(contents, replace(contents, ledgers=ledgers))
+
+
+@pytest.mark.parametrize(
+    ("other_names", "code"),
+    [(None, "P457"), ({"": {"a": ("b", "c")}}, "P435"), ({"": {"a": ("b",)}}, "")],
+)
+def test_a_rule_that_goes_by_a_name_mapping_needs_one_that_is_clear(other_names, code):
+    location = TableLocation(ORDERS, "lake", "bronze.orders", "memory")
+    options = RowOptions({}, match="name_mapping")
+    target = TableTarget(location, options, create=False)
+    state = replace(not_created(Struct(())), other_names=other_names)
+    if not code:
+        require_columns(target, state)
+        assert {"": {"a": "b"}} == job_of(target, state, ()).options.names
+        by_name = replace(target, options=RowOptions({}))
+        assert {} == job_of(by_name, state, ()).options.names
+        return
+    with pytest.raises(InvalidError) as raised:
+        require_columns(target, state)
+    assert code == raised.value.code

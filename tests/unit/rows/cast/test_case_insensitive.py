@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
 from penstock.core.schema import Field, Kind, List, Map, Struct
-from penstock.rows.cast.case_insensitive import require_distinct, spelled_as
+from penstock.rows.cast.spellings import require_distinct, spelled_as
 from penstock.rows.convert.batch import convert_batch
 from penstock.rows.options import RowOptions
 from penstock.rows.schema.evolution import widened

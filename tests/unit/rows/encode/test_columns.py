@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -86,14 +87,16 @@ def test_a_tombstone_of_the_source_is_one_whatever_where_says_and_nothing_is_ask
         key=("_kafka_key",),
         where="v = '10'",
         computed={"w": "cast(coalesce(v, 'none') as int)"},
-        headers={"h": "cast(coalesce(v, 'none') as int)"},
+        headers={"h": "cast(coalesce(v, 'none') as int)", "n": "1 / (v is not null)::int"},
         deleted="gone",
     )
     found = encode(rows, rules, now_ms=0)
     assert ([0, 2], 1, ()) == (found.places.tolist(), found.filtered, found.misfits)
+    kept, gone = found.messages.to_pylist()
     assert [(b"a", False), (b"c", True)] == [
-        (each["key"], each["value"] is None) for each in found.messages.to_pylist()
+        (each["key"], each["value"] is None) for each in (kept, gone)
     ]
+    assert {("h", None), ("n", None)} == {(h["key"], h["value"]) for h in gone["headers"]}
 
 
 def test_a_schema_is_made_of_the_columns_of_the_value():
@@ -103,6 +106,54 @@ def test_a_schema_is_made_of_the_columns_of_the_value():
     text = json.loads(with_texts(rules, ROWS.schema).value_schema.text)
     assert ["w", "id"] == [each["name"] for each in text["fields"]]
     require_fit(ROWS.schema, rules)
+
+
+def test_a_tombstone_has_the_time_of_its_record_where_the_others_have_that_of_a_column():
+    rows = pa.record_batch(
+        {
+            "_kafka_key": pa.array([b"a", b"b"], pa.binary()),
+            "at": pa.array([5_000, None], pa.timestamp("us", "UTC")),
+            "_kafka_timestamp": pa.array([7, 8], pa.timestamp("ms", "UTC")),
+            "gone": [False, True],
+        }
+    )
+    rules = MessageRules(("_kafka_key",), timestamp="at", deleted="gone", columns=("at",))
+    assert [1] == [each.row for each in encode(rows, rules, now_ms=0).misfits]
+    found = encode(rows, replace(rules, deleted_at="_kafka_timestamp"), now_ms=0).messages
+    assert [5, 8] == [each.value for each in found.column("timestamp")]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "340282366920938463463374607431768211455::uhugeint",
+        "timetz '10:00:00+02'",
+        "'101'::bit",
+        "[12::bignum]",
+        "{'a': map {'b': union_value(n := id)}}",
+        "v::variant",
+    ],
+)
+def test_a_type_whose_values_do_not_arrive_as_they_are_is_a_mistake_of_the_spec(sql):
+    rules = MessageRules(computed={"w": sql})
+    with pytest.raises(InvalidError, match="would not arrive as they are") as caught:
+        require_fit(ROWS.schema, rules)
+    assert "P838" == caught.value.code
+    text = f"cast({sql} as varchar)"
+    assert 3 == len(values(computed={"w": text}))
+
+
+def test_what_is_no_time_of_a_day_is_no_message():
+    hours = "case when id = 2 then time '24:00:00' else time '23:59:59.999999' end"
+    rules = MessageRules(computed={"w": hours}, columns=("w",))
+    found, misfit = encode(ROWS, rules, now_ms=0), (1, "w", "it is no time of a day")
+    for form in ("avro", "json-schema", "protobuf"):
+        framed = with_texts(
+            replace(rules, value_schema=MessageSchema("r", format=form)), ROWS.schema
+        )
+        assert [misfit] == [each[:3] for each in encode(ROWS, framed, now_ms=0).misfits]
+    assert [misfit] == [each[:3] for each in found.misfits]
+    assert {b'{"w":"23:59:59.999999"}'} == {*found.messages.column("value").to_pylist()}
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def changed(
     batch: pa.RecordBatch, keyed: KeyedOptions, schema: Struct = OPTIONAL, **options: Any
 ) -> tuple[list[tuple[Any, ...]], ChangeBatch]:
     """Return offset, key, name, flag, time of each change; all bring a row."""
-    more = {name: options.pop(name) for name in ("computed", "bounded") if name in options}
+    more = {name: options.pop(name) for name in ("computed", "fitted") if name in options}
     keyed = replace(keyed, soft=SOFT)
     made = convert_changes(
         batch,
@@ -163,7 +163,7 @@ def test_a_row_of_a_delete_without_a_partition_is_rejected_as_others_are() -> No
         )
 
     batch = batch_of({"op": "D", **row(4)}, None, keys=[None, b"5"])
-    given = {"tombstones": "delete", "key_format": "json", "bounded": bounded}
+    given = {"tombstones": "delete", "key_format": "json", "fitted": bounded}
     shown, _ = changed(batch, BY_FIELD, **given)
 
     assert [4] == [key for _, key, *_ in shown]

@@ -12,13 +12,17 @@ Source: Kafka, "Consumer Configs"; librdkafka, CONFIGURATION.md.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from penstock.app.init.migrate.account import NOT_NEEDED, Migrated, Rule, Rules, asked, to
 
 RESET = "auto.offset.reset"
 _SECURITY = "kafka.security"
-_JAAS = re.compile(r"(?:PlainLoginModule|ScramLoginModule)\b(?P<rest>.*)", re.DOTALL)
-_JAAS_USER = re.compile(r"\busername\s*=\s*[\"']?(?P<name>[^\"';\s]+)")
+_JAAS = re.compile(r"(?P<module>Plain|Scram|OAuthBearer|IAM)LoginModule\b(?P<rest>.*)", re.DOTALL)
+_JAAS_OPTION = re.compile(r"\b(\w+)\s*=\s*[\"']?([^\"';\s]+)")
+_JAAS_CLIENT = {"clientId": "client_id", "scope": "scope"}
+_EXTENSION = "extension_"
+_TOKENS_FETCHED = "not needed: Penstock fetches tokens itself"
 _BROKERS_ASKED = asked("how brokers are spoken to: kafka.security and its settings")
 
 
@@ -36,11 +40,37 @@ def _jaas(found: Migrated, option: str, value: str) -> None:
     if login is None:
         _BROKERS_ASKED(found, option, value)
         return
-    user = _JAAS_USER.search(login["rest"])
-    name = user["name"] if user and "$" not in user["name"] else ""
-    name = name or found.secret(option, "kafka_sasl_username")
-    found.put(option, f"{_SECURITY}.username", name)
-    found.put(option, f"{_SECURITY}.password", found.secret(option, "kafka_sasl_password"))
+    given = dict(_JAAS_OPTION.findall(login["rest"]))
+    match login["module"]:
+        case "OAuthBearer":
+            _client(found, option, given)
+        case "IAM" if not given:
+            found.leave(option, "not needed: credentials of AWS are found as its tools find them")
+        case "IAM":
+            found.ask(option, "", "which credentials of AWS: AWS_PROFILE says it here")
+        case _:
+            name = given.get("username", "$")
+            name = found.secret(option, "kafka_sasl_username") if "$" in name else name
+            found.put(option, f"{_SECURITY}.username", name)
+            found.put(option, f"{_SECURITY}.password", found.secret(option, "kafka_sasl_password"))
+
+
+def _client(found: Migrated, option: str, given: Mapping[str, str]) -> None:
+    """Take the client of an issuer, as a login has it before Kafka 4.1."""
+    for name, value in given.items():
+        if name in _JAAS_CLIENT and "$" not in value:
+            found.put(option, f"{_SECURITY}.{_JAAS_CLIENT[name]}", value)
+        elif name == "clientSecret":
+            _secret("client_secret", "kafka_client_secret")(found, option, value)
+        elif name.startswith(_EXTENSION) and "$" not in value:
+            found.put(option, f"{_SECURITY}.extensions.{name.removeprefix(_EXTENSION)}", value)
+        else:
+            _BROKERS_ASKED(found, option, "")
+
+
+def _extensions(value: str) -> dict[str, str]:
+    """Read `name=value,name=value`. Raises ValueError."""
+    return dict(each.strip().split("=", 1) for each in value.split(","))
 
 
 def _secret(setting: str, name: str) -> Rule:
@@ -58,6 +88,21 @@ CLIENT: Rules = {
     " sasl.mechanisms=plain sasl.mechanisms=scram-sha-256 sasl.mechanisms=scram-sha-512": to(
         f"{_SECURITY}.mechanism", _plain
     ),
+    "sasl.mechanism=oauthbearer sasl.mechanisms=oauthbearer sasl.mechanism=aws_msk_iam": to(
+        f"{_SECURITY}.mechanism", _plain
+    ),
+    "sasl.oauthbearer.token.endpoint.url": to(f"{_SECURITY}.token_endpoint"),
+    "sasl.oauthbearer.client.id sasl.oauthbearer.client.credentials.client.id": to(
+        f"{_SECURITY}.client_id"
+    ),
+    "sasl.oauthbearer.client.secret sasl.oauthbearer.client.credentials.client.secret": _secret(
+        "client_secret", "kafka_client_secret"
+    ),
+    "sasl.oauthbearer.scope": to(f"{_SECURITY}.scope"),
+    "sasl.oauthbearer.extensions": to(f"{_SECURITY}.extensions", _extensions),
+    "sasl.oauthbearer.method=oidc"
+    " sasl.login.callback.handler.class=org.apache.kafka.common.security.oauthbearer.*"
+    " sasl.client.callback.handler.class=software.amazon.msk.auth.iam.*": _TOKENS_FETCHED,
     "ssl.ca.location": to(f"{_SECURITY}.ca"),
     "ssl.certificate.location": to(f"{_SECURITY}.certificate"),
     "ssl.key.location": to(f"{_SECURITY}.key"),

@@ -170,6 +170,18 @@ def _property(found: Migrated, key: str, value: str) -> None:
     found.mapped.append((key, "tables[].properties"))
 
 
+def _dead_letters(found: Migrated, key: str, value: str) -> None:
+    """Publish what is rejected into a topic as well; without a name there is none."""
+    if not value.strip():
+        found.leave(key, "off, as here without  publish")
+        return
+    found.spec["publish"] = [
+        {"name": "dead-letters", "from": {"quarantine": "all"}, "into": value.strip()}
+    ]
+    found.spec["quarantine"] = {"into": "lake.ops.quarantine", "headers": "keep"}
+    found.mapped.append((key, "publish[].into, quarantine.headers"))
+
+
 _OF_TABLES = {
     "partition-by": "tables[].partition_by",
     "commit-branch": "tables[].branch",
@@ -213,17 +225,15 @@ _RULES: Rules = {
         "here a record that does not fit is kept in the quarantine, and a table is parked above"
         " quarantine.stop_above"
     ),
-    "errors.deadletterqueue.topic.name": asked(
-        "refused records go to the table quarantine.into, and to no topic"
-    ),
+    "errors.deadletterqueue.topic.name": _dead_letters,
     "iceberg.control.topic iceberg.control.group-id-prefix iceberg.connect.group-id"
     " iceberg.coordinator.transactional.prefix": NOT_NEEDED,
     "iceberg.control.commit.threads": "commits of tables run side by side by themselves",
     "iceberg.control.commit.max-consecutive-failures": "a commit is retried until it is settled",
     "iceberg.catalog": "a catalog's name for Java alone",
     "iceberg.tables.schema-force-optional": "created columns are optional anyway",
-    "errors.deadletterqueue.topic.replication.factor": "with errors.deadletterqueue.topic.name",
-    "errors.deadletterqueue.context.headers.enable": "the quarantine keeps a record's place",
+    "errors.deadletterqueue.topic.replication.factor": "new topics have the brokers' default",
+    "errors.deadletterqueue.context.headers.enable": "a dead letter has headers  penstock.*",
     "value.converter.schemas.cache.size": "a cache of Java",
     "tasks.max.enforce": "with tasks.max",
     "config.action.reload": "secrets are looked up again when they change",

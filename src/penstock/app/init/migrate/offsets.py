@@ -31,7 +31,7 @@ def where_it_ended(pipeline: Pipeline, found: Migrated) -> tuple[Start, int]:
 
     Raises InvalidError (P167) when neither knows, or while it runs; UnavailableError.
     """
-    from penstock.connectors.kafka.log import group_offsets
+    from penstock.connectors.kafka.groups import group_offsets
 
     with closing(assembly.open_log(pipeline)) as log:
         listing = log.partitions()

@@ -32,7 +32,7 @@ from penstock.landing.epoch.runner import not_surveyed
 from penstock.landing.tables.progress import TableProgress
 from penstock.landing.tables.spec_change import CatchUp
 from penstock.landing.task.results import FLOODED
-from penstock.rows.cast.case_insensitive import spelled_as
+from penstock.rows.cast.spellings import spelled_as
 from penstock.rows.keyed.touched import touched_from_bytes
 from penstock.rows.reject_codes import field_of
 from penstock.spec.problems import nearest

@@ -43,13 +43,18 @@ _INFINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """The columns with statistics: the first `count` leaves (-1: all), or those named."""
+    """The columns with statistics: the first `count` leaves (-1: all), or those named; and
+    `clustering` ones, by which the table is clustered.
+    """
 
     count: int = INDEXED_COLUMNS
     names: tuple[str, ...] = ()
+    clustering: tuple[str, ...] = ()
 
     def takes(self, position: int, path: tuple[str, ...]) -> bool:
         """Return whether a leaf is indexed."""
+        if ".".join(path) in self.clustering:
+            return True
         if self.names:
             return path[0] in self.names or ".".join(path) in self.names
         return self.count < 0 or position < self.count

@@ -15,9 +15,9 @@ from penstock.connectors.delta.files.statistics import Indexed
 from penstock.connectors.delta.schema.column_mapping import Stored
 from penstock.core.schema import Schema, schema_from_json, type_to_json
 from penstock.core.table_errors import no_target, require_target_version
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 
-TARGET_VERSION = 2
+TARGET_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,13 @@ class Target:
     stored: Stored
     partition_by: tuple[str, ...]
     indexed: Indexed = field(default_factory=Indexed)
-    options: ParquetOptions = field(default_factory=ParquetOptions)
+    options: FileOptions = field(default_factory=FileOptions)
     storage: Mapping[str, str] = field(default_factory=dict)
 
 
 def target_to_json(target: Target) -> str:
     """Write a target."""
+    indexed = target.indexed
     data = {
         "v": TARGET_VERSION,
         "table": target.table,
@@ -47,7 +48,7 @@ def target_to_json(target: Target) -> str:
         "schema": type_to_json(target.schema),
         "stored": [type_to_json(target.stored.schema), list(target.stored.ids)],
         "partition_by": list(target.partition_by),
-        "indexed": [target.indexed.count, list(target.indexed.names)],
+        "indexed": [indexed.count, list(indexed.names), list(indexed.clustering)],
         "sizes": target.options.sizes,
         "storage": dict(target.storage),
     }
@@ -63,7 +64,7 @@ def target_from_json(text: str) -> Target:
     try:
         data: dict[str, Any] = json.loads(text)
         require_target_version(data["v"], TARGET_VERSION)
-        count, names = data["indexed"]
+        count, names, *clustering = data["indexed"]
         schema = schema_from_json(data["schema"])
         stored, ids = data.get("stored", (data["schema"], ()))
         return Target(
@@ -72,8 +73,8 @@ def target_from_json(text: str) -> Target:
             schema=schema,
             stored=Stored(schema_from_json(stored), tuple(ids)),
             partition_by=tuple(data["partition_by"]),
-            indexed=Indexed(count, tuple(names)),
-            options=ParquetOptions.of_sizes(data["sizes"]),
+            indexed=Indexed(count, tuple(names), *map(tuple, clustering)),
+            options=FileOptions.of_sizes(data["sizes"]),
             storage=data["storage"],
         )
     except (ValueError, KeyError, TypeError) as error:

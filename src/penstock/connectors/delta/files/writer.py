@@ -18,18 +18,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from penstock.connectors.delta.files.file_metadata import detail_of
 from penstock.connectors.delta.files.statistics import statistics_json
 from penstock.connectors.delta.files.target import target_from_json
-from penstock.connectors.delta.locations import storage_path
 from penstock.connectors.delta.schema.column_mapping import as_stored
 from penstock.connectors.delta.schema.partition_values import Texts, split
 from penstock.connectors.delta.schema.types import arrow_schema, without
 from penstock.core.commits import DataFile
-from penstock.files import PartitionedParquetWriter, Written
+from penstock.files import ParquetEncoding, PartitionedWriter, Written
 from penstock.files.filesystems import CREDENTIALS, filesystem_of
-from penstock.files.storage_settings import resolved
+from penstock.files.storage_settings import path_in, resolved
 from penstock.ports.runtime import Observer, Secrets
 
 if TYPE_CHECKING:
@@ -54,14 +54,16 @@ class DeltaWriter:
         self._columns = without(self._target.stored.schema, self._target.partition_by)
         self._rows = arrow_schema(self._target.schema)
         self._stored = stored if self._target.stored.ids else None
-        self._writer = PartitionedParquetWriter(
-            schema=pa.schema([stored.field(name) for name in self._columns.names]),
+        self._writer = PartitionedWriter(
+            encoding=ParquetEncoding(
+                pa.schema([stored.field(name) for name in self._columns.names]),
+                self._target.options,
+            ),
             filesystem=filesystem_of(
                 self._target.location, resolved(self._target.storage, CREDENTIALS, secrets)
             ),
             path_of=self._new_path,
             partition_of=partial(split, partition_by=self._target.partition_by),
-            options=self._target.options,
             observer=observer,
             places=places,
         )
@@ -89,12 +91,12 @@ class DeltaWriter:
         """Let go of open files without finishing them; deletes nothing."""
         self._writer.abandon()
 
-    def _new_path(self, partition: Texts) -> str:
+    def _new_path(self, partition: Texts, ending: str) -> str:
         del partition  # never part of a path
-        name = f"{self._prefix}-{secrets.token_hex(_RANDOM_BYTES)}.parquet"
-        return f"{storage_path(self._target.location)}/{name}"
+        name = f"{self._prefix}-{secrets.token_hex(_RANDOM_BYTES)}.{ending}"
+        return f"{path_in(self._target.location)}/{name}"
 
-    def _described(self, written: Written) -> DataFile:
+    def _described(self, written: Written[pq.FileMetaData]) -> DataFile:
         partition = dict(zip(self._target.partition_by, written.partition, strict=True))
         name = written.path.rpartition("/")[2]
         with_nan = frozenset(path for path, count in written.nans.items() if count)

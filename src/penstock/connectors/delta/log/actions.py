@@ -27,7 +27,7 @@ _IDENTIFYING = ("partitionValues", "size", "tags", "baseRowId", "defaultRowCommi
 
 
 def now_ms() -> int:
-    """Return what a `remove` says when it was made: milliseconds since 1970."""
+    """Return the time of now as the log says it: milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 

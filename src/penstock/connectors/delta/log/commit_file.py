@@ -1,4 +1,4 @@
-"""Puts one entry into a table's log, a whole commit, where none is yet; fetches files of a log.
+"""Makes one entry, a whole commit, and puts it where none is yet; fetches files of a log.
 
 The library can commit too, but reads the table's whole list of files again after each commit, so
 that commits get dearer with every file (docs/design/0012).
@@ -7,7 +7,8 @@ Invariants:
 - an entry exists whole or not at all, and never replaces another: the storage is asked to create
   it, and reports an existing one;
 - an entry is put only after exactly the version before it was examined: nothing is rebased;
-- only what `features.py` lets pass is written to, so these few actions are all that is asked.
+- only what `features.py` lets pass is written to, so these few actions, and what `demands.py` adds
+  to them, are all that is asked.
 
 Source: Delta transaction log protocol, "Actions", "Commit Provenance Information".
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.connectors.delta.errors import refused
@@ -37,8 +38,8 @@ def entry_of(
     operation: Mapping[str, Any] | None = None,
     *,
     beside: Sequence[tuple[Mapping[str, int], Mapping[str, Any]]] = (),
-) -> bytes:
-    """Write the lines of an entry: what was done first, as readers expect, then its actions.
+) -> list[Mapping[str, Any]]:
+    """Return the actions of an entry: what was done first, as readers expect, then the others.
 
     `mark` are our words on the commit (ledger.py), `added` and `removed` its `add` and `remove`;
     without an `operation` it is one of a stream that appends. `beside` are transactions and words
@@ -57,22 +58,26 @@ def entry_with(
     added: Sequence[Mapping[str, Any]],
     removed: Sequence[Mapping[str, Any]],
     operation: Mapping[str, Any],
-) -> bytes:
-    """Write the lines of an entry with our words on several chains."""
+) -> list[Mapping[str, Any]]:
+    """Return the actions of an entry with our words on several chains."""
     info = {
         "timestamp": time.time_ns() // 1_000_000,
         **operation,
         "engineInfo": f"Penstock/{__version__}",
         **commit_info(marks),
     }
-    actions = [
+    return [
         {"commitInfo": info},
         *({"txn": {"appId": app_id, "version": each}} for app_id, each in transactions.items()),
         *({"remove": each} for each in removed),
         *({"add": each} for each in added),
     ]
-    lines = [json.dumps(each, separators=(",", ":"), ensure_ascii=False) for each in actions]
-    return ("\n".join(lines) + "\n").encode()
+
+
+def lines_of(actions: Iterable[Mapping[str, Any]]) -> bytes:
+    """Write an entry, an action a line."""
+    lines = (json.dumps(each, separators=(",", ":"), ensure_ascii=False) for each in actions)
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def streamed(

@@ -1,6 +1,7 @@
 """Puts the version after one that was examined.
 
 Invariants:
+- it says what the features of the table ask of every entry (demands.py);
 - it is put only where the log is the one examined, and ends where it ended then;
 - whether it is there is read back, and on a local disk synced, before it counts.
 """
@@ -8,18 +9,22 @@ Invariants:
 from __future__ import annotations
 
 from penstock.connectors.delta.errors import reading
-from penstock.connectors.delta.log.commit_file import put_if_absent
+from penstock.connectors.delta.log.actions import now_ms
+from penstock.connectors.delta.log.commit_file import lines_of, put_if_absent
+from penstock.connectors.delta.log.demands import as_demanded
+from penstock.connectors.delta.log.entries import Actions
 from penstock.connectors.delta.log.tail import LogTail, LogView
 from penstock.core import table_errors
 from penstock.files.errors import first_line
 from penstock.files.storage import Storage
 
 
-def put_next(tail: LogTail, view: LogView, body: bytes) -> None:
+def put_next(tail: LogTail, view: LogView, actions: Actions) -> None:
     """Put an entry as the version after a view.
 
-    Raises ConflictError, OutcomeUnknownError, UnavailableError, InvalidError (P431).
+    Raises ConflictError, OutcomeUnknownError, UnavailableError, InvalidError (P431, P438).
     """
+    body = lines_of(as_demanded(view, actions, now_ms()))
     with reading(tail.name):
         _require_last(tail, view)
     created = put_if_absent(tail.root, tail.name, view.version + 1, body)

@@ -5,16 +5,18 @@ themselves. Lines that add files are skipped: there may be thousands, and nothin
 
 Invariants:
 - a missing entry is None, never guessed: log clean-up removes old ones;
-- everything foreign in an entry is read by key with a default: others' writers leave things out.
+- everything foreign in an entry is read by key with a default: others' writers leave things out;
+- the time of a version is its in-commit timestamp where it has one, else what its writer said.
 
-Source: Delta transaction log protocol, "Delta Log Entries", "Checkpoints", "Commit Provenance".
+Source: Delta transaction log protocol, "Delta Log Entries", "Checkpoints", "Commit Provenance",
+"Action Reconciliation", "In-Commit Timestamps".
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from penstock.connectors.delta.locations import storage_path
+from penstock.files.storage_settings import path_in
 
 MARK_KEY = "penstock"
 
@@ -36,6 +38,8 @@ _LISTED_FROM = 64
 _ASKED_AT_ONCE = 16
 _READ_AHEAD = 256
 _RESHAPING = {"metaData", "protocol"}
+ROW_TRACKING = "delta.rowTracking"
+"""The domain that moves with every entry that adds rows, and says nothing of a table's form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +55,33 @@ class Entry:
     transactions: Mapping[str, int]
     marks: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
     """Our records in the commit info, one for each chain it is about."""
+    domains: Mapping[str, str | None] = field(default_factory=dict)
+    """The metadata domains that it sets; None for one that it removes."""
+    in_commit_ms: int | None = None
     reshapes: bool = False
-    """Whether it may change the table's id, columns, partitioning, properties or protocol."""
+    """Whether it may change the table's id, columns, partitioning, clustering, properties or
+    protocol."""
 
     def mark(self, chain: str) -> Mapping[str, Any] | None:
         """Find our words on a chain."""
         return next((mark for mark in self.marks if mark.get("chain") == chain), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """What later entries replace one by one: transactions and metadata domains at a version."""
+
+    transactions: Mapping[str, int]
+    domains: Mapping[str, str]
+
+    def after(self, entries: Iterable[Entry]) -> Reconciled:
+        """Return it as it is after entries."""
+        transactions = dict(self.transactions)
+        domains: dict[str, str | None] = dict(self.domains)
+        for each in entries:
+            transactions |= each.transactions
+            domains |= each.domains
+        return Reconciled(transactions, {k: v for k, v in domains.items() if v is not None})
 
 
 Fetch = Callable[[str], bytes | None]
@@ -74,7 +99,7 @@ class Log:
         self, filesystem: fs.FileSystem, location: str, fetch: Fetch | None = None
     ) -> None:
         self._filesystem = filesystem
-        self._directory = f"{storage_path(location)}/_delta_log"
+        self._directory = f"{path_in(location)}/_delta_log"
         self._fetch = fetch
 
     def path(self, version: int) -> str:
@@ -156,21 +181,19 @@ class Log:
         except (ValueError, KeyError, TypeError):
             return max((int(each[1]) for each in self._checkpoints()), default=-1)
 
-    def transactions(self, head: int) -> dict[str, int]:
-        """Collect all `txn` versions at a version, from a checkpoint and the entries after it.
+    def reconciled(self, head: int) -> Reconciled:
+        """Collect transactions and domains at a version, from a checkpoint and later entries.
 
         Raises OSError when one of them is missing: half of them would show an older table.
         """
         base, parts = self.checkpoint(head)
-        collected: dict[str, int] = {}
-        for part in parts:
-            collected |= self._transactions_in(part)
         later = range(base + 1, head + 1)
+        found = [self._reconciled_in(part) for part in parts]
         for version, entry in zip(later, self.entries(later), strict=True):
             if entry is None:
                 raise OSError(f"version {version} of the log is missing")
-            collected |= entry.transactions
-        return collected
+            found.append(entry)
+        return Reconciled({}, {}).after(found)
 
     def checkpoint(self, head: int) -> tuple[int, list[str]]:
         """Name the newest checkpoint at or below a version that is there with all its parts.
@@ -201,12 +224,13 @@ class Log:
     def _checkpoints(self) -> list[re.Match[str]]:
         return [each for name in self.names() if (each := _CHECKPOINT.fullmatch(name))]
 
-    def _transactions_in(self, name: str) -> dict[str, int]:
+    def _reconciled_in(self, name: str) -> Entry:
         with self.opened(name) as file:
             if name.endswith(".json"):
-                return dict(parsed(0, file.read()).transactions)
-            rows = pq.read_table(file, columns=["txn"])["txn"].drop_null().to_pylist()
-        return {row["appId"]: row["version"] for row in rows}
+                return parsed(0, file.read())
+            table = pq.ParquetFile(file).read(columns=["txn", "domainMetadata"])
+        held = ({k: v} for k in table.column_names for v in table[k].drop_null().to_pylist())
+        return _entry_of(0, held)
 
 
 def _whole(parts: Sequence[str]) -> list[str]:
@@ -221,28 +245,37 @@ def _whole(parts: Sequence[str]) -> list[str]:
 
 def parsed(version: int, raw: bytes) -> Entry:
     """Read an entry's lines but for those that add files. Raises ValueError when damaged."""
+    lines = (line for line in raw.splitlines() if line and not line.startswith(_ADDS))
+    return _entry_of(version, map(json.loads, lines))
+
+
+def _entry_of(version: int, actions: Iterable[Mapping[str, Any]]) -> Entry:
     info: Mapping[str, Any] = {}
     removed = 0
     transactions: dict[str, int] = {}
+    domains: dict[str, str | None] = {}
     reshapes = False
-    for line in raw.splitlines():
-        if line.startswith(_ADDS) or not line:
-            continue
-        action = json.loads(line)
+    for action in actions:
         info = action.get("commitInfo") or info
         reshapes = reshapes or not _RESHAPING.isdisjoint(action)
         removed += bool((action.get("remove") or {}).get("dataChange"))
         if transaction := action.get("txn"):
             transactions[transaction["appId"]] = transaction["version"]
+        if domain := action.get("domainMetadata"):
+            configuration = None if domain.get("removed") else domain["configuration"]
+            domains[domain["domain"]] = configuration
+    in_commit_ms = info.get("inCommitTimestamp")
     ours = info.get(MARK_KEY)
     chains = ours.get("chains") if isinstance(ours, dict) else None
     return Entry(
         version=version,
-        timestamp_ms=int(info.get("timestamp") or 0),
+        timestamp_ms=int(in_commit_ms or info.get("timestamp") or 0),
         operation=str(info.get("operation") or "").upper(),
         parameters=info.get("operationParameters") or {},
         removed=removed,
         transactions=transactions,
         marks=tuple(each for each in chains or () if isinstance(each, dict)),
-        reshapes=reshapes,
+        domains=domains,
+        in_commit_ms=in_commit_ms,
+        reshapes=reshapes or not domains.keys() <= {ROW_TRACKING},
     )

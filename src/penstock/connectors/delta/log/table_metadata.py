@@ -6,25 +6,30 @@ the feature's name.
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from deltalake import DeltaTable as Handle
 
-from penstock.connectors.delta.errors import reading
+from penstock.connectors.delta.errors import reading, unreadable_log
 from penstock.connectors.delta.files.statistics import INDEXED_COLUMNS, Indexed
 from penstock.connectors.delta.files.target import Target, target_to_json
 from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.schema.column_mapping import Stored, stored_as
+from penstock.connectors.delta.schema.demands import demands_of
 from penstock.connectors.delta.schema.features import (
     demanded_by,
     require_exact_partitions,
     require_honourable,
 )
 from penstock.connectors.delta.schema.types import schema_of
+from penstock.core.demands import NO_DEMANDS, Demands
 from penstock.core.schema import Kind, Schema
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
+
+_CLUSTERING = "delta.clustering"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,7 @@ class TableMetadata:
     features: Sequence[str] = field(repr=False)
     target: Target = field(repr=False)
     target_text: str = field(repr=False)
+    demands: Demands = NO_DEMANDS
 
 
 def texts_among(columns: Sequence[str], schema: Schema) -> tuple[str, ...]:
@@ -47,8 +53,17 @@ def texts_among(columns: Sequence[str], schema: Schema) -> tuple[str, ...]:
     return tuple(name for name in columns if name in texts)
 
 
-def form_of(name: str, root: StorageRoot, options: ParquetOptions, handle: Handle) -> TableMetadata:
-    """Read a table's form. Raises UnavailableError, InvalidError (P435, P436, P438)."""
+def form_of(
+    name: str,
+    root: StorageRoot,
+    options: FileOptions,
+    handle: Handle,
+    domains: Mapping[str, str],
+) -> TableMetadata:
+    """Read a table's form, which its metadata domains are part of.
+
+    Raises UnavailableError, InvalidError (P435, P436, P438).
+    """
     with reading(name):
         metadata = handle.metadata()
         version, features = demanded_by(handle)
@@ -56,6 +71,7 @@ def form_of(name: str, root: StorageRoot, options: ParquetOptions, handle: Handl
     configuration = metadata.configuration
     require_honourable(name, configuration, version, features)
     schema = schema_of(text, name)
+    demands = demands_of(name, text, schema, configuration)
     partition_by = tuple(metadata.partition_columns)
     require_exact_partitions(name, schema, partition_by)
     stored = stored_as(text, schema, configuration)
@@ -65,28 +81,56 @@ def form_of(name: str, root: StorageRoot, options: ParquetOptions, handle: Handl
         schema=schema,
         stored=stored,
         partition_by=tuple(stored.name_of(schema, each) for each in partition_by),
-        indexed=_indexed(configuration, stored, schema),
+        indexed=_indexed(configuration, stored, schema, _clustering(name, domains)),
         options=options,
         storage=root.public,
     )
     return TableMetadata(
         uuid=str(metadata.id),
-        # Delta numbers no schemas.
-        schema_id=zlib.crc32(f"{schema} by {partition_by}".encode()) >> 1,
+        schema_id=_number_of(schema, partition_by, demands),
         partition_by=partition_by,
         configuration=configuration,
         writer_version=version,
         features=features,
         target=target,
         target_text=target_to_json(target),
+        demands=demands,
     )
 
 
-def _indexed(configuration: Mapping[str, str], stored: Stored, schema: Schema) -> Indexed:
+def _number_of(schema: Schema, partition_by: Sequence[str], demands: Demands) -> int:
+    """Return a number for what rows were written by: Delta has none for its schemas.
+
+    Rows that were written before a constraint was added are not known to satisfy it.
+    """
+    text = f"{schema} by {partition_by}" + (f" as {demands}" if demands else "")
+    return zlib.crc32(text.encode()) >> 1
+
+
+def _clustering(name: str, domains: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the dotted paths, as files have them, of the columns that a table is clustered by.
+
+    Raises InvalidError (P438). Source: Delta transaction log protocol, "Clustered Table", which
+    shows texts where Spark writes lists of them.
+    """
+    try:
+        columns = json.loads(domains.get(_CLUSTERING, "{}")).get("clusteringColumns", [])
+        return tuple(each if isinstance(each, str) else ".".join(each) for each in columns)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise unreadable_log(name, error) from error
+
+
+def _indexed(
+    configuration: Mapping[str, str],
+    stored: Stored,
+    schema: Schema,
+    clustering: tuple[str, ...],
+) -> Indexed:
     count = configuration.get("delta.dataSkippingNumIndexedCols", "")
     texts = configuration.get("delta.dataSkippingStatsColumns", "").split(",")
     names = (name for text in texts if (name := text.strip(" `")))
     return Indexed(
         count=int(count) if count.removeprefix("-").isdecimal() else INDEXED_COLUMNS,
         names=tuple(stored.name_of(schema, name) for name in names),
+        clustering=clustering,
     )

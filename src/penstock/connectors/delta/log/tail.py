@@ -12,8 +12,8 @@ Invariants:
 - what is known of the past is of that same log: of a log opened afresh, it stays known when the
   entry it reached is still there, byte for byte;
 - anything unexpected opens the log afresh: that entry missing or replaced, a checkpoint ahead
-  (entries before it may be cleaned up), an entry that cannot be read or that changes metadata or
-  protocol, very many entries at once, a commit with an unknown outcome.
+  (entries before it may be cleaned up), an entry that cannot be read or that changes metadata,
+  protocol or domains, very many entries at once, a commit with an unknown outcome.
 
 Threads share no lock: views are values.
 """
@@ -29,11 +29,11 @@ from penstock.connectors.delta.errors import reading
 from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.log.commit_file import log_of
 from penstock.connectors.delta.log.ledger import ERA, OURS
-from penstock.connectors.delta.log.reader import Entry, Log, parsed
+from penstock.connectors.delta.log.reader import Entry, Log, Reconciled, parsed
 from penstock.connectors.delta.log.summary import LogSummary, joined, past_of
 from penstock.connectors.delta.log.table_metadata import TableMetadata, form_of
 from penstock.core import table_errors
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 
 _ENTRIES_AT_ONCE = 64
 
@@ -42,9 +42,9 @@ _ENTRIES_AT_ONCE = 64
 class LogView:
     """A table at one version.
 
-    `transactions` are ours; `checkpointed` is the version of the checkpoint written last, or -1.
-    `past` reaches up to this version, and as far down as was asked for. Views with the same
-    `opened` are of one log.
+    `transactions` are ours, `domains` all there are; `checkpointed` is the version of the
+    checkpoint written last, or -1. `past` reaches up to this version, and as far down as was asked
+    for. Views with the same `opened` are of one log.
     """
 
     form: TableMetadata
@@ -52,6 +52,7 @@ class LogView:
     checkpointed: int
     head_entry: bytes | None = field(repr=False)
     transactions: Mapping[str, int] = field(repr=False)
+    domains: Mapping[str, str] = field(repr=False)
     past: LogSummary = field(repr=False)
     opened: object = field(repr=False)
 
@@ -59,7 +60,7 @@ class LogView:
 class LogTail:
     """Follows the log of one table. Its results are as if read afresh each time."""
 
-    def __init__(self, name: str, root: StorageRoot, options: ParquetOptions) -> None:
+    def __init__(self, name: str, root: StorageRoot, options: FileOptions) -> None:
         self.name, self.root, self._options = name, root, options
         self._view: LogView | None = None
         self._former: LogView | None = None
@@ -157,12 +158,13 @@ class LogTail:
             version = int(handle.version())
             head_entry = self.log.raw(version)
             checkpointed = self.log.checkpointed()
-        form = form_of(self.name, self.root, self._options, handle)
+            held = self.log.reconciled(version)
+        form = form_of(self.name, self.root, self._options, handle, held.domains)
+        transactions, domains = _ours(held.transactions), held.domains
         with reading(self.name):
-            transactions = _ours(self.log.transactions(version))
             known = None if former is None else self._past_after(former, form, version)
         past, opened = known or (LogSummary(version + 1, version + 1), object())
-        return LogView(form, version, checkpointed, head_entry, transactions, past, opened)
+        return LogView(form, version, checkpointed, head_entry, transactions, domains, past, opened)
 
     def _past_after(
         self, former: LogView, form: TableMetadata, version: int
@@ -187,9 +189,7 @@ class LogTail:
 def _moved_on(
     before: LogView, entries: list[Entry], checkpointed: int, head_entry: bytes
 ) -> LogView:
-    transactions = dict(before.transactions)
-    for entry in entries:
-        transactions |= _ours(entry.transactions)
+    held = Reconciled(before.transactions, before.domains).after(entries)
     version = before.version + len(entries)
     past = joined(before.past, past_of(before.version + 1, entries))
     return replace(
@@ -197,7 +197,8 @@ def _moved_on(
         version=version,
         checkpointed=checkpointed,
         head_entry=head_entry,
-        transactions=transactions,
+        transactions=_ours(held.transactions),
+        domains=held.domains,
         past=past,
     )
 

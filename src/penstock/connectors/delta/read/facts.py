@@ -47,7 +47,8 @@ def layout_of(view: LogView, live: LiveMap, log: Log) -> Layout:
         named = name_of(values)
         values = known.setdefault(named, values)
         figures = file.rows, file.size_bytes, file.deleted
-        found.append(StoredFile(file.path, named, *figures, values=values))
+        clustered = bool(each.add.get("clusteringProvider"))
+        found.append(StoredFile(file.path, named, *figures, clustered=clustered, values=values))
         if is_rearranged(file.path):
             own = max(own or 0, int(each.add.get("modificationTime") or 0))
     return Layout(

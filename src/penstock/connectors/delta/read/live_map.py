@@ -30,7 +30,6 @@ from penstock.connectors.delta.read.bounds import bounds_of, record_count
 from penstock.connectors.delta.read.live_files import Add, Live, carried_on, live_at
 from penstock.connectors.delta.vectors.descriptor import vector_of
 from penstock.core import table_errors
-from penstock.files.storage_settings import S3
 from penstock.ports.row_deletes import LiveFile
 
 
@@ -128,7 +127,7 @@ class LiveMap:
         except ValueError as error:
             raise unreadable_log(self._name, error) from error
         file = LiveFile(
-            path=place if self._root.is_local else f"{S3}{place}",
+            path=self._root.address(place),
             rows=self.rows_in(place) if rows is None else rows,
             size_bytes=int(add["size"]),
             deleted=0 if vector is None else vector.cardinality,

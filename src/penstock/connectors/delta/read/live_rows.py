@@ -1,8 +1,8 @@
-"""Opens a live data file on the driver, and reads its rows that are not deleted."""
+"""Opens live data files on the driver, and reads their rows that are not deleted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -11,8 +11,26 @@ from penstock.connectors.delta.locations import StorageRoot, place_of
 from penstock.connectors.delta.log.table_metadata import TableMetadata
 from penstock.connectors.delta.read.file_rows import rows_in
 from penstock.connectors.delta.read.live_files import Add
+from penstock.connectors.delta.read.live_map import KnownFile
+from penstock.connectors.delta.vectors.deleted_rows import DeletedRows
 from penstock.files.positions import Positions
 from penstock.ports.row_deletes import Sought
+
+
+def rows_of(
+    root: StorageRoot,
+    name: str,
+    form: TableMetadata,
+    files: Iterable[KnownFile],
+    columns: Sequence[str],
+    *,
+    deleted: DeletedRows,
+) -> Iterator[pa.RecordBatch]:
+    """Read columns of the rows of live files that are not deleted. Raises as `live_rows`."""
+    for each in files:
+        gone = deleted.of(each.add)
+        for batch in live_rows(root, name, form, each.add, columns, deleted=gone):
+            yield batch.select(columns)
 
 
 def live_rows(

@@ -29,7 +29,7 @@ from urllib.parse import unquote, urlsplit
 from deltalake import DeltaTable as Handle
 
 from penstock.connectors.delta.errors import unreadable_log
-from penstock.connectors.delta.locations import StorageRoot, storage_path
+from penstock.connectors.delta.locations import StorageRoot
 from penstock.connectors.delta.log.actions import PARSED, PARTITION_PARSED
 from penstock.connectors.delta.log.reader import Log
 from penstock.connectors.delta.read.live_files import Add, live_adds
@@ -38,6 +38,7 @@ from penstock.connectors.delta.schema.types import schema_of
 from penstock.core import statistics
 from penstock.core.schema import Decimal, Kind, Struct, Type
 from penstock.files.contents import comparable
+from penstock.files.storage_settings import path_in
 from penstock.ports.tables import StatedFile
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -63,7 +64,7 @@ def stated_files(name: str, handle: Handle, log: Log, root: StorageRoot) -> Iter
         adds = live_adds(log, int(handle.version()))
     except (ValueError, KeyError) as error:
         raise unreadable_log(name, error) from error
-    storage, location = root.filesystem(), storage_path(root.location(name))
+    storage, location = root.filesystem(), path_in(root.location(name))
     for add in adds:
         path = unquote(add["path"])
         elsewhere = bool(urlsplit(path).scheme) or path.startswith("/")

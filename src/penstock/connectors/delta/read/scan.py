@@ -6,7 +6,7 @@ library are numbers only, the rest is compared in Arrow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable as Handle
 
 from penstock.connectors.delta.errors import reading
+from penstock.files.sources import COORDINATES
 
 
 def scanned(
@@ -36,20 +37,28 @@ def scanned(
 
 
 def refused_in(
-    handle: Handle,
-    name: str,
-    chain: str,
-    columns: Sequence[str],
-    ranges: Sequence[Sequence[Any]] | None,
+    batches: Iterable[pa.RecordBatch], chain: str, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Read columns of a chain's rows in quarantine, those in some ranges and a few others."""
+    """Yield columns of a chain's rows in quarantine."""
     pipeline, _, table = chain.partition("/")
-    asked = [*dict.fromkeys(("pipeline", "table", "offset", *columns))]
-    for batch in scanned(handle, name, asked, ranges):
+    for batch in batches:
         ours = pc.equal(batch["pipeline"], pipeline)
         if table != "*":
             ours = pc.and_(ours, pc.equal(batch["table"], table))
         yield batch.filter(ours).select(columns)
+
+
+def coordinates_of(
+    batches: Iterable[pa.RecordBatch], columns: Mapping[str, str], offsets: pa.Array | None
+) -> pa.Table:
+    """Return source coordinates of rows, of all or of those at some offsets."""
+    wanted, found = [columns[each] for each in COORDINATES.names], [COORDINATES.empty_table()]
+    for batch in batches:
+        rows = pa.table([batch[each] for each in wanted], COORDINATES.names).cast(COORDINATES)
+        if offsets is not None:
+            rows = rows.filter(pc.is_in(rows["offset"], value_set=offsets))
+        found += [rows] if rows.num_rows else []
+    return pa.concat_tables(found)
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from penstock.connectors.delta.files.file_metadata import additions
 from penstock.connectors.delta.files.target import target_from_json
-from penstock.connectors.delta.locations import StorageRoot, place_of, storage_path
+from penstock.connectors.delta.locations import StorageRoot, place_of
 from penstock.connectors.delta.read.file_rows import rows_in
 from penstock.core.commits import DataFile
 from penstock.core.table_errors import file_missing, storage_failed, unreadable
 from penstock.files.errors import first_line
 from penstock.files.filesystems import CREDENTIALS, filesystem_of
 from penstock.files.positions import Positions, packed, unpacked
-from penstock.files.storage_settings import resolved
+from penstock.files.storage_settings import path_in, resolved
 from penstock.ports.runtime import Secrets
 
 
@@ -59,5 +59,5 @@ class DeltaFileRows:
         """Return how a file that was written for the table is read. Raises InvalidError (P439)."""
         target = target_from_json(work)
         [add] = additions([file], target)
-        place = f"{storage_path(target.location)}/{file.path.rpartition('/')[2]}"
+        place = f"{path_in(target.location)}/{file.path.rpartition('/')[2]}"
         return json.dumps([place, add["partitionValues"], ""])

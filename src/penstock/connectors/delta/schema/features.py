@@ -3,8 +3,8 @@
 The library checks neither constraints nor generated columns for files that one registers oneself
 (protocol.md 5), so what is in force must be found here.
 
-Invariant: a feature we do not know is refused; one that is known is accepted only where appending
-plain files honours it, or where it is supported by the table but not in use.
+Invariant: a feature we do not know is refused; one that is known is accepted only where our files
+and entries honour it, or where it is supported by the table but not in use.
 
 Source: Delta transaction log protocol, "Valid Feature Names in Table Features".
 """
@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from deltalake import DeltaTable
 
 from penstock.connectors.delta.schema.column_mapping import MODE
+from penstock.connectors.delta.schema.demands import CONSTRAINTS
 from penstock.connectors.delta.schema.types import has_required
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Kind, Schema
@@ -25,20 +26,33 @@ from penstock.ports.row_deletes import RowDeleteMode
 from penstock.ports.tables import TableDefinition
 
 DELETION_VECTORS = "deletionVectors"
+ROW_IDS = "delta.enableRowTracking"
+"""The table property by which each row has an id that writers keep."""
+IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
+TYPE_WIDENING = "delta.enableTypeWidening"
+WIDENING = "typeWidening"
+"""The feature with which deltalake 1.6 reads no rows."""
 ENABLED = "delta.enableDeletionVectors"
 """The table property by which writers may make deletion vectors."""
 _RETENTION = "delta.deletedFileRetentionDuration"
 
-# Appending plain files honours these, or columns and properties show whether they are in use.
+# Appending files honours these, with what each entry says (log/demands.py), or columns and
+# properties show whether they are in use.
 _HONOURED = {
+    "allowColumnDefaults",
     "appendOnly",
     "changeDataFeed",
     "checkConstraints",
+    "clustering",
     "columnMapping",
     "deletionVectors",
+    "domainMetadata",
     "generatedColumns",
+    "inCommitTimestamp",
     "invariants",
+    "rowTracking",
     "timestampNtz",
+    WIDENING,
     "v2Checkpoint",
     "vacuumProtocolCheck",
     "variantType",
@@ -47,10 +61,15 @@ _HONOURED = {
 _SWITCHES = {
     "delta.enableIcebergCompatV1": "Iceberg compatibility (version 1)",
     "delta.enableIcebergCompatV2": "Iceberg compatibility (version 2)",
-    "delta.enableInCommitTimestamps": "in-commit timestamps",
-    "delta.enableRowTracking": "row tracking",
-    "delta.enableTypeWidening": "type widening",
 }
+_OF_SPARK = {
+    "clustering": "",
+    "domainMetadata": "",
+    "inCommitTimestamp": IN_COMMIT_TIMESTAMPS,
+    "rowTracking": ROW_IDS,
+    WIDENING: TYPE_WIDENING,
+}
+"""Features that we honour, and that deltalake gives no new table, with the properties of each."""
 _MAPPINGS = ("none", "name", "id")
 _WRITER_VERSION_MAX = 7
 _LISTING = ("delta.enable", "delta.feature.", "delta.checkpointPolicy")
@@ -76,10 +95,6 @@ def require_honourable(
     if writer_version > _WRITER_VERSION_MAX:
         raise unsupported(table, f"writer version {writer_version}")
     for key, value in sorted(configuration.items()):
-        if key.startswith("delta.constraints."):
-            raise unsupported(
-                table, f"the check constraint {key.removeprefix('delta.constraints.')}"
-            )
         if key == MODE and value not in _MAPPINGS:
             raise unsupported(table, f"column mapping by {value[:20]}")
         lists = writer_version == _WRITER_VERSION_MAX
@@ -99,6 +114,16 @@ def require_creatable(table: str, schema: Schema, properties: Mapping[str, str])
     with required columns, and readers disagree on one with mapped columns.
     """
     require_honourable(table, properties)
+    for key in sorted(properties):
+        if key.startswith(CONSTRAINTS):
+            raise unsupported(table, key, "add the constraint to the table once it is there")
+    for feature, enabling in _OF_SPARK.items():
+        for key in sorted(properties.keys() & {enabling, f"delta.feature.{feature}"}):
+            raise InvalidError(
+                f"{table} cannot be created with {key}",
+                code="P436",
+                hint="create the table with Spark: Penstock lands in it then, and honours it",
+            )
     listing = [key for key in sorted(properties) if key.startswith(_LISTING)]
     listing += ["a time stamp without zone"] if Kind.TIMESTAMP in leaves(schema) else []
     mapped = properties.get(MODE, "none") != "none"
@@ -138,6 +163,9 @@ def require_row_deletes(
     """
     if _is_on(configuration, "delta.appendOnly"):
         raise unsupported(table, "delta.appendOnly", "rows of it are never replaced or deleted")
+    if keeps_row_ids(configuration, features):
+        why = "rows that are replaced or written again would be given new ids"
+        raise unsupported(table, "row tracking", why)
     if _is_on(configuration, "delta.enableChangeDataFeed"):
         raise unsupported(table, "a change data feed", "row deletes write no change files")
     has_vectors = DELETION_VECTORS in features and _is_on(configuration, ENABLED)
@@ -148,6 +176,26 @@ def require_row_deletes(
             hint=f"see that its readers know them, then set {ENABLED} = true on it with Spark; or "
             "write  row_deletes: rewrite, or let a new table be created",
         )
+
+
+def assigns_row_ids(configuration: Mapping[str, str], features: Sequence[str]) -> bool:
+    """Return whether each file that is added gives its rows ids."""
+    return "rowTracking" in features and not _is_on(configuration, "delta.rowTrackingSuspended")
+
+
+def keeps_row_ids(configuration: Mapping[str, str], features: Sequence[str]) -> bool:
+    """Return whether a row has its id for good, in whatever file it is."""
+    return "rowTracking" in features and _is_on(configuration, ROW_IDS)
+
+
+def keeps_time(configuration: Mapping[str, str], features: Sequence[str]) -> bool:
+    """Return whether each entry says its time, later than the one before."""
+    return "inCommitTimestamp" in features and _is_on(configuration, IN_COMMIT_TIMESTAMPS)
+
+
+def widens_types(configuration: Mapping[str, str], features: Sequence[str]) -> bool:
+    """Return whether columns may be given wider types."""
+    return WIDENING in features and _is_on(configuration, TYPE_WIDENING)
 
 
 def _is_on(configuration: Mapping[str, str], key: str) -> bool:

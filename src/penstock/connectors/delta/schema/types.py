@@ -2,8 +2,8 @@
 
 Invariants:
 - what is mapped comes back equal; what Delta cannot hold exactly is rejected by column and type;
-- columns with metadata that ask a writer for more than storing values (generated, identity,
-  defaults, checked lengths) are rejected by name; mapped names are `column_mapping.py`'s.
+- columns with metadata that ask a writer for more than storing values are rejected by name, but for
+  what rows are checked by or filled with (`demands.py`); mapped names are `column_mapping.py`'s.
 
 Source: Delta transaction log protocol, "Schema Serialization Format".
 """
@@ -41,12 +41,7 @@ _FORBIDDEN = re.compile(r"[ ,;{}()\n\t=]")
 _FIELD_ID = b"PARQUET:field_id"
 _NOTHING = re.compile(r"(?!)")
 _DEMANDING = {
-    "delta.generationExpression": "a generated column",
-    "delta.invariants": "a column invariant",
     "delta.identity": "an identity column",
-    "delta.typeChanges": "type widening",
-    "CURRENT_DEFAULT": "a column default",
-    "__CHAR_VARCHAR_TYPE_STRING": "a char or varchar length",
 }
 _ALTERNATIVES = {
     Kind.UUID: "string",

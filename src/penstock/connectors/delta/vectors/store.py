@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from uuid import UUID
 
-from penstock.connectors.delta.locations import StorageRoot, place_of, storage_path
+from penstock.connectors.delta.locations import StorageRoot, place_of
 from penstock.connectors.delta.vectors.descriptor import (
     ABSOLUTE,
     INLINE,
@@ -30,6 +30,7 @@ from penstock.files import objects
 from penstock.files.deletion_vectors import FRAME_BYTES, by_file, decoded, encoded, framed, unframed
 from penstock.files.positions import Positions
 from penstock.files.storage import Storage
+from penstock.files.storage_settings import path_in
 
 _VERSION = b"\x01"
 
@@ -78,7 +79,7 @@ def _put(root: StorageRoot, table: str, name: str, body: bytes) -> None:
     with suppress(FileExistsError):  # the storage asked twice by itself: it is nobody else's name
         objects.put(place, root.settings, name, body, "create")
     storage = Storage(root.filesystem())
-    storage.sync(f"{storage_path(place)}/{name}")
+    storage.sync(f"{path_in(place)}/{name}")
     storage.sync_directories()
 
 
@@ -87,7 +88,7 @@ def _framed(root: StorageRoot, table: str, vector: Vector) -> bytes:
     if vector.storage == ABSOLUTE:
         place = place_of(root, table, name)
     else:
-        place = f"{storage_path(root.location(table))}/{name}"
+        place = f"{path_in(root.location(table))}/{name}"
     with root.filesystem().open_input_file(place) as file:
         file.seek(vector.starts)
         return unframed(bytes(file.read(vector.size_bytes + FRAME_BYTES)), name)

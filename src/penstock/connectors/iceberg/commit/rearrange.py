@@ -31,7 +31,6 @@ from penstock.connectors.iceberg.commit.snapshots import (
 )
 from penstock.connectors.iceberg.files.file_metadata import data_file
 from penstock.connectors.iceberg.files.manifest_entries import content_of, name_of
-from penstock.connectors.iceberg.files.manifest_lists import has_row_ids
 from penstock.connectors.iceberg.files.manifests import ManifestStack, StagedManifests
 from penstock.connectors.iceberg.ledger import properties as records
 from penstock.connectors.iceberg.ledger.witnesses import check_chain, vouching
@@ -59,10 +58,8 @@ class _MetadataAlone:
 
 
 def require_rearrangeable(table: Table, name: str, branch: str) -> None:
-    """Raise InvalidError (P845), DecisionNeededError (P846) where no file may be replaced."""
+    """Raise DecisionNeededError (P846) where no file may be replaced."""
     metadata = table.metadata
-    if has_row_ids(metadata):
-        raise table_errors.has_row_ids(name, f"format-version {metadata.format_version}")
     if branch != MAIN_BRANCH and records.head_of(metadata, branch) is None:
         raise table_errors.not_vouched(name, f"branch {branch}", "it is not there yet")
     require_vouched(table, name, branch)

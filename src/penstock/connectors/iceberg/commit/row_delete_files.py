@@ -8,7 +8,6 @@ from functools import partial
 from pyiceberg.manifest import DataFile
 
 from penstock.connectors.iceberg.commit.snapshots import CommitBase
-from penstock.connectors.iceberg.files.manifest_lists import has_row_ids
 from penstock.connectors.iceberg.row_deletes.changes import (
     RowChanges,
     Touched,
@@ -18,6 +17,7 @@ from penstock.connectors.iceberg.row_deletes.changes import (
 from penstock.connectors.iceberg.row_deletes.delete_files import DeleteFileWriter
 from penstock.connectors.iceberg.row_deletes.live_rows import LiveRows
 from penstock.connectors.iceberg.row_deletes.vectors import VectorWriter
+from penstock.connectors.iceberg.schema.row_ids import has_row_ids
 from penstock.files.positions import Positions
 
 

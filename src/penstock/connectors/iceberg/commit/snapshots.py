@@ -25,7 +25,7 @@ from penstock.connectors.iceberg.row_deletes.changes import RowChanges
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
 from penstock.connectors.iceberg.row_deletes.vectors import is_vector
 from penstock.connectors.iceberg.schema.partition_schemas import schema_of
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 from penstock.ports.runtime import Observer
 
 _KEPT_OF_REFERENCES = {"max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep"}
@@ -53,7 +53,7 @@ class CommitBase:
     name: str
     branch: str
     rows: KeptRows = field(repr=False)
-    options: ParquetOptions
+    options: FileOptions
     observer: Observer
     files: MetadataBatch
 

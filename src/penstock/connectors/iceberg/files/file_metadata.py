@@ -1,8 +1,9 @@
-"""File descriptions: statistics from a Parquet footer to versioned JSON, and back to Iceberg's.
+"""File descriptions: statistics of a written file to versioned JSON, and back to Iceberg's.
 
-Theory of operation: on the worker the footer of a finished file has sizes, counts and bounds by
-field id (`described`); on the driver, perhaps after a crash, `data_file` rebuilds what goes into a
-manifest without opening the file.
+Theory of operation: on the worker the footer of a finished Parquet file has sizes, counts and
+bounds by field id, and what was counted of an ORC file has counts and bounds (`described`); on the
+driver, perhaps after a crash, `data_file` rebuilds what goes into a manifest without opening the
+file.
 
 Invariants:
 - bounds are Iceberg's single values in binary, base64 in the JSON, truncated as the table's
@@ -12,7 +13,9 @@ Invariants:
 - bounds of floats leave NaN out, so a column that holds NaN has none, and one of nothing but NaN
   not their count either: Spark takes NaN for the greatest number, and Iceberg skips files by bounds
   and by that count as if no comparison held for NaN (docs/design/0232);
-- columns within structs, lists and maps have counts and no bounds, as with PyIceberg;
+- columns within structs, lists and maps have counts and no bounds, as with PyIceberg; those within
+  lists and maps of an ORC file, and row ids, which are none of the table's, have nothing;
+- a description of another format than Parquet has the version of those who know formats;
 - columns beyond `METRICS_COLUMNS_MAX` have none unless the table names a default mode, so a
   description stays small however wide the table is.
 
@@ -24,8 +27,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import pyarrow.parquet as pq
 import pydantic
@@ -51,13 +54,19 @@ from pyiceberg.utils.truncate import (
 )
 
 from penstock.connectors.iceberg.schema.late_spec import spec_of
+from penstock.connectors.iceberg.schema.row_ids import ROW_ID_FIELDS
 from penstock.core.commits import DataFile
 from penstock.core.table_errors import file_rejected
 from penstock.files import Written
+from penstock.files.column_facts import ColumnFacts
 from penstock.files.footers import extremes, null_count, statistics_of
+from penstock.files.orc import OrcContents
 from penstock.files.texts import is_kept_whole
 
-DESCRIPTION_VERSION = 1
+DESCRIPTION_VERSION = 2
+_OF_PARQUET = 1
+Metadata: TypeAlias = pq.FileMetaData | OrcContents
+"""What an encoding says of a file."""
 METRICS_COLUMNS_MAX = 100
 BOUND_BYTES_MAX = 1024
 _TEXT_CHARACTERS = 16
@@ -87,8 +96,8 @@ class Describer:
         self._ids = parquet_path_to_id_mapping(schema)
         self._types = _kinds(spec, schema)
 
-    def described(self, path: str, written: Written) -> DataFile:
-        """Describe a file by its footer; its partition holds values in Iceberg's internal form."""
+    def described(self, path: str, written: Written[Metadata]) -> DataFile:
+        """Describe a file; its partition holds values in Iceberg's internal form."""
         return DataFile(
             path=path,
             record_count=written.records,
@@ -107,12 +116,9 @@ class Describer:
             return ""
         return path[:PARTITION_LABEL_MAX]
 
-    def _detail(self, written: Written) -> str:
-        footer = written.metadata
-        paths = [footer.schema.column(at).path for at in range(footer.num_columns)]
-        columns = sorted(
-            _column(footer, at, self._plan[self._ids[path]]) for at, path in enumerate(paths)
-        )
+    def _detail(self, written: Written[Metadata]) -> str:
+        is_orc = isinstance(written.metadata, OrcContents)
+        columns = sorted(self._columns(written.metadata))
         counted = {number for number, _, count, *_ in columns if count is not None}
         values = [
             None if value is None else _text(to_bytes(kind, value))
@@ -121,16 +127,28 @@ class Describer:
         nans = sorted((self._ids[path], count) for path, count in written.nans.items())
         return json.dumps(
             {
-                "v": DESCRIPTION_VERSION,
+                "v": DESCRIPTION_VERSION if is_orc else _OF_PARQUET,
+                **({"format": FileFormat.ORC.value} if is_orc else {}),
                 "spec": self._spec.spec_id,
                 "partition": values,
                 "columns": columns,
                 "nans": [each for each in nans if each[0] in counted],
-                "splits": _splits(footer),
+                "splits": _splits(written.metadata),
                 "order": self._order_id if written.is_ordered else None,
             },
             separators=(",", ":"),
         )
+
+    def _columns(self, metadata: Metadata) -> Iterator[list[Any]]:
+        if isinstance(metadata, OrcContents):
+            for path, facts in metadata.columns.items():
+                if path not in ROW_ID_FIELDS:
+                    yield _counted(facts, self._plan[self._ids[path]])
+            return
+        for at in range(metadata.num_columns):
+            path = metadata.schema.column(at).path
+            if path not in ROW_ID_FIELDS:
+                yield _column(metadata, at, self._plan[self._ids[path]])
 
 
 def data_file(file: DataFile, metadata: TableMetadata, table: str) -> ManifestFile:
@@ -178,11 +196,11 @@ def _rebuilt(
         _table_format_version=3,
         content=DataFileContent.DATA,
         file_path=file.path,
-        file_format=FileFormat.PARQUET,
+        file_format=FileFormat(detail.get("format", FileFormat.PARQUET.value)),
         partition=Record(*partition),
         record_count=file.record_count,
         file_size_in_bytes=file.size_bytes,
-        column_sizes={column[0]: column[1] for column in columns},
+        column_sizes={column[0]: column[1] for column in columns if column[1] is not None},
         value_counts=values,
         null_value_counts={column[0]: column[3] for column in columns if column[3] is not None},
         nan_value_counts=nans,
@@ -232,6 +250,15 @@ def _column(footer: pq.FileMetaData, position: int, plan: StatisticsCollector) -
     return [plan.field_id, size, values, null_count(known), _kept(low), _kept(high)]
 
 
+def _counted(facts: ColumnFacts, plan: StatisticsCollector) -> list[Any]:
+    if plan.mode.type is MetricModeTypes.NONE:
+        return [plan.field_id, None, None, None, None, None]
+    low, high = None, None
+    if plan.mode.type is not MetricModeTypes.COUNTS and facts.least is not None:
+        low, high = _bounds(plan, facts.least, facts.greatest)
+    return [plan.field_id, None, facts.values, facts.nulls, _kept(low), _kept(high)]
+
+
 def _bounds(
     plan: StatisticsCollector, least: Any, greatest: Any
 ) -> tuple[bytes | None, bytes | None]:
@@ -253,7 +280,9 @@ def _kept(bound: bytes | None) -> str | None:
     return None if bound is None or len(bound) > BOUND_BYTES_MAX else _text(bound)
 
 
-def _splits(footer: pq.FileMetaData) -> list[int]:
+def _splits(footer: Metadata) -> list[int]:
+    if isinstance(footer, OrcContents):
+        return list(footer.stripes)
     firsts = [footer.row_group(group).column(0) for group in range(footer.num_row_groups)]
     return sorted(
         min(each.dictionary_page_offset, each.data_page_offset)

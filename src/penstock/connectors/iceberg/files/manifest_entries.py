@@ -46,6 +46,7 @@ from pyiceberg.types import StructType
 
 from penstock.connectors.iceberg.files.avro_files import LaidOutFile, Layout
 from penstock.connectors.iceberg.files.manifest_lists import first_row_id_of
+from penstock.connectors.iceberg.schema.row_ids import Inherited
 
 _DOUBLE = struct.Struct("<d")
 _HANDED_ON = {n for n in dir(BinaryDecoder) if n.startswith(("read_", "skip_"))} - {"read_double"}
@@ -91,6 +92,13 @@ def _give_row_ids(entries: Sequence[ManifestEntry], first: int | None) -> None:
         elif file[_FIRST_ROW_ID_AT] is None and is_live(entry):
             file[_FIRST_ROW_ID_AT] = first
             first += file.record_count
+
+
+def inherited_by(entry: ManifestEntry) -> Inherited:
+    """Return what the rows of a data file have that the file does not hold."""
+    file = entry.data_file
+    first = file[_FIRST_ROW_ID_AT] if len(file) > _FIRST_ROW_ID_AT else None
+    return Inherited(first, entry.sequence_number)
 
 
 def content_of(file: DataFile) -> ManifestContent:

@@ -36,9 +36,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.typedef import TableVersion
 
 from penstock.connectors.iceberg.files.avro_files import LaidOutFile, Layout
-
-ROW_IDS_FROM: TableVersion = 3
-"""The first format version with row ids."""
+from penstock.connectors.iceberg.schema.row_ids import ROW_IDS_FROM, has_row_ids
 
 _SCHEMA = MANIFEST_LIST_FILE_SCHEMAS[ROW_IDS_FROM]
 _FIRST_ROW_ID_AT = len(MANIFEST_LIST_FILE_SCHEMAS[DEFAULT_READ_VERSION].fields)
@@ -57,11 +55,6 @@ def manifests_of(table: Table, snapshot: Snapshot | None) -> list[ManifestFile]:
         read_enums={517: ManifestContent},
     ) as reader:
         return [*reader]
-
-
-def has_row_ids(metadata: TableMetadata) -> bool:
-    """Return whether rows of a table have ids."""
-    return bool(metadata.format_version >= ROW_IDS_FROM)
 
 
 def first_row_id_of(manifest: ManifestFile) -> int | None:

@@ -20,14 +20,16 @@ from penstock.ports.runtime import Secrets
 
 _OPEN = frozenset(
     {
+        "adls.account-host",
         "adls.account-name",
         "adls.blob-storage-authority",
+        "adls.blob-storage-scheme",
         "adls.dfs-storage-authority",
+        "adls.dfs-storage-scheme",
         "client.region",
-        "gcs.endpoint",
+        "gcs.default-bucket-location",
         "gcs.project-id",
-        "hdfs.host",
-        "hdfs.port",
+        "gcs.service.host",
         "s3.anonymous",
         "s3.connect-timeout",
         "s3.force-virtual-addressing",

@@ -11,6 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,10 @@ from penstock.core.table_errors import no_column
 from penstock.files.sources import PLACE, source_of
 from penstock.ports.tables import FileSource
 
+# It says of each ORC file that its nanoseconds become micros; Iceberg has no others there.
+logging.getLogger("pyiceberg.io.pyarrow").addFilter(
+    lambda record: "Downcasting to 'us'" not in record.getMessage()
+)
 _COORDINATES = pa.schema(
     [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())]
 )

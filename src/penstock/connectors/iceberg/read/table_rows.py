@@ -11,13 +11,13 @@ from __future__ import annotations
 import base64
 import functools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyiceberg.conversions import from_bytes, to_bytes
 from pyiceberg.io.pyarrow import PyArrowFileIO
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntry
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.typedef import Record
@@ -26,15 +26,18 @@ from pyiceberg.types import NestedField, PrimitiveType
 from penstock.connectors.iceberg.catalogs.third_format import writable
 from penstock.connectors.iceberg.errors import reading
 from penstock.connectors.iceberg.files.file_metadata import data_file
+from penstock.connectors.iceberg.files.manifest_entries import inherited_by
 from penstock.connectors.iceberg.io.credentials import Credential, opened, shared
 from penstock.connectors.iceberg.read.file_rows import FileToRead, rows_in
 from penstock.connectors.iceberg.schema.partition_schemas import schema_of
+from penstock.connectors.iceberg.schema.row_ids import NOTHING_INHERITED, Inherited
 from penstock.core.commits import DataFile as Written
 from penstock.core.table_errors import no_target, require_target_version
 from penstock.files.positions import NONE, Positions, packed, unpacked
+from penstock.ports.increments import ReadableFiles
 from penstock.ports.runtime import Secrets
 
-WORK_VERSION = 1
+WORK_VERSION = 2
 _WITHOUT: Mapping[str, Any] = {
     "snapshots": [],
     "refs": {},
@@ -46,8 +49,25 @@ _WITHOUT: Mapping[str, Any] = {
 }
 
 
-def work_of(name: str, table: Table, own: Mapping[str, Credential]) -> str:
-    """Write what files of a table are opened with."""
+def readable_files(
+    name: str,
+    table: Table,
+    own: Mapping[str, Credential],
+    entries: Iterable[tuple[ManifestEntry, Positions]],
+    row_ids: Sequence[str],
+) -> ReadableFiles:
+    """Return how live files are read, each with its deleted rows, to be written again."""
+    details = [
+        detail_of(table.metadata, entry.data_file, deleted, inherited_by(entry))
+        for entry, deleted in entries
+    ]
+    return ReadableFiles(work_of(name, table, own, row_ids), tuple(details))
+
+
+def work_of(
+    name: str, table: Table, own: Mapping[str, Credential], row_ids: Sequence[str] = ()
+) -> str:
+    """Write what files of a table are opened with; columns of row ids come behind its own."""
     storage, lent = shared(table.io.properties, own)
     mapping = TableProperties.DEFAULT_NAME_MAPPING
     kept = {key: each for key, each in table.metadata.properties.items() if key == mapping}
@@ -56,20 +76,27 @@ def work_of(name: str, table: Table, own: Mapping[str, Credential]) -> str:
         "v": WORK_VERSION,
         "table": name,
         "metadata": writable(metadata).model_dump_json(),
+        "row_ids": [*row_ids],
         "storage": storage,
         "lent": lent,
     }
     return json.dumps(data, separators=(",", ":"))
 
 
-def detail_of(metadata: TableMetadata, file: DataFile, deleted: Positions) -> str:
+def detail_of(
+    metadata: TableMetadata,
+    file: DataFile,
+    deleted: Positions,
+    inherited: Inherited = NOTHING_INHERITED,
+) -> str:
     """Write what a data file is, and which of its rows are deleted."""
     partition = [
         None if (value := file.partition[at]) is None else _text_of(field, value)
         for at, field in enumerate(_partition_fields(metadata, file.spec_id))
     ]
     known = [file.file_path, file.file_format.value, file.record_count, file.spec_id]
-    return json.dumps([*known, partition, packed(deleted)])
+    given = [inherited.first_row_id, inherited.sequence]
+    return json.dumps([*known, partition, packed(deleted), given])
 
 
 class IcebergFileRows:
@@ -79,12 +106,12 @@ class IcebergFileRows:
         self._secrets = secrets
 
     def read(self, work: str, detail: str, *, start: int = 0) -> Iterator[pa.RecordBatch]:
-        """Yield all columns of a file's live rows, and their positions.
+        """Yield all columns of a file's live rows, those of row ids if asked for, and positions.
 
         Raises UnavailableError (P403, P481), InvalidError (P438).
         """
-        name, metadata, storage, lent = _read(work)
-        path, kind, rows, spec_id, partition, deleted = json.loads(detail)
+        name, metadata, row_ids, storage, lent = _read(work)
+        path, kind, rows, spec_id, partition, deleted, inherited = json.loads(detail)
         fields = _partition_fields(metadata, spec_id)
         file = DataFile.from_args(
             content=DataFileContent.DATA,
@@ -96,14 +123,14 @@ class IcebergFileRows:
         )
         file.spec_id = spec_id
         io = _io(tuple(sorted(opened(storage, lent, self._secrets).items())))
-        columns = [field.name for field in metadata.schema().fields]
+        columns = [*(field.name for field in metadata.schema().fields), *row_ids]
         with reading(name):
-            source = FileToRead(name, io, metadata, file)
+            source = FileToRead(name, io, metadata, file, Inherited(*inherited))
             yield from rows_in(source, columns, deleted=unpacked(deleted), start=start)
 
     def written(self, work: str, file: Written) -> str:
         """Return how a file that was written for the table is read. Raises InvalidError (P439)."""
-        name, metadata, _, _ = _read(work)
+        name, metadata, *_ = _read(work)
         return detail_of(metadata, data_file(file, metadata, name), NONE)
 
 
@@ -114,12 +141,14 @@ def _io(settings: tuple[tuple[str, str], ...]) -> PyArrowFileIO:
 
 
 @functools.lru_cache(maxsize=16)
-def _read(work: str) -> tuple[str, TableMetadata, dict[str, str], dict[str, str]]:
+def _read(
+    work: str,
+) -> tuple[str, TableMetadata, Sequence[str], dict[str, str], dict[str, str]]:
     try:
         data = json.loads(work)
         require_target_version(data["v"], WORK_VERSION)
         metadata = TableMetadataUtil.parse_raw(data["metadata"])
-        return data["table"], metadata, data["storage"], data["lent"]
+        return data["table"], metadata, data["row_ids"], data["storage"], data["lent"]
     except (ValueError, KeyError, TypeError) as error:
         raise no_target("Iceberg", error) from error
 

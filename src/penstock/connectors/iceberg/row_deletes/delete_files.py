@@ -1,4 +1,5 @@
-"""Writes and reads position delete files: Parquet of a data file's path and a row's place in it.
+"""Writes and reads position delete files: a data file's path and a row's place in it, in Parquet;
+others write them in ORC as well.
 
 Invariants:
 - rows are sorted by path, then by position, each once;
@@ -18,8 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import orc
 from pyiceberg.conversions import to_bytes
-from pyiceberg.io import FileIO
+from pyiceberg.io import FileIO, InputStream
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table.locations import LocationProvider
 from pyiceberg.types import LongType
@@ -27,7 +29,7 @@ from pyiceberg.types import LongType
 from penstock.connectors.iceberg.files.manifest_entries import about, data_file_of, name_of
 from penstock.connectors.iceberg.row_deletes.vectors import PATH_ID, is_vector, read_vector
 from penstock.core.table_errors import unsupported
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 from penstock.files.kept import Kept
 from penstock.files.positions import POSITIONS_KEPT_MAX, Positions, joined
 
@@ -53,7 +55,7 @@ class DeleteFileWriter:
     io: FileIO
     places: LocationProvider
     prefix: str
-    options: ParquetOptions
+    options: FileOptions
 
     def write(self, deletes: Mapping[str, Positions], like: DataFile) -> DataFile:
         """Write deletes by data file, all of the partition of one; return the entry for a manifest.
@@ -153,7 +155,7 @@ class DeleteFileReader:
     def deletes_in(self, file: DataFile, io: FileIO) -> Mapping[str, Positions]:
         """Return the deletes of a delete file or a vector by data file.
 
-        Raises InvalidError (P436): the file is not of Parquet; OSError, ValueError.
+        Raises InvalidError (P436): the file is of Avro; OSError, ValueError.
         """
         known = self._kept.get(name_of(file))
         if known is None:
@@ -164,18 +166,30 @@ class DeleteFileReader:
     def _read(self, file: DataFile, io: FileIO) -> Mapping[str, Positions]:
         if is_vector(file):
             return read_vector(file, io)
-        if file.file_format is not FileFormat.PARQUET:
+        if file.file_format not in _READ:
             feature = (
                 f"position deletes in a file of the format {FileFormat(file.file_format).value}"
             )
-            raise unsupported(self._name, feature, "only Parquet is read")
+            raise unsupported(self._name, feature, "Parquet and ORC are read")
         with io.new_input(file.file_path).open() as stream:
-            rows = pq.read_table(stream, columns=SCHEMA.names, read_dictionary=["file_path"])
-        return _by_path(rows)
+            return _by_path(_READ[file.file_format](stream))
 
     def keep(self, file: DataFile, deletes: Mapping[str, Positions]) -> None:
         """Keep the deletes of a file or a vector that was written."""
         self._kept.keep(name_of(file), deletes, sum(map(len, deletes.values())))
+
+
+def _of_parquet(stream: InputStream) -> pa.Table:
+    return pq.read_table(stream, columns=SCHEMA.names, read_dictionary=["file_path"])
+
+
+def _of_orc(stream: InputStream) -> pa.Table:
+    rows = orc.ORCFile(stream).read(columns=SCHEMA.names)
+    paths = rows["file_path"].combine_chunks().dictionary_encode()
+    return pa.table({"file_path": paths, "pos": rows["pos"]})
+
+
+_READ = {FileFormat.PARQUET: _of_parquet, FileFormat.ORC: _of_orc}
 
 
 def _by_path(rows: pa.Table) -> dict[str, Positions]:

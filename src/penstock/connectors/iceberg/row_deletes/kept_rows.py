@@ -14,27 +14,20 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
 from penstock.connectors.iceberg.files.kept_entries import KeptEntries
-from penstock.connectors.iceberg.files.manifest_lists import ROW_IDS_FROM
 from penstock.connectors.iceberg.files.manifests import live_manifests
 from penstock.connectors.iceberg.ledger.properties import parent_of
 from penstock.connectors.iceberg.row_deletes.delete_files import DeleteFileReader
 from penstock.connectors.iceberg.row_deletes.live_rows import LiveRows, live_rows
 from penstock.core.table_errors import unsupported
 from penstock.files.positions import Positions
-from penstock.ports.row_deletes import RowDeleteMode
 
 _FIRST_FORMAT = 1
 
 
-def require_row_deletes(
-    format_version: int, name: str, mode: RowDeleteMode = RowDeleteMode.AUTO
-) -> None:
-    """Raise InvalidError (P436) for a format that has none, or whose files cannot be rewritten."""
+def require_row_deletes(format_version: int, name: str) -> None:
+    """Raise InvalidError (P436) for a format that has none."""
     if format_version == _FIRST_FORMAT:
         raise unsupported(name, "format-version 1", "it has no row deletes")
-    if format_version >= ROW_IDS_FROM and mode is RowDeleteMode.REWRITE:
-        why = "rows that are written again would be given new ids; leave row_deletes out"
-        raise unsupported(name, f"format-version {format_version} and row_deletes: rewrite", why)
 
 
 class KeptRows:

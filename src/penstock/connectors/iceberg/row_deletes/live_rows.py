@@ -65,7 +65,7 @@ class LiveRows:
     def deleted_in(self, path: str) -> Positions:
         """Return which rows of a data file are deleted.
 
-        Raises InvalidError (P436): a delete file that is not of Parquet; OSError, ValueError.
+        Raises InvalidError (P436): a delete file of Avro; OSError, ValueError.
         """
         holding = self._holding(path)
         found = joined([self.read(each.data_file).get(path, NONE) for each in holding])

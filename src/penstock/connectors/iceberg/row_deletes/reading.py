@@ -19,6 +19,7 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
+from penstock.connectors.iceberg.files.manifest_entries import inherited_by
 from penstock.connectors.iceberg.read.file_rows import FileToRead, rows_in
 from penstock.connectors.iceberg.row_deletes.live_rows import LiveRows
 from penstock.connectors.iceberg.schema.types import file_schema
@@ -71,8 +72,9 @@ def rows_of(
     """
     if path not in live.data:
         raise file_missing(name, f"{path} is not live")
-    deleted = live.deleted_in(path)
-    source = FileToRead(name, table.io, table.metadata, live.data[path].data_file)
+    deleted, entry = live.deleted_in(path), live.data[path]
+    inherited = inherited_by(entry)
+    source = FileToRead(name, table.io, table.metadata, entry.data_file, inherited)
     yield from rows_in(source, columns, deleted=deleted, sought=sought)
 
 

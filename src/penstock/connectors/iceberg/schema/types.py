@@ -207,13 +207,14 @@ def _core_type(type_: iceberg.IcebergType, table: str, path: str) -> Type:
 def _arrow_field(field: iceberg.NestedField) -> pa.Field:
     return pa.field(
         field.name,
-        _arrow_type(field.field_type),
+        arrow_type(field.field_type),
         nullable=not field.required,
         metadata={b"PARQUET:field_id": str(field.field_id).encode()},
     )
 
 
-def _arrow_type(type_: iceberg.IcebergType) -> pa.DataType:
+def arrow_type(type_: iceberg.IcebergType) -> pa.DataType:
+    """Return the Arrow type of a column's rows."""
     match type_:
         case iceberg.StructType():
             return pa.struct([_arrow_field(field) for field in type_.fields])

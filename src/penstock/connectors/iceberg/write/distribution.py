@@ -30,7 +30,6 @@ PARTITIONS_MIN = 8
 """From how many partitions on rows land late: below, readers get more from files of their own."""
 
 _LATE_FROM_VERSION = 2
-_MAINTAINED_VERSION = 2
 _EXPLICIT = {"none", "hash"}
 
 
@@ -41,14 +40,15 @@ def late_by_table(target: Target, distribution: Distribution) -> bool | None:
     """
     if distribution is Distribution.NONE or not target.shape.spec.fields:
         return False
+    has_late_rows = target.format_version >= _LATE_FROM_VERSION
     if distribution is Distribution.LATE:
-        if target.format_version < _LATE_FROM_VERSION:
+        if not has_late_rows:
             why = f"its files have one partition spec in format-version {target.format_version}"
             raise no_late_rows(target.table, why)
         return True
     is_ours = target.properties.get(CREATED) == "true"
     says = target.properties.get(DISTRIBUTION_MODE, "").lower()
-    chooses = is_ours and target.format_version == _MAINTAINED_VERSION and says not in _EXPLICIT
+    chooses = is_ours and has_late_rows and says not in _EXPLICIT
     return None if chooses else False
 
 

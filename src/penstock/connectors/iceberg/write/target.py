@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pydantic
+from pyiceberg.manifest import FileFormat
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table import Table as IcebergTable
@@ -22,25 +23,33 @@ from pyiceberg.table import TableProperties
 from pyiceberg.table.sorting import SortOrder
 
 from penstock.connectors.iceberg.io.credentials import Credential, shared
+from penstock.connectors.iceberg.io.locations import PROVIDER, names_a_class
 from penstock.connectors.iceberg.ledger.properties import CREATED
 from penstock.core.table_errors import no_target, require_target_version
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 
 TARGET_VERSION = 3
 
 DISTRIBUTION_MODE = "write.distribution-mode"
 _METRICS = "write.metadata.metrics."
+_FORMAT = "write.format.default"
 _PROPERTY_PREFIXES = (
+    _FORMAT,
     "write.parquet.",
+    "write.orc.",
     _METRICS,
     "write.data.path",
     "write.object-storage.",
     "write.target-file-size-bytes",
     "write.metadata.path",
+    PROVIDER,
     DISTRIBUTION_MODE,
     CREATED,
 )
+_OWN = "penstock."
 _CODECS = {"uncompressed": "none", "lz4_raw": "lz4"}
+_ORC_CODEC, _ORC_STRIPE = "write.orc.compression-codec", "write.orc.stripe-size-bytes"
+_ORC_STRIPE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,38 +76,67 @@ class Target:
     properties: Mapping[str, str]
     storage: Mapping[str, str]
     lent: Mapping[str, str] = field(repr=False)
-    of_catalog: ParquetOptions
+    of_catalog: FileOptions
 
-    def options(self) -> ParquetOptions:
-        """Return the Parquet settings: the table's properties first, then the catalog's sizes.
+    @property
+    def format(self) -> FileFormat:
+        """The format of new files."""
+        return format_of(self.properties)
+
+    def orc_options(self) -> FileOptions:
+        """Return how ORC files are written. Each that is open holds a stripe, so few are."""
+        options = self._sized()
+        codec = self.properties.get(_ORC_CODEC, "zlib").lower()
+        stripe = self._number(_ORC_STRIPE) or _ORC_STRIPE_BYTES
+        most = max(1, options.buffer_bytes // min(stripe, options.target_file_bytes))
+        return replace(
+            options,
+            compression="uncompressed" if codec == "none" else codec,
+            compression_level=None,
+            row_group_bytes=stripe,
+            open_writers=min(options.open_writers, most),
+        )
+
+    def options(self) -> FileOptions:
+        """Return how Parquet files are written: the table's properties first, then the catalog's
+        sizes.
 
         That its numbers are numbers was seen to where the table was opened (`features`).
         """
+        options = self._sized()
         codec = self.properties.get(TableProperties.PARQUET_COMPRESSION, "zstd").lower()
         level = self._number(TableProperties.PARQUET_COMPRESSION_LEVEL)
         group = self._number(TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES)
-        size = self._number(TableProperties.WRITE_TARGET_FILE_SIZE_BYTES)
         if level is None and codec == "zstd":
             level = 1
         return replace(
-            self.of_catalog,
+            options,
             compression=_CODECS.get(codec, codec),
             compression_level=level,
-            row_group_bytes=group or self.of_catalog.row_group_bytes,
-            target_file_bytes=size or self.of_catalog.target_file_bytes,
+            row_group_bytes=group or options.row_group_bytes,
         )
+
+    def _sized(self) -> FileOptions:
+        size = self._number(TableProperties.WRITE_TARGET_FILE_SIZE_BYTES)
+        return replace(self.of_catalog, target_file_bytes=size or self.of_catalog.target_file_bytes)
 
     def _number(self, key: str) -> int | None:
         text = self.properties.get(key)
         return None if text is None else int(text)
 
 
+def format_of(properties: Mapping[str, str]) -> FileFormat:
+    """Return the format that a table's properties ask for. Raises ValueError: there is none."""
+    return FileFormat(properties.get(_FORMAT, FileFormat.PARQUET.value).upper())
+
+
 def target_of(
-    name: str, table: IcebergTable, own: Mapping[str, Credential], options: ParquetOptions
+    name: str, table: IcebergTable, own: Mapping[str, Credential], options: FileOptions
 ) -> str:
     """Write the target of a table as it is now."""
     metadata = table.metadata
     storage, lent = shared(table.io.properties, own)
+    asks_for_any = names_a_class(metadata.properties)
     data = {
         "v": TARGET_VERSION,
         "table": name,
@@ -110,7 +148,7 @@ def target_of(
         "properties": {
             key: value
             for key, value in sorted(metadata.properties.items())
-            if key.startswith(_PROPERTY_PREFIXES)
+            if key.startswith(_PROPERTY_PREFIXES) or (asks_for_any and not key.startswith(_OWN))
         },
         "storage": storage,
         "lent": lent,
@@ -151,7 +189,7 @@ def target_from_json(text: str) -> Target:
             properties=properties,
             storage=data["storage"],
             lent=data["lent"],
-            of_catalog=ParquetOptions.of_sizes(data["sizes"]),
+            of_catalog=FileOptions.of_sizes(data["sizes"]),
         )
     except (ValueError, KeyError, TypeError, pydantic.ValidationError) as error:
         raise no_target("Iceberg", error) from error

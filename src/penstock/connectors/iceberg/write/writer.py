@@ -2,7 +2,7 @@
 
 Invariants:
 - everything comes from the target: location, field ids, partition spec, write properties;
-- no part of a path comes from a record: names are `<prefix>-<random>.parquet` below the table's
+- no part of a path comes from a record: names are `<prefix>-<random>.<format>` below the table's
   data path, and partition values live in metadata only;
 - all rows of a writer land late, or none does: where it chooses, by the first that it holds;
 - nothing is deleted.
@@ -18,14 +18,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import FileFormat
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.table.locations import load_location_provider
+from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table.sorting import SortOrder
 
-from penstock.connectors.iceberg.files.file_metadata import Describer
+from penstock.connectors.iceberg.files.file_metadata import Describer, Metadata
 from penstock.connectors.iceberg.io.credentials import opened
+from penstock.connectors.iceberg.io.locations import elsewhere, provider_of
 from penstock.connectors.iceberg.schema.late_spec import LATE
+from penstock.connectors.iceberg.schema.orc_types import orc_schema
 from penstock.connectors.iceberg.schema.partition_values import splitter
+from penstock.connectors.iceberg.schema.row_ids import ROW_ID_FIELDS
 from penstock.connectors.iceberg.schema.types import file_schema
 from penstock.connectors.iceberg.write.distribution import (
     HELD_BYTES,
@@ -33,9 +37,11 @@ from penstock.connectors.iceberg.write.distribution import (
     late_by_table,
 )
 from penstock.connectors.iceberg.write.row_orders import can_sort_by, order_of
-from penstock.connectors.iceberg.write.target import Shape, target_from_json
+from penstock.connectors.iceberg.write.target import Shape, Target, target_from_json
 from penstock.core.commits import DataFile
-from penstock.files import PartitionedParquetWriter
+from penstock.files import ParquetEncoding, PartitionedWriter
+from penstock.files.encoding import Encoding
+from penstock.files.orc import OrcEncoding
 from penstock.ports.runtime import Observer, Secrets
 from penstock.ports.writers import AS_THEY_COME, Distribution, Placing
 
@@ -47,11 +53,11 @@ _RANDOM_BYTES = 8
 
 
 class IcebergWriter:
-    """Routes rows to one rolling Parquet file for each partition, or to one without any, and
+    """Routes rows to one rolling file for each partition, or to one without any, and
     describes the files.
 
-    Raises InvalidError when the target asks for what cannot be honoured, or has no late rows
-    (P869).
+    Raises InvalidError when the target asks for what cannot be honoured, has no late rows (P869),
+    or its files cannot be placed (P289).
     """
 
     def __init__(
@@ -67,30 +73,34 @@ class IcebergWriter:
         assert "/" not in prefix, f"a file's name cannot begin with {prefix!r}"
         self._target = target_from_json(target)
         self._prefix = prefix.rstrip("-")
-        self._schema = _file_schema(self._target.shape)
+        self._schema = _file_schema(self._target.shape, placing.row_ids)
         self._io = PyArrowFileIO(opened(self._target.storage, self._target.lent, secrets))
-        self._places = load_location_provider(self._target.location, dict(self._target.properties))
+        made = self._target
+        self._places = provider_of(made.location, made.properties, made.table)
         self._uris: dict[str, str] = {}
         scheme, netloc, _ = PyArrowFileIO.parse_location(self._places.new_data_location("x"))
+        self._storage = scheme, netloc
         self._open = partial(
-            PartitionedParquetWriter,
-            schema=self._schema,
+            PartitionedWriter,
+            encoding=_encoding(self._target, self._schema, placing.row_ids),
             filesystem=self._io.fs_by_scheme(scheme, netloc),
             path_of=self._new_path,
-            options=self._target.options(),
             observer=observer,
             places=places,
         )
         self._is_sorted = placing.is_sorted
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = 0
-        self._writer: PartitionedParquetWriter | None = None
+        self._writer: PartitionedWriter[Metadata] | None = None
         late = late_by_table(self._target, Distribution.NONE if places else placing.distribution)
         if late is not None:
             self._begin(is_late=late)
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Take rows with the columns of the schema, in its order. Raises UnavailableError."""
+        """Take rows with the columns of the schema, in its order, and those of row ids.
+
+        Raises UnavailableError.
+        """
         assert rows.schema.names == self._schema.names, (
             f"columns {rows.schema.names} are not the table's {self._schema.names}"
         )
@@ -137,18 +147,31 @@ class IcebergWriter:
         self._writer = self._open(partition_of=split, order=order)
         self._describer = _describer(shape, is_late=is_late, is_sorted=is_sorted)
 
-    def _new_path(self, partition: tuple[Any, ...]) -> str:
+    def _new_path(self, partition: tuple[Any, ...], ending: str) -> str:
         del partition  # never part of a path
-        name = f"{self._prefix}-{secrets.token_hex(_RANDOM_BYTES)}.parquet"
+        name = f"{self._prefix}-{secrets.token_hex(_RANDOM_BYTES)}.{ending}"
         uri = self._places.new_data_location(name)
-        _, _, path = PyArrowFileIO.parse_location(uri)
+        scheme, netloc, path = PyArrowFileIO.parse_location(uri)
+        if (scheme, netloc) != self._storage:
+            raise elsewhere(self._target.table, uri)
         self._uris[path] = uri
         return path
 
 
 @functools.lru_cache(maxsize=64)
-def _file_schema(shape: Shape) -> pa.Schema:
-    return file_schema(shape.schema)
+def _file_schema(shape: Shape, row_ids: Sequence[str]) -> pa.Schema:
+    return file_schema(_with_ids(shape, row_ids))
+
+
+def _with_ids(shape: Shape, row_ids: Sequence[str]) -> IcebergSchema:
+    return IcebergSchema(*shape.schema.fields, *(ROW_ID_FIELDS[each] for each in row_ids))
+
+
+def _encoding(target: Target, schema: pa.Schema, row_ids: Sequence[str]) -> Encoding[Metadata]:
+    if target.format is FileFormat.ORC:
+        stored = orc_schema(_with_ids(target.shape, row_ids))
+        return OrcEncoding(schema, stored, target.orc_options(), target.options())
+    return ParquetEncoding(schema, target.options())
 
 
 @functools.lru_cache(maxsize=64)

@@ -28,6 +28,7 @@ from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from penstock.connectors.kafka import errors
+from penstock.connectors.kafka.certificates import Renewed
 from penstock.connectors.kafka.columns import (
     BATCH_BYTES,
     BATCH_RECORDS,
@@ -37,7 +38,7 @@ from penstock.connectors.kafka.columns import (
     times_of,
 )
 from penstock.connectors.kafka.settings import KafkaSettings
-from penstock.core.errors import PenstockError
+from penstock.core.errors import InvalidError, PenstockError
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
 from penstock.ports.log import Fetched
 
@@ -116,7 +117,7 @@ class KafkaReader:
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
         self._heard = errors.BrokerLog()
-        self._consumer: Consumer | None = None
+        self._consumer = Renewed(settings.client, self._made, InvalidError, Consumer.close)
         self._process = 0
         self._readings = 0
 
@@ -156,22 +157,20 @@ class KafkaReader:
 
     def close(self) -> None:
         """Let go of connections."""
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None and self._process == os.getpid():
-            consumer.close()
+        if self._process == os.getpid():
+            self._consumer.close()
 
     def _opened(self) -> Consumer:
-        if self._consumer is None:
-            self._process = os.getpid()
-            try:
-                self._consumer = Consumer(
-                    {**CLIENT, **self._settings.client, "error_cb": self._heard}
-                )
-            except KafkaException as error:
-                raise errors.refused(error.args[0], self._settings) from error
-        if self._process != os.getpid():
+        if self._process not in (0, os.getpid()):
             raise errors.used_after_fork()
-        return self._consumer
+        self._process = os.getpid()
+        return self._consumer()
+
+    def _made(self) -> Consumer:
+        try:
+            return Consumer({**CLIENT, **self._settings.properties(), "error_cb": self._heard})
+        except KafkaException as error:
+            raise errors.refused(error.args[0], self._settings) from error
 
     def _consume(self, consumer: Consumer, reading: _Reading, gathered: Gathered) -> None:
         """Take the messages that have arrived; wait briefly when there are none."""

@@ -21,10 +21,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
+from penstock.connectors.kafka.certificates import Renewed
 from penstock.connectors.kafka.native.connection import FallbackError, Wire
+from penstock.connectors.kafka.security import TOKENS
 from penstock.connectors.kafka.settings import KafkaSettings
+from penstock.core.errors import PenstockError
 from penstock.core.offsets import TopicPartition
 
 METADATA_VERSION = 12
@@ -60,7 +64,8 @@ class Brokers:
         self._addresses: dict[int, tuple[str, int]] = {}
         self._leaders: dict[tuple[str, int], Leader] = {}
         self._wires: dict[int | str, Wire] = {}
-        self._tls: ssl.SSLContext | None = None
+        client = settings.client
+        self._tls = Renewed(client, lambda: tls_context(client), FallbackError)
 
     def leader(self, at: TopicPartition, *, known: Leader | None = None) -> Leader:
         """Return the leader of a partition; look it up again when it is the `known` one."""
@@ -155,9 +160,8 @@ class Brokers:
 
     def _connected(self, address: tuple[str, int]) -> Wire:
         client = self._settings.client
-        if self._tls is None and client["security.protocol"].endswith("ssl"):
-            self._tls = tls_context(client)
-        return Wire(address, tls=self._tls, sasl=sasl_settings(client))
+        tls = self._tls() if client["security.protocol"].endswith("ssl") else None
+        return Wire(address, tls=tls, sasl=sasl_settings(client))
 
 
 def topic_id_of(at: TopicPartition) -> uuid.UUID | None:
@@ -184,18 +188,42 @@ def addresses(brokers: str, protocol: str) -> Iterator[tuple[str, int]]:
         yield host.strip("[]"), int(port)
 
 
-def sasl_settings(client: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of kafka-python's mechanisms; nothing without SASL."""
+class _Bearer(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
+    """Hands a token to kafka-python's mechanism."""
+
+    def __init__(self, token: str, extensions: Mapping[str, str]) -> None:
+        self._token, self._extensions = token, extensions
+
+    def token(self) -> str:
+        return self._token
+
+    def extensions(self) -> Mapping[str, str]:
+        return self._extensions
+
+
+def sasl_settings(client: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of kafka-python's mechanisms, with a token that is good; nothing without
+    SASL. GSSAPI is left to librdkafka.
+    """
     if not client["security.protocol"].startswith("sasl"):
         return {}
+    mechanism, tokens = client["sasl.mechanism"], client.get(TOKENS)
+    if mechanism == "GSSAPI":
+        raise FallbackError("mechanism gssapi", lasting=True)
+    if tokens is not None:
+        try:
+            bearer = _Bearer(tokens.token().value, tokens.extensions)
+        except PenstockError as error:
+            raise FallbackError("there is no token for the brokers", lasting=True) from error
+        return {"sasl_mechanism": mechanism, "sasl_oauth_token_provider": bearer}
     return {
-        "sasl_mechanism": client["sasl.mechanism"],
+        "sasl_mechanism": mechanism,
         "sasl_plain_username": client["sasl.username"],
         "sasl_plain_password": client["sasl.password"],
     }
 
 
-def tls_context(client: Mapping[str, str]) -> ssl.SSLContext:
+def tls_context(client: Mapping[str, Any]) -> ssl.SSLContext:
     """Make the context that librdkafka's properties describe: names are checked, TLS 1.2 at least.
 
     Keys as text would have to go through a file: they are left to librdkafka.

@@ -26,6 +26,8 @@ from kafka.net.sasl import get_sasl_mechanism
 from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
+from penstock.core.errors import UnavailableError
+
 CONNECT_SECONDS_MAX = 5.0
 ANSWER_SECONDS_MAX = 15.0
 ANSWER_BYTES_MAX = 1 << 30
@@ -56,11 +58,13 @@ class FallbackError(Exception):
 
     @property
     def is_of_network(self) -> bool:
-        """Return whether nobody answered, or a broker went: a setting is not what is wrong."""
+        """Return whether nobody answered, of the brokers or for a token, or a broker went: a
+        setting is not what is wrong.
+        """
         cause = self.__cause__
         while isinstance(cause, FallbackError):
             cause = cause.__cause__
-        return isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError)
+        return isinstance(cause, OSError | UnavailableError) and not isinstance(cause, ssl.SSLError)
 
 
 class Wire:
@@ -74,7 +78,7 @@ class Wire:
         address: tuple[str, int],
         *,
         tls: ssl.SSLContext | None,
-        sasl: Mapping[str, str],
+        sasl: Mapping[str, Any],
         patience_seconds: float = ANSWER_SECONDS_MAX,
     ) -> None:
         self._patience_seconds = patience_seconds
@@ -160,7 +164,7 @@ class Wire:
             rest = rest[got:]
         return whole
 
-    def _introduce(self, host: str, sasl: Mapping[str, str]) -> None:
+    def _introduce(self, host: str, sasl: Mapping[str, Any]) -> None:
         request = ApiVersionsRequest(client_software_name="penstock", client_software_version="0")
         answer = self.ask(request, VERSIONS_REQUEST)
         if answer.error_code:
@@ -177,7 +181,7 @@ class Wire:
         if sasl:
             self._authenticate(host, sasl)
 
-    def _authenticate(self, host: str, sasl: Mapping[str, str]) -> None:
+    def _authenticate(self, host: str, sasl: Mapping[str, Any]) -> None:
         name = sasl["sasl_mechanism"]
         shaken = self.ask(SaslHandshakeRequest(mechanism=name), HANDSHAKE_VERSION)
         with self._failing("authentication failed"):

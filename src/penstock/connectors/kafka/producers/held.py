@@ -11,13 +11,16 @@ Source: KIP-98, KIP-618; docs/design/0297.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from penstock.connectors.kafka.errors import BrokerLog, translated
+from penstock.connectors.kafka.errors import refused as unmade
 from penstock.connectors.kafka.settings import KafkaSettings
 from penstock.connectors.kafka.transactions.answers import (
     ID_REFUSED,
@@ -78,17 +81,12 @@ def hold(
     """Take an id, and fence whoever had it. Raises as `Terms.take`."""
     let_go(settings, transactional_id)
     heard = BrokerLog()
-    client = Producer(
-        {
-            **settings.client,
-            **CLIENT,
-            "compression.type": compression,
-            "batch.size": batch_bytes,
-            "transactional.id": transactional_id,
-            "transaction.timeout.ms": max(timeout_ms, TIMEOUT_MS_MIN),
-            "error_cb": heard,
-        }
-    )
+    own = {
+        "transactional.id": transactional_id,
+        "transaction.timeout.ms": max(timeout_ms, TIMEOUT_MS_MIN),
+        "error_cb": heard,
+    }
+    client = _made(settings, compression, batch_bytes, own)
     try:
         client.init_transactions(seconds_max)
     except KafkaException as error:
@@ -99,14 +97,20 @@ def hold(
 
 def hold_without(settings: KafkaSettings, *, compression: str, batch_bytes: int) -> Producer:
     """Return a producer without an id: what it sends is there at least once."""
-    return Producer(
-        {
-            **settings.client,
-            **CLIENT,
-            "compression.type": compression,
-            "batch.size": batch_bytes,
-        }
-    )
+    return _made(settings, compression, batch_bytes)
+
+
+def _made(
+    settings: KafkaSettings,
+    compression: str,
+    batch_bytes: int,
+    own: Mapping[str, Any] = MappingProxyType({}),
+) -> Producer:
+    given = {"compression.type": compression, "batch.size": batch_bytes, **own}
+    try:
+        return Producer({**settings.properties(), **CLIENT, **given})
+    except KafkaException as error:
+        raise unmade(error.args[0], settings) from error
 
 
 def keep(transactional_id: str, producer: HeldProducer) -> None:

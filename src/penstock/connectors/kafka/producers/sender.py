@@ -10,7 +10,7 @@ Invariants:
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -120,7 +120,7 @@ class ProducerSender:
                     for at, own in batches.items()
                     for packed in own
                 )
-                left = producer.client.flush(self.patience_seconds) if all_given else len(heard)
+                left = self._flush(producer, heard.values()) if all_given else len(heard)
         except KafkaException as error:
             failed = refusal(error.args[0])
             return self._why(heard.values(), transactional_id) or failed
@@ -159,6 +159,19 @@ class ProducerSender:
             heard.given += 1
         poll(0)
         return True
+
+    def _flush(self, producer: HeldProducer, heard: Collection[_Heard]) -> int:
+        """Wait for all acknowledgements, and return how many messages lack theirs.
+
+        Once one is refused, the library holds the others back until their time is over.
+        """
+        until = time.monotonic() + self.patience_seconds
+        left = 1
+        while left:
+            left = int(producer.client.flush(POLL_SECONDS))
+            if time.monotonic() > until or any(each.refused for each in heard):
+                break
+        return left
 
     def _gone(self, places: Iterable[TopicPartition]) -> Refused | None:
         """Say which topic is not the one that was planned: the library writes by name."""

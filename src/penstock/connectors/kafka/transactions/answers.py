@@ -113,7 +113,8 @@ def unconnected(error: FallbackError, what: str, settings: KafkaSettings) -> Pen
     return InvalidError(
         f"transactions need a connection of our own, and it was not established: {error}",
         code="P284",
-        hint="a client certificate has to be a file: write its path under kafka.security",
+        hint="a client certificate has to be a file, named by its path under kafka.security, and"
+        " the mechanism another one than gssapi",
     )
 
 

@@ -13,8 +13,8 @@ import decimal
 import re
 from typing import Any
 
+from penstock.core.column_paths import joined_path
 from penstock.core.schema import Kind
-from penstock.rows.column_paths import joined_path
 from penstock.rows.decode.json.exact_text import base64_bytes, float32_of
 from penstock.rows.decode.json.parser import JsonNumber, kind_of
 from penstock.rows.decode.logical_types import (

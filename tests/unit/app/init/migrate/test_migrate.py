@@ -219,6 +219,74 @@ def test_a_sink_that_routes_by_a_field_becomes_rules_with_conditions() -> None:
     assert set() == json.loads(ROUTED)["config"].keys() - reported
 
 
+BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLogin"
+OF_MSK = "software.amazon.msk.auth.iam.IAM"
+
+
+@pytest.mark.parametrize(
+    ("options", "security"),
+    [
+        (
+            {
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.oauthbearer.token.endpoint.url": "https://x/token",
+                "sasl.login.callback.handler.class": f"{BEARER}CallbackHandler",
+                "sasl.jaas.config": f"{BEARER}Module required clientId='me' scope=\"s\""
+                " clientSecret='hunter2' extension_pool='one' ;",
+            },
+            {
+                "mechanism": "oauthbearer",
+                "token_endpoint": "https://x/token",
+                "client_id": "me",
+                "scope": "s",
+                "client_secret": "${env:KAFKA_CLIENT_SECRET}",
+                "extensions": {"pool": "one"},
+            },
+        ),
+        (
+            {
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.oauthbearer.token.endpoint.url": "https://x/token",
+                "sasl.oauthbearer.client.credentials.client.id": "me",
+                "sasl.oauthbearer.client.credentials.client.secret": "hunter2",
+                "sasl.oauthbearer.scope": "s",
+                "sasl.oauthbearer.extensions": "pool=one, cluster=lkc-1",
+            },
+            {
+                "mechanism": "oauthbearer",
+                "token_endpoint": "https://x/token",
+                "client_id": "me",
+                "client_secret": "${env:KAFKA_CLIENT_SECRET}",
+                "scope": "s",
+                "extensions": {"pool": "one", "cluster": "lkc-1"},
+            },
+        ),
+        (
+            {
+                "sasl.mechanism": "AWS_MSK_IAM",
+                "sasl.jaas.config": f"{OF_MSK}LoginModule required;",
+                "sasl.client.callback.handler.class": f"{OF_MSK}ClientCallbackHandler",
+            },
+            {"mechanism": "aws_msk_iam"},
+        ),
+    ],
+    ids=["of a login", "of Kafka 4.1", "of MSK"],
+)
+def test_where_tokens_come_from_is_taken_over(options: dict, security: dict) -> None:
+    given = json.loads(ROUTED)
+    of_sasl = [name for name in given["config"] if "sasl." in name]
+    for name in of_sasl:
+        del given["config"][name]
+    given["config"] |= {f"consumer.override.{name}": value for name, value in options.items()}
+    written, found = translated(json.dumps(given))
+
+    assert {"protocol": "sasl_ssl", **security} == found.spec["kafka"]["security"]
+    assert "hunter2" not in written
+    reported = {option for option, _ in [*found.mapped, *found.unmapped]} | asked(found)
+    assert set() == given["config"].keys() - reported
+    assert not [option for option in asked(found) if "sasl" in option]
+
+
 SCRIPT = """
 -- a job as the documents of both write it; a semicolon; in a comment
 SET 'execution.checkpointing.interval' = '1 min';

@@ -33,10 +33,10 @@ def test_a_checkpoint_of_which_parts_are_missing_is_passed_over(log):
     entry(log, 0, a=1, b=1)
     entry(log, 1, a=2)
     checkpoint(log, f"{1:020d}.checkpoint.{1:010d}.{2:010d}.parquet", a=2)
-    assert {"a": 2, "b": 1} == log.transactions(1)
+    assert {"a": 2, "b": 1} == log.reconciled(1).transactions
 
     checkpoint(log, f"{1:020d}.checkpoint.{2:010d}.{2:010d}.parquet", b=7)
-    assert {"a": 2, "b": 7} == log.transactions(1)
+    assert {"a": 2, "b": 7} == log.reconciled(1).transactions
 
 
 def test_an_entry_missing_after_the_checkpoint_is_an_error(log):
@@ -44,7 +44,7 @@ def test_an_entry_missing_after_the_checkpoint_is_an_error(log):
     checkpoint(log, f"{0:020d}.checkpoint.parquet", a=1)
     entry(log, 2, a=3)
     with pytest.raises(OSError, match="version 1 of the log is missing"):
-        log.transactions(2)
+        log.reconciled(2)
 
 
 def test_where_the_hint_at_the_checkpoint_is_damaged_they_are_listed(log, tmp_path):

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 from pyiceberg import types as iceberg
 from pyiceberg.conversions import to_bytes
 from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -24,7 +25,7 @@ from penstock.connectors.iceberg.row_deletes.delete_files import (
 )
 from penstock.connectors.iceberg.row_deletes.reading import Bounds
 from penstock.core.errors import InvalidError
-from penstock.files import ParquetOptions
+from penstock.files import FileOptions
 
 KINDS = [
     (iceberg.IntegerType(), -3, -3),
@@ -83,7 +84,7 @@ def test_a_bound_that_python_has_no_date_for_is_left_out(kind, stored):
 def writer(tmp_path):
     io = PyArrowFileIO()
     places = load_location_provider(f"file://{tmp_path}/a b%20ü", {})
-    return DeleteFileWriter(io, places, "shop-c1-a1", ParquetOptions())
+    return DeleteFileWriter(io, places, "shop-c1-a1", FileOptions())
 
 
 def test_a_delete_file_is_read_as_it_was_written(writer):
@@ -126,6 +127,16 @@ def test_deletes_that_others_left_unsorted_or_twice_are_put_in_order(tmp_path):
     rows = pa.table({"file_path": ["b", "a", "b", "a"], "pos": pa.array([4, 1, 2, 1], pa.int32())})
     pq.write_table(rows, tmp_path / "d")
     found = DeleteFileReader("t").deletes_in(file(f"file://{tmp_path}/d", DELETES), PyArrowFileIO())
+
+    assert {"a": [1], "b": [2, 4]} == {path: each.tolist() for path, each in found.items()}
+
+
+def test_deletes_that_spark_leaves_in_tables_of_orc_are_read(tmp_path):
+    rows = pa.table({"file_path": ["b", "a", "b"], "pos": pa.array([4, 1, 2], pa.int64())})
+    orc.write_table(rows, f"{tmp_path}/d")
+    given = {"file_path": f"file://{tmp_path}/d", "content": DELETES}
+    other = DataFile.from_args(file_format=FileFormat.ORC, **given)
+    found = DeleteFileReader("t").deletes_in(other, PyArrowFileIO())
 
     assert {"a": [1], "b": [2, 4]} == {path: each.tolist() for path, each in found.items()}
 

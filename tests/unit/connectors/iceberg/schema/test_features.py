@@ -7,12 +7,10 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-from pyiceberg.types import ListType, MapType, NestedField, StringType, StructType
+from pyiceberg.types import LongType, NestedField, StringType
 
-from penstock.connectors.iceberg.row_deletes.kept_rows import require_row_deletes
 from penstock.connectors.iceberg.schema.features import require_honourable, require_properties
 from penstock.core.errors import InvalidError
-from penstock.ports.row_deletes import RowDeleteMode
 
 CODEC, LEVEL = "write.parquet.compression-codec", "write.parquet.compression-level"
 GROUP, FILE = "write.parquet.row-group-size-bytes", "write.target-file-size-bytes"
@@ -27,6 +25,10 @@ GROUP, FILE = "write.parquet.row-group-size-bytes", "write.target-file-size-byte
         ({LEVEL: str(1 << 31)}, f"{LEVEL}=2147483648"),
         ({GROUP: "-1"}, f"{GROUP}=-1"),
         ({FILE: "512 MB"}, f"{FILE}=512 MB, .* not a whole number"),
+        ({"write.format.default": "avro"}, "write.format.default=avro, .*: Parquet and ORC"),
+        ({"write.orc.compression-codec": "lzo"}, "compression-codec=lzo, .*: known are lz4, none"),
+        ({"write.orc.stripe-size-bytes": "0"}, "stripe-size-bytes=0, .* must lie between 1 and"),
+        ({"write.orc.bloom.filter.columns": "id"}, "write.orc.bloom.filter.columns"),
     ],
 )
 def test_a_number_that_no_writer_takes_is_refused_before_anything_is_read(
@@ -58,6 +60,8 @@ def test_a_level_that_passes_is_one_that_files_are_written_with(codec: str, leve
 
 def test_sizes_of_a_table_pass() -> None:
     require_properties({GROUP: "134217728", FILE: "0", LEVEL: "3"}, "lake.b.orders")
+    orc = {"write.format.default": "ORC", "write.orc.compression-codec": "ZSTD"}
+    require_properties({**orc, "write.orc.stripe-size-bytes": "1"}, "lake.b.orders")
 
 
 def metadata_of(*columns: NestedField) -> TableMetadata:
@@ -68,28 +72,16 @@ def metadata_of(*columns: NestedField) -> TableMetadata:
     return made
 
 
-def test_a_default_that_writers_fill_in_is_refused_wherever_it_is() -> None:
-    inner = NestedField(5, "city", StringType(), required=False, write_default="Ulm")
-    for kind, path in (
-        (StructType(inner), "place.city"),
-        (ListType(6, StructType(inner), element_required=False), "place.element.city"),
-        (MapType(6, StringType(), 7, StructType(inner)), "place.value.city"),
-    ):
-        metadata = metadata_of(NestedField(4, "place", kind, required=False))
-        with pytest.raises(InvalidError, match=f"into the column {path}") as raised:
-            require_honourable(metadata, "lake.b.orders", "main")
-        assert "P436" == raised.value.code
-
-
 def test_a_default_for_files_that_lack_the_column_is_left_to_readers() -> None:
     column = NestedField(1, "city", StringType(), required=False, initial_default="Ulm")
 
     require_honourable(metadata_of(column), "lake.b.orders", "main")
 
 
-def test_files_of_the_third_format_are_not_rewritten_for_deletes() -> None:
-    require_row_deletes(3, "lake.b.orders")
-    require_row_deletes(2, "lake.b.orders", RowDeleteMode.REWRITE)
-    with pytest.raises(InvalidError, match="format-version 3 and row_deletes: rewrite") as raised:
-        require_row_deletes(3, "lake.b.orders", RowDeleteMode.REWRITE)
+def test_a_column_that_readers_take_for_row_ids_is_refused_where_rows_have_some() -> None:
+    column = NestedField(1, "_row_id", LongType(), required=False)
+    metadata = metadata_of(column)
+
+    with pytest.raises(InvalidError, match="a column named _row_id in format-version 3") as raised:
+        require_honourable(metadata, "lake.b.orders", "main")
     assert "P436" == raised.value.code

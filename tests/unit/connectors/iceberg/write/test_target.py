@@ -39,3 +39,20 @@ def test_other_statistics_are_another_shape() -> None:
 
     assert other is not usual
     assert fewer == other.metrics
+
+
+def test_an_open_orc_file_holds_a_stripe_so_few_are_open() -> None:
+    given = {"write.target-file-size-bytes": str(256 << 20), "write.format.default": "orc"}
+    text = target("t", **given).replace('"sizes": [1, 1, 1]', '"sizes": [1, 1, 64]')
+    usual = target_from_json(text).orc_options()
+    codec = {"write.orc.compression-codec": "NONE", "write.orc.stripe-size-bytes": str(4 << 20)}
+    small = target_from_json(
+        target("t", **given, **codec).replace('"sizes": [1, 1, 1]', '"sizes": [1, 1, 64]')
+    ).orc_options()
+
+    assert (8, 64 << 20, "zlib") == (usual.open_writers, usual.row_group_bytes, usual.compression)
+    assert (64, 4 << 20, "uncompressed") == (
+        small.open_writers,
+        small.row_group_bytes,
+        small.compression,
+    )

@@ -11,7 +11,7 @@ from penstock.connectors.kafka.native.brokers import (
     topic_id_of,
 )
 from penstock.connectors.kafka.native.connection import FallbackError
-from penstock.connectors.kafka.settings import security_properties
+from penstock.connectors.kafka.security import security_properties
 from penstock.core.offsets import TopicPartition
 
 

@@ -1,4 +1,5 @@
-"""Fields that are spelled otherwise than their columns, where `case_sensitive: false` lets them be.
+"""Fields that are spelled otherwise than their columns, where `case_sensitive: false` lets them be,
+or that have another name of theirs in the table's name mapping (`match: name_mapping`).
 
 Theory of operation: the records of a block are mostly spelled alike. The block is read with the
 schema as its first records spell it; a record that is spelled otherwise fails it, is read alone,
@@ -7,25 +8,30 @@ and is respelled field by field.
 Invariants:
 - two fields of one object that are one column reject the record, whatever they hold;
 - keys of maps are data and stay as they are;
-- without `case_sensitive: false` nothing here is asked.
+- where fields are spelled as their columns are nothing here is asked (`RowOptions.is_exact`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from penstock.core.column_paths import joined_path
 from penstock.core.errors import InvalidError
 from penstock.core.names import folded
 from penstock.core.schema import Field, List, Map, Schema, Struct, Type
 from penstock.core.schema_walk import walk
-from penstock.rows.column_paths import joined_path
 from penstock.rows.decode.json.parser import parse_object
 from penstock.rows.options import RowOptions
 from penstock.rows.reject_codes import RejectCode, RejectError
 
 _SAMPLE = 64
+_TWICE = {
+    False: "two fields are this column where case does not count",
+    True: "two fields are this column by the table's name mapping",
+}
 
 
 def require_distinct(schema: Schema, table: str) -> None:
@@ -43,23 +49,41 @@ def require_distinct(schema: Schema, table: str) -> None:
                 )
 
 
-def normalized(record: dict[str, Any], schema: Schema, path: str = "") -> dict[str, Any]:
+def require_one_column(
+    names: Mapping[str, Mapping[str, Sequence[str]]], table: str
+) -> dict[str, dict[str, str]]:
+    """Return the one column of each name in each struct. Raises InvalidError (P435): several."""
+    for path, columns in names.items():
+        for name, several in columns.items():
+            if len(several) > 1:
+                columns_there = " and ".join(joined_path(path, each) for each in several)
+                raise InvalidError(
+                    f"{table} has the columns {columns_there}, which are all called {name} by its"
+                    " name mapping",
+                    code="P435",
+                    hint="take the name from one of them in  schema.name-mapping.default",
+                )
+    return {path: {n: c[0] for n, c in columns.items()} for path, columns in names.items()}
+
+
+def normalized(
+    record: dict[str, Any], schema: Schema, options: RowOptions, path: str = ""
+) -> dict[str, Any]:
     """Return a record, or the object at a path of it, with the names of its columns.
 
     Raises RejectError of stage convert when two fields are one column.
     """
-    columns = {folded(field.name): field for field in schema.fields}
+    columns = {options.spelling(path, field.name): field for field in schema.fields}
     found: dict[str, Any] = {}
     for name, member in record.items():
-        field = columns.get(folded(name))
+        field = columns.get(options.spelling(path, name))
         if field is None:
             found[name] = member
             continue
         place = joined_path(path, field.name)
         if field.name in found:
-            reason = "two fields are this column where case does not count"
-            raise RejectError(RejectCode.DUPLICATE_KEY, reason, place)
-        found[field.name] = _value(member, field.type, place)
+            raise RejectError(RejectCode.DUPLICATE_KEY, _TWICE[options.case_sensitive], place)
+        found[field.name] = _value(member, field.type, options, place)
     return found
 
 
@@ -69,57 +93,61 @@ def schema_as_spelled(values: pa.BinaryArray, schema: Schema, options: RowOption
     for value in values[:_SAMPLE].to_pylist():
         try:
             record = parse_object(value, depth_max=options.depth_max)
-            normalized(record, schema)
+            normalized(record, schema, options)
         except RejectError:
             continue
-        found = _struct_as_in(record, found, schema)
+        found = _struct_as_in(record, found, schema, options, "")
     return found
 
 
-def spelled_as(shown: Schema, schema: Schema, options: RowOptions) -> Schema:
+def spelled_as(shown: Schema, schema: Schema, options: RowOptions, path: str = "") -> Schema:
     """Return the schema that records show with the names of the columns they land in."""
-    if options.case_sensitive:
+    if options.is_exact:
         return shown
-    columns = {folded(field.name): field for field in schema.fields}
+    columns = {options.spelling(path, field.name): field for field in schema.fields}
     fields = []
     for field in shown.fields:
-        column = columns.get(folded(field.name), field)
+        column = columns.get(options.spelling(path, field.name), field)
         type_ = field.type
         if isinstance(type_, Struct) and isinstance(column.type, Struct):
-            type_ = spelled_as(type_, column.type, options)
+            type_ = spelled_as(type_, column.type, options, joined_path(path, column.name))
         fields.append(Field(column.name, type_, field.required))
     return Struct(tuple(fields))
 
 
-def _value(value: Any, type_: Type, path: str) -> Any:
+def _value(value: Any, type_: Type, options: RowOptions, path: str) -> Any:
     match value, type_:
         case dict(), Struct():
-            return normalized(value, type_, path)
+            return normalized(value, type_, options, path)
         case dict(), Map(_, inner):
-            return {key: _value(member, inner, f"{path}{{}}") for key, member in value.items()}
+            below = f"{path}{{}}"
+            return {key: _value(member, inner, options, below) for key, member in value.items()}
         case list(), List(element):
-            return [_value(member, element, f"{path}[]") for member in value]
+            return [_value(member, element, options, f"{path}[]") for member in value]
         case _:
             return value
 
 
-def _struct_as_in(value: dict[str, Any], found: Struct, own: Struct) -> Struct:
+def _struct_as_in(
+    value: dict[str, Any], found: Struct, own: Struct, options: RowOptions, path: str
+) -> Struct:
     """Take over a record's spelling of columns that are not spelled otherwise yet."""
-    names = {folded(name): name for name in value}
+    names = {options.spelling(path, name): name for name in value}
     fields = []
     for now, column in zip(found.fields, own.fields, strict=True):
-        name = names.get(folded(column.name), now.name)
+        name = names.get(options.spelling(path, column.name), now.name)
         kept = now.name if now.name != column.name else name
-        type_ = _type_as_in(value.get(name), now.type, column.type)
+        place = joined_path(path, column.name)
+        type_ = _type_as_in(value.get(name), now.type, column.type, options, place)
         fields.append(Field(kept, type_, now.required))
     return Struct(tuple(fields))
 
 
-def _type_as_in(value: Any, found: Type, own: Type) -> Type:
+def _type_as_in(value: Any, found: Type, own: Type, options: RowOptions, path: str) -> Type:
     match value, found, own:
         case dict(), Struct(), Struct():
-            return _struct_as_in(value, found, own)
+            return _struct_as_in(value, found, own, options, path)
         case [dict() as first, *_], List(Struct() as now, required), List(Struct() as element):
-            return List(_struct_as_in(first, now, element), required)
+            return List(_struct_as_in(first, now, element, options, f"{path}[]"), required)
         case _:
             return found

@@ -1,0 +1,1 @@
+"""Bearer tokens for SASL OAUTHBEARER: where they come from, and how long one is used."""

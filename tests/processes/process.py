@@ -241,8 +241,13 @@ class Driver:
         return {process for process in self._seen if _runs(process)}
 
     def java(self) -> psutil.Process | None:
-        """Return the Java process of Spark, once it is there."""
-        return next((each for each in self.family() if _name(each) == "java"), None)
+        """Return the Java process of Spark, once it is there: one that archives classes is below a
+        process of its own.
+        """
+        own = self._own.pid
+        return next(
+            (each for each in self.family() if _name(each) == "java" and _parent(each) == own), None
+        )
 
     def workers(self) -> list[psutil.Process]:
         """Return the Python workers: children of the daemon that Java has started."""
@@ -304,6 +309,13 @@ def _name(process: psutil.Process) -> str:
         return str(process.name())
     except psutil.NoSuchProcess:
         return ""
+
+
+def _parent(process: psutil.Process) -> int:
+    try:
+        return process.ppid()
+    except psutil.NoSuchProcess:
+        return 0
 
 
 def _children(process: psutil.Process) -> list[psutil.Process]:

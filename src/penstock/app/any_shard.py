@@ -20,12 +20,11 @@ from penstock.app.standby import (
     Readiness,
     Turn,
     is_overtaken,
+    member_of,
     required_leadership,
 )
 from penstock.core.errors import PenstockError
 from penstock.core.events import ASKED, GAVE_WAY
-from penstock.core.leadership import Member, Role
-from penstock.core.version import __version__
 from penstock.landing.coordinator import RunResult
 from penstock.ownership.membership import Membership, await_turn
 from penstock.ports.runtime import Observer
@@ -47,7 +46,8 @@ def run_any(
         while (taken := shards.await_one(stop)) is not None:
             shard, turn = taken
             try:
-                ended = run_shard(shard, turn)
+                with closing(turn.engine):  # a run that failed early has not taken it
+                    ended = run_shard(shard, turn)
             except PenstockError as error:
                 with closing(assembly.open_store(shard)) as store:
                     if not is_overtaken(shard.name, store, error):
@@ -70,11 +70,11 @@ class FreeShards:
         }
 
     def _membership(self, shard: Pipeline, stack: ExitStack) -> Membership:
-        me, rules = self._owner, assembly.settings_of(shard).rules_hash
+        rules = assembly.settings_of(shard).rules_hash
         membership = Membership(
             shard.name,
             required_leadership(shard, shard.name),
-            Member(me.id, me.host, me.pid, Role.STANDBY, "", __version__, rules),
+            member_of(self._owner, rules),
             str,
             self._observer,
             self._clock,
@@ -85,7 +85,7 @@ class FreeShards:
     def await_one(self, stop: threading.Event) -> tuple[Pipeline, Turn] | None:
         """Stand by until a shard is to be claimed; None when asked to stop before.
 
-        The engine of the turn is warm, and its run closes it.
+        The engine of the turn is warm; who takes the turn closes it.
         """
         with ExitStack() as unless_taken:
             engine = open_engine(self._first, observer=self._observer)

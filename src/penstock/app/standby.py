@@ -131,8 +131,7 @@ def run_led(
     """
     if leadership is None:
         return run(stop, takeover=takeover)
-    owner = environment.owner
-    me = Member(owner.id, owner.host, owner.pid, Role.OWNER, "", __version__, candidate.rules)
+    me = member_of(environment.owner, candidate.rules)
     readiness = Readiness(environment.engine, candidate.probe)
     observer, clock = environment.observer, environment.clock
     with closing(
@@ -141,6 +140,11 @@ def run_led(
         if standby:
             return run_in_turn(membership, readiness, environment.store, stop, run)
         return take_turn(membership, stop, run, takeover=takeover)
+
+
+def member_of(owner: Owner, rules: str) -> Member:
+    """Return what a process says of itself as a member: it takes its role when it acts."""
+    return Member(owner.id, owner.host, owner.pid, Role.OWNER, "", __version__, rules)
 
 
 class TurnEnd(threading.Event):

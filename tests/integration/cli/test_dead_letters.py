@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from tests.integration.cli.published import PublishedShop
 from tests.integration.cli.shop import Shop
-from tests.integration.cli.test_publish import Mirror
-from tests.processes.process import KILLED, Finished
+from tests.processes.process import KILLED
 
 from penstock.testing.sent import Sent
 
@@ -26,35 +26,23 @@ BAD = [
 ]
 
 
-class DeadLetters:
+class DeadLetters(PublishedShop):
     """A shop, and a topic for what it rejects."""
 
     def __init__(self, shop: Shop, quarantine: str) -> None:
-        self.shop, self.into, self.quarantine = shop, f"{shop.name}.dead", quarantine
+        self.quarantine = quarantine
         shop.spec["quarantine"] = {"into": quarantine, "headers": "keep"}
         rule = {
-            "name": shop.name,
             "from": {"quarantine": "all"},
-            "into": self.into,
             "topic": {"create": True, "partitions": 1},
             "headers": {"__connect.errors.topic": "topic"},
             "transaction": {"interval": "100ms", "or_records": 4},
         }
-        shop.spec["publish"] = [rule]
-
-    def call(self, command: str, *words: str, **environment: str) -> Finished:
-        """Run a command of publications."""
-        named = ["--spec", self.shop.path] if command in {"publish", "audit"} else [self.shop.path]
-        return self.shop.command(command, *named, *words, **environment)
-
-    def publish(self, *words: str, **environment: str) -> Finished:
-        return self.call("publish", "--until-caught-up", *words, **environment)
+        super().__init__(shop, f"{shop.name}.dead", rule)
 
     def letters(self) -> list[tuple[Any, ...]]:
         """Read the topic: key, value, time, headers."""
-        mirror = Mirror.__new__(Mirror)
-        mirror.cluster = self.shop.cluster
-        return mirror.read(self.into, partitions=1)[0]
+        return self.read(partitions=1)[0]
 
     def rejected(self) -> list[dict[str, Any]]:
         """Read what was rejected, by another reader; resolutions are not."""

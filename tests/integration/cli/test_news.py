@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog.sql import SqlCatalog
+from tests.integration.cli.published import PublishedShop
 from tests.integration.cli.shop import Shop
-from tests.integration.cli.test_publish import Mirror
-from tests.processes.process import KILLED, Finished
+from tests.processes.process import KILLED
 
 from penstock.testing.sent import Sent
 
@@ -47,7 +47,7 @@ class Told:
         return self.data["table"], self.data["chain"]
 
 
-class News:
+class News(PublishedShop):
     """A shop, and the news of it."""
 
     @property
@@ -58,31 +58,18 @@ class News:
         return self.shop.path
 
     def __init__(self, shop: Shop, **more: Any) -> None:
-        self.shop, self.into = shop, f"{shop.name}.news"
         rule = {
-            "name": shop.name,
             "from": {"news": KINDS},
-            "into": self.into,
             "topic": {"create": True, "partitions": 2},
             "transaction": {"interval": "100ms"},
             **more,
         }
-        shop.spec["publish"] = [rule]
-
-    def call(self, command: str, *words: str, **environment: str) -> Finished:
-        """Run a command of publications."""
-        named = ["--spec", self.shop.path] if command in {"publish", "audit"} else [self.shop.path]
-        return self.shop.command(command, *named, *words, **environment)
-
-    def publish(self, *words: str, **environment: str) -> Finished:
-        return self.call("publish", "--until-caught-up", *words, **environment)
+        super().__init__(shop, f"{shop.name}.news", rule)
 
     def told(self) -> list[Told]:
         """Read the topic with librdkafka."""
-        mirror = Mirror.__new__(Mirror)
-        mirror.cluster = self.shop.cluster
         found = []
-        for records in mirror.read(self.into, partitions=2).values():
+        for records in self.read(partitions=2).values():
             for key, value, _, headers in records:
                 named = {name: text.decode() for name, text in headers}
                 found.append(Told(key.decode(), named, json.loads(value)))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from confluent_kafka import Consumer, TopicPartition
+from tests.integration.cli.published import committed
 from tests.integration.cli.scrape import documented, names_of, page
 from tests.processes.broker import Cluster, wait_until
 from tests.processes.process import KILLED, Driver, Finished
@@ -79,31 +79,8 @@ class Mirror:
     def read(
         self, topic: str, *, partitions: int = PARTITIONS
     ) -> dict[int, list[tuple[object, ...]]]:
-        """Read the committed records of a topic with librdkafka, which checks checksums."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.cluster.bootstrap,
-                "group.id": topic,
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "check.crcs": True,
-                "enable.partition.eof": True,
-            }
-        )
-        found: dict[int, list[tuple[object, ...]]] = {n: [] for n in range(partitions)}
-        consumer.assign([TopicPartition(topic, number, 0) for number in found])
-        ended = set()
-        while len(ended) < partitions:
-            message = consumer.poll(30)
-            assert message is not None, "a partition has an end"
-            if message.error():
-                ended.add(message.partition())
-                continue
-            found[message.partition()].append(
-                (message.key(), message.value(), message.timestamp(), message.headers())
-            )
-        consumer.close()
-        return found
+        """Read the committed records of a topic."""
+        return committed(self.cluster, topic, partitions=partitions)
 
 
 KINDS = [

@@ -12,8 +12,6 @@ from penstock.core.type_text import TYPE_WORDS, parse_type
 from penstock.spec.language import notation
 from penstock.spec.settings.fields import NOT_YET, Setting, never, reading
 
-ColumnName = Annotated[str, reading(notation.column_path)]
-
 
 class SchemaPolicy(Setting):
     """What happens when records and the table's schema differ."""

@@ -19,7 +19,7 @@ from benchmarks.scratch import Scratch
 from benchmarks.specs import PIPELINE
 
 TOPIC = "distribute"
-WAYS = ("none", "late", "auto")
+WAYS = ("none", "hash", "late", "auto")
 
 
 @dataclass(frozen=True, slots=True)

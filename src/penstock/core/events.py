@@ -100,6 +100,19 @@ class SliceRead(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RowsExchanged(Event):
+    """Rows of a table met by partition, and so many tasks wrote them; `size_bytes` went through
+    exchange files.
+    """
+
+    epoch: int
+    table: str
+    tasks: int
+    rows: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class FilesWritten(Event):
     """An epoch's files for one table are in storage, not yet visible."""
 

@@ -29,7 +29,7 @@ METADATA_MARK = "penstock-"
 _NOTES_VERSION = 1
 _DATA = (
     r"(maintenance-{8}|(?P<claimed>\d+-\d+-{8}(-q|-sought-\d+)?|closing-{8}|{32}-[^-/]+))"
-    r"-{16}(-deletes)?\.(parquet|puffin)"
+    r"-{16}(-deletes)?\.(parquet|puffin|exchange)"
 )
 _HEX = re.compile(r"\{(\d+)\}")
 _HASH = r"([01]{8}-)?"

@@ -14,6 +14,7 @@ from penstock.core.maintenance import TableHealth
 from penstock.core.schema import Field, Schema, Struct, Type
 from penstock.core.shards import Shard
 from penstock.ownership.claim import ClaimContext, Heartbeat
+from penstock.ports.exchange import Exchanges, no_exchange
 from penstock.ports.groups import Follower
 from penstock.ports.log import Log
 from penstock.ports.row_deletes import RowDeleteMode
@@ -219,10 +220,10 @@ def commit_threads(at_once: CommitsAtOnce) -> CommitExecutor:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The outside, as ports. `writers` gives those of a connector by its name. `cluster_id` is the
-    log's, asked once: a cluster that takes its place has topics of other ids. `jitter` gives
-    numbers in 0..1, `token` short random texts, `health` what is known of how tables lie, by their
-    names. The `follower` is told what has landed.
+    """The outside, as ports. `writers` gives those of a connector by its name, `exchanges` those
+    of its tables' rows. `cluster_id` is the log's, asked once: a cluster that takes its place has
+    topics of other ids. `jitter` gives numbers in 0..1, `token` short random texts, `health` what
+    is known of how tables lie, by their names. The `follower` is told what has landed.
     """
 
     log: Log
@@ -240,6 +241,7 @@ class Environment:
     start_heartbeat: Callable[[Callable[[], bool], float], Heartbeat] = Heartbeat
     health: HealthOf = dict
     follower: Follower | None = None
+    exchanges: Exchanges = no_exchange
 
 
 def claim_context(settings: Settings, environment: Environment) -> ClaimContext:

@@ -312,6 +312,10 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
         ),
     ),
     events.EpochPlanned: (DEBUG, "planned: {records} in {slices}"),
+    events.RowsExchanged: (
+        DEBUG,
+        "{table}: {rows} met by partition in {tasks}, {size_bytes} exchanged",
+    ),
     events.SliceRead: (DEBUG, "slice {slice} read: {records}, {size_bytes} in {seconds}"),
     events.EpochPrepared: (DEBUG, "prepared: {records} for {tables} in {seconds}"),
     events.FilesWritten: (DEBUG, "epoch {epoch} written: {rows} in {files}, {size_bytes}"),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.ports.checks import CheckResult
+from penstock.ports.exchange import ExchangeOpener
 from penstock.ports.groups import GroupOffsets
 from penstock.ports.increments import FileRows, Increments
 from penstock.ports.leadership import Leadership
@@ -68,6 +69,8 @@ class TableConnector:
     open_writer: WriterOpener
     reserved: Callable[[Mapping[str, str]], tuple[str, ...]] = lambda _: ()
     """List the names that no column of a table with some properties may have, in whatever case."""
+    open_exchange: ExchangeOpener | None = None
+    """Open what rows of one table are exchanged through, between the tasks of an epoch."""
     open_increments: Callable[[Settings, Secrets, Observer, str], Increments] | None = None
     """Open what a publication reads of a table, by its name behind the catalog's."""
     open_file_rows: Callable[[Secrets], FileRows] | None = None

@@ -24,13 +24,16 @@ if TYPE_CHECKING:
 
 
 class Distribution(StrEnum):
-    """How the rows of one task get into the partitions of a table (docs/design/0320).
+    """How the rows of tasks get into the partitions of a table (docs/design/0320, 0377).
 
-    NONE: into a file for each partition. LATE: into one file, without partitions, and into those
-    when the table is maintained. AUTO: as a writer finds cheaper, where the table allows both.
+    NONE: into a file for each partition and task. HASH: those of a partition meet in one task
+    before they are written. LATE: into one file, without partitions, and into those when the table
+    is maintained. AUTO: as the table says; else as a writer finds cheaper, where the table allows
+    rows that land late.
     """
 
     NONE = "none"
+    HASH = "hash"
     LATE = "late"
     AUTO = "auto"
 

@@ -20,7 +20,7 @@ from penstock.app.assembly.keyed_rules import identifier_fields, keyed_options
 from penstock.app.assembly.lazy_catalogs import LazyCatalogs
 from penstock.app.assembly.process import SystemClock, commit_executor, jitter, this_owner, token
 from penstock.app.assembly.reopening_log import ReopeningLog
-from penstock.app.assembly.worker import writer
+from penstock.app.assembly.worker import exchange, writer
 from penstock.core.errors import InvalidError
 from penstock.core.events import WaitBegan
 from penstock.core.hold import Hold, HoldAct
@@ -258,6 +258,7 @@ def open_environment(
         commit_executor=commit_executor,
         health=health,
         follower=_follower(pipeline, stack, observer),
+        exchanges=exchange,
     )
 
 

@@ -18,6 +18,7 @@ from penstock.ports.connectors import PORTS_VERSION, Settings, TableConnector
 from penstock.ports.writers import AS_THEY_COME, Distribution, Placing
 
 if TYPE_CHECKING:
+    from penstock.ports.exchange import Exchange
     from penstock.ports.increments import FileRows, Increments
     from penstock.ports.runtime import Observer, Secrets
     from penstock.ports.tables import TableFormat
@@ -59,6 +60,15 @@ def open_writer(
     return DeltaWriter(target, prefix=prefix, observer=observer, secrets=secrets, places=places)
 
 
+def open_exchange(
+    target: str, distribution: Distribution, *, observer: Observer, secrets: Secrets
+) -> Exchange | None:
+    """Open the exchange of a table's rows from its `target`; opens no log and no deltalake."""
+    from penstock.connectors.delta.files.exchange import exchange_of
+
+    return exchange_of(target, distribution, observer=observer, secrets=secrets)
+
+
 def open_increments(
     settings: Settings, secrets: Secrets, observer: Observer, name: str
 ) -> Increments:
@@ -82,6 +92,7 @@ connector = TableConnector(
     catalog_types=frozenset({"delta"}),
     open_catalog=open_catalog,
     open_writer=open_writer,
+    open_exchange=open_exchange,
     reserved=reserved,
     open_increments=open_increments,
     open_file_rows=open_file_rows,

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from penstock.connectors.iceberg.schema.reserved_names import RESERVED
 from penstock.ports.connectors import PORTS_VERSION, READ_ONLY, Settings, TableConnector
-from penstock.ports.writers import AS_THEY_COME, Placing
+from penstock.ports.writers import AS_THEY_COME, Distribution, Placing
 
 if TYPE_CHECKING:
+    from penstock.ports.exchange import Exchange
     from penstock.ports.increments import FileRows, Increments
     from penstock.ports.runtime import Observer, Secrets
     from penstock.ports.tables import TableFormat
@@ -57,6 +58,15 @@ def open_writer(
     )
 
 
+def open_exchange(
+    target: str, distribution: Distribution, *, observer: Observer, secrets: Secrets
+) -> Exchange | None:
+    """Open the exchange of a table's rows from its `target`; opens no catalog."""
+    from penstock.connectors.iceberg.write.exchange import exchange_of
+
+    return exchange_of(target, distribution, observer=observer, secrets=secrets)
+
+
 def open_increments(
     settings: Settings, secrets: Secrets, observer: Observer, name: str
 ) -> Increments:
@@ -78,6 +88,7 @@ connector = TableConnector(
     catalog_types=CATALOG_TYPES,
     open_catalog=open_catalog,
     open_writer=open_writer,
+    open_exchange=open_exchange,
     reserved=lambda _: RESERVED,
     open_increments=open_increments,
     open_file_rows=open_file_rows,

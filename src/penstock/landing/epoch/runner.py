@@ -15,12 +15,14 @@ from penstock.core.offsets import TopicPartition
 from penstock.core.planning import Epoch, Lane, Slice
 from penstock.core.schema import Schema, Struct
 from penstock.core.schema_join import known, with_hints
+from penstock.landing.epoch.exchange import EpochExchange, exchanges_of
 from penstock.landing.epoch.poison_isolation import PoisonIsolation
 from penstock.landing.settings import Environment, Settings, TableTarget
 from penstock.landing.tables.progress import TableProgress
 from penstock.landing.task.chosen_offsets import packed_within
 from penstock.landing.task.messages import Job, TableJob, TaskResult, WriteTarget
 from penstock.landing.task.results import joined_schemas, valid_results
+from penstock.ports.runtime import DIED
 from penstock.ports.tables import TableState
 from penstock.rows.cast.spellings import require_one_column
 from penstock.rows.schema.inference import table_schema
@@ -38,12 +40,42 @@ class EpochRunner:
     isolation: PoisonIsolation
 
     def run(self, epoch: Epoch, tables: TablesByName) -> list[TaskResult]:
-        """Run an epoch's slices; return the results that count. Raises a whole task's error."""
+        """Run an epoch's slices, and the exchange of their rows; return the results that count.
+
+        Raises a whole task's error. Where workers die in the exchange, the epoch is read again
+        without one: what kills is sought there.
+        """
+        exchange = self._exchange(epoch, tables)
+        results = self._read(epoch, tables, frozenset(exchange.tables))
+        if not exchange.tables:
+            return results
+        try:
+            return exchange.written(results)
+        except UnavailableError as error:
+            if error.code != DIED:
+                raise
+        return self._read(epoch, tables, frozenset())
+
+    def _read(
+        self, epoch: Epoch, tables: TablesByName, exchanged: frozenset[str]
+    ) -> list[TaskResult]:
         jobs = [self._job(epoch, part, tables, survey=False) for part in epoch.slices]
-        results = self.isolation.run(jobs)
+        results = self.isolation.run([replace(job, exchanged=exchanged) for job in jobs])
         for result in results:
             self._report(epoch, result)
         return valid_results(epoch, results)
+
+    def _exchange(self, epoch: Epoch, tables: TablesByName) -> EpochExchange:
+        there = {
+            name: WriteTarget(target.location.connector, table.state.target, target.placing)
+            for name, table in tables.items()
+            if table.state is not None
+            for target in (table.target,)
+            if not target.is_route and target.options.keyed is None
+        }
+        found = exchanges_of(self.environment, epoch, there)
+        settings = self.settings
+        return EpochExchange(self.environment, epoch, settings.pipeline, settings.crash_plan, found)
 
     def infer_schemas(
         self, epoch: Epoch, tables: TablesByName

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.ports.exchange import Exchanges, no_exchange
 from penstock.ports.log import RangeReader
 from penstock.ports.runtime import Clock, Observer
 from penstock.ports.writers import WriterFactory
@@ -15,8 +16,8 @@ from penstock.rows.route.compute import Functions, no_functions
 
 @dataclass(frozen=True, slots=True)
 class TaskContext:
-    """What a worker works with: `writers` by connector name, `readers` by a registry's settings,
-    `functions` by their import path.
+    """What a worker works with: `writers` and `exchanges` by connector name, `readers` by a
+    registry's settings, `functions` by their import path.
     """
 
     reader: RangeReader
@@ -27,3 +28,4 @@ class TaskContext:
         default_factory=plain_readers
     )
     functions: Functions = no_functions
+    exchanges: Exchanges = no_exchange

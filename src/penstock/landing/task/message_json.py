@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, astuple, fields
 from decimal import Decimal
 from typing import Any
 
@@ -23,6 +23,7 @@ from penstock.core.errors import (
     PenstockError,
     UnavailableError,
 )
+from penstock.core.exchange import Block, ExchangeFile
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.planning import Lane
 from penstock.core.schema import schema_from_json, type_to_json
@@ -51,7 +52,7 @@ from penstock.rows.route.filters import (
     filter_to_data,
 )
 
-JOB_VERSION = 9
+JOB_VERSION = 10
 _PLAIN = (
     *("pipeline", "epoch", "number", "survey", "prefix", "timeout_seconds", "now_ms"),
     *("columns_max", "held_bytes_max", "rejects_keep_headers"),
@@ -70,6 +71,7 @@ def job_to_json(job: Job) -> str:
             "quarantine": [job.quarantine.connector, job.quarantine.target],
             "log": dict(job.log),
             "poison": [[*where, kills] for where, kills in sorted(job.poison.items())],
+            "exchanged": sorted(job.exchanged),
             "faults": job.crash_plan,
         }
     )
@@ -77,7 +79,11 @@ def job_to_json(job: Job) -> str:
 
 def job_from_json(text: str) -> Job:
     """Read a job. Raises InvalidError for another version."""
-    data = _load(text, "job")
+    return job_from_data(load(text, "job"))
+
+
+def job_from_data(data: Mapping[str, Any]) -> Job:
+    """Read a job that was loaded."""
     lanes = [(_lane_from_data(lane), epoch) for *lane, epoch in data["lanes"]]
     return Job(
         **{name: data[name] for name in _PLAIN},
@@ -87,6 +93,7 @@ def job_from_json(text: str) -> Job:
         log=data["log"],
         leader_epochs={lane: epoch for lane, epoch in lanes if epoch is not None},
         poison={(t, p, o): PoisonKind(kills) for t, p, o, kills in data["poison"]},
+        exchanged=frozenset(data["exchanged"]),
         crash_plan=data["faults"],
     )
 
@@ -103,47 +110,56 @@ def result_to_json(result: TaskResult) -> str:
             ],
             "files": _files_to_data(result.files),
             "rejects": _files_to_data(result.rejects),
+            "exchanged": {
+                table: [exchange_file_to_data(each) for each in files]
+                for table, files in result.exchanged.items()
+            },
             "tallies": {t: tallies_to_json(tallies) for t, tallies in result.tallies.items()},
             "schemas": {t: type_to_json(schema) for t, schema in result.schemas.items()},
             "wanted": {
                 route: {name: type_to_json(schema) for name, schema in tables.items()}
                 for route, tables in result.requested.items()
             },
-            "failed": {table: _error_to_data(error) for table, error in result.failed.items()},
+            "failed": {table: error_to_data(error) for table, error in result.failed.items()},
             "reasons": {table: dict(reasons) for table, reasons in result.reasons.items()},
             "touched": {
                 table: [b64encode(part).decode() for part in parts]
                 for table, parts in result.touched.items()
             },
             "seconds": result.seconds,
-            "error": None if result.error is None else _error_to_data(result.error),
+            "error": None if result.error is None else error_to_data(result.error),
         }
     )
 
 
 def result_from_json(text: str) -> TaskResult:
     """Read a result. Raises InvalidError for another version."""
-    data = _load(text, "result")
+    data = load(text, "result")
     return TaskResult(
         number=data["number"],
         lanes=tuple(LaneResult(_lane_from_data(lane), *facts) for lane, *facts in data["lanes"]),
         files=_files_from_data(data["files"]),
         rejects=_files_from_data(data["rejects"]),
+        exchanged={
+            table: tuple(exchange_file_from_data(each) for each in files)
+            for table, files in data["exchanged"].items()
+        },
         tallies={table: tallies_from_json(rows) for table, rows in data["tallies"].items()},
         schemas={table: schema_from_json(schema) for table, schema in data["schemas"].items()},
         requested={
             route: {name: schema_from_json(schema) for name, schema in tables.items()}
             for route, tables in data["wanted"].items()
         },
-        failed={table: _error_from_data(error) for table, error in data["failed"].items()},
+        failed={table: error_from_data(error) for table, error in data["failed"].items()},
         reasons=data["reasons"],
         touched={table: tuple(map(b64decode, parts)) for table, parts in data["touched"].items()},
         seconds=data["seconds"],
-        error=None if data["error"] is None else _error_from_data(data["error"]),
+        error=None if data["error"] is None else error_from_data(data["error"]),
     )
 
 
-def _load(text: str, what: str) -> dict[str, Any]:
+def load(text: str, what: str) -> dict[str, Any]:
+    """Read a job or a result as data. Raises InvalidError (P620) for another version."""
     data = json.loads(text)
     if data.get("v") != JOB_VERSION:
         raise InvalidError(
@@ -163,12 +179,14 @@ def _lane_from_data(data: list[Any]) -> Lane:
     return Lane(at, covered, tuple(data[1]))
 
 
-def _destination_to_data(target: WriteTarget) -> list[Any]:
+def destination_to_data(target: WriteTarget) -> list[Any]:
+    """Return the plain-data form of where a worker writes."""
     placing = target.placing
     return [target.connector, target.target, placing.distribution, placing.is_sorted]
 
 
-def _destination_from_data(data: Sequence[Any]) -> WriteTarget:
+def destination_from_data(data: Sequence[Any]) -> WriteTarget:
+    """Read it back."""
     connector, target, distribution, is_sorted = data
     return WriteTarget(connector, target, Placing(Distribution(distribution), is_sorted))
 
@@ -177,7 +195,7 @@ def _table_to_data(table: TableJob) -> dict[str, Any]:
     return {
         "schema": type_to_json(table.schema),
         "options": _options_to_data(table.options),
-        "destination": table.write_target and _destination_to_data(table.write_target),
+        "destination": table.write_target and destination_to_data(table.write_target),
         "quarantined": sorted(table.quarantined),
         "only": None if table.only is None else [[*at, each] for at, each in table.only.items()],
         "registry": None if table.registry is None else dict(table.registry),
@@ -194,7 +212,7 @@ def _table_from_data(data: Mapping[str, Any]) -> TableJob:
     return TableJob(
         schema=schema_from_json(data["schema"]),
         options=_options_from_data(data["options"]),
-        write_target=_destination_from_data(data["destination"]) if data["destination"] else None,
+        write_target=destination_from_data(data["destination"]) if data["destination"] else None,
         quarantined=frozenset((str(i), int(p), int(o)) for i, p, o in data["quarantined"]),
         only=None if data["only"] is None else {(i, p): text for i, p, text in data["only"]},
         registry=data["registry"],
@@ -230,6 +248,17 @@ def _files_from_data(data: Mapping[str, Any]) -> dict[str, tuple[DataFile, ...]]
     return {table: tuple(file_from_data(file) for file in each) for table, each in data.items()}
 
 
+def exchange_file_to_data(file: ExchangeFile) -> list[Any]:
+    """Return the plain-data form of an exchange file."""
+    return [file.path, [astuple(each) for each in file.blocks], progress_to_json(file.ranges)]
+
+
+def exchange_file_from_data(data: Sequence[Any]) -> ExchangeFile:
+    """Read it back."""
+    path, blocks, ranges = data
+    return ExchangeFile(path, tuple(Block(*each) for each in blocks), progress_from_json(ranges))
+
+
 _OPTIONS = tuple(each.name for each in fields(RowOptions))
 _LANE_FACTS = tuple(each.name for each in fields(LaneResult))[1:]
 _ERRORS = {
@@ -238,14 +267,16 @@ _ERRORS = {
 }
 
 
-def _error_to_data(error: PenstockError) -> list[Any]:
+def error_to_data(error: PenstockError) -> list[Any]:
+    """Return the plain-data form of an error."""
     kind = next(base.__name__ for base in type(error).__mro__ if base.__name__ in _ERRORS)
     at = error.at if isinstance(error, DecisionNeededError) else None
     place = None if at is None else (at[0].topic_id, at[0].partition, at[0].topic, at[1])
     return [kind, error.message, error.code, error.hint, place]
 
 
-def _error_from_data(data: list[Any]) -> PenstockError:
+def error_from_data(data: list[Any]) -> PenstockError:
+    """Read it back."""
     kind, message, code, hint, place = data
     error = _ERRORS[kind](message, code=code, hint=hint)
     if isinstance(error, DecisionNeededError) and place is not None:

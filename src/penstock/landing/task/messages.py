@@ -16,6 +16,7 @@ from penstock.core.accounting import Tally
 from penstock.core.commits import DataFile
 from penstock.core.demands import NO_DEMANDS, Demands
 from penstock.core.errors import PenstockError
+from penstock.core.exchange import ExchangeFile
 from penstock.core.offsets import Offset, TopicPartition
 from penstock.core.planning import Lane
 from penstock.core.schema import Schema
@@ -124,8 +125,8 @@ class Job:
 
     `leader_epochs` are those of the records before lanes, where known: of a lane, for two of one
     partition begin at different places. `poison` are records that killed the process that read
-    them: they are refused without what kills. Where `rejects_keep_headers`, headers are read of
-    every record.
+    them: they are refused without what kills. Rows of tables that are `exchanged` go to exchange
+    files. Where `rejects_keep_headers`, headers are read of every record.
     """
 
     pipeline: str
@@ -141,6 +142,7 @@ class Job:
     log: Mapping[str, Any]
     leader_epochs: Mapping[Lane, int] = field(default_factory=dict)
     poison: Mapping[Coordinate, PoisonKind] = field(default_factory=dict)
+    exchanged: frozenset[str] = frozenset()
     columns_max: int = 2000
     held_bytes_max: int = 512 << 20
     rejects_keep_headers: bool = False
@@ -168,19 +170,21 @@ class LaneResult:
 class TaskResult:
     """What a task did.
 
-    `schemas` holds what a survey found, or else what a table's schema should become for the
-    records it refused. `requested` holds, by route, the tables that records ask for and that do not
-    exist, with what those records show. `failed` names the tables that could not be served here,
-    each with its error: the others' work counts. `touched` holds, for keyed tables, the keys that
-    are changed (rows/keyed/touched.py); the files of their rows are numbered as `files` has them.
-    `reasons` counts, for people, the most frequent messages of a table's rejects. `error` is that
-    of the whole task; it is returned, not raised, so that no engine retries in vain.
+    `exchanged` holds, by table, the rows that are still to be written to files of it. `schemas`
+    holds what a survey found, or else what a table's schema should become for the records it
+    refused. `requested` holds, by route, the tables that records ask for and that do not exist,
+    with what those records show. `failed` names the tables that could not be served here, each with
+    its error: the others' work counts. `touched` holds, for keyed tables, the keys that are changed
+    (rows/keyed/touched.py); the files of their rows are numbered as `files` has them. `reasons`
+    counts, for people, the most frequent messages of a table's rejects. `error` is that of the
+    whole task; it is returned, not raised, so that no engine retries in vain.
     """
 
     number: int
     lanes: tuple[LaneResult, ...] = ()
     files: Mapping[str, tuple[DataFile, ...]] = field(default_factory=dict)
     rejects: Mapping[str, tuple[DataFile, ...]] = field(default_factory=dict)
+    exchanged: Mapping[str, tuple[ExchangeFile, ...]] = field(default_factory=dict)
     tallies: Mapping[str, Mapping[TopicPartition, Tally]] = field(default_factory=dict)
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     requested: Mapping[str, Mapping[str, Schema]] = field(default_factory=dict)

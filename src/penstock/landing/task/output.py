@@ -24,6 +24,7 @@ from penstock.core.errors import (
     PenstockError,
     UnavailableError,
 )
+from penstock.core.exchange import ExchangeFile
 from penstock.core.offsets import OffsetRange, TopicPartition
 from penstock.landing.foreign_errors import WRITE, converting, failing_rows, range_text, ranges_text
 from penstock.landing.task.changes import ChangeBuffers
@@ -31,7 +32,9 @@ from penstock.landing.task.context import TaskContext
 from penstock.landing.task.convert import Converted
 from penstock.landing.task.coordinates import offsets_of
 from penstock.landing.task.messages import Job, LaneResult, WriteTarget
+from penstock.landing.task.share import exchange_of
 from penstock.landing.task.writer_pool import WriterPool
+from penstock.ports.exchange import ExchangeWriter
 from penstock.ports.writers import FileWriter
 from penstock.rows import bisection
 from penstock.rows.convert.batch import ConvertedBatch, Reject
@@ -40,6 +43,7 @@ from penstock.rows.quarantine.rows import quarantine_rows
 from penstock.rows.route.router import Router
 
 Closed = TypeVar("Closed")
+Described = TypeVar("Described", DataFile, ExchangeFile)
 Files = dict[str, tuple[DataFile, ...]]
 PARKS = (UnavailableError, InvalidError, DecisionNeededError, BugError)
 """The errors that keep one table from being served."""
@@ -49,10 +53,13 @@ REASONS_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a job wrote, by table: rows, rejects, and the keys that it changes in keyed tables."""
+    """What a job wrote, by table: rows, rejects, rows that are to be exchanged, and the keys that
+    it changes in keyed tables.
+    """
 
     files: Files
     rejects: Files
+    exchanged: Mapping[str, tuple[ExchangeFile, ...]]
     touched: Mapping[str, tuple[bytes, ...]]
 
 
@@ -65,12 +72,14 @@ class TaskOutput:
     tallies: dict[str, dict[TopicPartition, Tally]] = field(default_factory=dict)
     failed: dict[str, PenstockError] = field(default_factory=dict)
     reasons: dict[str, Counter[str]] = field(default_factory=dict)
-    _rows: WriterPool = field(init=False)
+    _rows: WriterPool[DataFile] = field(init=False)
+    _exchanged: WriterPool[ExchangeFile] = field(init=False)
     _changes: ChangeBuffers = field(init=False)
-    _rejects: WriterPool = field(init=False)
+    _rejects: WriterPool[DataFile] = field(init=False)
 
     def __post_init__(self) -> None:
         self._rows = WriterPool(self._writer, self.job.held_bytes_max)
+        self._exchanged = WriterPool(self._exchange_writer, self.job.held_bytes_max)
         self._changes = ChangeBuffers(
             self.job, lambda name: self._writer(name, places=True), self._superseded
         )
@@ -115,7 +124,8 @@ class TaskOutput:
 
     def _write_rows(self, name: str, at: TopicPartition, converted: ConvertedBatch) -> None:
         try:
-            self._rows.write(name, converted.rows)
+            pool = self._exchanged if name in self.job.exchanged else self._rows
+            pool.write(name, converted.rows)
         except bisection.UNEXPECTED_ERRORS:
 
             def attempt(rows: pa.RecordBatch) -> None:
@@ -152,7 +162,7 @@ class TaskOutput:
         self.failed.setdefault(name, error)
         self.tallies.pop(name, None)
         self.reasons.pop(name, None)
-        for held in (self._rows, self._changes, self._rejects):
+        for held in (self._rows, self._exchanged, self._changes, self._rejects):
             held.abandon(name)
 
     def finish(self, lanes: list[LaneResult]) -> Written:
@@ -164,12 +174,14 @@ class TaskOutput:
                     covered = OffsetRange(result.lane.covered.start, result.reached)
                     ranges[name][result.lane.at] = covered
         rows = self._finished(self._rows.names, self._rows.close, ranges)
+        exchanged = self._finished(self._exchanged.names, self._exchanged.close, ranges)
         changes = self._finished(self._changes.names, self._changes.close, ranges)
         rejects = self._finished(self._rejects.names, self._rejects.close, ranges)
         files = {**rows, **{name: each.files for name, each in changes.items()}}
         return Written(
             {name: _of_ranges(each, ranges[name]) for name, each in self._whole(files).items()},
             {name: _of_ranges(each, ranges[name]) for name, each in self._whole(rejects).items()},
+            {name: _of_ranges(each, ranges[name]) for name, each in self._whole(exchanged).items()},
             {name: each.touched for name, each in self._whole(changes).items()},
         )
 
@@ -197,6 +209,13 @@ class TaskOutput:
         assert target is not None, "rows without a table are rejected before"
         return self._opened(target, places=places)
 
+    def _exchange_writer(self, name: str) -> ExchangeWriter:
+        target = self.job.tables[name].write_target
+        assert target is not None, "rows without a table are rejected before"
+        exchange = exchange_of(target, self.context.exchanges, self.context.observer)
+        assert exchange is not None, "only rows of tables that are to be exchanged are"
+        return exchange.writer(self.job.prefix)
+
     def _opened(self, target: WriteTarget, suffix: str = "", *, places: bool = False) -> FileWriter:
         prefix, observer = f"{self.job.prefix}{suffix}", self.context.observer
         open_writer, placing = self.context.writers[target.connector], target.placing
@@ -206,6 +225,6 @@ class TaskOutput:
 
 
 def _of_ranges(
-    files: Iterable[DataFile], ranges: Mapping[TopicPartition, OffsetRange]
-) -> tuple[DataFile, ...]:
+    files: Iterable[Described], ranges: Mapping[TopicPartition, OffsetRange]
+) -> tuple[Described, ...]:
     return tuple(replace(file, ranges=dict(ranges)) for file in files)

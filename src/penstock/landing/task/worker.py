@@ -34,6 +34,7 @@ def work(job: Job, tools: TaskContext) -> TaskResult:
         lanes=tuple(lanes),
         files=written.files,
         rejects=written.rejects,
+        exchanged=written.exchanged,
         touched=written.touched,
         tallies=sink.output.tallies,
         schemas=sink.schemas,

@@ -7,28 +7,43 @@ in one task need the memory of one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from penstock.core.commits import DataFile
 from penstock.core.errors import PenstockError
 from penstock.landing.foreign_errors import WRITE, converting
-from penstock.ports.writers import FileWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
+Described = TypeVar("Described")
+Described_co = TypeVar("Described_co", covariant=True)
+
+
+class Writer(Protocol[Described_co]):
+    """A writer of files that are described so: of a table's, or of an exchange's."""
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Take rows."""
+
+    def close(self) -> Sequence[Described_co]:
+        """Finish all files and describe them."""
+
+    def abandon(self) -> None:
+        """Let go of open files; deletes nothing."""
+
+
 @dataclass(slots=True)
-class WriterPool:
+class WriterPool(Generic[Described]):
     """Opens a writer for a table when it is first written to."""
 
-    open: Callable[[str], FileWriter]
+    open: Callable[[str], Writer[Described]]
     bytes_max: int
-    _writers: dict[str, FileWriter] = field(default_factory=dict)
+    _writers: dict[str, Writer[Described]] = field(default_factory=dict)
     _held: dict[str, int] = field(default_factory=dict)
-    _finished: dict[str, list[DataFile]] = field(default_factory=dict)
+    _finished: dict[str, list[Described]] = field(default_factory=dict)
     _broken: dict[str, PenstockError] = field(default_factory=dict)
 
     @property
@@ -46,7 +61,7 @@ class WriterPool:
         while len(self._held) > 1 and sum(self._held.values()) > self.bytes_max:
             self._finish_early(max(self._held, key=self._held.__getitem__))
 
-    def close(self, name: str) -> list[DataFile]:
+    def close(self, name: str) -> list[Described]:
         """Finish a table's files and describe all that it got. Raises like `write`."""
         self._require_whole(name)
         if name in self._writers:

@@ -53,6 +53,10 @@ def check_format(
         fact = f"no rows can land late in a {format_ or 'keyed'} table"
         hint = "remove it: each task writes a file for each partition then"
         yield Problem((*at, "write", "distribution"), "P869", fact, hint)
+    if table.write.distribution == "hash" and table.is_keyed:
+        fact = "no rows are exchanged by partition for a keyed table"
+        hint = "remove it: the changes of a key meet by themselves"
+        yield Problem((*at, "write", "distribution"), "P867", fact, hint)
     if table.write.sort == "at_write" and format_:
         fact = f"a {format_} table has no sort order to sort by"
         hint = "remove it, or land into an Iceberg catalog"

@@ -42,6 +42,11 @@ _PREFIX_MAX = 160
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
+def safe_prefix(prefix: str) -> str:
+    """Return what the name of a file may begin with."""
+    return _UNSAFE.sub("-", prefix).strip("._-")[:_PREFIX_MAX] or "part"
+
+
 class DeltaWriter:
     """Routes rows to one rolling Parquet file for each partition and describes the files."""
 
@@ -49,7 +54,7 @@ class DeltaWriter:
         self, target: str, *, prefix: str, observer: Observer, secrets: Secrets, places: bool
     ) -> None:
         self._target = target_from_json(target)
-        self._prefix = _UNSAFE.sub("-", prefix).strip("._-")[:_PREFIX_MAX] or "part"
+        self._prefix = safe_prefix(prefix)
         stored = arrow_schema(self._target.stored.schema, self._target.stored.ids)
         self._columns = without(self._target.stored.schema, self._target.partition_by)
         self._rows = arrow_schema(self._target.schema)

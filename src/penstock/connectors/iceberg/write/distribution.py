@@ -30,7 +30,11 @@ PARTITIONS_MIN = 8
 """From how many partitions on rows land late: below, readers get more from files of their own."""
 
 _LATE_FROM_VERSION = 2
-_EXPLICIT = {"none", "hash"}
+_EXCHANGED = {"hash", "range"}
+_EXPLICIT = _EXCHANGED | {"none"}
+
+
+_MAYBE_LATE = {Distribution.LATE, Distribution.AUTO}
 
 
 def late_by_table(target: Target, distribution: Distribution) -> bool | None:
@@ -38,7 +42,7 @@ def late_by_table(target: Target, distribution: Distribution) -> bool | None:
 
     Raises InvalidError (P869) where they cannot and are to.
     """
-    if distribution is Distribution.NONE or not target.shape.spec.fields:
+    if distribution not in _MAYBE_LATE or not target.shape.spec.fields:
         return False
     has_late_rows = target.format_version >= _LATE_FROM_VERSION
     if distribution is Distribution.LATE:
@@ -47,9 +51,24 @@ def late_by_table(target: Target, distribution: Distribution) -> bool | None:
             raise no_late_rows(target.table, why)
         return True
     is_ours = target.properties.get(CREATED) == "true"
-    says = target.properties.get(DISTRIBUTION_MODE, "").lower()
-    chooses = is_ours and has_late_rows and says not in _EXPLICIT
+    chooses = is_ours and has_late_rows and _said_by(target) not in _EXPLICIT
     return None if chooses else False
+
+
+def is_exchanged(target: Target, distribution: Distribution) -> bool:
+    """Return whether rows of a table are exchanged by its partitions: where that is asked for, or
+    left to us and the table's owner asks for it. Rows of ranges are exchanged by their hash, too,
+    and sorted where files are made few.
+    """
+    if not target.shape.spec.fields:
+        return False
+    if distribution is Distribution.AUTO:
+        return _said_by(target) in _EXCHANGED
+    return distribution is Distribution.HASH
+
+
+def _said_by(target: Target) -> str:
+    return target.properties.get(DISTRIBUTION_MODE, "").lower()
 
 
 def is_cheaper_late(batches: Sequence[pa.RecordBatch], shape: Shape) -> bool:

@@ -11,21 +11,17 @@ Invariants:
 from __future__ import annotations
 
 import functools
-import secrets
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import FileFormat
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table.sorting import SortOrder
 
 from penstock.connectors.iceberg.files.file_metadata import Describer, Metadata
-from penstock.connectors.iceberg.io.credentials import opened
-from penstock.connectors.iceberg.io.locations import elsewhere, provider_of
 from penstock.connectors.iceberg.schema.late_spec import LATE
 from penstock.connectors.iceberg.schema.orc_types import orc_schema
 from penstock.connectors.iceberg.schema.partition_values import splitter
@@ -36,6 +32,7 @@ from penstock.connectors.iceberg.write.distribution import (
     is_cheaper_late,
     late_by_table,
 )
+from penstock.connectors.iceberg.write.new_files import NewFiles
 from penstock.connectors.iceberg.write.row_orders import can_sort_by, order_of
 from penstock.connectors.iceberg.write.target import Shape, Target, target_from_json
 from penstock.core.commits import DataFile
@@ -48,8 +45,6 @@ from penstock.ports.writers import AS_THEY_COME, Distribution, Placing
 if TYPE_CHECKING:
     from penstock.files.row_order import OrderOf
     from penstock.ports.writers import Places
-
-_RANDOM_BYTES = 8
 
 
 class IcebergWriter:
@@ -72,18 +67,13 @@ class IcebergWriter:
     ) -> None:
         assert "/" not in prefix, f"a file's name cannot begin with {prefix!r}"
         self._target = target_from_json(target)
-        self._prefix = prefix.rstrip("-")
+        self._prefix = prefix
         self._schema = _file_schema(self._target.shape, placing.row_ids)
-        self._io = PyArrowFileIO(opened(self._target.storage, self._target.lent, secrets))
-        made = self._target
-        self._places = provider_of(made.location, made.properties, made.table)
-        self._uris: dict[str, str] = {}
-        scheme, netloc, _ = PyArrowFileIO.parse_location(self._places.new_data_location("x"))
-        self._storage = scheme, netloc
+        self._files = NewFiles(self._target, secrets)
         self._open = partial(
             PartitionedWriter,
             encoding=_encoding(self._target, self._schema, placing.row_ids),
-            filesystem=self._io.fs_by_scheme(scheme, netloc),
+            filesystem=self._files.filesystem,
             path_of=self._new_path,
             observer=observer,
             places=places,
@@ -119,7 +109,7 @@ class IcebergWriter:
             self._decide()
         assert self._writer is not None, "what is held decides"
         written = self._writer.close()
-        return [self._describer.described(self._uris[each.path], each) for each in written]
+        return [self._describer.described(self._files.uris[each.path], each) for each in written]
 
     def places(self) -> Places:
         """Return, once closed, where each row went, if that was asked for."""
@@ -149,13 +139,7 @@ class IcebergWriter:
 
     def _new_path(self, partition: tuple[Any, ...], ending: str) -> str:
         del partition  # never part of a path
-        name = f"{self._prefix}-{secrets.token_hex(_RANDOM_BYTES)}.{ending}"
-        uri = self._places.new_data_location(name)
-        scheme, netloc, path = PyArrowFileIO.parse_location(uri)
-        if (scheme, netloc) != self._storage:
-            raise elsewhere(self._target.table, uri)
-        self._uris[path] = uri
-        return path
+        return self._files.path(self._prefix, ending)
 
 
 @functools.lru_cache(maxsize=64)

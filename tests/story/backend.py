@@ -23,6 +23,7 @@ from penstock.connectors.memory.log import MemoryLog, MemoryReader
 from penstock.connectors.memory.tables import MemoryTables
 from penstock.core.crash_points import OF_PUBLISHING, OF_UPKEEP, CrashPoint
 from penstock.core.schema import Field, Kind, Schema, Struct
+from penstock.ports.exchange import ExchangeFactory
 from penstock.ports.increments import FileRows
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.runtime import Clock, Observer
@@ -111,6 +112,9 @@ class Backend(Protocol):
 
     def open_writer(self) -> WriterFactory:
         """Return the factory of writers."""
+
+    def open_exchange(self) -> ExchangeFactory | None:
+        """Return the factory of exchanges, if there is one."""
 
     def open_file_rows(self) -> FileRows:
         """Return what workers read files with."""
@@ -230,6 +234,9 @@ class MemoryGround(LogInMemory):
     def open_writer(self) -> WriterFactory:
         """Return the factory of writers."""
         return MemoryTables(self.warehouse).open_writer
+
+    def open_exchange(self) -> ExchangeFactory | None:
+        """Return None: tables in memory have no partitions."""
 
     def open_file_rows(self) -> FileRows:
         """Return what workers read files with."""

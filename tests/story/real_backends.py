@@ -30,6 +30,7 @@ from tests.story.backend import CATALOG, NOWHERE_REACHED, Ending, Held, LogInMem
 
 from penstock.connectors import delta, iceberg, kafka, sql
 from penstock.core.crash_points import CrashPoint
+from penstock.ports.exchange import ExchangeFactory
 from penstock.ports.increments import FileRows
 from penstock.ports.log import Log, RangeReader
 from penstock.ports.runtime import Clock, Observer
@@ -225,6 +226,10 @@ class IcebergLake(StoresOnDisk):
         """Return the factory of writers."""
         return partial(iceberg.open_writer, secrets=_SECRETS)
 
+    def open_exchange(self) -> ExchangeFactory | None:
+        """Return the factory of exchanges."""
+        return partial(iceberg.open_exchange, secrets=_SECRETS)
+
     def open_file_rows(self) -> FileRows:
         """Return what workers read files with."""
         assert iceberg.open_file_rows is not None
@@ -285,6 +290,10 @@ class DeltaLake(StoresOnDisk):
     def open_writer(self) -> WriterFactory:
         """Return the factory of writers."""
         return partial(delta.open_writer, secrets=_SECRETS)
+
+    def open_exchange(self) -> ExchangeFactory | None:
+        """Return the factory of exchanges."""
+        return partial(delta.open_exchange, secrets=_SECRETS)
 
     def open_file_rows(self) -> FileRows:
         """Return what workers read files with."""

@@ -33,8 +33,10 @@ from penstock.landing.run import run
 from penstock.landing.settings import Environment as Outside
 from penstock.landing.settings import Settings, Until
 from penstock.landing.task.context import TaskContext
-from penstock.landing.task.message_json import job_from_json, result_to_json
+from penstock.landing.task.message_json import result_to_json
 from penstock.landing.task.messages import Job, PoisonKind, TaskResult
+from penstock.landing.task.share import ShareJob, ShareResult, write_share
+from penstock.landing.task.share_json import any_job_from_json, share_result_to_json
 from penstock.landing.task.worker import work
 from penstock.ports.log import Log
 from penstock.ports.runtime import JobResult, Observer
@@ -86,7 +88,10 @@ class StoryObserver(RecordingObserver):
 
 @dataclass(slots=True)
 class Life:
-    """Live once. What it was like is in `ended`, `error`, `crashed`, `events` and `jobs`."""
+    """Live once. What it was like is in `ended`, `error`, `crashed`, `events` and `jobs`.
+
+    Where `shares_kill`, workers die in the second stage of an exchange. With `repeats` each job is run twice, and it chooses the answer that counts.
+    """
 
     world: World
     number: int
@@ -102,6 +107,8 @@ class Life:
     full_disks: dict[str, int] = field(default_factory=dict)
     poison: dict[tuple[str, int, int], PoisonKind] = field(default_factory=dict)
     room: int | None = None
+    repeats: Callable[[str, str], str] | None = None
+    shares_kill: bool = False
     observer: StoryObserver = field(init=False)
 
     def __post_init__(self) -> None:
@@ -195,6 +202,7 @@ class Life:
             commit_executor=self.world.hands,
             start_heartbeat=self.world.beats,
             health=self.world.health,
+            exchanges=lambda _: self.world.ground.open_exchange(),
         )
         try:
             live(outside)
@@ -245,7 +253,8 @@ class Life:
             lane.covered.count
             for jobs in self.jobs
             for text in jobs
-            for lane in job_from_json(text).lanes
+            if isinstance(job := any_job_from_json(text), Job)
+            for lane in job.lanes
         )
 
 
@@ -321,9 +330,17 @@ class LifeEngine:
         room = self._life.room
         if room is not None and len(jobs) > room:
             raise UnavailableError("workers died", code="P606", hint="more memory")
-        if self._life.poison and any(self._dies_of(job_from_json(text)) for text in jobs):
+        if self._life.shares_kill and isinstance(any_job_from_json(jobs[0]), ShareJob):
             raise UnavailableError("workers died", code="P606", hint="more memory")
-        return [self._run(text) for text in jobs]
+        jobs_read = [job for text in jobs if isinstance(job := any_job_from_json(text), Job)]
+        if self._life.poison and any(map(self._dies_of, jobs_read)):
+            raise UnavailableError("workers died", code="P606", hint="more memory")
+        results = [self._run(text) for text in jobs]
+        if self._life.repeats is not None:
+            again = [self._run(text) for text in jobs]
+            chosen = zip(results, again, strict=True)
+            results = [self._life.repeats(*attempts) for attempts in chosen]
+        return results
 
     def run_once(self, jobs: Sequence[str]) -> Sequence[JobResult]:
         """Run all jobs in order, each once."""
@@ -339,17 +356,36 @@ class LifeEngine:
         )
 
     def _run(self, text: str) -> str:
-        job, observer = job_from_json(text), self._life.observer
+        job = any_job_from_json(text)
+        answer = self._share(job) if isinstance(job, ShareJob) else self._slice(job)
+        self._life.observer.passed(CrashPoint.RESULT_RETURNED)
+        return answer
+
+    def _share(self, job: ShareJob) -> str:
+        ground = self._life.world.ground
+        try:
+            result = write_share(
+                job, ground.open_writer(), lambda _: ground.open_exchange(), self._life.observer
+            )
+        except PenstockError as error:
+            result = ShareResult(job.number, error=error)
+        return share_result_to_json(result)
+
+    def _slice(self, job: Job) -> str:
+        observer = self._life.observer
         names = {t.write_target.target: n for n, t in job.tables.items() if t.write_target}
         writers = WritersOnFullDisks(self._life, names)
         tools = TaskContext(
-            self._reader, {self._life.world.ground.connector: writers}, observer, self._clock
+            self._reader,
+            {self._life.world.ground.connector: writers},
+            observer,
+            self._clock,
+            exchanges=lambda _: self._life.world.ground.open_exchange(),
         )
         try:
             result = work(job, tools)
         except PenstockError as error:
             result = TaskResult(number=job.number, error=error)
-        observer.passed(CrashPoint.RESULT_RETURNED)
         return result_to_json(result)
 
     def is_ready(self, patience_seconds: float) -> bool:

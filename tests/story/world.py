@@ -74,8 +74,8 @@ class World:
     """One pipeline's world: topics by short names, tables by their names in the spec.
 
     `routes` gives the tables of topics, `gates` what records must pass before a table, and
-    `belongs` the same in plain words: whether a record is a table's. `changes` are settings of all
-    lives.
+    `belongs` the same in plain words: whether a record is a table's. `layout` says how tables
+    are made and written, by fields of `TableTarget`; `changes` are settings of all lives.
     """
 
     def __init__(
@@ -86,11 +86,13 @@ class World:
         partitions: int = 1,
         gates: Mapping[str, RecordFilter] | None = None,
         belongs: Callable[[str, Held], bool] = _to_all,
+        layout: Mapping[str, Any] | None = None,
         **changes: Any,
     ) -> None:
         self.ground = ground
         self.gates = dict(gates or {})
         self.belongs = belongs
+        self.layout = dict(layout or {})
         self.clock = ManualClock()
         self.faults = FaultPlan()
         self.routes = {name: tuple(tables) for name, tables in (routes or _ONE).items()}
@@ -229,7 +231,8 @@ class World:
 
     def _target(self, topic: str, table: str, options: RowOptions) -> TableTarget:
         gates = {self.ground.topic(topic): self.gates[table]} if table in self.gates else {}
-        return TableTarget(self._place(table), options, create=True, filters=gates)
+        place = self._place(table)
+        return TableTarget(place, options, create=True, filters=gates, **self.layout)
 
     # What is so.
 

@@ -113,6 +113,15 @@ class RowsExchanged(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ExchangeGivenUp(Event):
+    """Rows could not be exchanged in an epoch: it is read again, and each task writes its own."""
+
+    epoch: int
+    reason: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
 class FilesWritten(Event):
     """An epoch's files for one table are in storage, not yet visible."""
 

@@ -314,7 +314,11 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
     events.EpochPlanned: (DEBUG, "planned: {records} in {slices}"),
     events.RowsExchanged: (
         DEBUG,
-        "{table}: {rows} met by partition in {tasks}, {size_bytes} exchanged",
+        "epoch {epoch} exchanged: {rows}, {size_bytes}, to {tasks}",
+    ),
+    events.ExchangeGivenUp: (
+        WARNING,
+        "epoch {epoch} is read again without an exchange of rows: {reason} ({code})",
     ),
     events.SliceRead: (DEBUG, "slice {slice} read: {records}, {size_bytes} in {seconds}"),
     events.EpochPrepared: (DEBUG, "prepared: {records} for {tables} in {seconds}"),

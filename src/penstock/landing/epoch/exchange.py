@@ -6,7 +6,7 @@ and their files are the table's. An epoch that one task reads needs no exchange.
 
 Invariants:
 - only blocks of accepted results are read, each by one task: one attempt of each slice counts;
-- a share is whole or its table gets nothing of the epoch;
+- all shares of an epoch are whole, or none counts, and it is read again without an exchange;
 - exchange files are deleted when they are read, or not needed; what stays is swept as any file
   that nothing names.
 """
@@ -14,12 +14,12 @@ Invariants:
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.core.commits import DataFile
-from penstock.core.errors import BugError, PenstockError
-from penstock.core.events import RowsExchanged
+from penstock.core.errors import BugError, UnavailableError
+from penstock.core.events import ExchangeGivenUp, RowsExchanged
 from penstock.core.exchange import ExchangeFile, dealt, rows_of
 from penstock.core.planning import Epoch
 from penstock.landing.settings import Environment
@@ -28,6 +28,7 @@ from penstock.landing.task.results import failures
 from penstock.landing.task.share import ShareJob, ShareResult, exchange_of
 from penstock.landing.task.share_json import share_job_to_json, share_result_from_json
 from penstock.ports.exchange import Exchange
+from penstock.ports.runtime import DIED
 
 Exchanges = Mapping[str, tuple[WriteTarget, Exchange]]
 """By table where its rows are written, and its exchange."""
@@ -43,10 +44,12 @@ class EpochExchange:
     crash_plan: str
     tables: Exchanges
 
-    def written(self, results: Sequence[TaskResult]) -> list[TaskResult]:
-        """Return results with the files of the tables whose rows are exchanged.
+    def written(self, results: Sequence[TaskResult]) -> list[TaskResult] | None:
+        """Return results with the files of the tables whose rows are exchanged; None where a share
+        was not written: then the epoch is to be read again without an exchange.
 
-        Raises what the engine raises, BugError (P702) where it gave other results than asked for.
+        Raises what the engine raises but for workers that die (P606), and BugError (P702) where it
+        gave other results than asked for.
         """
         failed = failures(results)
         files: dict[str, list[ExchangeFile]] = defaultdict(list)
@@ -54,33 +57,53 @@ class EpochExchange:
             for name, written in result.exchanged.items():
                 files[name] += written
         try:
-            found = self._shared({name: files[name] for name in files.keys() - failed.keys()})
+            jobs = self._jobs({name: files[name] for name in files.keys() - failed.keys()})
+            shares = self._run(jobs)
+        except UnavailableError as error:
+            if error.code != DIED:
+                raise
+            shares = [ShareResult(-1, error=error)]
         finally:
             for name, read in files.items():
                 self.tables[name][1].discard(file.path for file in read)
-        return _joined(results, found)
-
-    def _shared(
-        self, files: Mapping[str, Sequence[ExchangeFile]]
-    ) -> dict[str, tuple[DataFile, ...] | PenstockError]:
-        """Let tasks write what is in exchange files; return their files by table, or an error."""
-        capacity = self.environment.engine.capacity()
-        jobs: list[ShareJob] = []
-        first = 1 + max(part.number for part in self.epoch.slices)
-        for name, each in sorted(files.items()):
-            for share in dealt(each, capacity):
-                number = first + len(jobs)
-                label = f"{self.pipeline}-{self.epoch.number}-{number}"
-                prefix = f"{label}-{self.environment.token()}"
-                target = self.tables[name][0]
-                jobs.append(ShareJob(number, prefix, name, target, share, self.crash_plan))
-        if not jobs:
-            return {}
-        texts = self.environment.engine.run([*map(share_job_to_json, jobs)])
-        results = {each.number: each for each in map(share_result_from_json, texts)}
-        _require_all(self.epoch, jobs, results, len(texts))
+        for share in shares:
+            if share.error is not None:
+                event = ExchangeGivenUp(self.epoch.number, share.error.message, share.error.code)
+                self.environment.observer(event)
+                return None
         self._report(jobs)
-        return _by_table(jobs, results)
+        return _joined(results, jobs, shares)
+
+    def _jobs(self, files: Mapping[str, Sequence[ExchangeFile]]) -> list[ShareJob]:
+        """Deal what is in exchange files to tasks, of each table to as many as run at once."""
+        capacity = self.environment.engine.capacity()
+        shares = [(name, each) for name in sorted(files) for each in dealt(files[name], capacity)]
+        first = 1 + max(part.number for part in self.epoch.slices)
+        label, token = f"{self.pipeline}-{self.epoch.number}", self.environment.token
+        return [
+            ShareJob(
+                number=number,
+                prefix=f"{label}-{number}-{token()}",
+                table=name,
+                write_target=self.tables[name][0],
+                share=share,
+                crash_plan=self.crash_plan,
+            )
+            for number, (name, share) in enumerate(shares, first)
+        ]
+
+    def _run(self, jobs: Sequence[ShareJob]) -> list[ShareResult]:
+        """Run jobs; return a result for each, in order."""
+        texts = self.environment.engine.run([*map(share_job_to_json, jobs)]) if jobs else []
+        results = [*map(share_result_from_json, texts)]
+        planned, got = [job.number for job in jobs], [each.number for each in results]
+        if sorted(got) != planned:
+            raise BugError(
+                f"epoch {self.epoch.number}: shares {planned} were dealt, results came for {got}",
+                code="P702",
+                hint="nothing was committed for this epoch; please report this",
+            )
+        return sorted(results, key=lambda each: each.number)
 
     def _report(self, jobs: Sequence[ShareJob]) -> None:
         tasks = Counter(job.table for job in jobs)
@@ -111,45 +134,12 @@ def exchanges_of(
     return {name: (target, each) for name, (target, each) in found.items() if each is not None}
 
 
-def _require_all(
-    epoch: Epoch,
-    jobs: Collection[ShareJob],
-    results: Mapping[int, ShareResult],
-    count: int,
-) -> None:
-    planned = {job.number for job in jobs}
-    if results.keys() != planned or count != len(planned):
-        raise BugError(
-            f"epoch {epoch.number}: shares {sorted(planned)} were dealt, {count} results came for "
-            f"{sorted(results)}",
-            code="P702",
-            hint="nothing was committed for this epoch; please report this",
-        )
-
-
-def _by_table(
-    jobs: Sequence[ShareJob], results: Mapping[int, ShareResult]
-) -> dict[str, tuple[DataFile, ...] | PenstockError]:
-    found: dict[str, tuple[DataFile, ...] | PenstockError] = {}
-    for job in jobs:
-        result, known = results[job.number], found.get(job.table, ())
-        if isinstance(known, PenstockError):
-            continue
-        found[job.table] = result.error or (*known, *result.files)
-    return found
-
-
 def _joined(
-    results: Sequence[TaskResult], found: Mapping[str, tuple[DataFile, ...] | PenstockError]
+    results: Sequence[TaskResult], jobs: Sequence[ShareJob], shares: Sequence[ShareResult]
 ) -> list[TaskResult]:
     """Return results as if the first had written all files: they are of no slice any more."""
-    if not found:
-        return [*results]
-    errors = {name: each for name, each in found.items() if isinstance(each, PenstockError)}
-    files = {name: each for name, each in found.items() if not isinstance(each, PenstockError)}
-    first = replace(
-        results[0],
-        files={**results[0].files, **files},
-        failed={**results[0].failed, **errors},
-    )
-    return [first, *results[1:]]
+    files: dict[str, tuple[DataFile, ...]] = defaultdict(tuple)
+    for job, share in zip(jobs, shares, strict=True):
+        files[job.table] += share.files
+    first, *others = results
+    return [replace(first, files={**first.files, **files}), *others]

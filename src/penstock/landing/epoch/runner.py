@@ -22,7 +22,6 @@ from penstock.landing.tables.progress import TableProgress
 from penstock.landing.task.chosen_offsets import packed_within
 from penstock.landing.task.messages import Job, TableJob, TaskResult, WriteTarget
 from penstock.landing.task.results import joined_schemas, valid_results
-from penstock.ports.runtime import DIED
 from penstock.ports.tables import TableState
 from penstock.rows.cast.spellings import require_one_column
 from penstock.rows.schema.inference import table_schema
@@ -42,19 +41,12 @@ class EpochRunner:
     def run(self, epoch: Epoch, tables: TablesByName) -> list[TaskResult]:
         """Run an epoch's slices, and the exchange of their rows; return the results that count.
 
-        Raises a whole task's error. Where workers die in the exchange, the epoch is read again
-        without one: what kills is sought there.
+        Raises a whole task's error.
         """
         exchange = self._exchange(epoch, tables)
         results = self._read(epoch, tables, frozenset(exchange.tables))
-        if not exchange.tables:
-            return results
-        try:
-            return exchange.written(results)
-        except UnavailableError as error:
-            if error.code != DIED:
-                raise
-        return self._read(epoch, tables, frozenset())
+        exchanged = exchange.written(results) if exchange.tables else results
+        return self._read(epoch, tables, frozenset()) if exchanged is None else exchanged
 
     def _read(
         self, epoch: Epoch, tables: TablesByName, exchanged: frozenset[str]

@@ -6,7 +6,7 @@
 
 - Each model is a specification of docs/design/spec with the constants of models.py, or of
   keyed_models.py, load_models.py, maintain_models.py, publish_models.py, row_ids_models.py,
-  delta_entries_models.py, shards_models.py or answers_models.py. TLC searches all states, breadth first, within
+  delta_entries_models.py, shards_models.py, answers_models.py or exchange_models.py. TLC searches all states, breadth first, within
   MAX_SECONDS and 4 GiB.
 - Models are searched by two workers, one after another; mutants by one each, two at once: one finds
   the same counterexample each time, and starting Java is most of what it takes.
@@ -40,6 +40,7 @@ if __name__ == "__main__":
 from tests.proof import (
     answers_models,
     delta_entries_models,
+    exchange_models,
     keyed_models,
     load_models,
     maintain_models,
@@ -62,6 +63,7 @@ SMALL = (
     *shards_models.SMALL,
     *delta_entries_models.SMALL,
     *answers_models.SMALL,
+    *exchange_models.SMALL,
 )
 LARGE = (*models.LARGE, *keyed_models.LARGE)
 MUTANTS = (
@@ -74,6 +76,7 @@ MUTANTS = (
     *shards_models.MUTANTS,
     *delta_entries_models.MUTANTS,
     *answers_models.MUTANTS,
+    *exchange_models.MUTANTS,
 )
 RESULTS = FOLDER / "results.json"
 SAID = ROOT / ".tlc"

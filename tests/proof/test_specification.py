@@ -9,6 +9,7 @@ import pytest
 from tests.proof import (
     answers_models,
     delta_entries_models,
+    exchange_models,
     keyed_models,
     load_models,
     maintain_models,
@@ -39,6 +40,7 @@ SPECIFICATIONS = (
     (shards_models.SHARDS, shards_models.MUTANTS),
     (answers_models.ANSWERS, answers_models.MUTANTS),
     (delta_entries_models.DELTA_ENTRIES, delta_entries_models.MUTANTS),
+    (exchange_models.EXCHANGE, exchange_models.MUTANTS),
 )
 
 
@@ -119,6 +121,7 @@ def test_what_is_kept_of_answers_holds_and_the_etag_of_a_commit_breaks_it():
         "shards",
         "answers",
         "entries",
+        "exchange",
     ],
 )
 def test_every_defence_that_a_specification_names_has_a_mutant(specification, mutants):

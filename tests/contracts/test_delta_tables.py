@@ -10,11 +10,13 @@ from tests.integration.delta.foreign_delete import foreign_delete
 
 from penstock.connectors.delta import connector
 from penstock.connectors.delta.locations import StorageRoot
+from penstock.ports.exchange import ExchangeFactory
 from penstock.ports.increments import FileRows
 from penstock.ports.tables import Table, TableDefinition, TableFormat
 from penstock.ports.writers import WriterFactory
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.table import TableContract
+from penstock.testing.contracts.table_exchange import ExchangeTests
 from penstock.testing.contracts.table_fixture import Quiet, TableBench, foreign_row
 from penstock.testing.contracts.table_maintenance import MaintenanceTests
 from penstock.testing.contracts.table_purges import PurgeTests
@@ -71,6 +73,13 @@ class DeltaFixture(TableBench):
 
     def drop(self, catalog: TableFormat, name: str) -> None:
         shutil.rmtree(self.location(name))
+
+
+class TestDeltaExchanges(DeltaFixture, ExchangeTests):
+    """Rows of a partition meet through files in its directory."""
+
+    def open_exchange(self) -> ExchangeFactory:
+        return partial(connector.open_exchange, secrets=ProcessSecrets({}))
 
 
 class TestDeltaTables(DeltaFixture, TableContract, UpkeepTests, MaintenanceTests, PurgeTests):

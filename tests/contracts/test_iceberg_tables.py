@@ -18,6 +18,7 @@ from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
 from penstock.core.commits import Chain, CommitKind, Landed
 from penstock.core.errors import InvalidError
 from penstock.core.offsets import span
+from penstock.ports.exchange import ExchangeFactory
 from penstock.ports.increments import FileRows
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.tables import Table, TableDefinition, TableFormat, Verdict
@@ -25,6 +26,7 @@ from penstock.ports.writers import WriterFactory
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.table import TableContract
 from penstock.testing.contracts.table_changes import ByHandTests, WideningTests
+from penstock.testing.contracts.table_exchange import ExchangeTests
 from penstock.testing.contracts.table_fixture import (
     COLUMNS,
     RETAIN,
@@ -93,6 +95,13 @@ class IcebergFixture(TableBench):
 
     def snapshots(self, table: Table) -> list[str]:
         return [str(each.snapshot_id) for each in self.foreign(table).snapshots()]
+
+
+class TestIcebergExchanges(IcebergFixture, ExchangeTests):
+    """Rows of a partition meet through files in its directory."""
+
+    def open_exchange(self) -> ExchangeFactory:
+        return partial(connector.open_exchange, secrets=ProcessSecrets({}))
 
 
 class TestIcebergTables(IcebergFixture, TableContract):

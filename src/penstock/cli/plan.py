@@ -187,6 +187,8 @@ def _table_lines(table: TablePlan) -> Iterator[RenderableType]:
     if table.rewrite_bytes_max is not None:
         most = size_text(table.rewrite_bytes_max)
         yield _below(f"files that lose rows are written again, up to {most} a commit")
+    if table.exchanged:
+        yield _below("rows of a partition meet in one task, by hash, which writes them")
     if table.adopts is not None:
         yield _below(_adoption(table.adopts), "yellow")
     for error in table.destructive:

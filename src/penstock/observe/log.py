@@ -264,6 +264,7 @@ _NOUNS = {
     "records": "record",
     "rows": "row",
     "slices": "slice",
+    "tasks": "task",
     "tables": "table",
 }
 

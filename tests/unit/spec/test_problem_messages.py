@@ -294,16 +294,31 @@ def test_what_a_delta_table_cannot_have_is_refused(
     assert [(10, "P155")] == codes(spec(*delta))
 
 
-@pytest.mark.parametrize("word", ["hash", "range"])
-def test_an_exchange_of_rows_is_refused_with_what_to_write_instead(
-    spec: Changed, word: str
+@pytest.mark.parametrize(
+    ("written", "instead"),
+    [
+        ("write: { distribution: range }", "write hash"),
+        ("mode: upsert\n    keys: [id]\n    write: { distribution: hash }", "remove it"),
+    ],
+)
+def test_an_exchange_that_is_not_here_is_refused_with_what_to_write_instead(
+    spec: Changed, written: str, instead: str
 ) -> None:
-    text = spec(("    into:", f"    write: {{ distribution: {word} }}\n    into:"))
     with pytest.raises(SpecError) as caught:
-        loads(text, base=Path("/srv"))
+        loads(spec(("    into:", f"    {written}\n    into:")), base=Path("/srv"))
 
-    (problem,) = caught.value.problems
-    assert ("P867", True) == (problem.code, "write late" in problem.hint)
+    (problem,) = [each for each in caught.value.problems if each.code == "P867"]
+    assert instead in problem.hint
+
+
+def test_rows_may_be_exchanged_in_both_formats(spec: Changed) -> None:
+    hashed = (
+        "    into: lake.bronze.orders",
+        "    write: { distribution: hash }\n    into: delta.bronze.orders",
+    )
+
+    for change in (("    into: lake", "    write: { distribution: hash }\n    into: lake"), hashed):
+        assert [] == reported(spec(DELTA, change))
 
 
 @pytest.mark.parametrize("kind", ["delta", "keyed"])

@@ -8,6 +8,7 @@ import pytest
 from penstock.core.accounting import Tally
 from penstock.core.commits import DataFile
 from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
+from penstock.core.exchange import Block, ExchangeFile
 from penstock.core.offsets import Offset, span
 from penstock.core.planning import Lane
 from penstock.core.schema import Field, Kind, Struct
@@ -18,6 +19,13 @@ from penstock.landing.task.message_json import (
     result_to_json,
 )
 from penstock.landing.task.messages import Job, LaneResult, TableJob, TaskResult, WriteTarget
+from penstock.landing.task.share import ShareJob, ShareResult
+from penstock.landing.task.share_json import (
+    any_job_from_json,
+    share_job_to_json,
+    share_result_from_json,
+    share_result_to_json,
+)
 from penstock.ports.writers import Distribution, Placing
 from penstock.rows.options import KeyedOptions, RowOptions
 from penstock.testing.prepared import part
@@ -41,6 +49,7 @@ KEYED = RowOptions(
         ignores_truncates=True,
     ),
 )
+HASHED = Placing(Distribution.HASH)
 JOB = Job(
     pipeline="shop",
     epoch=7,
@@ -61,11 +70,15 @@ JOB = Job(
     now_ms=1_700_000_000_000,
     log={"brokers": "here:9092"},
     leader_epochs={LANE: 4},
+    exchanged=frozenset({"lake.a"}),
 )
+SHARED = ExchangeFile("x.exchange", (Block(63, 0, 100, 2, 7),), {part(3): span(5, 8)})
+SHARE = ShareJob(9, "shop-7-9-x", "lake.e", WriteTarget("delta", "{}", HASHED), (SHARED,), "plan")
 RESULT = TaskResult(
     number=2,
     lanes=(LaneResult(LANE, Offset(8), 3, 300, 17, 4),),
     files={"lake.a": (DataFile("a", 2, 100, {part(3): span(5, 8)}),)},
+    exchanged={"lake.e": (SHARED,)},
     rejects={"lake.a": (DataFile("q", 1, 100, {part(3): span(5, 8)}),)},
     tallies={"lake.a": {part(3): Tally(3, 2, {}, {"P302": 1})}},
     schemas={"lake.b": SCHEMA},
@@ -76,6 +89,23 @@ RESULT = TaskResult(
 
 def test_a_job_comes_back_as_it_was():
     assert JOB == job_from_json(job_to_json(JOB))
+
+
+def test_a_job_of_either_stage_of_an_exchange_is_known_again():
+    assert [JOB, SHARE] == [
+        any_job_from_json(job_to_json(JOB)),
+        any_job_from_json(share_job_to_json(SHARE)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "error", [None, UnavailableError("gone", code="P481", hint="look")], ids=str
+)
+def test_a_result_of_a_share_comes_back_as_it_was(error):
+    result = ShareResult(9, (DataFile("a", 2, 100, {part(3): span(5, 8)}),), error)
+    read = share_result_from_json(share_result_to_json(result))
+
+    assert (result.number, result.files, str(error)) == (read.number, read.files, str(read.error))
 
 
 def test_a_result_comes_back_as_it_was():

@@ -101,6 +101,7 @@ class TablePlan:
     existing table has no column, and `columns_policy` what becomes of them. `unmatched_hints` are
     hints for which no sampled record has a field, each with the most similar field, or "";
     `ignored_hints` are hints of columns that are there with another type, each with both types.
+    `exchanged`: rows of a partition meet in one task before they are written.
     `creation_only` are settings that apply only when a table is created, and this one exists.
     `destructive` are steps that give something up, `problem` is what prevents it. `pending` counts
     commits to settle first.
@@ -120,6 +121,7 @@ class TablePlan:
     columns_policy: str = ""
     ignored_hints: tuple[tuple[str, str, str], ...] = ()
     creation_only: tuple[str, ...] = ()
+    exchanged: bool = False
     ranges: tuple[StartRange, ...] = ()
     size_bytes: int | None = None
     sampled: Sampled = field(default_factory=Sampled)

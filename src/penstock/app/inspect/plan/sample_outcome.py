@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
+from penstock.app.assembly.worker import exchange
 from penstock.app.inspect.creation_settings import creation_only, ignored_hints
 from penstock.app.inspect.plan.forecast import (
     Adoption,
@@ -31,11 +32,32 @@ from penstock.core.schema_join import paths_in
 from penstock.landing.epoch.runner import not_surveyed
 from penstock.landing.tables.progress import TableProgress
 from penstock.landing.tables.spec_change import CatchUp
+from penstock.landing.task.messages import WriteTarget
 from penstock.landing.task.results import FLOODED
+from penstock.landing.task.share import exchange_of
+from penstock.observe.fanout import UNHEARD
+from penstock.ports.writers import Distribution
 from penstock.rows.cast.spellings import spelled_as
 from penstock.rows.keyed.touched import touched_from_bytes
 from penstock.rows.reject_codes import field_of
 from penstock.spec.problems import nearest
+
+_EXCHANGED = {Distribution.HASH, Distribution.AUTO}
+
+
+def is_exchanged(progress: TableProgress) -> bool:
+    """Return whether rows of a table meet by partition, where several tasks read an epoch.
+
+    Raises InvalidError when a reference in the settings of its storage is not there.
+    """
+    target, state = progress.target, progress.state
+    distribution = target.placing.distribution
+    if target.is_route or target.options.keyed is not None or distribution not in _EXCHANGED:
+        return False
+    if state is None or progress.position is None:
+        return distribution is Distribution.HASH and bool(target.partition_by)
+    there = WriteTarget(target.location.connector, state.target, target.placing)
+    return exchange_of(there, exchange, UNHEARD) is not None
 
 
 def sampled_for(
@@ -86,6 +108,7 @@ class SampleOutcome:
             unmatched_hints=self._unmatched_hints(progress),
             ignored_hints=() if there is None else ignored_hints(progress.target, there),
             creation_only=() if there is None else creation_only(progress.target, there),
+            exchanged=is_exchanged(progress),
             columns_policy=str(progress.target.options.columns),
             ranges=ranges,
             size_bytes=self._bytes_of(start),

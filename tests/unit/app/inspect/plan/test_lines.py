@@ -53,6 +53,13 @@ def test_settings_that_apply_only_at_creation_are_said_in_one_line() -> None:
     assert "created, and" not in shown(Plan("shop", (TablePlan("lake.a"),)))
 
 
+def test_a_table_whose_rows_are_exchanged_is_told() -> None:
+    said = "rows of a partition meet in one task, by hash, which writes them"
+
+    assert said in shown(Plan("shop", (TablePlan("lake.a", exchanged=True),)))
+    assert said not in shown(Plan("shop", (TablePlan("lake.a"),)))
+
+
 def test_a_hint_that_has_no_effect_is_said_with_the_type_that_is_there() -> None:
     table = TablePlan("lake.a", ignored_hints=(("id", "string", "long"),))
 

@@ -249,13 +249,17 @@ class Life:
     @property
     def records_read(self) -> int:
         """Count the positions that its jobs covered."""
-        return sum(
-            lane.covered.count
-            for jobs in self.jobs
-            for text in jobs
-            if isinstance(job := any_job_from_json(text), Job)
-            for lane in job.lanes
-        )
+        lanes = [lane for each in self._all_jobs if isinstance(each, Job) for lane in each.lanes]
+        return sum(lane.covered.count for lane in lanes)
+
+    @property
+    def shares(self) -> list[ShareJob]:
+        """List the jobs that wrote what was exchanged."""
+        return [each for each in self._all_jobs if isinstance(each, ShareJob)]
+
+    @property
+    def _all_jobs(self) -> list[Job | ShareJob]:
+        return [any_job_from_json(text) for jobs in self.jobs for text in jobs]
 
 
 class _Numbers:

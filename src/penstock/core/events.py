@@ -100,19 +100,6 @@ class SliceRead(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class RowsExchanged(Event):
-    """Rows of a table met by partition, and so many tasks wrote them; `size_bytes` went through
-    exchange files.
-    """
-
-    epoch: int
-    table: str
-    tasks: int
-    rows: int
-    size_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class ExchangeGivenUp(Event):
     """Rows could not be exchanged in an epoch: it is read again, and each task writes its own."""
 

@@ -94,11 +94,6 @@ def ranges_of(share: Share) -> Progress:
     return found
 
 
-def rows_of(share: Share) -> int:
-    """Return how many rows a share has."""
-    return sum(block.rows for file in share for block in file.blocks)
-
-
 def _weight(places: Sequence[_Place]) -> int:
     return sum(block.size_bytes for _, block in places)
 

@@ -142,7 +142,7 @@ class ExchangeFileWriter:
             self._storage.let_go(self._stream)
 
     def _flush(self) -> None:
-        if not self._held_bytes:
+        if not self._held:
             return
         rows = pa.concat_batches(self._held)
         self._held.clear()

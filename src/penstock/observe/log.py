@@ -264,7 +264,6 @@ _NOUNS = {
     "records": "record",
     "rows": "row",
     "slices": "slice",
-    "tasks": "task",
     "tables": "table",
 }
 
@@ -313,14 +312,7 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
         ),
     ),
     events.EpochPlanned: (DEBUG, "planned: {records} in {slices}"),
-    events.RowsExchanged: (
-        DEBUG,
-        "epoch {epoch} exchanged: {rows}, {size_bytes}, to {tasks}",
-    ),
-    events.ExchangeGivenUp: (
-        WARNING,
-        "epoch {epoch} is read again without an exchange of rows: {reason} ({code})",
-    ),
+    events.ExchangeGivenUp: (WARNING, "read again, without an exchange of rows: {reason} ({code})"),
     events.SliceRead: (DEBUG, "slice {slice} read: {records}, {size_bytes} in {seconds}"),
     events.EpochPrepared: (DEBUG, "prepared: {records} for {tables} in {seconds}"),
     events.FilesWritten: (DEBUG, "epoch {epoch} written: {rows} in {files}, {size_bytes}"),

@@ -19,7 +19,7 @@ from tests.story.real_backends import DeltaWithoutBroker, IcebergWithoutBroker
 from tests.story.world import ORDERS, World
 
 from penstock.core.crash_points import CrashPoint
-from penstock.core.events import ExchangeGivenUp, RowsExchanged
+from penstock.core.events import ExchangeGivenUp
 from penstock.core.planning import Budget
 from penstock.ports.writers import Distribution, Placing
 
@@ -29,11 +29,17 @@ LAYOUT = {"partition_by": ("city",), "placing": Placing(Distribution.HASH)}
 GROUNDS = {"iceberg": IcebergWithoutBroker, "delta": DeltaWithoutBroker}
 
 
-@pytest.fixture(params=[*GROUNDS])
-def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    """A table of 8 cities; each epoch after the first has several slices, however small."""
+@pytest.fixture
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let epochs have several slices, however small they are."""
     small = partial(Budget, slice_bytes_min=1)
     monkeypatch.setattr("penstock.landing.epoch.trigger.Budget", small)
+
+
+@pytest.fixture(params=[*GROUNDS])
+def world(request: pytest.FixtureRequest, small_slices: None, tmp_path: Path) -> World:
+    """A table of 8 cities."""
+    del small_slices
     return World(GROUNDS[request.param](tmp_path), partitions=4, layout=LAYOUT)
 
 
@@ -100,10 +106,35 @@ def test_each_partition_gets_one_file_of_an_epoch_that_several_tasks_read(world:
     before = files_by_city(world)
     life = world.run()
 
-    (exchanged,) = life.of(RowsExchanged)
-    assert (ORDERS, 64, 1) == (exchanged.table, exchanged.rows, exchanged.tasks)
+    (share,) = life.shares
+    assert (ORDERS, 64) == (share.table, sum(b.rows for f in share.share for b in f.blocks))
     assert Counter(CITIES) == files_by_city(world) - before
     assert [] == exchange_files(world)
+    require_exact(world)
+
+
+def test_others_write_between_two_exchanges_and_nobody_minds(world: World) -> None:
+    landed_once(world)
+    world.run()
+    world.ground.append(NAME)
+    send(world)
+    life = world.run()
+
+    assert 1 == len(life.shares)
+    require_exact(world)
+
+
+@pytest.mark.parametrize(("says", "exchanged"), [("hash", 1), ("range", 1), ("none", 0)])
+def test_auto_exchanges_rows_where_an_iceberg_table_says_so(
+    small_slices: None, tmp_path: Path, says: str, exchanged: int
+) -> None:
+    del small_slices
+    properties = {"write.distribution-mode": says}
+    layout = {**LAYOUT, "placing": Placing(Distribution.AUTO), "properties": properties}
+    world = World(IcebergWithoutBroker(tmp_path), partitions=4, layout=layout)
+    landed_once(world)
+
+    assert exchanged == len(world.run().shares)
     require_exact(world)
 
 
@@ -136,7 +167,7 @@ def test_x1_of_two_attempts_at_every_job_one_counts(world: World, chosen: int) -
     life.repeats = lambda *answers: answers[chosen]
     life.run()
 
-    assert [ORDERS] == [each.table for each in life.of(RowsExchanged)]
+    assert [ORDERS] == [each.table for each in life.shares]
     require_exact(world)
 
 

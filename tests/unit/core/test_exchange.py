@@ -15,7 +15,6 @@ from penstock.core.exchange import (
     Share,
     dealt,
     ranges_of,
-    rows_of,
 )
 from penstock.core.offsets import TopicPartition, span
 
@@ -104,4 +103,3 @@ def test_a_share_may_be_of_the_ranges_of_all_its_files():
     )
 
     assert {zero: span(0, 9), one: span(2, 3)} == ranges_of(files)
-    assert 7 == rows_of(files)

@@ -19,6 +19,7 @@ RANDOM = "0123456789abcdef"
 OWN = (
     f"shop-12-0-0c0ffee0-{RANDOM}.parquet",
     f"shop-12-0-0c0ffee0-q-{RANDOM}.parquet",
+    f"shop-12-0-0c0ffee0-{RANDOM}.exchange",
     f"shop-12-0-0c0ffee0-sought-3-{RANDOM}.parquet",
     f"shop-{'a' * 32}-0c0ffee0-{RANDOM}-deletes.parquet",
     f"shop-{'a' * 32}-0c0ffee0-{RANDOM}-deletes.puffin",

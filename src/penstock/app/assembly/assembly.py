@@ -18,6 +18,7 @@ from penstock.app.assembly.connectors import (
 from penstock.app.assembly.engines import open_engine
 from penstock.app.assembly.keyed_rules import identifier_fields, keyed_options
 from penstock.app.assembly.lazy_catalogs import LazyCatalogs
+from penstock.app.assembly.placing import placing_of
 from penstock.app.assembly.process import SystemClock, commit_executor, jitter, this_owner, token
 from penstock.app.assembly.reopening_log import ReopeningLog
 from penstock.app.assembly.worker import exchange, writer
@@ -49,7 +50,6 @@ from penstock.ports.runtime import Engine, Observer
 from penstock.ports.store import Owner, PendingStore, StoreAsFound
 from penstock.ports.tables import TableFormat
 from penstock.ports.transactions import Transactions
-from penstock.ports.writers import Distribution, Placing
 from penstock.rows.options import RowOptions
 from penstock.rows.quarantine.rows import QUARANTINE_SCHEMA
 from penstock.rows.route.filters import ComputedColumns, DynamicRoute, RecordFilter, SqlExpression
@@ -354,7 +354,7 @@ def _target(pipeline: Pipeline, topic: str, routed: Routed) -> TableTarget:
         identifier_fields=identifier_fields(rule, pipeline.catalogs[place.catalog]),
         sort_by=tuple(rule.sort_by),
         row_deletes=RowDeleteMode(rule.row_deletes),
-        placing=Placing(Distribution(rule.write.distribution), rule.write.sort == "at_write"),
+        placing=placing_of(rule, connector_of(TableConnector, place.connector)),
         registry=_registry_settings(pipeline, records),
         filters={} if gate.passes_all else {topic: gate},
         computed=_computed(rule, f"tables[{routed.number}].transform.columns"),

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 
 from penstock.core.commits import DataFile
 from penstock.core.errors import BugError, UnavailableError
-from penstock.core.events import ExchangeGivenUp, RowsExchanged
-from penstock.core.exchange import ExchangeFile, dealt, rows_of
+from penstock.core.events import ExchangeGivenUp
+from penstock.core.exchange import ExchangeFile, dealt
 from penstock.core.planning import Epoch
 from penstock.landing.settings import Environment
 from penstock.landing.task.messages import TaskResult, WriteTarget
@@ -71,7 +71,6 @@ class EpochExchange:
                 event = ExchangeGivenUp(self.epoch.number, share.error.message, share.error.code)
                 self.environment.observer(event)
                 return None
-        self._report(jobs)
         return _joined(results, jobs, shares)
 
     def _jobs(self, files: Mapping[str, Sequence[ExchangeFile]]) -> list[ShareJob]:
@@ -104,15 +103,6 @@ class EpochExchange:
                 hint="nothing was committed for this epoch; please report this",
             )
         return sorted(results, key=lambda each: each.number)
-
-    def _report(self, jobs: Sequence[ShareJob]) -> None:
-        tasks = Counter(job.table for job in jobs)
-        for name, count in tasks.items():
-            shares = [job.share for job in jobs if job.table == name]
-            size_bytes = sum(file.size_bytes for share in shares for file in share)
-            rows = sum(map(rows_of, shares))
-            event = RowsExchanged(self.epoch.number, name, count, rows, size_bytes)
-            self.environment.observer(event)
 
 
 def exchanges_of(

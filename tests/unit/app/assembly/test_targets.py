@@ -1,10 +1,14 @@
 """Targets are what the rules of a spec say."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from penstock.app.assembly.assembly import targets_of
+from penstock.app.assembly.placing import placing_of
+from penstock.connectors import iceberg
+from penstock.core.errors import InvalidError
 from penstock.spec.load import loads
 
 SPEC = """
@@ -39,3 +43,13 @@ def test_classes_that_place_files_get_to_the_catalog() -> None:
 
     assert "a.B c.d.E" == settings["penstock.location_providers"]
     assert "location_providers" not in settings
+
+
+def test_a_connector_without_an_exchange_refuses_hash_by_its_name() -> None:
+    text = (SPEC % "create: true").replace("schema:", "write: { distribution: hash }, schema:")
+    (rule,) = loads(text, base=Path("/srv")).tables
+    assert "hash" == placing_of(rule, iceberg.connector).distribution
+
+    with pytest.raises(InvalidError) as raised:
+        placing_of(rule, replace(iceberg.connector, open_exchange=None))
+    assert "P867" == raised.value.code

@@ -31,9 +31,8 @@ from penstock.core.tasks_record import TasksRecord
 from penstock.ownership.claim import PipelineClaim
 from penstock.ports.producers import PROTOCOL_2, Refused, Term
 from penstock.ports.sources import Source, Stands
-from penstock.publishing.deciding import Noticed, accepted_ends, decided, ends_of, require_target
-from penstock.publishing.fitting import require_fitting
-from penstock.publishing.new_topics import topics_to_create
+from penstock.publishing.deciding import Noticed, accepted_ends, decided, ends_of
+from penstock.publishing.preflight import preflight
 from penstock.publishing.record import (
     FIRST,
     PublicationRecord,
@@ -125,17 +124,14 @@ def claimed(
     """Claim a publication, above all that its offsets topic knows of.
 
     `former` is this run's own. Raises FencedError (P804): one is newer; UnavailableError (P510):
-    another run is alive; InvalidError: Kafka does not serve, or no row becomes a message.
+    another run is alive; InvalidError: Kafka does not serve; and what `preflight` raises.
     """
     producers = environment.ports.producers
     producers.terms.check()
-    require_fitting(publication, environment.ports)
-    require_target(
-        publication, environment.ports, standing_record(publication.name, producers.ledger)
-    )
-    missing = topics_to_create(publication, environment.ports)
+    standing = standing_record(publication.name, producers.ledger)
+    creates = preflight(publication, environment.ports, standing)
     producers.ledger.prepare()
-    for topic, new in missing.items():
+    for topic, new in creates.items():
         producers.topics.prepare(topic, new)
     claim = PipelineClaim(claim_context(publication, environment))
     seen = claims_in(read_record(publication.name, producers.ledger.look()))

@@ -24,7 +24,6 @@ from penstock.core.positions import SourcePartition, values_of
 from penstock.observe.formatting import number_of
 from penstock.ports.producers import Packer
 from penstock.ports.sources import EpochLimit, RowReader, Rows, SourceReader, Stretch
-from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.record import standing_record
 from penstock.publishing.rejects import NO_MESSAGE, RowsRead, misfits_of
 from penstock.publishing.schemas import standing_rules
@@ -92,11 +91,9 @@ def peeked(
     begins = beginning_of(publication, ports, record)
     limit = EpochLimit(count, publication.limit.bytes_max)
     stretches = ports.source.plan(begins.stands, ports.source.ends(), limit)
-    targets = () if publication.into in begins.creates else ports.targets.partitions()
+    targets = ports.targets.partitions(without=begins.creates)
     partitions = sum(at.topic == publication.into for at in targets)
     rules = standing_rules(publication, ports)
-    if publication.keeps_partitions and targets:
-        plan_deliveries(stretches, targets, publication)
     if rules is None:
         mirrored = _mirrored(publication, cast("SourceReader", readers[0]), stretches)
         return tuple(islice(mirrored, count))

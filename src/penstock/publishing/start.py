@@ -47,7 +47,7 @@ from penstock.publishing.settings import (
     PublishingEnvironment,
     claim_context,
 )
-from penstock.publishing.stops import alive, fenced
+from penstock.publishing.stops import alive, fenced, hanging
 
 STARTS_MAX = 5
 """How often a start begins from the top before it gives up: another run may do the same."""
@@ -256,12 +256,7 @@ def _fence_and_look(run: Run) -> _Found | None:
         now = ports.producers.terms.remembered(publication.transactional_id)
         if now is None or now.term != term:
             return None
-        raise DecisionNeededError(
-            f"a transaction of the publication {publication.name} hangs in its offsets topic"
-            f" {publication.offsets_topic}",
-            code="P803",
-            hint="find it, and end it:  penstock transactions --cluster",
-        )
+        raise hanging(publication)
     topic_ids, ends = _topic_ids(ports), ends_of(ports)
     try:
         decision = decided(publication, ports, run.generation, record, noticed, ends=ends)

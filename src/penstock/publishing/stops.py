@@ -53,6 +53,16 @@ def fenced(name: str, fact: str) -> FencedError:
     )
 
 
+def hanging(publication: Publication) -> DecisionNeededError:
+    """Return the error of an offsets topic in which a transaction stays open that nobody ends."""
+    return DecisionNeededError(
+        f"a transaction of the publication {publication.name} hangs in its offsets topic"
+        f" {publication.offsets_topic}",
+        code="P803",
+        hint="find it, and end it:  penstock transactions --cluster",
+    )
+
+
 def alive(fact: str) -> UnavailableError:
     """Return the error of a claim that is not got while another run is alive."""
     hint = "stop it there, or take over:  penstock publish --takeover"

@@ -29,7 +29,7 @@ from penstock.publishing.record import PublicationRecord, standing_record, task_
 from penstock.publishing.schemas import SchemaStanding, standing_schemas
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.start import begun_from
-from penstock.publishing.stops import naming
+from penstock.publishing.stops import hanging, naming
 from penstock.publishing.table_positions import table_position
 from penstock.rows.encode.rules import MessageRules
 from penstock.spec.publications import Publications
@@ -214,13 +214,38 @@ def decision_on(
     missing: Collection[str] = (),
 ) -> Resume:
     """Decide as a run that begins now would. Raises what a start raises."""
-    remembered = ports.producers.terms.remembered
-    noticed = {
-        task: Noticed(remembered(publication.id_of(task)))
-        for task in range(max(len(record.ledgers), 1))
-    }
+    noticed = _noticed(publication, ports, record)
+    if record.undecided:
+        _require_decided(publication, ports, record, noticed)
     ends = ends_of(ports, without=missing)
     return decided(publication, ports, NEWEST, record, noticed, ends=ends, missing=missing)
+
+
+def _noticed(
+    publication: Publication, ports: PublicationPorts, record: PublicationRecord
+) -> dict[int, Noticed]:
+    """Ask what coordinators remember of the ids of tasks; nothing is fenced."""
+    remembered = ports.producers.terms.remembered
+    tasks = range(max(len(record.ledgers), 1))
+    return {task: Noticed(remembered(publication.id_of(task))) for task in tasks}
+
+
+def _require_decided(
+    publication: Publication,
+    ports: PublicationPorts,
+    record: PublicationRecord,
+    noticed: Mapping[int, Noticed],
+) -> None:
+    """Raise DecisionNeededError (P803) where a transaction hangs that none of our ids has open.
+
+    A run that is alive may end one between two looks: then its term is another one.
+    """
+    again = standing_record(publication.name, ports.producers.ledger)
+    is_ours = any(
+        each.remembered is not None and each.remembered.is_open for each in noticed.values()
+    )
+    if again.undecided and not is_ours and noticed == _noticed(publication, ports, record):
+        raise hanging(publication)
 
 
 def _planned(

@@ -38,6 +38,8 @@ _ALTERED = frozenset(
     {"uhugeint", "bignum", "bit", "time with time zone", "union", "variant", "geometry"}
 )
 """Types that DuckDB gives to Arrow as what they are inside, or without a part of their value."""
+_OF_CASTS = frozenset({"Conversion Error", "Out of Range Error"})
+"""Errors that quote values, or write numbers; in others a value may be a word among words."""
 _QUOTED = re.compile(r"""(['"]).*\1""")
 _NUMBER = re.compile(r"(?<!\w)-?\d[\w.+-]*")
 _NESTED = frozenset({"struct", "list", "array", "map"})
@@ -112,6 +114,8 @@ def _without_values(answer: str) -> str:
     """Return the kind of an error of DuckDB and what it says, without what may be values."""
     first, _, _ = answer.partition("\n")
     kind, _, said = first.partition(": ")
+    if kind not in _OF_CASTS:
+        return kind
     plain = _QUOTED.sub("'…'", said).partition(":")[0].partition("(")[0]
     return f"{kind}: {_NUMBER.sub('…', plain).strip()}"
 

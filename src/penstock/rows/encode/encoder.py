@@ -68,7 +68,7 @@ class Encoded:
 def encode(rows: pa.RecordBatch, rules: MessageRules, *, now_ms: int) -> Encoded:
     """Make messages (MESSAGES) of the rows of a table; `now_ms` is their time without a column.
 
-    Raises InvalidError: rules that do not fit the table (P838), a type without a form (P839), a
+    Raises InvalidError: rules that do not fit the rows (P838), a type without a form (P839), a
     schema that does not fit (P871, P872); UnavailableError (P876): that of former columns.
     """
     cut = _pieces(stored(rows))

@@ -152,7 +152,7 @@ def test_a_record_keeps_its_partition_or_goes_where_its_key_says(world):
     [
         (
             ("x", "bad", "y"),
-            "error(v)",
+            "strptime(v, '%d') is not null",
             0,
             "where cannot be computed for this row (Invalid Input Error)",
         ),

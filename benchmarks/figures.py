@@ -745,9 +745,9 @@ FIGURES = (
     ),
     Figure(
         "distribute",
-        "A backlog into a table of 1,000 or 24 partitions: a file for each in every task, late, or "
-        "as `auto` chooses, and what maintenance takes afterwards (benchmarks/distribute.py says "
-        "what is timed).",
+        "A backlog into a table of 1,000 or 24 partitions: a file for each in every task, by "
+        "exchange, late, or as `auto` chooses, and what maintenance takes afterwards "
+        "(benchmarks/distribute.py says what is timed).",
         distribute.measure,
         full=[distribute.Options(), distribute.Options(values=24)],
         quick=[],
@@ -755,6 +755,7 @@ FIGURES = (
             each
             for way, landing, in_all in (
                 ("none", "", ""),
+                ("hash", "≤ 20", ""),
                 ("late", "≤ 6", "≤ 12"),
                 ("auto", "≤ 6", "≤ 12"),
             )

@@ -359,10 +359,7 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
         INFO,
         "files {files_before} → {files_after}, {expired} snapshots gone, {deleted} files swept",
     ),
-    maintenance_events.MaintenanceFailed: (
-        WARNING,
-        "not maintained, and landing goes on: {reason}",
-    ),
+    maintenance_events.MaintenanceFailed: (WARNING, "not maintained; landing goes on: {reason}"),
     maintenance_events.LayoutMeasured: (DEBUG, "{files} where {files_after} would do"),
     maintenance_events.EpochsWidened: (
         WARNING,
@@ -395,6 +392,7 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
     ),
     publication_events.TransactionGivenUp: (WARNING, "transaction {epoch} given up: {reason}"),
     publication_events.ColumnTypesChanged: (WARNING, "columns have other types now: {changes}"),
+    publication_events.FieldsAbsent: (WARNING, "of {records} none has the field {fields}"),
     publication_events.PublicationStopped: (INFO, "stopped: {reason}"),
 }
 """Level and text of each event; `{field}` is put in words by `_in_words`."""

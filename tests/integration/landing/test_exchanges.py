@@ -186,7 +186,7 @@ def foreign(path: Path) -> None:
     path.write_bytes(bytes(reversed(path.read_bytes())))
 
 
-@pytest.mark.parametrize("harm", [lost, cut, foreign])
+@pytest.mark.parametrize("harm", [lost, pytest.param(cut, marks=pytest.mark.slow), foreign])
 def test_x2_an_exchange_file_that_is_not_as_it_was_written_is_no_row(
     world: World, harm: Callable[[Path], None]
 ) -> None:

@@ -179,6 +179,26 @@ def test_a_second_attempt_writes_nothing_but_a_list(lake):
     assert Verdict.AGREED is table.state(lake.chain).verdict
 
 
+def test_what_takes_long_is_written_before_anybody_waits(lake):
+    table = lake.create()
+    for at in range(0, 26, 2):  # ten manifests are one, three are small
+        lake.land(table, {0: (at, at + 2)})
+    before = table.state(lake.chain)
+    gone = table.delete_states(before, [each.path for each in table.live_files(before)])
+    moved = [Rearrangement(gone, lake.write(before, batch_of(ORDERS, orders({0: (0, 26)}))))]
+    table.upkeep(before).stage(moved)
+    for at in range(26, 44, 2):  # the small ones are merged meanwhile
+        lake.land(table, {0: (at, at + 2)})
+    known = {*lake.place.rglob("*.avro")}
+    table.rearrange(table.state(lake.chain), moved)
+
+    written = {each.name[:5] for each in {*lake.place.rglob("*.avro")} - known}
+    assert {"snap-", "penst"} == written, "the list, and what the small ones have become"
+    assert len({*lake.place.rglob("*.avro")} - known) == len(written)
+    assert [*range(44)] == lake.ids()
+    assert Verdict.AGREED is table.state(lake.chain).verdict
+
+
 def test_what_was_rolled_back_is_a_new_snapshot_when_it_is_made_again(lake):
     table = filled(lake)
     state = table.state(lake.chain)

@@ -23,11 +23,13 @@ from penstock.connectors.iceberg.io.metadata_batch import MetadataBatch
 from penstock.connectors.iceberg.ledger import properties as records
 from penstock.connectors.iceberg.row_deletes.changes import RowChanges
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
+from penstock.connectors.iceberg.row_deletes.live_rows import partition_key
 from penstock.connectors.iceberg.row_deletes.vectors import is_vector
 from penstock.connectors.iceberg.schema.partition_schemas import schema_of
 from penstock.files import FileOptions
 from penstock.ports.runtime import Observer
 
+_UNCOUNTED = snapshots.UpdateMetrics()
 _KEPT_OF_REFERENCES = {"max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep"}
 
 
@@ -127,7 +129,7 @@ def summary_of(
     """
     metadata = base.metadata
     text = metadata.properties.get("write.summary.partition-limit", "0")
-    collector = snapshots.SnapshotSummaryCollector(int(text) if text.isdecimal() else 0)
+    collector = _Summary(int(text) if text.isdecimal() else 0)
     for file in changes.files:
         collector.add_file(counted(file), *_partitioning(metadata, file))
     for entry in changes.removed:
@@ -147,6 +149,23 @@ def summary_of(
     return snapshots.Summary(
         operation=snapshots.Operation.REPLACE, **counted_on.additional_properties
     )
+
+
+class _Summary(snapshots.SnapshotSummaryCollector):
+    """Spells out partitions only where the summary tells them apart: else they are counted."""
+
+    def update_partition_metrics(
+        self,
+        partition_spec: PartitionSpec,
+        file: DataFile,
+        is_add_file: bool,  # noqa: FBT001  as PyIceberg has it
+        schema: Schema,
+    ) -> None:
+        """Count the partition of a file."""
+        if self.max_changed_partitions_for_summaries:
+            super().update_partition_metrics(partition_spec, file, is_add_file, schema)
+        else:
+            self.partition_metrics.setdefault(repr(partition_key(file)), _UNCOUNTED)
 
 
 def _partitioning(metadata: TableMetadata, file: DataFile) -> tuple[Schema, PartitionSpec]:

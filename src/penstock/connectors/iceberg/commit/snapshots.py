@@ -130,11 +130,13 @@ def summary_of(
     metadata = base.metadata
     text = metadata.properties.get("write.summary.partition-limit", "0")
     collector = _Summary(int(text) if text.isdecimal() else 0)
-    for file in changes.files:
-        collector.add_file(counted(file), *_partitioning(metadata, file))
-    for entry in changes.removed:
-        collector.remove_file(counted(entry.data_file), *_partitioning(metadata, entry.data_file))
     removed = [entry.data_file for entry in changes.removed]
+    specs = {file.spec_id for file in (*changes.files, *removed)}
+    laid_out = {each: _partitioning(metadata, each) for each in specs}
+    for file in changes.files:
+        collector.add_file(counted(file), *laid_out[file.spec_id])
+    for file in removed:
+        collector.remove_file(counted(file), *laid_out[file.spec_id])
     vectors = {
         f"{act}-dvs": str(count)
         for act, files in (("added", changes.files), ("removed", removed))
@@ -168,10 +170,9 @@ class _Summary(snapshots.SnapshotSummaryCollector):
             self.partition_metrics.setdefault(repr(partition_key(file)), _UNCOUNTED)
 
 
-def _partitioning(metadata: TableMetadata, file: DataFile) -> tuple[Schema, PartitionSpec]:
-    """Return a file's spec, and a schema with its columns: those of an old spec may be dropped."""
-    schema = schema_of(metadata, file.spec_id) or metadata.schema()
-    return schema, metadata.specs()[file.spec_id]
+def _partitioning(metadata: TableMetadata, spec_id: int) -> tuple[Schema, PartitionSpec]:
+    """Return a spec, and a schema with its columns: those of an old spec may be dropped."""
+    return schema_of(metadata, spec_id) or metadata.schema(), metadata.specs()[spec_id]
 
 
 def _operation(changes: RowChanges) -> snapshots.Operation:

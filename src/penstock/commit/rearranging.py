@@ -2,9 +2,9 @@
 
 Theory of operation: all that takes long comes before the commit. The groups of a plan are written
 in bundles, as many at once as the engine has room for, on a state that was read for them, with its
-row deletes applied. Then the table is
-examined again, and what is still there lands in one compare-and-set, with the rows deleted that
-were deleted meanwhile; the rest is given up, and a new plan finds it again (docs/design/0291,
+row deletes applied. What the metadata needs is staged as far as it depends on no state. Then the
+table is examined again, and what is still there lands in one compare-and-set, with the rows deleted
+that were deleted meanwhile; the rest is given up, and a new plan finds it again (docs/design/0291,
 0312).
 
 Invariants:

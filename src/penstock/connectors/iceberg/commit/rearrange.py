@@ -1,8 +1,9 @@
 """Builds one rearrangement: files in the place of others with the same rows, and nothing claimed.
 
 Invariants (docs/design/0289, 0291):
-- manifests of data files are written once for all attempts at it, for they depend on no state: what
-  lands meanwhile costs a look at its own manifests and another list;
+- manifests of data files are staged before the table is examined, and written once for all
+  attempts, for they depend on no state: what lands meanwhile costs a look at its own manifests and
+  another list;
 - only what the metadata itself proves of each chain of the branch is vouched for, never what files
   or rows suggest: once vouched for, a guess would count for ever;
 - files go with the delete files that are about none that stays, and come with those that say what

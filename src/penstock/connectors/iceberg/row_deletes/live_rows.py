@@ -37,6 +37,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry
 from pyiceberg.table import snapshots
 
 from penstock.connectors.iceberg.files.manifest_entries import name_of, size_of
+from penstock.connectors.iceberg.row_deletes.changing import Changing
 from penstock.connectors.iceberg.row_deletes.delete_files import only_path_of
 from penstock.connectors.iceberg.row_deletes.vectors import is_vector
 from penstock.core.table_errors import unsupported
@@ -65,11 +66,11 @@ class LiveRows:
     several data files, by each that they name.
     """
 
-    data: dict[str, ManifestEntry]
-    about_one: dict[str, Sequence[ManifestEntry]]
+    data: Changing[str, ManifestEntry]
+    about_one: Changing[str, Sequence[ManifestEntry]]
     of_partition: dict[PartitionKey, list[ManifestEntry]]
     counts: Counter[str] = field(repr=False)
-    added_by: dict[int | None, int] = field(repr=False)
+    added_by: Changing[int | None, int] = field(repr=False)
     read: ReadDeletes = field(repr=False)
     named: dict[PartitionKey, Mapping[str, Sequence[ManifestEntry]]] = field(
         default_factory=dict, repr=False
@@ -159,15 +160,15 @@ class LiveRows:
     ) -> LiveRows:
         """Return what is live where some of these very entries are gone, and others have come.
 
-        It costs a copy of what is known, not another look at each entry; of a data file that is
-        listed more than once it would know nothing. Raises InvalidError (P436): equality deletes.
+        It costs as much as these are, however many files are live; of a data file that is listed
+        more than once it would know nothing. Raises InvalidError (P436): equality deletes.
         """
         found = LiveRows(
-            dict(self.data),
-            dict(self.about_one),
+            self.data.copy(),
+            self.about_one.copy(),
             {key: [*group] for key, group in self.of_partition.items()},
             self.counts.copy(),
-            dict(self.added_by),
+            self.added_by.copy(),
             self.read,
         )
         for entry in gone:
@@ -211,7 +212,9 @@ class LiveRows:
 
 def live_rows(entries: Iterable[ManifestEntry], name: str, read: ReadDeletes) -> LiveRows:
     """Sort the live entries of a snapshot. Raises InvalidError (P436): equality deletes."""
-    return LiveRows({}, {}, {}, Counter(), {}, read).changed((), entries, name)
+    return LiveRows(Changing({}), Changing({}), {}, Counter(), Changing({}), read).changed(
+        (), entries, name
+    )
 
 
 def _take(groups: MutableMapping[Any, Any], key: Any, entry: ManifestEntry) -> None:

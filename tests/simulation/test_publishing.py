@@ -554,7 +554,7 @@ def test_a_target_that_is_created_has_a_partition_for_each_of_its_source(world):
     assert ("P813", "write  partitions: 3,  or leave it out") == (refused.code, refused.hint)
     assert (refused.code, refused.message) == (planned.code, planned.message)
     assert "new" not in world.cluster.names()
-    assert world.run(into="new", new_topic=NewTopic()).error is None
+    assert world.run(**few | {"new_topic": NewTopic()}).error is None
     assert 3 == len(world.cluster.topic("new").partitions)
 
 

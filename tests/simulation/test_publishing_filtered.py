@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random  # noqa: TID251  from the seed that a test names
+import threading
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from tests.story.publishing import (
@@ -23,6 +25,8 @@ from penstock.connectors.memory.cluster import Message, Partition
 from penstock.connectors.memory.log import MemoryReader
 from penstock.connectors.memory.sending import MemoryPacker
 from penstock.core.errors import DecisionNeededError, InvalidError
+from penstock.core.publication_events import FieldsAbsent
+from penstock.core.schema import Field, Kind, Struct
 from penstock.ports.producers import NewTopic
 from penstock.ports.sources import EpochLimit
 from penstock.publishing.pace import Rate
@@ -153,9 +157,19 @@ def test_a_target_with_too_few_partitions_is_refused_where_records_keep_theirs(w
 
     assert isinstance(error, InvalidError)
     assert "P813" == error.code
-    made = world.run(into="new", offsets_topic=OFFSETS + "2", new_topic=NewTopic())
+    topic, offsets = {"topics": [FROM]}, OFFSETS + "2"
+    made = world.run(into="new", offsets_topic=offsets, new_topic=NewTopic(), source=topic)
     assert None is made.error
     assert PARTITIONS == len(world.cluster.topic("new").partitions)
+
+
+@pytest.mark.parametrize(("told", "made"), [(None, PARTITIONS), (1, 1)])
+def test_a_new_target_whose_messages_have_a_key_has_as_many_partitions_as_the_source(told, made):
+    world = FilteredWorld(rules=replace(RULES, keeps_partition=False))
+    world.fill(1, "x", "y")
+    run = world.run(into="new", new_topic=NewTopic(told), source={"topics": [FROM]})
+    assert None is run.error
+    assert made == len(world.cluster.topic("new").partitions)
 
 
 def test_a_position_moves_over_records_that_are_all_left_out(world):
@@ -194,6 +208,38 @@ def test_a_rate_is_of_what_is_sent_and_holds_up_no_record_that_is_left_out(world
         publisher.transactions,
         world.clock.monotonic(),
     )
+
+
+@pytest.mark.parametrize(
+    ("records", "told"), [(99, []), (240, [(200, "'zz' (did you mean 'z'?)")])]
+)
+def test_a_field_that_no_record_has_is_told_once_after_a_transaction_of_some_size(records, told):
+    world = FilteredWorld(rows_max=200)
+    fields = Struct((*RECORDS.fields.fields, Field("zz", Kind.LONG)))
+    reader = replace(world.reader, rules=replace(RECORDS, fields=fields))
+    look = partial(reader.absent_fields, deadline=world.clock.monotonic() + 60)
+    world.fill(0, *["x"] * records)
+    publisher = world.publisher()
+    publisher.environment = replace(publisher.environment, absent_fields=look)
+    publisher.run(threading.Event())
+    found = [each for each in world.events if isinstance(each, FieldsAbsent)]
+    assert (records, told) == (publisher.rows, [(each.records, each.fields) for each in found])
+
+
+def test_a_record_whose_header_sql_cannot_read_is_rejected_by_its_offset(world):
+    world.reject()
+    world.rules = replace(
+        RULES, where="v <> 'left out' and _kafka_headers['b'] is distinct from 'z'"
+    )
+    world.fill(0, "x", "left out")
+    for value in (b"y", b"\xff"):
+        message = Message(b'{"id": 1, "v": "x"}', b"k", 1, (("b", value),))
+        world.cluster.send(FROM, message, partition=0)
+    assert None is world.run().error
+    (reject,) = world.rejected()
+    assert (3, "P840", "where") == (reject["offset"], reject["code"], reject["column"])
+    assert "the header 'b' is not UTF-8 (P303)" == reject["reason"]
+    assert 2 == len(world.read_back(0))
 
 
 def test_columns_are_known_before_a_record_is_read():

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from penstock.cli.output import json_text, pasteable, print_result, result_console, say
 from penstock.cli.parameters import SPEC, At, Json, Spec
+from penstock.cli.publications import absent_words
 from penstock.cli.record_text import key_and_headers, records_data, shortened, shown_bytes
 from penstock.cli.shards import by_shard
 from penstock.cli.specs import load_publications, load_spec, parts_of
@@ -83,10 +84,13 @@ def peek(
 def _peek_publications(
     loaded: Publications, names: Sequence[str], count: int, *, json: bool
 ) -> int:
-    from penstock.app.inspect.publication_peek import peek_publication
+    from penstock.app.inspect.publication_peek import absent_from, peek_publication
 
     found = [each for name in names for each in peek_publication(loaded, name, count)]
     print_result(found, data=records_data, show=_show_messages, json=json)
+    for absent in (absent_from(loaded, name) for name in names if not json):
+        if absent.fields:
+            say(one_line(absent_words(absent)))
     if not json and not found:
         say(pasteable("nothing waits:  penstock status"))
     return 0

@@ -1,7 +1,7 @@
 """Which topics a start creates, and with how many partitions.
 
-Invariant: a target whose messages keep their partitions is created with one for each of the source;
-asking creates nothing.
+Invariant: a target of a topic is created with one partition for each of the source, unless the spec
+says how many: fewer only where messages do not keep theirs. Asking creates nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def topics_to_create(publication: Publication, ports: PublicationPorts) -> dict[
         )
     created = publication.created_topics
     found = {topic: created[topic] for topic in missing}
-    if publication.keeps_partitions and publication.into in found:
+    if publication.reads_topic and publication.into in found:
         found[publication.into] = _as_many(publication, ports, found[publication.into])
     return found
 
@@ -43,6 +43,8 @@ def partitions_needed(sources: Iterable[SourcePartition]) -> int:
 
 
 def _as_many(publication: Publication, ports: PublicationPorts, new: NewTopic) -> NewTopic:
+    if new.partitions is not None and not publication.keeps_partitions:
+        return new
     needed = partitions_needed(ports.source.ends())
     if new.partitions is not None and new.partitions < needed:
         raise InvalidError(

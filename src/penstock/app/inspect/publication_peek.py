@@ -17,7 +17,8 @@ import pyarrow as pa
 from penstock.app.assembly import publishing
 from penstock.app.assembly.process import SystemClock
 from penstock.app.assembly.publishing_worker import Readers, packer_of, readers_of
-from penstock.app.inspect.publications import beginning_of
+from penstock.app.assembly.topic_rows import RECORDS
+from penstock.app.inspect.publications import beginning_of, next_absent_fields
 from penstock.app.publish import rules_named
 from penstock.core.errors import InvalidError
 from penstock.core.positions import SourcePartition, values_of
@@ -30,6 +31,7 @@ from penstock.publishing.rejects import NO_MESSAGE, RowsRead, misfits_of
 from penstock.publishing.schemas import standing_rules
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.topic_source import place_of
+from penstock.rows.convert.absent_fields import AbsentFields
 from penstock.rows.encode.encoder import WHERE, Misfit, encode
 from penstock.rows.encode.rules import MessageRules
 from penstock.spec.publications import Publications
@@ -77,6 +79,16 @@ def peek_publication(spec: Publications, name: str, count: int) -> tuple[PeekedM
         ports = publishing.open_ports(publication, stack)
         readers, packer = readers_of(publication, stack), packer_of(publication.target)
         return peeked(publication, ports, readers, packer, min(max(count, 1), RECORDS_MAX))
+
+
+def absent_from(spec: Publications, name: str) -> AbsentFields:
+    """Look which fields that a publication reads none of its next records has."""
+    (rule,) = rules_named(spec, [name])
+    publication = publishing.publication_of(spec, rule)
+    if RECORDS not in publication.source:
+        return AbsentFields()
+    with ExitStack() as stack:
+        return next_absent_fields(publication, publishing.open_ports(publication, stack))
 
 
 def peeked(

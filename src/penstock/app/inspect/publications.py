@@ -11,6 +11,7 @@ from penstock.app.assembly import assembly, publishing
 from penstock.app.assembly.process import SystemClock
 from penstock.app.assembly.producers import open_producers
 from penstock.app.assembly.state_folder import state_folder
+from penstock.app.assembly.topic_rows import RECORDS, absent_fields
 from penstock.app.publish import rules_named
 from penstock.core.claims import Generation
 from penstock.core.errors import PenstockError, UnavailableError
@@ -20,7 +21,7 @@ from penstock.observe.formatting import number_of, one_line, size_text
 from penstock.observe.last_stops import LastStop, last_stop
 from penstock.ports.producers import NO_TRANSACTIONS, PROTOCOL_2, NewTopic
 from penstock.ports.reports import Reports
-from penstock.ports.sources import NO_LIMIT, Stands, Stretch
+from penstock.ports.sources import NO_LIMIT, EpochLimit, Stands, Stretch
 from penstock.publishing.deciding import Noticed, decided, ends_of, require_target
 from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.fitting import require_fitting
@@ -33,6 +34,8 @@ from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.start import begun_from
 from penstock.publishing.stops import naming
 from penstock.publishing.table_positions import table_position
+from penstock.publishing.topic_rows import SAMPLE_RECORDS_MAX
+from penstock.rows.convert.absent_fields import AbsentFields
 from penstock.rows.encode.rules import MessageRules
 from penstock.spec.publications import Publications
 
@@ -63,7 +66,8 @@ class PublicationView:
     of the last. `stands` says where it stands in a table, `messages` how rows become messages,
     `schemas` how their schemas stand in registries. `begins` says whether a run begins it,
     `creates` which topics it creates, and with what, `problem` why it would not go on, `stopped`
-    why the last run did not. `client` says who writes. `owner` is the run that
+    why the last run did not. `absent` are fields that no record of
+    a sample has. `client` says who writes. `owner` is the run that
     began last. `rate` is the most that it sends. Where `is_least`, more than the `backlog` may
     wait: a source of one's own is not counted; one that `is_empty` has no part at all.
     """
@@ -94,6 +98,7 @@ class PublicationView:
     moves: tuple[PublicationMove, ...] = ()
     problem: PenstockError | None = None
     stopped: LastStop | None = None
+    absent: AbsentFields = field(default_factory=AbsentFields)
 
 
 class Beginning(NamedTuple):
@@ -105,11 +110,15 @@ class Beginning(NamedTuple):
 
 
 def view_publications(
-    spec: Publications, names: Collection[str] = (), *, accept: Collection[str] = ()
+    spec: Publications,
+    names: Collection[str] = (),
+    *,
+    accept: Collection[str] = (),
+    samples: bool = False,
 ) -> list[PublicationView]:
     """Look at the named publications, or all; what cannot be opened is a `problem`, too.
 
-    Raises InvalidError (P825).
+    Where it `samples`, it looks at some records, too. Raises InvalidError (P825).
     """
     views, now_ms = [], SystemClock().now_ms()
     for rule in rules_named(spec, names):
@@ -118,6 +127,8 @@ def view_publications(
             try:
                 ports = publishing.open_ports(publication, stack)
                 view = view_of(publication, ports)
+                if samples and RECORDS in publication.source and view.problem is None:
+                    view = replace(view, absent=next_absent_fields(publication, ports))
             except PenstockError as error:
                 problem = naming(publication, error)
                 view = replace(_unopened(publication, error), problem=problem)
@@ -243,6 +254,15 @@ def _planned(
         is_empty=publication.reads_own and not ends,
         moves=tuple(_move(publication, each, stands) for each in stretches),
     )
+
+
+def next_absent_fields(publication: Publication, ports: PublicationPorts) -> AbsentFields:
+    """Return the fields that a publication reads, and that none of the next records has."""
+    record = standing_record(publication.name, ports.producers.ledger)
+    stands = beginning_of(publication, ports, record).stands
+    limit = EpochLimit(SAMPLE_RECORDS_MAX, publication.limit.bytes_max)
+    stretches = ports.source.plan(stands, ports.source.ends(), limit)
+    return absent_fields(publication, stretches)
 
 
 def rate_words(rate: Rate) -> str:

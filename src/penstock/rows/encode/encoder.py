@@ -32,7 +32,7 @@ from penstock.rows.encode.conditions import decided, no_column
 from penstock.rows.encode.extensions import stored
 from penstock.rows.encode.framing import framed, with_texts
 from penstock.rows.encode.json_texts import is_binary, is_text, millis_of, object_texts
-from penstock.rows.encode.nesting import Misfits
+from penstock.rows.encode.nesting import Misfits, misfits_by_reason
 from penstock.rows.encode.rules import KEY, MessageRules
 
 WHERE, DELETE_WHEN = "where", "delete_when"
@@ -213,9 +213,8 @@ def _deleted(
     if rules.delete_when:
         asked = decided(table.rows, rules.delete_when, DELETE_WHEN)
         deleted = asked.true | spared
-        for row, why in asked.undecided.items():
-            if not spared[row]:
-                misfits.append(Misfits(DELETE_WHEN, np.arange(count) == row, why))
+        undecided = {row: why for row, why in asked.undecided.items() if not spared[row]}
+        misfits += misfits_by_reason(DELETE_WHEN, undecided, count)
     keyless = deleted & mask_of(keys.is_null())
     if keyless.any():
         misfits.append(Misfits(rules.key[0], keyless, "a row that deletes has no key"))

@@ -12,7 +12,7 @@ from typing import TypeVar
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 CHANGES_MAX = 4096
-"""With more changes than these, a copy is one of all."""
+"""With more changes than these a mapping is made anew."""
 
 
 class Changing(MutableMapping[_K, _V]):
@@ -31,9 +31,12 @@ class Changing(MutableMapping[_K, _V]):
 
     def copy(self) -> Changing[_K, _V]:
         """Return a mapping that is changed without this one; it costs what has changed so far."""
-        if len(self._come) + len(self._gone) > CHANGES_MAX:
-            return Changing(dict(self.items()))
         return Changing(self._shared, self._come.copy(), self._gone)
+
+    def settled(self) -> Changing[_K, _V]:
+        """Return itself, or, where much has changed, the same as a mapping to be shared."""
+        much = len(self._come) + len(self._gone) > CHANGES_MAX
+        return Changing(dict(self.items())) if much else self
 
     def __getitem__(self, key: _K) -> _V:
         """Return a value. Raises KeyError."""

@@ -30,7 +30,7 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry
@@ -175,7 +175,12 @@ class LiveRows:
             found._take(entry)
         for entry in come:
             found._add(entry, name)
-        return found
+        return replace(
+            found,
+            data=found.data.settled(),
+            about_one=found.about_one.settled(),
+            added_by=found.added_by.settled(),
+        )
 
     def _add(self, entry: ManifestEntry, name: str) -> None:
         file = entry.data_file

@@ -30,7 +30,7 @@ def test_it_is_what_a_dictionary_would_be(most: int, acts: list[tuple[str, int]]
                     del found[key]
             else:
                 former.append((found, dict(truth)))
-                found = found.copy()
+                found = found.settled().copy()
             assert (truth, len(truth)) == (dict(found), len(found))
             assert all(found.get(each) == truth.get(each) for each in range(7))
         for each, then in former:

@@ -203,7 +203,8 @@ class Rearranging:
         shape = begun.schema_id, begun.row_ids
         sent: Sequence[Rearrangement] = ()
         for turn in self.work.turns():
-            self._stage(written)
+            if not sent:
+                self._stage(written)
             state, found = self._looked_at(written)
             if sent and all(_has_landed(each, found) for each in sent):
                 return sent

@@ -25,7 +25,7 @@ from penstock.connectors.memory.cluster import Message, Partition
 from penstock.connectors.memory.log import MemoryReader
 from penstock.connectors.memory.sending import MemoryPacker
 from penstock.core.errors import DecisionNeededError, InvalidError
-from penstock.core.publication_events import FieldsAbsent
+from penstock.core.publication_events import FieldsAbsent, RowsPublished
 from penstock.core.schema import Field, Kind, Struct
 from penstock.ports.producers import NewTopic
 from penstock.ports.sources import EpochLimit
@@ -148,6 +148,51 @@ def test_a_record_keeps_its_partition_or_goes_where_its_key_says(world):
     assert 4 == sum(map(len, found))
     keys = [{key for key, *_ in each} for each in found]
     assert not keys[0] & keys[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "where", "offset", "said"),
+    [
+        (
+            ("x", "bad", "y"),
+            "strptime(v, '%d') is not null",
+            0,
+            "where cannot be computed for this row (Invalid Input Error)",
+        ),
+        (("x", "bad", "y"), "v::int = 1 or v = 'x'", 0, "Could not convert string '…' to INT32"),
+        (("x", "bad", "y"), "case when v = 'y' then v::int = 1 else true end", 1, "(P3"),
+        (("x", "bad"), "true", 1, "_kafka_value: "),
+    ],
+)
+def test_the_first_bad_record_is_named_with_its_cause_and_no_value(
+    world, words, where, offset, said
+):
+    world.rules = replace(RULES, where=where)
+    world.fill(0, *words)
+    error = world.run().error
+
+    assert isinstance(error, DecisionNeededError)
+    assert f"offset {offset}: " in error.message
+    assert said in error.message
+    assert "'x'" not in error.message
+
+
+def test_a_tombstone_without_a_key_has_a_way_out_of_its_own(world):
+    world.cluster.send(FROM, Message(None, None, 1000, ()), partition=0)
+    error = world.run().error
+
+    assert "_kafka_key: a record without a value has no key to delete" in error.message
+    assert "tombstones: skip" in error.hint
+    assert "where" not in error.hint
+
+
+def test_partitions_of_the_target_are_counted_without_those_of_rejects(world):
+    world.reject()
+    world.fill(0, "x", "bad")
+    world.run()
+    (told,) = [each for each in world.events if isinstance(each, RowsPublished)]
+
+    assert (1, 1) == (told.partitions, sum(told.rejected.values()))
 
 
 def test_a_target_with_too_few_partitions_is_refused_where_records_keep_theirs(world):

@@ -321,7 +321,7 @@ class Publisher:
                     self.publication.into,
                     receipt.epoch,
                     receipt.published,
-                    len(receipt.targets),
+                    sum(at.topic == self.publication.into for at in receipt.targets),
                     seconds,
                     backlog,
                     receipt.filtered,

@@ -25,6 +25,7 @@ from penstock.core.positions import Position
 from penstock.core.schema import SOURCE_PREFIX, Struct, schema_from_json, type_to_json
 from penstock.ports.log import RangeReader
 from penstock.ports.sources import MESSAGES, NO_ROWS, BadRow, Rows, Stretch
+from penstock.publishing.rejects import RECORD_VALUE
 from penstock.publishing.topic_source import fetched_of, place_of
 from penstock.rows.arrow_types import arrow_schema
 from penstock.rows.convert.absent_fields import AbsentFields, absent_fields
@@ -46,8 +47,6 @@ COORDINATES: Mapping[str, pa.DataType] = {
 }
 """What a row may have besides its fields, as the record has it."""
 HEADERS = f"{SOURCE_PREFIX}headers"
-VALUE = f"{SOURCE_PREFIX}value"
-"""What is wrong in a record that is no row."""
 SAMPLE_RECORDS_MAX = 1000
 _SAMPLE_PARTS_MAX = 8
 
@@ -205,5 +204,5 @@ def _bad(
     keys, found = batch.column("key"), list[BadRow]()
     for each in rejects:
         key = keys[int(np.searchsorted(offsets, each.offset))].as_py()
-        found.append(BadRow(VALUE, f"{each.message} ({each.code})", key))
+        found.append(BadRow(RECORD_VALUE, f"{each.message} ({each.code})", key))
     return found

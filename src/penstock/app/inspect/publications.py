@@ -22,17 +22,15 @@ from penstock.observe.last_stops import LastStop, last_stop
 from penstock.ports.producers import NO_TRANSACTIONS, PROTOCOL_2, NewTopic
 from penstock.ports.reports import Reports
 from penstock.ports.sources import NO_LIMIT, EpochLimit, Stands, Stretch
-from penstock.publishing.deciding import Noticed, decided, ends_of, require_target
-from penstock.publishing.epoch import plan_deliveries
-from penstock.publishing.fitting import require_fitting
-from penstock.publishing.new_topics import topics_to_create
+from penstock.publishing.deciding import Noticed, decided, ends_of
 from penstock.publishing.own_rows import BEGINNING
 from penstock.publishing.pace import Pace, Rate
+from penstock.publishing.preflight import preflight
 from penstock.publishing.record import PublicationRecord, standing_record, task_of, totals_of
 from penstock.publishing.schemas import SchemaStanding, standing_schemas
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.start import begun_from
-from penstock.publishing.stops import naming
+from penstock.publishing.stops import hanging, naming
 from penstock.publishing.table_positions import table_position
 from penstock.publishing.topic_rows import SAMPLE_RECORDS_MAX
 from penstock.rows.convert.absent_fields import AbsentFields
@@ -200,11 +198,10 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
         ports.producers.terms.check()
         record = standing_record(publication.name, ports.producers.ledger)
         view = _recorded(publication, record, view)
-        require_fitting(publication, ports)
-        view = replace(view, schemas=standing_schemas(publication, ports))
         found = beginning_of(publication, ports, record)
         client = client_words(publication, ports.producers.terms.protocol, found.stands)
         view = replace(view, client=client, begins=found.begins, creates=found.creates)
+        view = replace(view, schemas=standing_schemas(publication, ports))
         return _planned(publication, ports, found.stands, view)
     except PenstockError as error:
         return replace(view, problem=naming(publication, error))
@@ -214,26 +211,52 @@ def beginning_of(
     publication: Publication, ports: PublicationPorts, record: PublicationRecord
 ) -> Beginning:
     """Return how a run that begins now would begin. Raises what a start raises."""
-    require_target(publication, ports, record)
-    creates, begins = topics_to_create(publication, ports), record.ledger is None
-    if creates:
-        starts = ports.source.starts(publication.start) if begins else record.stands
-        return Beginning(starts, begins, creates)
-    decision = decision_on(publication, ports, record)
+    creates = preflight(publication, ports, record)
+    decision = decision_on(publication, ports, record, missing=creates)
     stands = begun_from(publication, ports.source, record, decision)
-    return Beginning(stands, decision is Resume.BEGIN, {})
+    return Beginning(stands, decision is Resume.BEGIN, creates)
 
 
 def decision_on(
-    publication: Publication, ports: PublicationPorts, record: PublicationRecord
+    publication: Publication,
+    ports: PublicationPorts,
+    record: PublicationRecord,
+    *,
+    missing: Collection[str] = (),
 ) -> Resume:
     """Decide as a run that begins now would. Raises what a start raises."""
+    noticed = _noticed(publication, ports, record)
+    if record.undecided:
+        _require_decided(publication, ports, record, noticed)
+    ends = ends_of(ports, without=missing)
+    return decided(publication, ports, NEWEST, record, noticed, ends=ends, missing=missing)
+
+
+def _noticed(
+    publication: Publication, ports: PublicationPorts, record: PublicationRecord
+) -> dict[int, Noticed]:
+    """Ask what coordinators remember of the ids of tasks; nothing is fenced."""
     remembered = ports.producers.terms.remembered
-    noticed = {
-        task: Noticed(remembered(publication.id_of(task)))
-        for task in range(max(len(record.ledgers), 1))
-    }
-    return decided(publication, ports, NEWEST, record, noticed, ends=ends_of(ports))
+    tasks = range(max(len(record.ledgers), 1))
+    return {task: Noticed(remembered(publication.id_of(task))) for task in tasks}
+
+
+def _require_decided(
+    publication: Publication,
+    ports: PublicationPorts,
+    record: PublicationRecord,
+    noticed: Mapping[int, Noticed],
+) -> None:
+    """Raise DecisionNeededError (P803) where a transaction hangs that none of our ids has open.
+
+    A run that is alive may end one between two looks: then its term is another one.
+    """
+    again = standing_record(publication.name, ports.producers.ledger)
+    is_ours = any(
+        each.remembered is not None and each.remembered.is_open for each in noticed.values()
+    )
+    if again.undecided and not is_ours and noticed == _noticed(publication, ports, record):
+        raise hanging(publication)
 
 
 def _planned(
@@ -242,8 +265,6 @@ def _planned(
     """Add what a run would publish from these positions on."""
     ends = ports.source.ends()
     stretches = ports.source.plan(stands, ends, NO_LIMIT)
-    if publication.keeps_partitions and not view.creates:
-        plan_deliveries(stretches, ports.targets.partitions(), publication)
     backlog = ports.source.count(stands, ends)
     limit = Pace(publication.rate, publication.interval_seconds).limit(publication.limit)
     return replace(

@@ -11,6 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -41,6 +42,10 @@ _ALTERED = frozenset(
     {"uhugeint", "bignum", "bit", "time with time zone", "union", "variant", "geometry"}
 )
 """Types that DuckDB gives to Arrow as what they are inside, or without a part of their value."""
+_OF_CASTS = frozenset({"Conversion Error", "Out of Range Error"})
+"""Errors that quote values, or write numbers; in others a value may be a word among words."""
+_QUOTED = re.compile(r"""(['"]).*\1""")
+_NUMBER = re.compile(r"(?<!\w)-?\d[\w.+-]*")
 _NESTED = frozenset({"struct", "list", "array", "map"})
 
 
@@ -97,6 +102,34 @@ def _undecided(found: SqlValues, field: str) -> dict[int, str]:
     seconds = f"{RECORD_SECONDS_MAX:.0f} s"
     failed = dict.fromkeys(found.failed, f"{field} cannot be computed for this row")
     return failed | dict.fromkeys(found.slow, f"{field} takes longer than {seconds} for this row")
+
+
+def failure_of(rows: pa.RecordBatch, sql: str, field: str) -> str:
+    """Say what DuckDB answers where it cannot compute an expression; "" where it can.
+
+    No value is said: what the answer quotes is left out.
+    """
+    from duckdb import Error  # noqa: PLC0415  only specs with SQL need it
+
+    connection = sandbox()
+    try:
+        connection.register("records", _columns_of(rows, sql, field)[0])
+        connection.execute(f"select (\n{sql}\n) from records as payload").fetchall()  # noqa: S608
+    except Error as error:
+        return _without_values(str(error))
+    finally:
+        connection.unregister("records")
+    return ""
+
+
+def _without_values(answer: str) -> str:
+    """Return the kind of an error of DuckDB and what it says, without what may be values."""
+    first, _, _ = answer.partition("\n")
+    kind, _, said = first.partition(": ")
+    if kind not in _OF_CASTS:
+        return kind
+    plain = _QUOTED.sub("'…'", said).partition(":")[0].partition("(")[0]
+    return f"{kind}: {_NUMBER.sub('…', plain).strip()}"
 
 
 def _columns_of(rows: pa.RecordBatch, sql: str, field: str) -> tuple[pa.Table, dict[int, str]]:
@@ -214,11 +247,11 @@ def _within(kind: DuckDBPyType) -> Iterator[str]:
 
 
 def no_column(rows: pa.RecordBatch, name: str, field: str) -> InvalidError:
-    """Return the error of a column that a field of the spec names and the table lacks."""
+    """Return the error of a column that a field of the spec names and the rows lack."""
     near = nearest(name, rows.schema.names)
-    hint = f"did you mean {near}?" if near else f"it has {listed(rows.schema.names)}"
-    return _unfit(field, f"it has no column {shown(name)}", hint)
+    hint = f"did you mean {near}?" if near else f"they have {listed(rows.schema.names)}"
+    return _unfit(field, f"they have no column {shown(name)}", hint)
 
 
 def _unfit(field: str, fact: str, hint: str) -> InvalidError:
-    return InvalidError(f"{field} does not fit the table: {fact}", code="P838", hint=hint)
+    return InvalidError(f"{field} does not fit the rows: {fact}", code="P838", hint=hint)

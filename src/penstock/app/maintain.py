@@ -12,7 +12,6 @@ Invariants:
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -33,7 +32,6 @@ from penstock.commit.rearranging import RearrangedFiles, Rearranging
 from penstock.commit.sweeping import Sweeping
 from penstock.core.errors import InvalidError, PenstockError, gravest
 from penstock.core.maintenance import FileGroup, MaintenanceAct
-from penstock.engines.allocation import keep_freed_memory
 from penstock.engines.inline import InlineEngine
 from penstock.engines.work import COPYING_WORK
 from penstock.observe.fanout import Observers
@@ -109,8 +107,7 @@ def _files_of(groups: Sequence[FileGroup]) -> str:
 
 
 def here() -> Engine:
-    """Return what writes files again in this process, which keeps the memory for it."""
-    keep_freed_memory(os.environ)
+    """Return what writes files again in this process."""
     return InlineEngine(COPYING_WORK)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -12,11 +14,12 @@ from cyclopts import Parameter
 from penstock.cli.confirming import confirmed
 from penstock.cli.output import fields_of, pasteable, print_json, print_line
 from penstock.cli.parameters import SPEC, Json, Spec, Yes
-from penstock.cli.shards import Words, by_shard
+from penstock.cli.shards import Command, Words, by_shard
 from penstock.cli.specs import load_spec
 from penstock.cli.waiting import waits_shown
 from penstock.core.errors import gravest
 from penstock.core.maintenance import MaintenanceAct, acts_of
+from penstock.engines.allocation import keep_freed_memory
 from penstock.observe.formatting import health_text, number_of, one_line, size_text
 
 if TYPE_CHECKING:
@@ -38,6 +41,18 @@ def _share(shard: int, words: Words) -> Words | None:
     return {**words, "only": acts} if acts or shard == 0 else None
 
 
+def _keeping_memory(command: Command) -> Command:
+    """Let a command's process keep the memory that it frees: said before a spec loads Arrow."""
+
+    @wraps(command)
+    def keeping(*args: Any, **kwargs: Any) -> int:
+        keep_freed_memory(os.environ)
+        return command(*args, **kwargs)
+
+    return keeping
+
+
+@_keeping_memory
 @by_shard(share=_share)
 def maintain(
     *tables: Annotated[str, Parameter(help=EACH)],

@@ -1,13 +1,15 @@
 """How a process that writes files keeps its memory: what is freed is used again.
 
 glibc gives large pieces back to the kernel as soon as they are freed, and Arrow's own pool does so
-a moment later; fresh pages for the next ones cost a tenth of the CPU of writing Parquet.
+a moment later; fresh pages for the next ones cost a tenth of the CPU of writing Parquet, and more
+(docs/design/0378).
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+import sys
+from collections.abc import MutableMapping
 
 KEEPING_ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": "1073741824",
@@ -17,20 +19,21 @@ KEEPING_ENVIRONMENT = {
 """What says so to a process that is started."""
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's `mallopt`."""
-_LONGEST_KEPT_BYTES = 1 << 30
-_MOST_KEPT_BYTES = (1 << 31) - 1
+_PIECE_BYTES_MAX = 1 << 30
+_FREE_BYTES_MAX = (1 << 31) - 1
 
 
-def keep_freed_memory(environment: Mapping[str, str]) -> None:
+def keep_freed_memory(environment: MutableMapping[str, str]) -> None:
     """Let this process keep it, as one that is started with `KEEPING_ENVIRONMENT`.
 
-    Nothing is done where the environment of this process says something of its own on any of it,
-    or where its C library is not glibc.
+    Nothing is done where this environment, its own, says anything on that, where Arrow is loaded
+    already, which has chosen its pool by then, or where the C library is not glibc.
     """
-    import pyarrow as pa
-
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None and environment.keys().isdisjoint(KEEPING_ENVIRONMENT):
-        mallopt(_MMAP_THRESHOLD, _LONGEST_KEPT_BYTES)
-        mallopt(_TRIM_THRESHOLD, _MOST_KEPT_BYTES)
-        pa.set_memory_pool(pa.system_memory_pool())
+    is_chosen = "pyarrow" in sys.modules or not KEEPING_ENVIRONMENT.keys().isdisjoint(environment)
+    if mallopt is None or is_chosen:
+        return
+    mallopt(_MMAP_THRESHOLD, _PIECE_BYTES_MAX)
+    mallopt(_TRIM_THRESHOLD, _FREE_BYTES_MAX)
+    pool = "ARROW_DEFAULT_MEMORY_POOL"
+    environment[pool] = KEEPING_ENVIRONMENT[pool]

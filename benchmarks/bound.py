@@ -13,7 +13,7 @@ from benchmarks import topics
 from benchmarks.making import TOPIC
 from benchmarks.results import Measured
 from benchmarks.scratch import Scratch
-from penstock.engines.spark.settings import WORKER_ENVIRONMENT
+from penstock.engines.allocation import KEEPING_ENVIRONMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def measure(options: Options, place: Scratch) -> Measured:
             "folder": str(place.subfolder(path[0])),
         }
         words = json.dumps(order)
-        child = place.start("benchmarks.stages", words, environment=WORKER_ENVIRONMENT)
+        child = place.start("benchmarks.stages", words, environment=KEEPING_ENVIRONMENT)
         for line in child.lines():
             values |= {f"{path}_{stage}": seconds for stage, seconds in line["stages"].items()}
         child.ended()

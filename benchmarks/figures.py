@@ -722,7 +722,7 @@ FIGURES = (
         "Small files of a Delta table are written again as one, rows compared, next to deltalake's "
         "`optimize.compact`, in one process (benchmarks/maintain.py says what is timed).",
         maintain.measure,
-        full=[maintain.Options()],
+        full=[maintain.Options(), maintain.Options(files_by="deltalake")],
         quick=[maintain.Options(rows=250_000, rounds=3)],
         metrics=[
             Metric("cpu_peer_ratio", "CPU, of deltalake's", "times", "≤ 0.6", "less"),

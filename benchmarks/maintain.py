@@ -1,7 +1,8 @@
 """What writing small files again costs, next to deltalake's `optimize.compact` of the same table.
 
 Both start from a copy of a Delta table of `rows` in `files` files, in this process, and take turns
-at being first. Ours compares the rows that it wrote with those that it read, the peer does not.
+at being first. Files are as landing writes them, or as deltalake does: with snappy, and each column
+with a dictionary. Ours compares the rows that it wrote with those that it read, the peer does not.
 Each must leave one file with all rows.
 """
 
@@ -13,19 +14,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING, Literal
 
 from benchmarks import keyed, records
 from benchmarks.children import FailedError
 from benchmarks.results import Measured
 from benchmarks.scratch import Scratch
+from penstock.core.commits import Chain
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from penstock.ports.tables import Table
 
 TABLE = "bench.events"
+CHAIN = Chain("bench", f"delta.{TABLE}")
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """So many rows in so many files; both write them again `rounds` times."""
+    """So many rows in so many files of one writer; both write them again `rounds` times."""
 
+    files_by: Literal["landing", "deltalake"] = "landing"
     rows: int = 1_000_000
     files: int = 48
     rounds: int = 5
@@ -57,12 +67,39 @@ def measure(options: Options, place: Scratch) -> Measured:
 
 
 def _make(root: Path, options: Options) -> None:
-    from deltalake import write_deltalake
+    from deltalake import DeltaTable, write_deltalake
 
+    folder = str(_folder(root))
+    DeltaTable.create(folder, records.ARROW)
     step = -(-options.rows // options.files)
-    for start in range(0, options.rows, step):
+    for number, start in enumerate(range(0, options.rows, step)):
         rows = keyed.arrow(records.values(start, min(start + step, options.rows)))
-        write_deltalake(str(_folder(root)), rows, mode="append")
+        if options.files_by == "landing":
+            _land(root, rows, number)
+        else:
+            write_deltalake(folder, rows, mode="append")
+
+
+def _land(root: Path, rows: pa.Table, number: int) -> None:
+    """Land rows in a commit of their own, as one record of a topic."""
+    from penstock.app.assembly.worker import writer
+    from penstock.testing.contracts.table_fixture import Quiet
+    from penstock.testing.prepared import prepared
+
+    table = _table(root)
+    state = table.state(CHAIN)
+    files = writer("delta")(state.target, prefix="bench", observer=Quiet())
+    for batch in rows.combine_chunks().to_batches():
+        files.write(batch)
+    commit = prepared(
+        CHAIN,
+        {0: (number, number + 1)},
+        files=files.close(),
+        uuid=state.uuid,
+        schema_id=state.schema_id,
+        origins={0: 0},
+    )
+    table.commit(state, commit, retain=25)
 
 
 def _ours(root: Path) -> None:
@@ -70,22 +107,26 @@ def _ours(root: Path) -> None:
     from penstock.commit.attempt import CommitContext
     from penstock.commit.maintaining import Maintenance
     from penstock.commit.rearranging import Rearranging
-    from penstock.connectors.delta import connector
-    from penstock.core.commits import Chain
     from penstock.engines.inline import InlineEngine
     from penstock.engines.work import COPYING_WORK
-    from penstock.spec.secrets import ProcessSecrets
     from penstock.testing.contracts.table_fixture import Quiet, StillClock
     from penstock.testing.prepared import claim
 
-    secrets = ProcessSecrets({})
+    context = CommitContext(claim(), Quiet(), StillClock(), lambda: 0.5, 25)
+    work = Maintenance(CHAIN, _table(root), context, "m1", list)
+    Rearranging(work, InlineEngine(COPYING_WORK), "delta").run()
+
+
+def _table(root: Path) -> Table:
+    from penstock.connectors.delta import connector
+    from penstock.spec.secrets import ProcessSecrets
+    from penstock.testing.contracts.table_fixture import Quiet
+
     settings = {"name": "delta", "type": "delta", "root": str(root)}
-    table = connector.open_catalog(settings, secrets, Quiet()).load(TABLE)
+    table = connector.open_catalog(settings, ProcessSecrets({}), Quiet()).load(TABLE)
     if table is None:
         raise FailedError("the table is not there")
-    context = CommitContext(claim(), Quiet(), StillClock(), lambda: 0.5, 25)
-    work = Maintenance(Chain("bench", f"delta.{TABLE}"), table, context, "m1", list)
-    Rearranging(work, InlineEngine(COPYING_WORK), "delta").run()
+    return table
 
 
 def _peer(root: Path) -> None:

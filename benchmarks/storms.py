@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks import records, topics
 from benchmarks.results import Measured
 from benchmarks.scratch import Scratch
-from penstock.engines.spark.settings import WORKER_ENVIRONMENT
+from penstock.engines.allocation import KEEPING_ENVIRONMENT
 
 Spoil = Callable[[bytes], bytes | None]
 GOOD, MIXED = "good", "mixed"
@@ -68,7 +68,7 @@ def measure(options: Options, place: Scratch) -> Measured:
         "records": options.records,
         "folder": str(place.subfolder("s")),
     }
-    child = place.start("benchmarks.storms", json.dumps(order), environment=WORKER_ENVIRONMENT)
+    child = place.start("benchmarks.storms", json.dumps(order), environment=KEEPING_ENVIRONMENT)
     taken: dict[str, float] = {}
     for line in child.lines():
         taken |= line["seconds"]

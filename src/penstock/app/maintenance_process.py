@@ -25,10 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from penstock.core.events import Event
-from penstock.core.maintenance import MaintenanceAct
+from penstock.core.maintenance import MaintenanceAct, acts_of
 from penstock.core.maintenance_events import LayoutMeasured, MaintenanceFailed, TableMaintained
 from penstock.core.shards import Shard
-from penstock.engines.spark.settings import WORKER_ENVIRONMENT
 from penstock.observe.periodic import periodic
 from penstock.observe.status import StatusBoard
 from penstock.ports.runtime import Clock, Observer
@@ -58,7 +57,7 @@ def maintained_beside(
     While this process only stands by, its owner does both.
     """
     settings, shard = pipeline.maintain, Shard.named(pipeline.name, pipeline.shards)
-    acts = acts_of(shard, settings.only)
+    acts = acts_of(shard.number, settings.only)
     of = ("--shard", str(shard.number)) if shard.count > 1 else ()
     only = [word for act in acts for word in ("--only", act)]
     process = MaintenanceProcess(observer)
@@ -158,7 +157,7 @@ def _started(command: Sequence[str]) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**_ONE_THREAD, **WORKER_ENVIRONMENT, **os.environ},
+        env={**_ONE_THREAD, **os.environ},
         start_new_session=True,
     )
     with suppress(OSError):  # it has ended already
@@ -166,15 +165,6 @@ def _started(command: Sequence[str]) -> subprocess.Popen[str]:
         if _PROCESSES.is_dir():  # Linux
             (_PROCESSES / str(process.pid) / "oom_score_adj").write_text(_ENDED_FIRST)
     return process
-
-
-def acts_of(shard: Shard, only: Sequence[str]) -> Sequence[str]:
-    """Return the acts that a shard does, none meaning all for the first and nothing for the others:
-    files and snapshots are everybody's, and a sweep is of what a shard itself has written.
-    """
-    if shard.number == 0:
-        return only
-    return ("sweep",) if not only or "sweep" in only else ()
 
 
 def _command(spec: Path, *words: str) -> Sequence[str]:

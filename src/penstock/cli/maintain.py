@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -12,11 +14,12 @@ from cyclopts import Parameter
 from penstock.cli.confirming import confirmed
 from penstock.cli.output import fields_of, pasteable, print_json, print_line
 from penstock.cli.parameters import SPEC, Json, Spec, Yes
-from penstock.cli.shards import by_shard
+from penstock.cli.shards import Command, Words, by_shard
 from penstock.cli.specs import load_spec
 from penstock.cli.waiting import waits_shown
 from penstock.core.errors import gravest
-from penstock.core.maintenance import MaintenanceAct
+from penstock.core.maintenance import MaintenanceAct, acts_of
+from penstock.engines.allocation import keep_freed_memory
 from penstock.observe.formatting import health_text, number_of, one_line, size_text
 
 if TYPE_CHECKING:
@@ -32,7 +35,25 @@ REASONS_SHOWN_MAX = 4
 EACH = "The tables, by their names in the spec; without any, all of them, and the quarantine."
 
 
-@by_shard()
+def _share(shard: int, words: Words) -> Words | None:
+    """Return what a shard does of what all of them are asked for: what is everybody's, once."""
+    acts = acts_of(shard, words["only"])
+    return {**words, "only": acts} if acts or shard == 0 else None
+
+
+def _keeping_memory(command: Command) -> Command:
+    """Let a command's process keep the memory that it frees: said before a spec loads Arrow."""
+
+    @wraps(command)
+    def keeping(*args: Any, **kwargs: Any) -> int:
+        keep_freed_memory(os.environ)
+        return command(*args, **kwargs)
+
+    return keeping
+
+
+@_keeping_memory
+@by_shard(share=_share)
 def maintain(
     *tables: Annotated[str, Parameter(help=EACH)],
     spec: Spec = SPEC,
@@ -132,11 +153,10 @@ def _lines(found: TableMaintenance, now_ms: int) -> Iterator[str]:
     if found.error is not None:
         yield f"{found.table}  {found.error.line}"
         yield f"  → {pasteable(found.error.hint)}"
-    elif found.health is None:
+    elif found.is_missing:
         yield f"{found.table}  is not created yet"
     else:
-        todo = "" if found.acts or found.health.groups else "nothing to do: "
-        yield f"{found.table}  {todo}{health_text(found.health, now_ms)}"
+        yield f"{found.table}  {_state(found, now_ms)}"
         for code, message in {
             each.code: each.message for each in found.left_alone.values()
         }.items():
@@ -151,6 +171,14 @@ def _lines(found: TableMaintenance, now_ms: int) -> Iterator[str]:
             yield f"  {_expiry_text(found.expiry)}"
         if found.sweep is not None and found.sweep.unnamed:
             yield f"  {_sweep_text(found.sweep)}"
+
+
+def _state(found: TableMaintenance, now_ms: int) -> str:
+    """Return how a table lies, unless a sweep is all, and that nothing is to be done, if so."""
+    if found.health is None:
+        return "to be swept" if found.acts else "nothing to sweep"
+    todo = "" if found.acts or found.health.groups else "nothing to do: "
+    return f"{todo}{health_text(found.health, now_ms)}"
 
 
 def _text(group: FileGroup) -> str:

@@ -8,7 +8,7 @@ is free. A command is given the option by
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
@@ -26,6 +26,8 @@ ALONE = (
     " stand by for all of them, with the pending store in PostgreSQL."
 )
 Command = Callable[..., int]
+Words = Mapping[str, Any]
+"""What a command is given, by the names of its parameters."""
 
 _named: ContextVar[str] = ContextVar("shard", default="")
 
@@ -36,13 +38,18 @@ def named_shard() -> str:
 
 
 def by_shard(
-    *, changes: bool = False, at_once: bool = False, alone: bool = False
+    *,
+    changes: bool = False,
+    at_once: bool = False,
+    alone: bool = False,
+    share: Callable[[int, Words], Words | None] = lambda _, words: words,
 ) -> Callable[[Command], Command]:
     """Give a command the option `--shard`.
 
     One that `changes` what is landed begins where no shard runs, and ends at the first that fails.
     One that sees to all shards `at_once` is called once, and one that is about a shard `alone`
-    refuses all (InvalidError, P529).
+    refuses all (InvalidError, P529). Of all of them each is given its `share` of the words; None
+    leaves it out.
     """
 
     def given(command: Command) -> Command:
@@ -55,7 +62,7 @@ def by_shard(
             if shard != ALL or at_once:
                 with _naming(shard or ""):
                     return command(*args, **kwargs)
-            return _each(command, own.bind(*args, **kwargs), changes=changes)
+            return _each(command, own.bind(*args, **kwargs), share, changes=changes)
 
         kind = Annotated[
             str | None, Parameter(env_var="PENSTOCK_SHARD", help=ALONE if alone else ABOUT)
@@ -80,7 +87,13 @@ def one_at_a_time() -> PenstockError:
     )
 
 
-def _each(command: Command, given: inspect.BoundArguments, *, changes: bool) -> int:
+def _each(
+    command: Command,
+    given: inspect.BoundArguments,
+    share: Callable[[int, Words], Words | None],
+    *,
+    changes: bool,
+) -> int:
     """Run a command for one shard after the other; return the gravest exit code.
 
     Where the pipeline's name confirms a change, it does so for each.
@@ -95,9 +108,13 @@ def _each(command: Command, given: inspect.BoundArguments, *, changes: bool) -> 
         raise no_shard(pipeline, ALL)
     if changes:
         require_idle(pipeline)
-    confirmed = given.arguments.get("yes") == pipeline.name
+    asked = dict(given.arguments)
     for number in range(pipeline.shards):
-        if confirmed:
+        words = share(number, asked)
+        if words is None:
+            continue
+        given.arguments.update(words)
+        if asked.get("yes") == pipeline.name:
             given.arguments["yes"] = pipeline.of_shard(number).name
         with _naming(str(number)):
             codes.append(command(*given.args, **given.kwargs))

@@ -262,6 +262,16 @@ def health_of(layout: Layout, groups: Sequence[FileGroup]) -> TableHealth:
     )
 
 
+def acts_of(shard: int, only: Sequence[str]) -> Sequence[str]:
+    """Return the acts that a shard does, by its number, none meaning all for the first and nothing
+    for the others: files and snapshots are everybody's, and a sweep is of what a shard itself has
+    written.
+    """
+    if shard == 0:
+        return only
+    return (MaintenanceAct.SWEEP,) if not only or MaintenanceAct.SWEEP in only else ()
+
+
 def worst_first(tables: Mapping[str, TableHealth | None]) -> dict[str, TableHealth]:
     """Return the tables that need maintenance by name, those with most ailing files first."""
     needy = {name: each for name, each in tables.items() if each and each.needs_maintenance}

@@ -191,6 +191,28 @@ def test_with_other_acts_alone_a_table_is_not_called_well(
     assert f"{LAKE}  2 files where 1 would do, in 1 group; " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("only", "second"),
+    [((), ["nothing to sweep"]), (("sweep",), ["nothing to sweep"]), (("expire",), [])],
+)
+def test_of_all_shards_the_first_lists_files_and_the_others_sweep_their_own(
+    pipeline: Pipeline,
+    spec: Path,
+    capsys: pytest.CaptureFixture[str],
+    only: tuple[str, ...],
+    second: list[str],
+) -> None:
+    fill(pipeline, DELTA, "a", "a")
+    spec.write_text(f"shards: 2\n{spec.read_text()}")
+
+    code = guarded(lambda: maintain(DELTA, spec=spec, only=only, dry_run=True, shard="all"), [])
+
+    out = capsys.readouterr().out
+    assert 0 == code
+    found = [each.partition("  ")[2] for each in out.splitlines() if each.startswith(DELTA)]
+    assert second == found[1:]
+
+
 DAY_MS = 86_400_000
 
 

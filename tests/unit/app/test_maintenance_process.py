@@ -16,7 +16,6 @@ from penstock.app.maintenance_process import (
     Looks,
     MaintenanceProcess,
     _done,
-    acts_of,
 )
 from penstock.core.events import Event
 from penstock.core.leadership_events import LeadershipGained, StandbyChanged
@@ -27,7 +26,6 @@ from penstock.core.maintenance_events import (
     MaintenanceFailed,
     TableMaintained,
 )
-from penstock.core.shards import Shard
 from penstock.observe.status import StatusBoard
 
 HEALTH = TableHealth(9, 2, 3, 4, 5, 6, 7, 8, 9, LastMaintenance(10, "spark"))
@@ -172,19 +170,3 @@ def test_what_may_not_be_rearranged_is_said_where_there_is_something_to_rearrang
     run(f"print({said!r})", heard)
 
     assert [MaintenanceFailed("lake.a", "P845  rows have ids")] * failures == heard.events
-
-
-@pytest.mark.parametrize(
-    ("number", "only", "acts"),
-    [
-        (0, (), ()),
-        (0, ("expire",), ("expire",)),
-        (1, (), ("sweep",)),
-        (1, ("expire", "sweep"), ("sweep",)),
-        (1, ("expire",), ()),
-    ],
-)
-def test_files_and_snapshots_are_the_first_shards_and_each_sweeps_its_own(
-    number: int, only: tuple[str, ...], acts: tuple[str, ...]
-) -> None:
-    assert acts == acts_of(Shard("shop", number, 2), only)

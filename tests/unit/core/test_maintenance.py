@@ -16,6 +16,7 @@ from penstock.core.maintenance import (
     Layout,
     StoredFile,
     TableHealth,
+    acts_of,
     groups_of,
     health_of,
     worst_first,
@@ -231,3 +232,19 @@ def test_files_that_another_program_clusters_are_in_no_group() -> None:
     clustered = replace(file(1, deleted=900), clustered=True)
 
     assert [(2, 1)] == planned(file(1), clustered, file(1), clustered)
+
+
+@pytest.mark.parametrize(
+    ("number", "only", "acts"),
+    [
+        (0, (), ()),
+        (0, ("expire",), ("expire",)),
+        (1, (), ("sweep",)),
+        (1, ("expire", "sweep"), ("sweep",)),
+        (1, ("expire",), ()),
+    ],
+)
+def test_files_and_snapshots_are_the_first_shards_and_each_sweeps_its_own(
+    number: int, only: tuple[str, ...], acts: tuple[str, ...]
+) -> None:
+    assert acts == acts_of(number, only)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from penstock.app.assembly import assembly
@@ -43,11 +43,13 @@ EPOCHS_YOUNG = 3
 class TableMaintenance:
     """What maintenance would do to one table: of its groups the worst first.
 
-    Without `health` it is not there yet, or could not be read (`error`). What was not asked for is
-    None. `left_alone` is why acts are not done.
+    One that `is_missing` is not there yet, and one with an `error` could not be read. What was not
+    asked for is None, `health` where a sweep is all: its files are not listed for that.
+    `left_alone` is why acts are not done.
     """
 
     table: str
+    is_missing: bool = False
     health: TableHealth | None = None
     groups: tuple[FileGroup, ...] = ()
     expiry: Expiry | None = None
@@ -100,7 +102,7 @@ def plan_maintenance(
             try:
                 table = catalogs[place.catalog].load(place.name)
                 if table is None:
-                    found.append(TableMaintenance(place.table))
+                    found.append(TableMaintenance(place.table, is_missing=True))
                     continue
                 work = maintenance_of(pipeline, place.table, table, store, observer)
                 found.append(_looked_at(work, sweeping_of(pipeline, work, store), acts))
@@ -131,9 +133,6 @@ def sweeping_of(pipeline: Pipeline, work: Maintenance, store: PendingStore) -> S
 def _looked_at(
     work: Maintenance, sweeping: Sweeping, acts: Collection[MaintenanceAct]
 ) -> TableMaintenance:
-    state = work.table.state(work.chain)
-    layout = work.table.layout(state)
-    groups = groups_of(layout)
     alone: dict[MaintenanceAct, PenstockError] = {}
 
     def unless_alone(act: MaintenanceAct, look: Callable[[], Found]) -> Found | None:
@@ -143,14 +142,18 @@ def _looked_at(
             alone[act] = error
             return None
 
-    unless_alone(
-        MaintenanceAct.REARRANGE, lambda: require_maintainable(work.chain, work.table, state)
-    )
-    return TableMaintenance(
-        work.chain.table,
-        health_of(layout, groups),
-        groups if MaintenanceAct.REARRANGE in acts else (),
-        unless_alone(MaintenanceAct.EXPIRE, lambda: planned_expiry(work)),
-        unless_alone(MaintenanceAct.SWEEP, sweeping.plan),
-        alone,
+    found = TableMaintenance(work.chain.table, left_alone=alone)
+    if any(each is not MaintenanceAct.SWEEP for each in acts):
+        state = work.table.state(work.chain)
+        layout = work.table.layout(state)
+        groups = groups_of(layout)
+        shown = groups if MaintenanceAct.REARRANGE in acts else ()
+        found = replace(found, health=health_of(layout, groups), groups=shown)
+        unless_alone(
+            MaintenanceAct.REARRANGE, lambda: require_maintainable(work.chain, work.table, state)
+        )
+    return replace(
+        found,
+        expiry=unless_alone(MaintenanceAct.EXPIRE, lambda: planned_expiry(work)),
+        sweep=unless_alone(MaintenanceAct.SWEEP, sweeping.plan),
     )

@@ -36,6 +36,7 @@ from penstock.connectors.iceberg.catalogs.opening import (
 from penstock.connectors.iceberg.context import Access, Context
 from penstock.connectors.iceberg.errors import CATALOG_ERRORS, on_reading, reading
 from penstock.connectors.iceberg.increments import IcebergIncrements
+from penstock.connectors.iceberg.io.arrow_file_io import storage_of
 from penstock.connectors.iceberg.io.credentials import credentials_of
 from penstock.connectors.iceberg.io.s3_file_io import IMPLEMENTATION
 from penstock.connectors.iceberg.ledger.properties import CREATED, ledger_key
@@ -281,9 +282,9 @@ def _drop_with_files(catalog: Catalog, identifier: tuple[str, ...]) -> None:
         return
     catalog.drop_table(identifier)
     if isinstance(table.io, PyArrowFileIO):
-        scheme, netloc, directory = PyArrowFileIO.parse_location(table.location(), {})
+        filesystem, directory = storage_of(table.io, table.location())
         with suppress(FileNotFoundError):
-            table.io.fs_by_scheme(scheme, netloc).delete_dir(directory)
+            filesystem.delete_dir(directory)
 
 
 def _probe(warehouse: str, catalog: Catalog) -> None:

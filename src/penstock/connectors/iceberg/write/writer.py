@@ -17,13 +17,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import FileFormat
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table.sorting import SortOrder
 
 from penstock.connectors.iceberg.files.file_metadata import Describer, Metadata
+from penstock.connectors.iceberg.io.arrow_file_io import ArrowIO, parsed
 from penstock.connectors.iceberg.io.credentials import opened
 from penstock.connectors.iceberg.io.locations import elsewhere, provider_of
 from penstock.connectors.iceberg.schema.late_spec import LATE
@@ -74,11 +74,11 @@ class IcebergWriter:
         self._target = target_from_json(target)
         self._prefix = prefix.rstrip("-")
         self._schema = _file_schema(self._target.shape, placing.row_ids)
-        self._io = PyArrowFileIO(opened(self._target.storage, self._target.lent, secrets))
+        self._io = ArrowIO(opened(self._target.storage, self._target.lent, secrets))
         made = self._target
         self._places = provider_of(made.location, made.properties, made.table)
         self._uris: dict[str, str] = {}
-        scheme, netloc, _ = PyArrowFileIO.parse_location(self._places.new_data_location("x"))
+        scheme, netloc, _ = parsed(self._places.new_data_location("x"))
         self._storage = scheme, netloc
         self._open = partial(
             PartitionedWriter,
@@ -151,7 +151,7 @@ class IcebergWriter:
         del partition  # never part of a path
         name = f"{self._prefix}-{secrets.token_hex(_RANDOM_BYTES)}.{ending}"
         uri = self._places.new_data_location(name)
-        scheme, netloc, path = PyArrowFileIO.parse_location(uri)
+        scheme, netloc, path = parsed(uri)
         if (scheme, netloc) != self._storage:
             raise elsewhere(self._target.table, uri)
         self._uris[path] = uri

@@ -5,14 +5,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.typedef import EMPTY_DICT, Properties
 from tests.contracts.test_iceberg_tables import IcebergFixture
 from tests.contracts.test_iceberg_tables import TestIcebergRowDeletes as RowDeleteContract
 from tests.contracts.test_iceberg_tables import TestIcebergTables as IcebergContract
 from tests.contracts.test_iceberg_tables import TestIcebergUpkeep as UpkeepContract
-from tests.contracts.test_tables_on_azure import SECRETS, azurite
+from tests.contracts.test_tables_on_azure import SECRETS
 from tests.servers.azurite import ACCOUNT, KEY, Azurite
 
 from penstock.connectors import iceberg
@@ -22,8 +21,6 @@ from penstock.ports.writers import WriterFactory
 from penstock.testing.contracts.table_fixture import Quiet
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # the first one fetches Azurite
-
-__all__ = ["azurite"]
 
 
 class Hostless(PyArrowFileIO):

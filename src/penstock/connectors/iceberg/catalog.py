@@ -33,6 +33,7 @@ from penstock.connectors.iceberg.catalogs.opening import (
     read_only_settings,
     require_room,
 )
+from penstock.connectors.iceberg.catalogs.rest import require_comparing
 from penstock.connectors.iceberg.context import Access, Context
 from penstock.connectors.iceberg.errors import CATALOG_ERRORS, on_reading, reading
 from penstock.connectors.iceberg.increments import IcebergIncrements
@@ -124,6 +125,7 @@ def _opened(settings: Settings, secrets: Secrets) -> Access:
         raise _unusable(name, f"PyIceberg takes them not ({type(error).__name__})") from error
     except CATALOG_ERRORS as error:
         raise on_reading(f"catalog {name}", error) from error
+    require_comparing(name, catalog.properties)
     written = {key: str(value) for key, value in settings.items() if value is not None}
     return Access(catalog, credentials_of(name, written, given))
 

@@ -25,6 +25,8 @@ settings.register_profile(
 settings.load_profile("untimed")
 
 if TYPE_CHECKING:
+    from tests.servers.azurite import Azurite
+    from tests.servers.gcs import Gcs
     from tests.servers.postgresql import PostgresqlServer
     from tests.servers.s3 import S3Server
 
@@ -82,4 +84,22 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     from tests.servers.s3 import running
 
     with running(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azurite]:
+    """Azure's blob storage, for slow tests: the first one fetches it."""
+    from tests.servers.azurite import running
+
+    with running(tmp_path_factory.mktemp("azurite")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gcs]:
+    """Google's cloud storage, for slow tests: the first one fetches it."""
+    from tests.servers.gcs import running
+
+    with running(tmp_path_factory.mktemp("gcs")) as server:
         yield server

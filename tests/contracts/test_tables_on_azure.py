@@ -1,14 +1,13 @@
 # ruff: noqa: ARG002 - hooks are given more than a container needs
 """The table contract of Delta on Azure's blob storage, as Azurite has it."""
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.contracts.test_delta_tables import DeltaFixture
 from tests.contracts.test_delta_tables import TestDeltaTables as DeltaContract
-from tests.servers.azurite import ACCOUNT, KEY, Azurite, running
+from tests.servers.azurite import ACCOUNT, KEY, Azurite
 
 from penstock.connectors import delta
 from penstock.files.storage_settings import path_in
@@ -24,12 +23,6 @@ from penstock.testing.contracts.table_purges import PurgeTests
 pytestmark = pytest.mark.timeout(900)  # the first one fetches Azurite
 
 SECRETS = ProcessSecrets({"KEY": KEY})
-
-
-@pytest.fixture(scope="session")
-def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azurite]:
-    with running(tmp_path_factory.mktemp("azurite")) as server:
-        yield server
 
 
 class DeltaOnAzure(DeltaFixture):

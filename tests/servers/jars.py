@@ -14,6 +14,7 @@ from penstock.engines.java import find_java
 _HERE = Path(__file__).parent
 _ICEBERG, _JETTY, _DELTA = "1.11.0", "12.1.5", "4.4.0"
 _SPARK_KAFKA = "4.1.1"  # the newest of this line whose parts are all published
+_NESSIE = "0.99.0"
 _APICURIO = "3.0.9"  # the newest that runs on Java 17
 
 
@@ -35,7 +36,8 @@ def _dependency(module: tuple[str, ...], classifiers: list[str], suffix: str) ->
     """Ask for a module's own artifacts; Ivy takes a module that is asked for twice only once."""
     group, name, version = module
     asked = f'<dependency org="{group}" name="{name}" rev="{version}" conf="default->default"'
-    asked += "" if suffix == "jar" else ' transitive="false"'
+    is_whole = suffix != "jar" or classifiers == ["runner"]  # what it depends on is in it
+    asked += ' transitive="false"' if is_whole else ""
     if classifiers == [""]:
         return f"{asked}/>"
     artifact = f'<artifact name="{name}" type="{suffix}" ext="{suffix}"'
@@ -134,6 +136,12 @@ KAFKA_READER = Bundle(
     _HERE / "kafka.jars.lock",
 )
 
+NESSIE = Bundle(
+    f"nessie-{_NESSIE}",
+    dependencies([("org.projectnessie.nessie", "nessie-quarkus", _NESSIE, "runner")]),
+    _HERE / "nessie.jars.lock",
+)
+
 SCHEMA_REGISTRY = Bundle(
     f"apicurio-registry-{_APICURIO}",
     dependencies([("io.apicurio", "apicurio-registry-app", _APICURIO, "all")], suffix="tar.gz"),
@@ -146,6 +154,12 @@ def class_path(*bundles: Bundle) -> str:
     """Fetch bundles where they are not yet here; give what Java takes for its class path."""
     java = find_java(os.environ)
     return ":".join(f"{jars_of(bundle, java)}/*" for bundle in bundles)
+
+
+def runner(bundle: Bundle) -> str:
+    """Fetch a program where it is not yet here; give the one jar that it is."""
+    (jar,) = jars_of(bundle, find_java(os.environ)).glob("*.jar")
+    return str(jar)
 
 
 def unpacked(bundle: Bundle) -> Path:

@@ -64,9 +64,7 @@ def contents_of(source: pa.NativeFile | BinaryIO, stated: FileStatistics) -> Fil
 
     Raises OSError, and ArrowException for what is no Parquet file, or a damaged one.
     """
-    source.seek(0, 2)
-    size_bytes = source.tell()
-    source.seek(0)
+    size_bytes = _size_of(source)
     file = pq.ParquetFile(
         source, coerce_int96_timestamp_unit="us", buffer_size=_READ_BYTES, pre_buffer=False
     )
@@ -87,6 +85,16 @@ def contents_of(source: pa.NativeFile | BinaryIO, stated: FileStatistics) -> Fil
     found = {leaf: each for leaf, each in columns.items() if placed[leaf] is not None}
     values = {each.stated.name: tuple(each.distinct) for each in partition}
     return FileContents(records, size_bytes, found, values)
+
+
+def _size_of(source: pa.NativeFile | BinaryIO) -> int:
+    """Return a file's bytes; PyArrow seeks to no end of a file in Google's storage."""
+    if isinstance(source, pa.NativeFile):
+        return int(source.size())
+    source.seek(0, 2)
+    size_bytes = source.tell()
+    source.seek(0)
+    return size_bytes
 
 
 def _placed(leaves: set[Leaf], schema: pa.Schema) -> dict[Leaf, tuple[str, ...] | None]:

@@ -1,8 +1,11 @@
-"""Whole runs on Iceberg in Glue (as moto speaks it) and in a Hive metastore."""
+"""Whole runs on Iceberg in Glue (as moto speaks it), in a Hive metastore, in Azure and in Google."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.servers import azurite as azure
+from tests.servers import gcs as google
 from tests.servers import hive
 from tests.servers.s3 import KEY, REGION, SECRET
 from tests.story.backend import CATALOG
@@ -13,7 +16,15 @@ from penstock.connectors import iceberg
 from penstock.core.crash_points import CrashPoint
 from penstock.spec.secrets import ProcessSecrets
 
-SECRETS = ProcessSecrets({"GLUE_KEY": KEY, "GLUE_SECRET": SECRET})
+SECRETS = ProcessSecrets(
+    {
+        "GLUE_KEY": KEY,
+        "GLUE_SECRET": SECRET,
+        "AZURE_KEY": azure.KEY,
+        "GOOGLE_TOKEN": google.TOKEN,
+        "GOOGLE_UNTIL": google.EXPIRES_AT_MS,
+    }
+)
 
 
 class GroundInCatalog(IcebergWithoutBroker):
@@ -23,6 +34,9 @@ class GroundInCatalog(IcebergWithoutBroker):
 
     def open_catalog(self, observer):
         return iceberg.open_catalog(self.settings, SECRETS, observer)
+
+    def open_writer(self):
+        return partial(iceberg.open_writer, secrets=SECRETS)
 
 
 @pytest.fixture
@@ -61,6 +75,41 @@ def test_a_run_in_a_hive_metastore_is_exact(tmp_path, metastore):
             )
         )
     )
+
+
+@pytest.mark.slow  # Azurite is fetched
+def test_a_run_in_azure_is_exact_and_its_key_is_nowhere(tmp_path, azurite):
+    host = f"{azure.ACCOUNT}.dfs.core.windows.net"
+    settings = {
+        "type": "sql",
+        "uri": f"sqlite:///{tmp_path}/catalog.db",
+        "warehouse": f"abfss://{azurite.container()}@{host}/lake",
+        "adls.account-key": "${env:AZURE_KEY}",
+        "adls.blob-storage-authority": azurite.host,
+        "adls.dfs-storage-authority": azurite.host,
+        "adls.blob-storage-scheme": "http",
+        "adls.dfs-storage-scheme": "http",
+    }
+    crashed, life = land_and_crash(World(GroundInCatalog(tmp_path, **settings)))
+
+    assert azure.KEY not in repr((crashed.jobs, crashed.observer.events, life.jobs))
+    assert not any(azure.KEY.encode() in kept for kept in contents(tmp_path))
+
+
+@pytest.mark.slow  # its emulator is fetched
+def test_a_run_in_googles_storage_is_exact_and_its_token_is_nowhere(tmp_path, gcs):
+    settings = {
+        "type": "sql",
+        "uri": f"sqlite:///{tmp_path}/catalog.db",
+        "warehouse": f"gs://{gcs.bucket()}/lake",
+        "gcs.oauth2.token": "${env:GOOGLE_TOKEN}",
+        "gcs.oauth2.token-expires-at": "${env:GOOGLE_UNTIL}",
+        "gcs.service.host": gcs.endpoint,
+    }
+    crashed, life = land_and_crash(World(GroundInCatalog(tmp_path, **settings)))
+
+    assert google.TOKEN not in repr((crashed.jobs, crashed.observer.events, life.jobs))
+    assert not any(google.TOKEN.encode() in kept for kept in contents(tmp_path))
 
 
 def land_and_crash(world):

@@ -33,9 +33,11 @@ from penstock.connectors.iceberg.catalogs.opening import (
     read_only_settings,
     require_room,
 )
+from penstock.connectors.iceberg.catalogs.rest import require_comparing
 from penstock.connectors.iceberg.context import Access, Context
 from penstock.connectors.iceberg.errors import CATALOG_ERRORS, on_reading, reading
 from penstock.connectors.iceberg.increments import IcebergIncrements
+from penstock.connectors.iceberg.io.arrow_file_io import storage_of
 from penstock.connectors.iceberg.io.credentials import credentials_of
 from penstock.connectors.iceberg.io.s3_file_io import IMPLEMENTATION
 from penstock.connectors.iceberg.ledger.properties import CREATED, ledger_key
@@ -123,6 +125,7 @@ def _opened(settings: Settings, secrets: Secrets) -> Access:
         raise _unusable(name, f"PyIceberg takes them not ({type(error).__name__})") from error
     except CATALOG_ERRORS as error:
         raise on_reading(f"catalog {name}", error) from error
+    require_comparing(name, catalog.properties)
     written = {key: str(value) for key, value in settings.items() if value is not None}
     return Access(catalog, credentials_of(name, written, given))
 
@@ -281,9 +284,9 @@ def _drop_with_files(catalog: Catalog, identifier: tuple[str, ...]) -> None:
         return
     catalog.drop_table(identifier)
     if isinstance(table.io, PyArrowFileIO):
-        scheme, netloc, directory = PyArrowFileIO.parse_location(table.location(), {})
+        filesystem, directory = storage_of(table.io, table.location())
         with suppress(FileNotFoundError):
-            table.io.fs_by_scheme(scheme, netloc).delete_dir(directory)
+            filesystem.delete_dir(directory)
 
 
 def _probe(warehouse: str, catalog: Catalog) -> None:

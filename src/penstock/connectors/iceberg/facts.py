@@ -14,6 +14,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from penstock.connectors.iceberg.files.manifests import live_manifests
+from penstock.connectors.iceberg.io.arrow_file_io import storage_of
 from penstock.connectors.iceberg.ledger.properties import is_maintenance, parent_of
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
 from penstock.connectors.iceberg.row_deletes.live_rows import PartitionKey, partition_key
@@ -180,6 +181,6 @@ def _number(summary: Mapping[str, str], key: str) -> int | None:
 def _stored_ms(table: Table) -> int | None:
     if not isinstance(table.io, PyArrowFileIO):
         return None
-    scheme, netloc, path = PyArrowFileIO.parse_location(table.metadata_location, {})
-    (info,) = table.io.fs_by_scheme(scheme, netloc).get_file_info([path])
+    filesystem, path = storage_of(table.io, table.metadata_location)
+    (info,) = filesystem.get_file_info([path])
     return info.mtime_ns // 1_000_000 if info.mtime_ns else None

@@ -19,6 +19,7 @@ from penstock.connectors.iceberg.context import Context
 from penstock.connectors.iceberg.errors import reading
 from penstock.connectors.iceberg.files.manifest_entries import entries_of
 from penstock.connectors.iceberg.files.manifest_lists import manifests_of
+from penstock.connectors.iceberg.io.arrow_file_io import storage_of
 from penstock.connectors.iceberg.io.metadata_batch import MetadataBatch
 from penstock.connectors.iceberg.ledger import properties as records
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
@@ -138,8 +139,7 @@ class IcebergUpkeep:
             raise table_errors.unswept(
                 self.name, f"its files are read by {type(table.io).__name__}"
             )
-        scheme, netloc, path = PyArrowFileIO.parse_location(location, table.io.properties)
-        return table.io.fs_by_scheme(scheme, netloc), path
+        return storage_of(table.io, location)
 
     def _require_alone(self, table: Table, filesystem: fs.FileSystem, directory: str) -> None:
         """Raise InvalidError where another table's metadata file lies next to ours (P891), or one

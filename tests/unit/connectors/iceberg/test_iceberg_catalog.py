@@ -12,6 +12,7 @@ import pytest
 from penstock.app.assembly.process import SystemClock
 from penstock.commit.catalog_probe import probe
 from penstock.connectors.iceberg.catalog import IcebergTables, open_iceberg
+from penstock.connectors.iceberg.catalogs.rest import require_comparing
 from penstock.core.commits import Chain
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Field, Kind, Struct
@@ -106,3 +107,10 @@ def test_a_schema_that_pyiceberg_does_not_accept_is_reported_with_a_code(
         table.evolve(state, COLUMNS)
 
     assert "P438" == refused.value.code
+
+
+def test_a_server_that_says_that_it_is_nessie_is_refused() -> None:
+    require_comparing("lake", {"uri": "http://catalog:8181"})
+    with pytest.raises(InvalidError) as caught:
+        require_comparing("lake", {"nessie.is-nessie-catalog": "true"})
+    assert "P214" == caught.value.code

@@ -4,7 +4,9 @@ Invariants:
 - a table is asked for afresh each time, and without conditions: what a cache in front of the
   catalog takes for unchanged proves nothing (docs/design/spec/Answers.tla);
 - what is kept is what an answer was read to, and counts while the next is byte for byte the same:
-  with the same credentials, where a catalog lends them.
+  with the same credentials, where a catalog lends them;
+- a server that is known to accept commits on a table that others have changed is refused
+  (design/0380).
 """
 
 from __future__ import annotations
@@ -21,12 +23,29 @@ from pyiceberg.catalog.rest import (
 )
 
 from penstock.connectors.iceberg.catalogs.kept_tables import KeptTables
+from penstock.core.errors import InvalidError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyiceberg.catalog.rest.auth import AuthManager
     from pyiceberg.table import Table
     from pyiceberg.typedef import Identifier
     from requests import Session
+
+_NESSIE = "nessie.is-nessie-catalog"
+"""Nessie says so when it is asked for its settings."""
+
+
+def require_comparing(name: str, properties: Mapping[str, str]) -> None:
+    """Raise InvalidError (P214) by what a server says of itself, where it compares no states."""
+    if properties.get(_NESSIE) == "true":
+        raise InvalidError(
+            f"the catalog {name} is served by Nessie, which lets a first commit replace rows that"
+            " others have committed meanwhile, and shows one snapshot of a table",
+            code="P214",
+            hint="keep the tables of this pipeline in another catalog, such as  type: sql",
+        )
 
 
 class TimedRest(RestCatalog):

@@ -34,6 +34,8 @@ from pyarrow import fs
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table, TableProperties
 
+from penstock.connectors.iceberg.io.arrow_file_io import parsed, storage_of
+
 _NAME = re.compile(r"(\d{5,})-[0-9a-f-]{36}(?:\.gz)?\.metadata\.json(?:\.gz)?")
 _UUID = re.compile(rb'"table-uuid"\s*:\s*"([0-9a-f-]{36})"')
 _BEGINNING_BYTES = 65_536
@@ -80,7 +82,7 @@ class MetadataCleanup:
         with self._lock:
             unnamed = [each for each, named_at in self._named_at.items() if named_at <= seen]
         for location in unnamed:
-            path = PyArrowFileIO.parse_location(location)[2]
+            path = parsed(location)[2]
             if place.is_old(path):
                 removed += place.remove(path)
                 with self._lock:
@@ -140,8 +142,7 @@ def _place_of(table: Table) -> _Place | None:
     if not versions:
         return None
     place = table.location_provider().new_metadata_location("")
-    scheme, netloc, directory = PyArrowFileIO.parse_location(place.rstrip("/"))
-    return _Place(table.io.fs_by_scheme(scheme, netloc), directory, min(versions))
+    return _Place(*storage_of(table.io, place.rstrip("/")), min(versions))
 
 
 def _named(table: Table) -> list[str]:

@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from pyiceberg.io import InputStream, OutputStream
-from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
+from pyiceberg.io.pyarrow import PyArrowFile
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
+from penstock.connectors.iceberg.io.arrow_file_io import ArrowIO
 from penstock.connectors.iceberg.io.kept_files import BYTES_MAX, KeptFiles, is_named_once
 from penstock.files import objects
 from penstock.files.storage_settings import S3, S3_SETTINGS, Settings
@@ -53,7 +54,7 @@ KEPT = kept_files()
 """Of this process: what one of its catalogs wrote, all of them know."""
 
 
-class ObjectIO(PyArrowFileIO):
+class ObjectIO(ArrowIO):
     """Implements `pyiceberg.io.FileIO`; see the module."""
 
     def __init__(self, properties: Properties = EMPTY_DICT) -> None:

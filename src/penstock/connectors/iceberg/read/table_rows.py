@@ -16,7 +16,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.conversions import from_bytes, to_bytes
-from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntry
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
@@ -27,6 +26,7 @@ from penstock.connectors.iceberg.catalogs.third_format import writable
 from penstock.connectors.iceberg.errors import reading
 from penstock.connectors.iceberg.files.file_metadata import data_file
 from penstock.connectors.iceberg.files.manifest_entries import inherited_by
+from penstock.connectors.iceberg.io.arrow_file_io import ArrowIO
 from penstock.connectors.iceberg.io.credentials import Credential, opened, shared
 from penstock.connectors.iceberg.read.file_rows import FileToRead, rows_in
 from penstock.connectors.iceberg.schema.partition_schemas import schema_of
@@ -135,9 +135,9 @@ class IcebergFileRows:
 
 
 @functools.lru_cache(maxsize=16)
-def _io(settings: tuple[tuple[str, str], ...]) -> PyArrowFileIO:
+def _io(settings: tuple[tuple[str, str], ...]) -> ArrowIO:
     """Open a storage once for many files: each time costs a connection."""
-    return PyArrowFileIO(dict(settings))
+    return ArrowIO(dict(settings))
 
 
 @functools.lru_cache(maxsize=16)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import secrets as randomness
 
 from pyarrow import fs
-from pyiceberg.io.pyarrow import PyArrowFileIO
 
+from penstock.connectors.iceberg.io.arrow_file_io import ArrowIO, parsed
 from penstock.connectors.iceberg.io.credentials import opened
 from penstock.connectors.iceberg.io.locations import elsewhere, provider_of
 from penstock.connectors.iceberg.write.target import Target
@@ -28,9 +28,9 @@ class NewFiles:
     def __init__(self, target: Target, secrets: Secrets) -> None:
         self._table = target.table
         self._places = provider_of(target.location, target.properties, target.table)
-        scheme, netloc, _ = PyArrowFileIO.parse_location(self._places.new_data_location("x"))
+        scheme, netloc, _ = parsed(self._places.new_data_location("x"))
         self._storage = scheme, netloc
-        self._io = PyArrowFileIO(opened(target.storage, target.lent, secrets))
+        self._io = ArrowIO(opened(target.storage, target.lent, secrets))
         self.filesystem: fs.FileSystem = self._io.fs_by_scheme(scheme, netloc)
         self.uris: dict[str, str] = {}
 
@@ -38,7 +38,7 @@ class NewFiles:
         """Return a new path, which no other file has. Raises InvalidError (P289)."""
         name = f"{prefix.rstrip('-')}-{randomness.token_hex(_RANDOM_BYTES)}.{ending}"
         uri = self._places.new_data_location(name)
-        scheme, netloc, path = PyArrowFileIO.parse_location(uri)
+        scheme, netloc, path = parsed(uri)
         if (scheme, netloc) != self._storage:
             raise elsewhere(self._table, uri)
         self.uris[path] = uri

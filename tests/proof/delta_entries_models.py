@@ -9,11 +9,11 @@ from tests.proof.models import Model, Specification, faults
 
 DELTA_ENTRIES = Specification(
     "DeltaEntries",
-    ("R1_Ids", "R2_Times"),
+    ("R1_Ids", "R2_Times", "R3_Kept"),
     {
         "Writers": {"a", "b"},
-        "MaxVersions": 5,
-        "MaxClock": 3,
+        "MaxVersions": 4,
+        "MaxClock": 2,
         "Faults": set(),
         "MaxFaults": 0,
         "Off": set(),
@@ -28,8 +28,14 @@ def _mutant(name: str, breaks: str, what: str, **changes: object) -> Model:
 SMALL = (
     Model(
         "delta-entries",
-        "two writers, whose clocks differ, beside an engine that reserves ids; three faults",
-        changes=faults("reserve", "checkpoint", times=3),
+        "two writers, who land rows and move them, beside an engine that reserves ids; two faults",
+        changes=faults("reserve", "checkpoint", times=2),
+        specification=DELTA_ENTRIES,
+    ),
+    Model(
+        "delta-entries-enabled",
+        "the same in a table whose rows keep their ids from any moment on",
+        changes=faults("enable", "checkpoint", times=2),
         specification=DELTA_ENTRIES,
     ),
 )
@@ -54,6 +60,17 @@ MUTANTS = (
         "next version",
         "R1",
         "a request that comes late is put after a version that it was not made for",
+    ),
+    _mutant(
+        "copies tell ids",
+        "R3",
+        "a row that is moved to another file brings no id",
+    ),
+    _mutant(
+        "kept since read",
+        "R3",
+        "files that were read before rows kept their ids land after",
+        **faults("enable"),
     ),
     _mutant(
         "later than before",

@@ -34,9 +34,9 @@ Init ==
 Copy(r) == [row |-> r, read |-> rows[r].fresh, kept |-> kept,
             told |-> IF kept /\ On("copies tell ids") THEN IdOf(r) ELSE 0]
 Files == {NewRow} \union {Copy(r) : r \in DOMAIN rows}
-Fits(file) == \/ file.row = 0
-              \/ /\ rows[file.row].fresh = file.read
-                 /\ file.kept = kept \/ ~On("kept since read")
+Fits(file) == IF file.row = 0 THEN TRUE
+              ELSE /\ rows[file.row].fresh = file.read
+                   /\ file.kept = kept \/ ~On("kept since read")
 (* An entry of one row is put together from the version that was examined, at a clock's time.     *)
 (* One that lost its race is put together anew, from the version it goes after then.              *)
 Fresh(w, clock, file) ==

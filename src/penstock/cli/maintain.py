@@ -135,7 +135,8 @@ def _lines(found: TableMaintenance, now_ms: int) -> Iterator[str]:
     elif found.health is None:
         yield f"{found.table}  is not created yet"
     else:
-        todo = "" if found.acts or found.health.groups else "nothing to do: "
+        is_done = not (found.acts or found.health.groups or found.health.doubled)
+        todo = "nothing to do: " if is_done else ""
         yield f"{found.table}  {todo}{health_text(found.health, now_ms)}"
         for code, message in {
             each.code: each.message for each in found.left_alone.values()

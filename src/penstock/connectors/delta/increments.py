@@ -84,7 +84,7 @@ class DeltaIncrements:
             adds: Sequence[Add] = [*self._live.adds(head.handle).values()]
         else:
             try:
-                adds = [*live_at(log_of(self._root, self._name), snapshot).values()]
+                adds = [*live_at(log_of(self._root, self._name), snapshot).live.values()]
             except OSError:
                 return None
             except (ValueError, KeyError, TypeError) as error:

@@ -234,7 +234,8 @@ class DeltaTable:
     def evolve(self, state: ports.TableState, schema: Schema) -> None:
         """Add columns as the version after the one examined."""
         with reading(self.name):
-            change = schema_entry(self.name, self._at(state), state, schema)
+            handle = self._following.handle(state.handle.view)
+            change = schema_entry(self.name, handle, state, schema)
         try:
             self._put(state.handle, change)
         finally:
@@ -248,7 +249,9 @@ class DeltaTable:
     def history(self, chain: Chain, state: ports.TableState | None = None) -> History:
         """Return the chain's commits from the log entries that still exist."""
         with reading(self.name):
-            return history_of(self._following.log, self._at(state), chain)
+            view = self._following.view() if state is None else state.handle.view
+            handle, overlooked = self._following.handle(view), self._live.overlooked(view)
+            return history_of(self._following.log, handle, chain, overlooked)
 
     def commits(self, chain: Chain, state: ports.TableState, behind: str = "") -> CommitsBehind:
         """Return commits from the entries of the log behind a version."""
@@ -381,9 +384,6 @@ class DeltaTable:
             return scanned(self._following.handle(view), self.name, columns, ranges)
         files = self._live.files(view).values()
         return rows_of(self.root, self.name, view.form, files, columns, deleted=self._deleted)
-
-    def _at(self, state: ports.TableState | None) -> Handle:
-        return self._open() if state is None else self._following.handle(state.handle.view)
 
     def _open(self) -> Handle:
         with reading(self.name):

@@ -75,3 +75,6 @@ def test_rows_that_deltalake_doubled_are_named_with_versions_and_files(shop: Sho
     stale.restore(stale.version() - 1)
     _, found = examined(shop)
     assert "P455" == found["table", table]["code"], "a rollback, which a person settles"
+    assert 0 == within("seek", shop.path, table, "--yes", "shop").code
+    land(shop)
+    assert 0 == within("audit", shop.path, "--count").code

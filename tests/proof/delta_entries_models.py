@@ -12,13 +12,16 @@ DELTA_ENTRIES = Specification(
     ("R1_Ids", "R2_Times", "R3_Kept"),
     {
         "Writers": {"a", "b"},
-        "MaxVersions": 4,
-        "MaxClock": 2,
+        "MaxVersions": 5,
+        "MaxClock": 3,
+        "Moves": False,
         "Faults": set(),
         "MaxFaults": 0,
         "Off": set(),
     },
 )
+
+MOVES: dict[str, object] = {"Moves": True, "MaxVersions": 3, "MaxClock": 2}
 
 
 def _mutant(name: str, breaks: str, what: str, **changes: object) -> Model:
@@ -28,14 +31,20 @@ def _mutant(name: str, breaks: str, what: str, **changes: object) -> Model:
 SMALL = (
     Model(
         "delta-entries",
-        "two writers, who land rows and move them, beside an engine that reserves ids; two faults",
-        changes=faults("reserve", "checkpoint", times=2),
+        "two writers, whose clocks differ, beside an engine that reserves ids; three faults",
+        changes=faults("reserve", "checkpoint", times=3),
+        specification=DELTA_ENTRIES,
+    ),
+    Model(
+        "delta-entries-moved",
+        "the same where rows are moved to other files; two faults",
+        changes=faults("reserve", "checkpoint", **MOVES),
         specification=DELTA_ENTRIES,
     ),
     Model(
         "delta-entries-enabled",
         "the same in a table whose rows keep their ids from any moment on",
-        changes=faults("enable", "checkpoint", times=2),
+        changes=faults("enable", "checkpoint", **MOVES),
         specification=DELTA_ENTRIES,
     ),
 )
@@ -65,12 +74,13 @@ MUTANTS = (
         "copies tell ids",
         "R3",
         "a row that is moved to another file brings no id",
+        **MOVES,
     ),
     _mutant(
         "kept since read",
         "R3",
         "files that were read before rows kept their ids land after",
-        **faults("enable"),
+        **faults("enable", **MOVES),
     ),
     _mutant(
         "later than before",

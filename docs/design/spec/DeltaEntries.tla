@@ -5,7 +5,7 @@
 (* reserve ids, let rows keep their ids from now on, or write a checkpoint, from which the table  *)
 (* is read from then on.  Defences named in Off are off: each, taken away, breaks one.            *)
 EXTENDS Integers, Sequences, FiniteSets
-CONSTANTS Writers, MaxVersions, MaxClock, Faults, MaxFaults, Off
+CONSTANTS Writers, MaxVersions, MaxClock, Moves, Faults, MaxFaults, Off
 VARIABLES
   log,    \* the entries so far: [ids, mark, time]; its length is the version
   held,   \* the mark that a reader of the table finds
@@ -33,7 +33,7 @@ Init ==
 (* A file that was read in a table whose rows kept no ids fits no other (`TableState.row_ids`).   *)
 Copy(r) == [row |-> r, read |-> rows[r].fresh, kept |-> kept,
             told |-> IF kept /\ On("copies tell ids") THEN IdOf(r) ELSE 0]
-Files == {NewRow} \union {Copy(r) : r \in DOMAIN rows}
+Files == {NewRow} \union {Copy(r) : r \in IF Moves THEN DOMAIN rows ELSE {}}
 Fits(file) == IF file.row = 0 THEN TRUE
               ELSE /\ rows[file.row].fresh = file.read
                    /\ file.kept = kept \/ ~On("kept since read")

@@ -541,6 +541,17 @@ def test_a_partition_that_the_target_does_not_have(world):
     assert "P813" == code_of(world)
 
 
+def test_a_source_with_more_partitions_is_refused_before_one_of_them_has_a_record(world):
+    world.cluster.topic(FROM).partitions.append(Partition())
+    world.send(0, "x")
+    asked = world.publisher(source={"topics": [FROM]}).publication
+    planned = view_of(asked, world.ports(asked)).problem
+
+    assert planned is not None
+    assert "P813" == planned.code == code_of(world)
+    assert [] == world.published(0)
+
+
 def test_a_target_that_is_created_has_a_partition_for_each_of_its_source(world):
     world.cluster.topic(FROM).partitions.append(Partition())
     world.send(2, "x")
@@ -554,7 +565,7 @@ def test_a_target_that_is_created_has_a_partition_for_each_of_its_source(world):
     assert ("P813", "write  partitions: 3,  or leave it out") == (refused.code, refused.hint)
     assert (refused.code, refused.message) == (planned.code, planned.message)
     assert "new" not in world.cluster.names()
-    assert world.run(into="new", new_topic=NewTopic()).error is None
+    assert world.run(**few | {"new_topic": NewTopic()}).error is None
     assert 3 == len(world.cluster.topic("new").partitions)
 
 
@@ -624,8 +635,23 @@ def test_a_transaction_of_ours_that_hangs_stops_the_publication(world):
     key = next(iter(world.offsets()))
     place = world.cluster.partition(OFFSETS, 0)
     place.add(Message(b"{}", key), Transaction(None, (99, 0)))
+    asked = world.publisher(source={"topics": [FROM]}).publication
+    planned = view_of(asked, world.ports(asked)).problem
 
-    assert "P803" == code_of(world)
+    assert planned is not None
+    assert "P803" == planned.code == code_of(world)
+
+
+def test_a_plan_takes_a_transaction_of_a_run_that_lives_for_none_that_hangs(world):
+    published_once(world)
+    key, id_ = next(iter(world.offsets())), "penstock-orders-0"
+    asked = world.publisher(source={"topics": [FROM]}).publication
+    ports = world.ports(asked)
+    term = ports.producers.terms.take(id_)
+    ports.producers.ledger.append(id_, term, [(key, b"{}")])
+
+    assert ports.producers.ledger.look().undecided
+    assert None is view_of(asked, ports).problem
 
 
 def test_a_header_whose_name_is_no_text():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random  # noqa: TID251  from the seed that a test names
+import threading
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from tests.story.publishing import (
@@ -23,6 +25,8 @@ from penstock.connectors.memory.cluster import Message, Partition
 from penstock.connectors.memory.log import MemoryReader
 from penstock.connectors.memory.sending import MemoryPacker
 from penstock.core.errors import DecisionNeededError, InvalidError
+from penstock.core.publication_events import FieldsAbsent, RowsPublished
+from penstock.core.schema import Field, Kind, Struct
 from penstock.ports.producers import NewTopic
 from penstock.ports.sources import EpochLimit
 from penstock.publishing.pace import Rate
@@ -146,6 +150,51 @@ def test_a_record_keeps_its_partition_or_goes_where_its_key_says(world):
     assert not keys[0] & keys[1]
 
 
+@pytest.mark.parametrize(
+    ("words", "where", "offset", "said"),
+    [
+        (
+            ("x", "bad", "y"),
+            "strptime(v, '%d') is not null",
+            0,
+            "where cannot be computed for this row (Invalid Input Error)",
+        ),
+        (("x", "bad", "y"), "v::int = 1 or v = 'x'", 0, "Could not convert string '…' to INT32"),
+        (("x", "bad", "y"), "case when v = 'y' then v::int = 1 else true end", 1, "(P3"),
+        (("x", "bad"), "true", 1, "_kafka_value: "),
+    ],
+)
+def test_the_first_bad_record_is_named_with_its_cause_and_no_value(
+    world, words, where, offset, said
+):
+    world.rules = replace(RULES, where=where)
+    world.fill(0, *words)
+    error = world.run().error
+
+    assert isinstance(error, DecisionNeededError)
+    assert f"offset {offset}: " in error.message
+    assert said in error.message
+    assert "'x'" not in error.message
+
+
+def test_a_tombstone_without_a_key_has_a_way_out_of_its_own(world):
+    world.cluster.send(FROM, Message(None, None, 1000, ()), partition=0)
+    error = world.run().error
+
+    assert "_kafka_key: a record without a value has no key to delete" in error.message
+    assert "tombstones: skip" in error.hint
+    assert "where" not in error.hint
+
+
+def test_partitions_of_the_target_are_counted_without_those_of_rejects(world):
+    world.reject()
+    world.fill(0, "x", "bad")
+    world.run()
+    (told,) = [each for each in world.events if isinstance(each, RowsPublished)]
+
+    assert (1, 1) == (told.partitions, sum(told.rejected.values()))
+
+
 def test_a_target_with_too_few_partitions_is_refused_where_records_keep_theirs(world):
     world.cluster.create("few", 1)
     world.fill(1, "x")
@@ -153,9 +202,19 @@ def test_a_target_with_too_few_partitions_is_refused_where_records_keep_theirs(w
 
     assert isinstance(error, InvalidError)
     assert "P813" == error.code
-    made = world.run(into="new", offsets_topic=OFFSETS + "2", new_topic=NewTopic())
+    topic, offsets = {"topics": [FROM]}, OFFSETS + "2"
+    made = world.run(into="new", offsets_topic=offsets, new_topic=NewTopic(), source=topic)
     assert None is made.error
     assert PARTITIONS == len(world.cluster.topic("new").partitions)
+
+
+@pytest.mark.parametrize(("told", "made"), [(None, PARTITIONS), (1, 1)])
+def test_a_new_target_whose_messages_have_a_key_has_as_many_partitions_as_the_source(told, made):
+    world = FilteredWorld(rules=replace(RULES, keeps_partition=False))
+    world.fill(1, "x", "y")
+    run = world.run(into="new", new_topic=NewTopic(told), source={"topics": [FROM]})
+    assert None is run.error
+    assert made == len(world.cluster.topic("new").partitions)
 
 
 def test_a_position_moves_over_records_that_are_all_left_out(world):
@@ -194,6 +253,38 @@ def test_a_rate_is_of_what_is_sent_and_holds_up_no_record_that_is_left_out(world
         publisher.transactions,
         world.clock.monotonic(),
     )
+
+
+@pytest.mark.parametrize(
+    ("records", "told"), [(99, []), (240, [(200, "'zz' (did you mean 'z'?)")])]
+)
+def test_a_field_that_no_record_has_is_told_once_after_a_transaction_of_some_size(records, told):
+    world = FilteredWorld(rows_max=200)
+    fields = Struct((*RECORDS.fields.fields, Field("zz", Kind.LONG)))
+    reader = replace(world.reader, rules=replace(RECORDS, fields=fields))
+    look = partial(reader.absent_fields, deadline=world.clock.monotonic() + 60)
+    world.fill(0, *["x"] * records)
+    publisher = world.publisher()
+    publisher.environment = replace(publisher.environment, absent_fields=look)
+    publisher.run(threading.Event())
+    found = [each for each in world.events if isinstance(each, FieldsAbsent)]
+    assert (records, told) == (publisher.rows, [(each.records, each.fields) for each in found])
+
+
+def test_a_record_whose_header_sql_cannot_read_is_rejected_by_its_offset(world):
+    world.reject()
+    world.rules = replace(
+        RULES, where="v <> 'left out' and _kafka_headers['b'] is distinct from 'z'"
+    )
+    world.fill(0, "x", "left out")
+    for value in (b"y", b"\xff"):
+        message = Message(b'{"id": 1, "v": "x"}', b"k", 1, (("b", value),))
+        world.cluster.send(FROM, message, partition=0)
+    assert None is world.run().error
+    (reject,) = world.rejected()
+    assert (3, "P840", "where") == (reject["offset"], reject["code"], reject["column"])
+    assert "the header 'b' is not UTF-8 (P303)" == reject["reason"]
+    assert 2 == len(world.read_back(0))
 
 
 def test_columns_are_known_before_a_record_is_read():

@@ -262,7 +262,13 @@ def test_topics_are_created_together(world):
     assert world.run(**given).error is None
     given["rejects"] = Rejects("others", 1.0)
     asked = world.publisher(**given, source=source).publication
-    assert {"others"} == {*view_of(asked, world.ports(asked)).creates}
+    refused, ended = view_of(asked, world.ports(asked)).problem, world.run(**given).error
+    assert refused is not None
+    assert ("P808", refused.message) == (ended.code, ended.message)
+    assert "wrote into new.rejects, which the spec does not name any more" in refused.message
+    assert "others" not in world.cluster.names()
+    accepted = replace(asked, accept=frozenset({Accepted.TARGET}))
+    assert {"others"} == {*view_of(accepted, world.ports(accepted)).creates}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
@@ -279,7 +279,7 @@ class WatchedLog:
         """Pass on."""
         return self._log.cluster_id()
 
-    def partitions(self) -> Sequence[TopicPartition]:
+    def partitions(self, *, without: Collection[str] = ()) -> Sequence[TopicPartition]:
         """Play what the story has for this listing, then pass on."""
         self._listed += 1
         assert self._listed < LISTINGS_MAX, "it goes on without an end"
@@ -287,7 +287,7 @@ class WatchedLog:
         act = self._life.listings.pop(self._listed, None)
         if act is not None:
             act()
-        return self._log.partitions()
+        return self._log.partitions(without=without)
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
         """Pass on."""

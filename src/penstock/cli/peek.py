@@ -11,6 +11,7 @@ from rich.text import Text
 
 from penstock.cli.output import json_text, pasteable, print_result, result_console, say
 from penstock.cli.parameters import SPEC, At, Json, Spec
+from penstock.cli.publications import absent_words
 from penstock.cli.record_text import key_and_headers, records_data, shortened, shown_bytes
 from penstock.cli.shards import by_shard
 from penstock.cli.specs import load_publications, load_spec, parts_of
@@ -47,19 +48,25 @@ def peek(
     Parameters
     ----------
     topic
-        The topic; its newest records are shown. Or the publication, by its name in the spec.
+        The topic; its newest records are shown. Or the publication, by its name in the spec: with
+        --at from a place of its source on, else what it publishes next.
     count
         How many records; default: 5, or 1 with --at.
     """
     from penstock.app.inspect.peek import peek as peek_at
     from penstock.app.inspect.peek import spot
+    from penstock.spec.publications import source_name
 
     where, parts = spot(at) if at else None, parts_of(spec)
-    if where is None and parts.publishes:
+    if parts.publishes:
         loaded = load_publications(spec)
         named = [rule.name for rule in loaded.publish if topic in (None, rule.name)]
+        if where is not None and topic is None:
+            reads = [rule.name for rule in loaded.publish if source_name(rule) == where.topic]
+            named = [] if parts.lands else reads or named
         if named or not parts.lands:
-            return _peek_publications(loaded, named or [topic or ""], count or 5, json=json)
+            asked = count or (1 if where else 5)
+            return _peek_publications(loaded, named or [topic or ""], asked, at=at, json=json)
     name = topic or (where.topic if where else "")
     if not name:
         raise InvalidError("peek needs a topic", code="P162", hint="penstock peek orders -n 5")
@@ -81,12 +88,15 @@ def peek(
 
 
 def _peek_publications(
-    loaded: Publications, names: Sequence[str], count: int, *, json: bool
+    loaded: Publications, names: Sequence[str], count: int, *, at: str | None, json: bool
 ) -> int:
-    from penstock.app.inspect.publication_peek import peek_publication
+    from penstock.app.inspect.publication_peek import absent_from, peek_publication
 
-    found = [each for name in names for each in peek_publication(loaded, name, count)]
+    found = [each for name in names for each in peek_publication(loaded, name, count, at=at or "")]
     print_result(found, data=records_data, show=_show_messages, json=json)
+    for absent in (absent_from(loaded, name) for name in names if not json):
+        if absent.fields:
+            say(one_line(absent_words(absent)))
     if not json and not found:
         say(pasteable("nothing waits:  penstock status"))
     return 0

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from penstock.app.inspect.publication_audit import PublicationAudit
     from penstock.app.inspect.publications import PublicationView
+    from penstock.rows.convert.absent_fields import AbsentFields
     from penstock.rows.encode.rules import MessageRules
 
 CHANGES = 10
@@ -64,7 +65,7 @@ def planned(spec: Path, *, accept: Sequence[str] = (), exit_code: bool = False) 
     """Say what `penstock publish` would do."""
     from penstock.publishing.settings import FRAMES
 
-    views = _views(spec, accept)
+    views = _views(spec, accept, samples=True)
     lines = [line for each in views for line in plan_lines(each)]
     own = [each for each in views if each.source != FRAMES]  # a program publishes the others
     works = [each for each in own if each.problem is None and (each.backlog or each.begins)]
@@ -103,10 +104,12 @@ def audited(spec: Path, names: Sequence[str], *, rows: bool) -> Report:
     return Report({"publications": data}, lines, code_of(found), alone)
 
 
-def _views(spec: Path, accept: Sequence[str] = ()) -> list[PublicationView]:
+def _views(
+    spec: Path, accept: Sequence[str] = (), *, samples: bool = False
+) -> list[PublicationView]:
     from penstock.app.inspect.publications import view_publications
 
-    return view_publications(load_publications(spec), accept=accept)
+    return view_publications(load_publications(spec), accept=accept, samples=samples)
 
 
 def _data(views: Sequence[PublicationView]) -> dict[str, Any]:
@@ -141,6 +144,8 @@ def plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
     if each.messages is not None:
         rejects = f"; what is none goes to {each.rejects}" if each.rejects else ""
         yield f"  messages: {one_line(_messages(each.messages))}{rejects}"
+    if each.absent.fields:
+        yield f"  {absent_words(each.absent)}"
     if each.rate:
         yield f"  at most {each.rate}"
     for schema in each.schemas:
@@ -159,6 +164,11 @@ def plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
     else:
         why = ": its source has no part now, as where no file matches" if each.is_empty else ""
         yield f"  nothing to publish{why}"
+
+
+def absent_words(absent: AbsentFields) -> str:
+    """Say which fields no record has."""
+    return f"of {number_of(absent.records, 'record')} looked at none has the field {absent.words()}"
 
 
 def _messages(rules: MessageRules) -> str:

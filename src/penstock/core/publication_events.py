@@ -57,6 +57,17 @@ class ColumnTypesChanged(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class FieldsAbsent(Event):
+    """Of the records that were looked at none has some fields that the spec reads: they are null in
+    every row; `fields` names them, each with one that may be meant.
+    """
+
+    publication: str
+    records: int
+    fields: str
+
+
+@dataclass(frozen=True, slots=True)
 class PublicationStopped(Event):
     """A publication ended, or `waits` and is tried again; `code` is that of its error.
 

@@ -59,10 +59,11 @@ class Accepted(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The start ends here; the message is what was found."""
+    """The start ends here; the message is what was found, `topics` are those that lost records."""
 
     reason: StopReason
     message: str
+    topics: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +126,9 @@ def _with_ledger(
     if damaged and Accepted.POSITIONS not in accepted:
         said = f"{len(found.stands)} positions are not the {ledger.positions.count} it counts"
         return Stopped(StopReason.LEDGER_DAMAGED, said)
-    lost = lost_ends(found.last, ledger.accepted_ends, found.ends)
-    if lost and Accepted.TARGET not in accepted:
-        named = ", ".join(f"{at.topic}-{at.partition}" for at in sorted(lost))
-        return Stopped(StopReason.TARGET_LOST_RECORDS, f"receipts say more of {named}")
+    lost = lost_records(found.last, ledger.accepted_ends, found.ends)
+    if lost is not None and Accepted.TARGET not in accepted:
+        return lost
     if _followed(found):
         return Resume.GO_ON
     if found.tail is None:
@@ -180,6 +180,20 @@ def _too_long(tail: Tail, accepted: AbstractSet[Accepted]) -> Stopped | None:
         return None
     said = f"{tail.bytes_max} bytes in one partition, {TAIL_BYTES_MAX} are read"
     return Stopped(StopReason.TAIL_TOO_LONG, said)
+
+
+def lost_records(
+    last: Receipt | None,
+    accepted_ends: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> Stopped | None:
+    """Return the stop of a target that lost records of the last receipt, if it did."""
+    lost = lost_ends(last, accepted_ends, ends)
+    if not lost:
+        return None
+    named = ", ".join(f"{at.topic}-{at.partition}" for at in sorted(lost))
+    topics = frozenset(at.topic for at in lost)
+    return Stopped(StopReason.TARGET_LOST_RECORDS, f"receipts say more of {named}", topics)
 
 
 def lost_ends(

@@ -395,6 +395,7 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
     ),
     publication_events.TransactionGivenUp: (WARNING, "transaction {epoch} given up: {reason}"),
     publication_events.ColumnTypesChanged: (WARNING, "columns have other types now: {changes}"),
+    publication_events.FieldsAbsent: (WARNING, "of {records} none has the field {fields}"),
     publication_events.PublicationStopped: (INFO, "stopped: {reason}"),
 }
 """Level and text of each event; `{field}` is put in words by `_in_words`."""

@@ -6,7 +6,7 @@ Positions are next-to-read; ends are listed under the isolation level that the r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,12 +23,12 @@ class Log(Protocol):
     def cluster_id(self) -> str:
         """Return the cluster's id. Raises UnavailableError."""
 
-    def partitions(self) -> Sequence[TopicPartition]:
+    def partitions(self, *, without: Collection[str] = ()) -> Sequence[TopicPartition]:
         """List the partitions of all topics that the spec names or that match a pattern, sorted.
 
-        Raises InvalidError when an exactly named topic does not exist or may not be read, or when
-        topic ids are missing and `identity: name` was not chosen; UnavailableError when no broker
-        answers.
+        Those `without` are left out, there or not. Raises InvalidError when an exactly named topic
+        does not exist or may not be read, or when topic ids are missing and `identity: name` was
+        not chosen; UnavailableError when no broker answers.
         """
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:

@@ -142,6 +142,9 @@ class Ledger(Protocol):
         Raises InvalidError (P204, P800).
         """
 
+    def check(self) -> None:
+        """Check the same of a topic that is there; create none. Raises as `prepare` does."""
+
     def exists(self) -> bool:
         """Return whether the topic is there. Raises UnavailableError (P280)."""
 

@@ -8,7 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import astuple, dataclass, replace
 
 from penstock.core.claims import Generation
@@ -19,9 +19,9 @@ from penstock.core.resuming import (
     FoundOfTask,
     Resume,
     Stopped,
-    StopReason,
     Tail,
     lost_ends,
+    lost_records,
     resume,
 )
 from penstock.ports.producers import NO_TRANSACTIONS, Remembered, Term
@@ -54,10 +54,11 @@ def decided(
     noticed: Mapping[int, Noticed],
     *,
     ends: Mapping[TopicPartition, int],
+    missing: Collection[str] = (),
 ) -> Resume:
     """Decide whether a publication goes on from its record, or begins; `ends` are its targets'.
 
-    Raises what `start` raises where it does neither.
+    `missing` are topics that a start creates. Raises what `start` raises where it does neither.
     """
     decision = Resume.BEGIN
     for task in range(max(len(record.ledgers), 1)):
@@ -70,7 +71,7 @@ def decided(
 
         of_task = decide(found)
         if of_task is Resume.READ_TAIL:
-            tail = _tail(publication, ports, record, task, noticed)
+            tail = _tail(publication, ports, record, task, noticed, missing=missing)
             of_task = decide(replace(found, tail=tail))
         if isinstance(of_task, Stopped):
             raise stopped(publication, of_task)
@@ -79,25 +80,27 @@ def decided(
 
 
 def require_target(
-    publication: Publication, ports: PublicationPorts, record: PublicationRecord
+    publication: Publication,
+    ports: PublicationPorts,
+    record: PublicationRecord,
+    missing: Collection[str],
 ) -> None:
-    """Raise DecisionNeededError (P808) where the target is gone, and records with it.
+    """Raise DecisionNeededError (P808) where a topic is missing, and records of ours with one.
 
     It is asked before a missing topic is created: a new one would look like the one that was.
     """
-    lost = any(
-        lost_ends(last, ledger.accepted_ends, {})
-        for last, ledger in zip(record.lasts, record.ledgers, strict=True)
-    )
-    if not lost or Accepted.TARGET in publication.accept:
+    if not missing or not record.ledgers or Accepted.TARGET in publication.accept:
         return
-    if not ports.producers.topics.exists(publication.into):
-        raise stopped(publication, Stopped(StopReason.TARGET_LOST_RECORDS, "it is not there"))
+    ends = ends_of(ports, without=missing)
+    for last, ledger in zip(record.lasts, record.ledgers, strict=True):
+        lost = lost_records(last, ledger.accepted_ends, ends)
+        if lost is not None:
+            raise stopped(publication, lost)
 
 
-def ends_of(ports: PublicationPorts) -> dict[TopicPartition, int]:
-    """Return the high watermarks of what a publication writes."""
-    bounds = ports.targets.bounds(ports.targets.partitions())
+def ends_of(ports: PublicationPorts, *, without: Collection[str] = ()) -> dict[TopicPartition, int]:
+    """Return the high watermarks of what a publication writes, but of the topics `without`."""
+    bounds = ports.targets.bounds(ports.targets.partitions(without=without))
     return {at: int(each.high) for at, each in bounds.items()}
 
 
@@ -151,6 +154,8 @@ def _tail(
     record: PublicationRecord,
     task: int,
     noticed: Mapping[int, Noticed],
+    *,
+    missing: Collection[str],
 ) -> Tail:
     """Count what our producers committed behind the receipts, in the partitions that we write.
 
@@ -172,7 +177,7 @@ def _tail(
         for receipt in receipts_of(publication.name, record, task):
             written |= {at: batches.last + 1 for at, batches in receipt.targets.items()}
     largest = ours = 0
-    for at in ports.targets.partitions():
+    for at in ports.targets.partitions(without=missing):
         size = 0
         for head in ports.producers.heads.committed(at, written.get(at, 0)):
             size += head.size_bytes

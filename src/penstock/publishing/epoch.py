@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 
 from penstock.commit import transactions
 from penstock.core.crash_points import CrashPoint
-from penstock.core.errors import InvalidError
 from penstock.core.offsets import TopicPartition
 from penstock.core.positions import SourcePartition, values_of
 from penstock.core.receipts import (
@@ -39,7 +38,7 @@ from penstock.publishing.messages import (
     job_to_json,
     result_from_json,
 )
-from penstock.publishing.new_topics import partitions_needed
+from penstock.publishing.new_topics import require_partitions
 from penstock.publishing.record import FIRST, entries_of
 from penstock.publishing.settings import Publication, transactions_of
 from penstock.publishing.start import PublicationState
@@ -97,14 +96,7 @@ def plan_deliveries(
     Raises InvalidError (P813) where the target has no such partition.
     """
     by_number = {at.partition: at for at in targets if at.topic == publication.into}
-    needed = partitions_needed(each.of for each in stretches)
-    if stretches and needed > len(by_number):
-        raise InvalidError(
-            f"the topic {publication.into} has fewer partitions than its source, {len(by_number)}"
-            f" of {needed}: a record goes into the one of the same number",
-            code="P813",
-            hint=f"kafka-topics --alter --topic '{publication.into}' --partitions {needed}",
-        )
+    require_partitions(publication, [each.of for each in stretches], len(by_number))
     deliveries = []
     for stretch in stretches:
         number = values_of(stretch.of)["partition"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.core.errors import UnavailableError
 from penstock.core.table_errors import TABLE_MISSING
 from penstock.ports.sources import Source
-from penstock.publishing.record import standing_record
+from penstock.publishing.record import PublicationRecord
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.stops import never_there, not_made_yet
 from penstock.rows.encode.encoder import require_fit
@@ -18,7 +18,9 @@ def require_messages(publication: Publication, source: Source) -> None:
         require_fit(columns, publication.messages)
 
 
-def require_fitting(publication: Publication, ports: PublicationPorts) -> None:
+def require_fitting(
+    publication: Publication, ports: PublicationPorts, record: PublicationRecord
+) -> None:
     """Require it of a run: a table of which nothing was published is one that is not there.
 
     Raises InvalidError: P898, and as `require_messages`; UnavailableError P889 for a quarantine,
@@ -27,7 +29,6 @@ def require_fitting(publication: Publication, ports: PublicationPorts) -> None:
     try:
         require_messages(publication, ports.source)
     except UnavailableError as error:
-        record = standing_record(publication.name, ports.producers.ledger)
         if error.code == TABLE_MISSING and record.ledger is None:
             if publication.reads_quarantine:
                 raise not_made_yet(publication) from error

@@ -25,6 +25,7 @@ from penstock.core.errors import (
 from penstock.core.events import ASKED
 from penstock.core.publication_events import (
     ColumnTypesChanged,
+    FieldsAbsent,
     PublicationStarted,
     PublicationStopped,
     RowsPublished,
@@ -53,6 +54,8 @@ DOUBTS_MAX = 5
 """How often in a row an epoch may come to nothing."""
 MOVED_SECONDS = 60.0
 """How long a position waits that moves without rows: behind a compaction, whose history may end."""
+LOOKED_AT_MIN = 100
+"""Of how many rows a transaction is that tells whether a field is in any."""
 AGAIN_SECONDS = 10.0
 """How long a publication waits that something outside kept from going on."""
 
@@ -85,6 +88,7 @@ class Publisher:
     _doubts: int = 0
     _search: PoisonSearch = field(default_factory=PoisonSearch)
     _types: dict[str, str] = field(default_factory=dict)
+    _has_looked: bool = False
     _pace: Pace = field(init=False)
 
     def __post_init__(self) -> None:
@@ -277,6 +281,7 @@ class Publisher:
         self._doubts = 0 if found.doubt is None else self._doubts
         self._pace.spend(begun, sum(map(_sent, found.receipts)), found.sent_bytes)
         self._note(found, environment.clock.monotonic() - begun, ends)
+        self._look_for_fields(stretches, sum(map(_read, found.receipts)))
         if self._is_cut(found.state, stretches):  # what is left of the plan waits for no interval
             self._began -= self.publication.interval_seconds
         if found.doubt is not None:
@@ -285,6 +290,17 @@ class Publisher:
         if self.until == "once":
             self.end(ONCE)
         return True
+
+    def _look_for_fields(self, stretches: Sequence[Stretch], rows: int) -> None:
+        """Tell once, after a transaction of some size, of fields that no record has."""
+        look = self.environment.absent_fields
+        if look is None or self._has_looked or rows < LOOKED_AT_MIN:
+            return
+        self._has_looked = True
+        with suppress(PenstockError):  # it was published, and is read again only to be looked at
+            found, name = look(stretches), self.publication.name
+            if found.fields:
+                self.environment.observer(FieldsAbsent(name, found.records, found.words()))
 
     def _is_cut(self, state: PublicationState, stretches: Sequence[Stretch]) -> bool:
         """Return whether less was read of a topic than was planned: it was too large, or late."""
@@ -305,7 +321,7 @@ class Publisher:
                     self.publication.into,
                     receipt.epoch,
                     receipt.published,
-                    len(receipt.targets),
+                    sum(at.topic == self.publication.into for at in receipt.targets),
                     seconds,
                     backlog,
                     receipt.filtered,

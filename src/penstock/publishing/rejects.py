@@ -19,10 +19,14 @@ import pyarrow as pa
 from penstock.core.accounting import Tally, too_many_rejects
 from penstock.core.errors import DecisionNeededError
 from penstock.core.positions import Position, SourcePartition, values_of
+from penstock.core.schema import SOURCE_PREFIX
 from penstock.ports.sources import MESSAGES, Rows
-from penstock.rows.encode.encoder import Misfit
+from penstock.rows.encode.encoder import NO_KEY_TO_DELETE, Misfit
+from penstock.rows.reject_codes import RejectCode
 
 NO_MESSAGE = "P840"
+RECORD_VALUE = f"{SOURCE_PREFIX}value"
+"""What is wrong in a record of a topic that is no row."""
 POISON = "P343"
 """Landing's code for the same: a record that kills the process that reads it."""
 REASONS_SHOWN = 3
@@ -95,16 +99,35 @@ def poison() -> Misfit:
     return Misfit(0, "", "it kills the process that reads it")
 
 
-def no_message(read: RowsRead, misfits: Sequence[Misfit]) -> DecisionNeededError:
-    """Return the error for rows that are no messages, where there is no topic for them."""
-    first, more = misfits[0], len(misfits) - 1
+def first_of(read: RowsRead, misfits: Sequence[Misfit]) -> Misfit:
+    """Return the misfit that stands first in the source."""
+    offsets = read.offsets
+    return min(misfits, key=lambda each: each.row if offsets is None else offsets[each.row])
+
+
+def no_message(read: RowsRead, misfits: Sequence[Misfit], cause: str = "") -> DecisionNeededError:
+    """Return the error for rows that are no messages, where there is no topic for them.
+
+    `cause` is why SQL has no answer for the first of them.
+    """
+    first, more = first_of(read, misfits), len(misfits) - 1
     others = f" ({more} more in the same batch)" if more else ""
     return DecisionNeededError(
-        f"a row is no message: {read.said_of(first.row)}: {first.column}: {first.reason}{others}",
+        f"a row is no message: {read.said_of(first.row)}: {first.column}: {first.reason}"
+        f"{f' ({cause})' if cause else ''}{others}",
         code=NO_MESSAGE,
-        hint="correct it where it comes from, leave such rows out with  where,  or name a topic for"
-        " them under  rejects;  then:  penstock publish",
+        hint=f"{_way_out(first)} or name a topic for them:  rejects: {{ into: … }};  then:"
+        "  penstock publish",
     )
+
+
+def _way_out(misfit: Misfit) -> str:
+    """Say what keeps a row like this from being asked for."""
+    if misfit.reason == NO_KEY_TO_DELETE or misfit.reason.endswith(f"({RejectCode.TOMBSTONE})"):
+        return "leave records without a value out,  tombstones: skip  under  from;"
+    if misfit.column == RECORD_VALUE:
+        return "correct it where it comes from;"
+    return "correct it where it comes from, leave such rows out with  where,"
 
 
 def require_few(books: Tally, reasons: Counter[str], share_max: float) -> None:

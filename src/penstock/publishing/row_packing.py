@@ -27,13 +27,14 @@ from penstock.publishing.rejects import (
     NO_MESSAGE,
     POISON,
     RowsRead,
+    first_of,
     misfits_of,
     no_message,
     poison,
     reject_messages,
 )
 from penstock.publishing.topic_source import place_of
-from penstock.rows.encode.encoder import WHERE, Misfit, encode
+from penstock.rows.encode.encoder import WHERE, Misfit, cause_of, encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class RowPacking:
             misfits = [*found.misfits, *misfits]
         if misfits:
             if not self.encoding.rejects:
-                raise no_message(read, misfits)
+                raise no_message(read, misfits, self._cause(rows, first_of(read, misfits)))
             rejects = self._rejects(read, NO_MESSAGE, misfits, turn, now_ms)
         reasons = Counter(f"{each.column}: {each.reason}" for each in misfits)
         return PackedRows(read, messages, rejects, filtered, reasons)
@@ -109,6 +110,12 @@ class RowPacking:
         rejects = self._rejects(read, POISON, misfits, turn, now_ms)
         reasons = Counter(f"{each.column}: {each.reason}" for each in misfits)
         return PackedRows(read, None, rejects, Counter(), reasons, POISON)
+
+    def _cause(self, rows: Rows, misfit: Misfit) -> str:
+        """Say why SQL has no answer for a row, if it was asked and that is why."""
+        if misfit.row >= rows.rows.num_rows:
+            return ""
+        return cause_of(rows.rows.slice(misfit.row, 1), misfit, self.encoding.rules)
 
     def _rejects(
         self, read: RowsRead, code: str, misfits: Sequence[Misfit], turn: int, now_ms: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -14,9 +14,10 @@ from penstock.ports.log import Log
 from penstock.ports.producers import NewTopic, Producers
 from penstock.ports.registry import Subjects
 from penstock.ports.runtime import Clock, Engine, Observer
-from penstock.ports.sources import EpochLimit, Source, Stands
+from penstock.ports.sources import EpochLimit, Source, Stands, Stretch
 from penstock.ports.store import Owner, PendingStore
 from penstock.publishing.pace import Rate
+from penstock.rows.convert.absent_fields import AbsentFields
 from penstock.rows.encode.rules import MessagePart, MessageRules
 
 Start = Literal["earliest", "latest"]
@@ -195,6 +196,8 @@ class PublishingEnvironment:
     jitter: Callable[[], float]
     token: Callable[[], str]
     start_heartbeat: Callable[[Callable[[], bool], float], Heartbeat] = field(default=Heartbeat)
+    absent_fields: Callable[[Sequence[Stretch]], AbsentFields] | None = None
+    """Looks, where records are read as rows, which fields none of a few of them has."""
 
     @property
     def transactions(self) -> TransactionContext:

@@ -31,9 +31,8 @@ from penstock.core.tasks_record import TasksRecord
 from penstock.ownership.claim import PipelineClaim
 from penstock.ports.producers import PROTOCOL_2, Refused, Term
 from penstock.ports.sources import Source, Stands
-from penstock.publishing.deciding import Noticed, accepted_ends, decided, ends_of, require_target
-from penstock.publishing.fitting import require_fitting
-from penstock.publishing.new_topics import topics_to_create
+from penstock.publishing.deciding import Noticed, accepted_ends, decided, ends_of
+from penstock.publishing.preflight import preflight
 from penstock.publishing.record import (
     FIRST,
     PublicationRecord,
@@ -48,7 +47,7 @@ from penstock.publishing.settings import (
     PublishingEnvironment,
     claim_context,
 )
-from penstock.publishing.stops import alive, fenced
+from penstock.publishing.stops import alive, fenced, hanging
 
 STARTS_MAX = 5
 """How often a start begins from the top before it gives up: another run may do the same."""
@@ -125,17 +124,14 @@ def claimed(
     """Claim a publication, above all that its offsets topic knows of.
 
     `former` is this run's own. Raises FencedError (P804): one is newer; UnavailableError (P510):
-    another run is alive; InvalidError: Kafka does not serve, or no row becomes a message.
+    another run is alive; InvalidError: Kafka does not serve; and what `preflight` raises.
     """
     producers = environment.ports.producers
     producers.terms.check()
-    require_fitting(publication, environment.ports)
-    require_target(
-        publication, environment.ports, standing_record(publication.name, producers.ledger)
-    )
-    missing = topics_to_create(publication, environment.ports)
+    standing = standing_record(publication.name, producers.ledger)
+    creates = preflight(publication, environment.ports, standing)
     producers.ledger.prepare()
-    for topic, new in missing.items():
+    for topic, new in creates.items():
         producers.topics.prepare(topic, new)
     claim = PipelineClaim(claim_context(publication, environment))
     seen = claims_in(read_record(publication.name, producers.ledger.look()))
@@ -260,12 +256,7 @@ def _fence_and_look(run: Run) -> _Found | None:
         now = ports.producers.terms.remembered(publication.transactional_id)
         if now is None or now.term != term:
             return None
-        raise DecisionNeededError(
-            f"a transaction of the publication {publication.name} hangs in its offsets topic"
-            f" {publication.offsets_topic}",
-            code="P803",
-            hint="find it, and end it:  penstock transactions --cluster",
-        )
+        raise hanging(publication)
     topic_ids, ends = _topic_ids(ports), ends_of(ports)
     try:
         decision = decided(publication, ports, run.generation, record, noticed, ends=ends)

@@ -53,6 +53,16 @@ def fenced(name: str, fact: str) -> FencedError:
     )
 
 
+def hanging(publication: Publication) -> DecisionNeededError:
+    """Return the error of an offsets topic in which a transaction stays open that nobody ends."""
+    return DecisionNeededError(
+        f"a transaction of the publication {publication.name} hangs in its offsets topic"
+        f" {publication.offsets_topic}",
+        code="P803",
+        hint="find it, and end it:  penstock transactions --cluster",
+    )
+
+
 def alive(fact: str) -> UnavailableError:
     """Return the error of a claim that is not got while another run is alive."""
     hint = "stop it there, or take over:  penstock publish --takeover"
@@ -69,6 +79,25 @@ def require_source(
     """Raise DecisionNeededError (P812) where a source cannot be read from its positions."""
     if fault := source.fault(stands):
         raise stopped(publication, Stopped(StopReason.SOURCE, fault)) from instead_of
+
+
+def _lost(publication: Publication, found: Stopped) -> DecisionNeededError:
+    """Return the error for topics that lost records, or that the spec has not any more."""
+    name, former = publication.name, sorted(found.topics - {*publication.written})
+    if former:
+        return DecisionNeededError(
+            f"the last transaction of {name} wrote into {' and '.join(former)}, which the spec does"
+            f" not name any more: now it writes into {' and '.join(publication.written)}",
+            code="P808",
+            hint="name it again, as  into  or  rejects.into;  or, to leave there what is there, and"
+            " go on without it:  penstock publish --accept target",
+        )
+    return DecisionNeededError(
+        f"the topic {' and '.join(sorted(found.topics))} lost what {name} published:"
+        f" {found.message}",
+        code="P808",
+        hint="to go on behind what is lost:  penstock publish --accept target",
+    )
 
 
 def stopped(publication: Publication, found: Stopped) -> PenstockError:
@@ -90,11 +119,7 @@ def stopped(publication: Publication, found: Stopped) -> PenstockError:
                 hint=f"restore it from a copy, or name positions:  penstock seek {name}",
             )
         case StopReason.TARGET_LOST_RECORDS:
-            return DecisionNeededError(
-                f"the topic {publication.into} lost what {name} published: {fact}",
-                code="P808",
-                hint="to go on behind what is lost:  penstock publish --accept target",
-            )
+            return _lost(publication, found)
         case StopReason.TAIL_TOO_LONG:
             return DecisionNeededError(
                 f"too much is behind the last receipt of {name} to be looked through: {fact}",

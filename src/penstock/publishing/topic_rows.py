@@ -12,7 +12,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,8 +25,10 @@ from penstock.core.positions import Position
 from penstock.core.schema import SOURCE_PREFIX, Struct, schema_from_json, type_to_json
 from penstock.ports.log import RangeReader
 from penstock.ports.sources import MESSAGES, NO_ROWS, BadRow, Rows, Stretch
+from penstock.publishing.rejects import RECORD_VALUE
 from penstock.publishing.topic_source import fetched_of, place_of
 from penstock.rows.arrow_types import arrow_schema
+from penstock.rows.convert.absent_fields import AbsentFields, absent_fields
 from penstock.rows.convert.batch import Reject, convert_batch
 from penstock.rows.decode.decoder import ReaderCache
 from penstock.rows.options import RowOptions
@@ -45,8 +47,8 @@ COORDINATES: Mapping[str, pa.DataType] = {
 }
 """What a row may have besides its fields, as the record has it."""
 HEADERS = f"{SOURCE_PREFIX}headers"
-VALUE = f"{SOURCE_PREFIX}value"
-"""What is wrong in a record that is no row."""
+SAMPLE_RECORDS_MAX = 1000
+_SAMPLE_PARTS_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,26 @@ class TopicRowReader:
                 if bytes_left <= 0:
                     return
 
+    def absent_fields(self, stretches: Sequence[Stretch], *, deadline: float) -> AbsentFields:
+        """Look for the fields that are asked for in the first records of some stretches.
+
+        Raises what the reader raises.
+        """
+        if self.rules.options.get("format") != "json":
+            return AbsentFields()
+        sample = self._sample(stretches, deadline)
+        return absent_fields(sample, self.rules.fields.names, self.rules.row_options)
+
+    def _sample(self, stretches: Sequence[Stretch], deadline: float) -> Iterator[pa.RecordBatch]:
+        looked_at = stretches[:_SAMPLE_PARTS_MAX]
+        for each in looked_at:
+            left = SAMPLE_RECORDS_MAX // len(looked_at)
+            for fetched, _ in fetched_of(self.reader, each, deadline=deadline, headers=False):
+                yield fetched.batch.slice(0, left)
+                left -= fetched.batch.num_rows
+                if left <= 0:
+                    break
+
 
 def rows_of(
     batch: pa.RecordBatch,
@@ -182,5 +204,5 @@ def _bad(
     keys, found = batch.column("key"), list[BadRow]()
     for each in rejects:
         key = keys[int(np.searchsorted(offsets, each.offset))].as_py()
-        found.append(BadRow(VALUE, f"{each.message} ({each.code})", key))
+        found.append(BadRow(RECORD_VALUE, f"{each.message} ({each.code})", key))
     return found

@@ -108,7 +108,7 @@ CODE_INFO: Mapping[RejectCode, CodeInfo] = MappingProxyType(
         ),
         RejectCode.NOT_UTF8: CodeInfo(
             _DECODE,
-            "the value, or a text in it, is not valid UTF-8",
+            "the value, a text in it, or a key or header that is read as text, is not valid UTF-8",
             "fix the producer's encoding",
         ),
         RejectCode.LONE_SURROGATE: CodeInfo(

@@ -9,7 +9,7 @@ Invariants: that of `model.Pipeline`: what exists has no contradictions, and is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, model_validator
@@ -357,16 +357,22 @@ def _check_loops(found: Publications, landed: Mapping[str, Sequence[str]]) -> It
         for source, _ in into
         if any(_is_made(source, each) for each in tables)
     ]
+    places = (("into",), ("rejects", "into"))
     for index, (source, written) in enumerate(rules):
-        target = " and ".join(written)
-        reached, before = {*written}, set[str]()
-        while reached != before:
-            before = reached
-            reached = reached | {to for since, to in into if since in reached}
-        if source in reached:
-            fact = f"what is published into {shown(target)} comes back to {shown(source)}"
-            hint = "publish into a topic that leads nowhere here"
-            yield Problem(("publish", index, "into"), "P822", fact, hint)
+        for place, topic in zip(places, written, strict=False):
+            if source in _reached(topic, into):
+                fact = f"what is published into {shown(topic)} comes back to {shown(source)}"
+                hint = "publish into a topic that leads nowhere here"
+                yield Problem(("publish", index, *place), "P822", fact, hint)
+
+
+def _reached(topic: str, into: Collection[tuple[str, str]]) -> set[str]:
+    """Return where records of a topic get to, by pairs of what is read and what is written."""
+    reached, before = {topic}, set[str]()
+    while reached != before:
+        before = reached
+        reached = reached | {to for since, to in into if since in reached}
+    return reached
 
 
 def _is_made(table: str, template: str) -> bool:

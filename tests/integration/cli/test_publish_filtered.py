@@ -14,11 +14,12 @@ from penstock.testing.sent import Sent
 
 ORDERS = 60
 AT_MS = 1_700_000_000_000
+B = "_kafka_headers['b']"
 RULE = {
     "where": "status <> 'draft' and _kafka_headers['app'] is not null",
     "transform": {"columns": {"total": "price * quantity"}},
     "value": {"columns": ["id", "total"]},
-    "headers": {"app": "_kafka_headers['app']", "none": "null", "raw": "_kafka_key"},
+    "headers": {"app": "_kafka_headers['app']", "none": "null", "raw": "_kafka_key", "b": B},
 }
 
 
@@ -29,6 +30,7 @@ class Filtered(Mirror):
         super().__init__(cluster, directory)
         self.rejects = f"{self.into}.rejects"
         columns = {"id": "long", "status": "string", "price": "decimal(9,2)", "quantity": "int"}
+        columns["prise"] = "string"  # no record has it
         source = {"topic": self.source, "records": {"format": "json"}, "columns": columns}
         self.spec["publish"][0] |= {  # type: ignore[index]
             **RULE,
@@ -55,6 +57,7 @@ class Filtered(Mirror):
                     ("app", None if number % 7 == 5 else b"shop"),
                     ("none", None),
                     ("raw", _key(number)),
+                    ("b", None if number % 7 == 5 else b"\xff"),
                 ],
             )
             for number in range(ORDERS)
@@ -91,6 +94,9 @@ def test_each_order_that_is_wanted_is_there_once_though_the_process_is_killed(
     orders.fill()
     planned = orders.call("plan")
     assert planned.code == 0, planned.err
+    objects = PARTITIONS * sum(number % 7 < 5 for number in range(ORDERS))
+    absent = f"of {objects} records looked at none has the field 'prise'"
+    assert f"{absent} (did you mean 'price'?)" in planned.out
     peeked = orders.call("peek", "-n", "7", "--json")
     assert peeked.code == 0, peeked.err
     outcomes = ["filtered"] + ["published"] * 6  # three of one partition, four of the other

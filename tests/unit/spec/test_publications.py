@@ -88,6 +88,59 @@ def test_loops_are_refused(written):
     assert [("P822", "publish.0.into"), ("P822", "publish.1.into")] == found
 
 
+def test_settings_of_two_kinds_of_source_do_not_go_together(written):
+    path = written(spec("{ name: a, from: { topic: x, table: delta.shop.orders }, into: y }"))
+    with pytest.raises(SpecError, match="belongs to another kind of  from") as refused:
+        load_publications(path)
+
+    assert {"P104"} == {each.code for each in refused.value.problems}
+
+
+def test_a_loop_of_rejects_is_told_where_they_are_named(written):
+    rows = "records: { format: json }, columns: { id: long }"
+    rule = f"{{ name: a, from: {{ topic: x, {rows} }}, into: y, rejects: {{ into: x }} }}"
+
+    assert [("P822", "publish.0.rejects.into")] == problems(written, spec(rule))
+
+
+@pytest.mark.parametrize(
+    ("more", "place", "hint"),
+    [
+        ("where: _kafka_offsett > 1", "where", "did you mean _kafka_offset?"),
+        ("where: total > 1, transform: { columns: { total: ID + 1 } }", "where", "there are id, _"),
+        ("transform: { columns: { total: idd + 1 } }", "transform.columns.total", "mean id?"),
+        ("headers: { a: _kafka_topc }", "headers.a", "did you mean _kafka_topic?"),
+        ("delete_when: closed, key: id", "delete_when", "_kafka_headers or _kafka_value"),
+        ("key: ID", "key", "did you mean id?"),
+        ("value: { columns: [id, totl] }", "value.columns", "there are id"),
+        ("value: { format: bytes, column: valu }", "value.column", "there are id"),
+        ("timestamp: at", "timestamp", "there are id"),
+    ],
+)
+def test_a_column_that_records_do_not_have_is_told_where_it_is_named(written, more, place, hint):
+    rows = "records: { format: json }, columns: { id: long }"
+    rule = f"{{ name: a, from: {{ topic: x, {rows} }}, into: y, {more} }}"
+    with pytest.raises(SpecError) as refused:
+        load_publications(written(spec(rule)))
+    (problem,) = refused.value.problems
+
+    assert ("P838", f"publish.0.{place}") == (problem.code, ".".join(map(str, problem.path)))
+    assert hint in problem.hint
+    assert "_kafka_deleted" not in problem.hint
+
+
+def test_columns_of_records_and_computed_ones_are_named(written):
+    rows = "records: { format: json }, columns: { id: long, at: timestamptz }"
+    more = (
+        "where: _KAFKA_OFFSET > 1 and ID > 0, transform: { columns: { total: id + 1 } },"
+        " delete_when: total = 1, headers: { a: total, b: _kafka_value }, timestamp: at,"
+        " value: { columns: [total, _kafka_partition] }, key: total"
+    )
+    rule = f"{{ name: a, from: {{ topic: x, {rows} }}, into: y, {more} }}"
+
+    assert load_publications(written(spec(rule)))
+
+
 @pytest.mark.parametrize(("brokers", "is_loop"), [("localhost:9092", True), ("eu:9092", False)])
 def test_a_cluster_that_is_named_twice_is_one(written, brokers, is_loop):
     source = f"{{ topic: x, kafka: {{ brokers: '{brokers}' }} }}"

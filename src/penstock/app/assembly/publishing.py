@@ -7,6 +7,7 @@ import json
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,7 @@ def open_publishing(
 ) -> PublishingEnvironment:
     """Open everything that one publication needs; `stack` closes it again."""
     store = stack.enter_context(closing(open_store(spec)))
+    reads_records = topic_rows.RECORDS in publication.source
     return PublishingEnvironment(
         ports=open_ports(publication, stack, source),
         store=store,
@@ -167,6 +169,7 @@ def open_publishing(
         owner=this_owner(),
         jitter=jitter,
         token=token,
+        absent_fields=partial(topic_rows.absent_fields, publication) if reads_records else None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.core.offsets import Positions, TopicPartition
@@ -21,9 +21,9 @@ class ReopeningLog:
         """Return the cluster's id; see `Log`."""
         return self.kept().cluster_id()
 
-    def partitions(self) -> Sequence[TopicPartition]:
+    def partitions(self, *, without: Collection[str] = ()) -> Sequence[TopicPartition]:
         """List partitions; see `Log`."""
-        return self.kept().partitions()
+        return self.kept().partitions(without=without)
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
         """Return what can be read; see `Log`."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.app.assembly.kept_readers import kept_reader
+from penstock.app.assembly.process import SystemClock
 from penstock.app.assembly.schema_readers import schema_readers
 from penstock.core.names import folded
 from penstock.core.schema import Field, Kind, Struct
 from penstock.core.type_text import parse_type
 from penstock.ports.log import RangeReader
+from penstock.ports.sources import Stretch
+from penstock.publishing.settings import Publication
 from penstock.publishing.topic_rows import (
     COORDINATES,
     DELETED,
@@ -24,6 +27,7 @@ from penstock.publishing.topic_rows import (
     record_rules_from_data,
     record_rules_to_data,
 )
+from penstock.rows.convert.absent_fields import AbsentFields
 from penstock.rows.decode.format_reader import VALUE_COLUMN
 from penstock.rows.encode.rules import MessageRules
 from penstock.spec.language.expressions import expression
@@ -34,6 +38,7 @@ from penstock.spec.settings.sources import TopicToPublish
 
 RECORDS, REGISTRY = "records", "registry"
 """What the settings of a source say of its records, and of their registry."""
+_LOOK_SECONDS = 10.0
 _KEY, _TIMESTAMP = "_kafka_key", "_kafka_timestamp"
 _ONE_COLUMN = {"text": Kind.STRING, "bytes": Kind.BINARY}
 
@@ -75,6 +80,15 @@ def topic_rows_by(reader: RangeReader, source: Mapping[str, Any]) -> TopicRowRea
     """Return what reads records as rows by a reader. Raises InvalidError of a registry."""
     schemas = schema_readers(source[REGISTRY])
     return TopicRowReader(reader, record_rules_from_data(source[RECORDS]), schemas)
+
+
+def absent_fields(publication: Publication, stretches: Sequence[Stretch]) -> AbsentFields:
+    """Look which fields that a publication reads none of a few records has.
+
+    Raises what reading records raises.
+    """
+    deadline = SystemClock().monotonic() + _LOOK_SECONDS
+    return kept_topic_rows(publication.source).absent_fields(stretches, deadline=deadline)
 
 
 def with_defaults(rules: MessageRules, rule: PublicationRule) -> MessageRules:

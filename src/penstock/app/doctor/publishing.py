@@ -9,14 +9,14 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 from penstock.app.assembly.assembly import open_store
 from penstock.app.assembly.connectors import connector_of, registry_connector
 from penstock.app.assembly.process import SystemClock
-from penstock.app.assembly.publishing import open_source, open_subjects, publication_of
+from penstock.app.assembly.publishing import open_ports, open_source, open_subjects, publication_of
 from penstock.app.assembly.topic_rows import REGISTRY
-from penstock.app.inspect.publications import in_words
+from penstock.app.inspect.publications import beginning_of, in_words
 from penstock.core.errors import PenstockError
 from penstock.observe.formatting import number_of
 from penstock.ports.checks import CheckResult, failed, passed
@@ -24,6 +24,7 @@ from penstock.ports.connectors import LogConnector
 from penstock.ports.producers import ProducerNeeds
 from penstock.ports.registry import SchemaKey
 from penstock.publishing.fitting import require_messages
+from penstock.publishing.record import standing_record
 from penstock.publishing.settings import Publication
 from penstock.spec.publications import Publications
 from penstock.spec.secrets import ProcessSecrets
@@ -44,11 +45,29 @@ def findings(spec: Publications) -> Iterator[CheckResult]:
             "registry": _schemas(own),
             "registry of the source": _schemas_read(own),
         }
+        wrong = False
         for name, found in checks.items():
             try:
-                yield from found
+                for each in found:
+                    wrong = wrong or bool(each.code)
+                    yield each
             except PenstockError as error:
+                wrong = True
                 yield failed(name.partition(" ")[0], rule.name, error)
+        if not wrong:
+            yield _start(own)
+
+
+def _start(own: Publication) -> CheckResult:
+    """Ask what a start asks, where all that it needs is there."""
+    try:
+        with ExitStack() as stack:
+            ports = open_ports(own, stack)
+            record = standing_record(own.name, ports.producers.ledger)
+            begins = beginning_of(own, ports, record).begins
+    except PenstockError as error:
+        return failed("publication", own.name, error)
+    return passed("publication", own.name, "would begin" if begins else "would go on")
 
 
 def _written(own: Publication) -> Iterator[CheckResult]:

@@ -50,7 +50,7 @@ from penstock.ports.sources import (
 )
 from penstock.publishing.deciding import require_target
 from penstock.publishing.epoch import plan_deliveries
-from penstock.publishing.new_topics import topics_to_create
+from penstock.publishing.new_topics import missing_topics, topics_to_create
 from penstock.publishing.record import receipts_of, standing_record
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.stops import naming
@@ -130,11 +130,12 @@ def audit_publication(
     try:
         record = standing_record(name, ports.producers.ledger)
         if record.ledger is None:
-            if publication.into not in topics_to_create(publication, ports):
-                decision_on(publication, ports, record)  # raises where its ledger is gone
+            missing = missing_topics(publication, ports)
+            topics_to_create(publication, ports, missing)
+            decision_on(publication, ports, record, missing=missing)  # raises: its ledger is gone
             rows = None if readers is None else 0
             return PublicationAudit(name, rows=rows, not_compared=("nothing was published yet",))
-        require_target(publication, ports, record)
+        require_target(publication, ports, record, missing_topics(publication, ports))
         receipts, breaks = list[Receipt](), list[Break]()
         for task, ledger in enumerate(record.ledgers):
             own = receipts_of(name, record, task)

@@ -17,20 +17,21 @@ import pyarrow as pa
 from penstock.app.assembly import publishing
 from penstock.app.assembly.process import SystemClock
 from penstock.app.assembly.publishing_worker import Readers, packer_of, readers_of
-from penstock.app.inspect.publications import beginning_of
+from penstock.app.assembly.topic_rows import RECORDS
+from penstock.app.inspect.publications import beginning_of, next_absent_fields
 from penstock.app.publish import rules_named
 from penstock.core.errors import InvalidError
 from penstock.core.positions import SourcePartition, values_of
 from penstock.observe.formatting import number_of
 from penstock.ports.producers import Packer
 from penstock.ports.sources import EpochLimit, RowReader, Rows, SourceReader, Stretch
-from penstock.publishing.epoch import plan_deliveries
 from penstock.publishing.record import standing_record
 from penstock.publishing.rejects import NO_MESSAGE, RowsRead, misfits_of
 from penstock.publishing.schemas import standing_rules
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.topic_source import place_of
-from penstock.rows.encode.encoder import WHERE, Misfit, encode
+from penstock.rows.convert.absent_fields import AbsentFields
+from penstock.rows.encode.encoder import WHERE, Misfit, cause_of, encode
 from penstock.rows.encode.rules import MessageRules
 from penstock.spec.publications import Publications
 
@@ -63,8 +64,13 @@ class PeekedMessage:
     detail: str = ""
 
 
-def peek_publication(spec: Publications, name: str, count: int) -> tuple[PeekedMessage, ...]:
-    """Look at the next rows of a publication. Raises InvalidError (P295, P825), as a start does."""
+def peek_publication(
+    spec: Publications, name: str, count: int, *, at: str = ""
+) -> tuple[PeekedMessage, ...]:
+    """Look at the next rows of a publication, or at those from a place of its source on.
+
+    Raises InvalidError (P295, P817, P825), and what a start raises.
+    """
     (rule,) = rules_named(spec, [name])
     publication = publishing.publication_of(spec, rule)
     if publication.reads_frames:
@@ -76,7 +82,17 @@ def peek_publication(spec: Publications, name: str, count: int) -> tuple[PeekedM
     with ExitStack() as stack:
         ports = publishing.open_ports(publication, stack)
         readers, packer = readers_of(publication, stack), packer_of(publication.target)
-        return peeked(publication, ports, readers, packer, min(max(count, 1), RECORDS_MAX))
+        return peeked(publication, ports, readers, packer, min(max(count, 1), RECORDS_MAX), at=at)
+
+
+def absent_from(spec: Publications, name: str) -> AbsentFields:
+    """Look which fields that a publication reads none of its next records has."""
+    (rule,) = rules_named(spec, [name])
+    publication = publishing.publication_of(spec, rule)
+    if RECORDS not in publication.source:
+        return AbsentFields()
+    with ExitStack() as stack:
+        return next_absent_fields(publication, publishing.open_ports(publication, stack))
 
 
 def peeked(
@@ -85,18 +101,25 @@ def peeked(
     readers: Readers,
     packer: Packer,
     count: int,
+    *,
+    at: str = "",
 ) -> tuple[PeekedMessage, ...]:
-    """Return what becomes of the next `count` rows, or of those that are there."""
+    """Return what becomes of the next `count` rows, or of those that are there.
+
+    With `at`, of those from this place of the source on, published or not.
+    """
     ports.producers.terms.check()
     record = standing_record(publication.name, ports.producers.ledger)
     begins = beginning_of(publication, ports, record)
     limit = EpochLimit(count, publication.limit.bytes_max)
-    stretches = ports.source.plan(begins.stands, ports.source.ends(), limit)
-    targets = () if publication.into in begins.creates else ports.targets.partitions()
+    stands, ends = begins.stands, ports.source.ends()
+    if at:
+        stands = ports.source.places([at])
+        ends = {of: ends[of] for of in stands}
+    stretches = ports.source.plan(stands, ends, limit)
+    targets = ports.targets.partitions(without=begins.creates)
     partitions = sum(at.topic == publication.into for at in targets)
     rules = standing_rules(publication, ports)
-    if publication.keeps_partitions and targets:
-        plan_deliveries(stretches, targets, publication)
     if rules is None:
         mirrored = _mirrored(publication, cast("SourceReader", readers[0]), stretches)
         return tuple(islice(mirrored, count))
@@ -175,7 +198,8 @@ class _Encoding:
                     "row": _row_of(piece, row),
                 }
                 if row in misfits:
-                    yield self._rejected(misfits[row], **said)
+                    cause = cause_of(piece.slice(row, 1), misfits[row], self.rules)
+                    yield self._rejected(misfits[row], cause, **said)
                 elif row not in numbers:
                     yield PeekedMessage(name, outcome="filtered", detail=WHERE, **said)
                 else:
@@ -197,7 +221,7 @@ class _Encoding:
         return [None if each is None else int(each) for each in found.to_pylist()]
 
     def _rejected(
-        self, misfit: Misfit, *, place: str, row: Mapping[str, Any] | None = None
+        self, misfit: Misfit, cause: str = "", *, place: str, row: Mapping[str, Any] | None = None
     ) -> PeekedMessage:
         rejects = self.publication.rejects
         return PeekedMessage(
@@ -208,7 +232,7 @@ class _Encoding:
             key=misfit.key,
             row=row,
             code=NO_MESSAGE,
-            detail=f"{misfit.column}: {misfit.reason}",
+            detail=f"{misfit.column}: {misfit.reason}{f' ({cause})' if cause else ''}",
         )
 
 

@@ -11,6 +11,7 @@ from penstock.app.assembly import assembly, publishing
 from penstock.app.assembly.process import SystemClock
 from penstock.app.assembly.producers import open_producers
 from penstock.app.assembly.state_folder import state_folder
+from penstock.app.assembly.topic_rows import RECORDS, absent_fields
 from penstock.app.publish import rules_named
 from penstock.core.claims import Generation
 from penstock.core.errors import PenstockError, UnavailableError
@@ -20,19 +21,19 @@ from penstock.observe.formatting import number_of, one_line, size_text
 from penstock.observe.last_stops import LastStop, last_stop
 from penstock.ports.producers import NO_TRANSACTIONS, PROTOCOL_2, NewTopic
 from penstock.ports.reports import Reports
-from penstock.ports.sources import NO_LIMIT, Stands, Stretch
-from penstock.publishing.deciding import Noticed, decided, ends_of, require_target
-from penstock.publishing.epoch import plan_deliveries
-from penstock.publishing.fitting import require_fitting
-from penstock.publishing.new_topics import topics_to_create
+from penstock.ports.sources import NO_LIMIT, EpochLimit, Stands, Stretch
+from penstock.publishing.deciding import Noticed, decided, ends_of
 from penstock.publishing.own_rows import BEGINNING
 from penstock.publishing.pace import Pace, Rate
+from penstock.publishing.preflight import preflight
 from penstock.publishing.record import PublicationRecord, standing_record, task_of, totals_of
 from penstock.publishing.schemas import SchemaStanding, standing_schemas
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.start import begun_from
-from penstock.publishing.stops import naming
+from penstock.publishing.stops import hanging, naming
 from penstock.publishing.table_positions import table_position
+from penstock.publishing.topic_rows import SAMPLE_RECORDS_MAX
+from penstock.rows.convert.absent_fields import AbsentFields
 from penstock.rows.encode.rules import MessageRules
 from penstock.spec.publications import Publications
 
@@ -63,7 +64,8 @@ class PublicationView:
     of the last. `stands` says where it stands in a table, `messages` how rows become messages,
     `schemas` how their schemas stand in registries. `begins` says whether a run begins it,
     `creates` which topics it creates, and with what, `problem` why it would not go on, `stopped`
-    why the last run did not. `client` says who writes. `owner` is the run that
+    why the last run did not. `absent` are fields that no record of
+    a sample has. `client` says who writes. `owner` is the run that
     began last. `rate` is the most that it sends. Where `is_least`, more than the `backlog` may
     wait: a source of one's own is not counted; one that `is_empty` has no part at all.
     """
@@ -94,6 +96,7 @@ class PublicationView:
     moves: tuple[PublicationMove, ...] = ()
     problem: PenstockError | None = None
     stopped: LastStop | None = None
+    absent: AbsentFields = field(default_factory=AbsentFields)
 
 
 class Beginning(NamedTuple):
@@ -105,11 +108,15 @@ class Beginning(NamedTuple):
 
 
 def view_publications(
-    spec: Publications, names: Collection[str] = (), *, accept: Collection[str] = ()
+    spec: Publications,
+    names: Collection[str] = (),
+    *,
+    accept: Collection[str] = (),
+    samples: bool = False,
 ) -> list[PublicationView]:
     """Look at the named publications, or all; what cannot be opened is a `problem`, too.
 
-    Raises InvalidError (P825).
+    Where it `samples`, it looks at some records, too. Raises InvalidError (P825).
     """
     views, now_ms = [], SystemClock().now_ms()
     for rule in rules_named(spec, names):
@@ -118,6 +125,8 @@ def view_publications(
             try:
                 ports = publishing.open_ports(publication, stack)
                 view = view_of(publication, ports)
+                if samples and RECORDS in publication.source and view.problem is None:
+                    view = replace(view, absent=next_absent_fields(publication, ports))
             except PenstockError as error:
                 problem = naming(publication, error)
                 view = replace(_unopened(publication, error), problem=problem)
@@ -189,11 +198,10 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
         ports.producers.terms.check()
         record = standing_record(publication.name, ports.producers.ledger)
         view = _recorded(publication, record, view)
-        require_fitting(publication, ports)
-        view = replace(view, schemas=standing_schemas(publication, ports))
         found = beginning_of(publication, ports, record)
         client = client_words(publication, ports.producers.terms.protocol, found.stands)
         view = replace(view, client=client, begins=found.begins, creates=found.creates)
+        view = replace(view, schemas=standing_schemas(publication, ports))
         return _planned(publication, ports, found.stands, view)
     except PenstockError as error:
         return replace(view, problem=naming(publication, error))
@@ -203,26 +211,52 @@ def beginning_of(
     publication: Publication, ports: PublicationPorts, record: PublicationRecord
 ) -> Beginning:
     """Return how a run that begins now would begin. Raises what a start raises."""
-    require_target(publication, ports, record)
-    creates, begins = topics_to_create(publication, ports), record.ledger is None
-    if creates:
-        starts = ports.source.starts(publication.start) if begins else record.stands
-        return Beginning(starts, begins, creates)
-    decision = decision_on(publication, ports, record)
+    creates = preflight(publication, ports, record)
+    decision = decision_on(publication, ports, record, missing=creates)
     stands = begun_from(publication, ports.source, record, decision)
-    return Beginning(stands, decision is Resume.BEGIN, {})
+    return Beginning(stands, decision is Resume.BEGIN, creates)
 
 
 def decision_on(
-    publication: Publication, ports: PublicationPorts, record: PublicationRecord
+    publication: Publication,
+    ports: PublicationPorts,
+    record: PublicationRecord,
+    *,
+    missing: Collection[str] = (),
 ) -> Resume:
     """Decide as a run that begins now would. Raises what a start raises."""
+    noticed = _noticed(publication, ports, record)
+    if record.undecided:
+        _require_decided(publication, ports, record, noticed)
+    ends = ends_of(ports, without=missing)
+    return decided(publication, ports, NEWEST, record, noticed, ends=ends, missing=missing)
+
+
+def _noticed(
+    publication: Publication, ports: PublicationPorts, record: PublicationRecord
+) -> dict[int, Noticed]:
+    """Ask what coordinators remember of the ids of tasks; nothing is fenced."""
     remembered = ports.producers.terms.remembered
-    noticed = {
-        task: Noticed(remembered(publication.id_of(task)))
-        for task in range(max(len(record.ledgers), 1))
-    }
-    return decided(publication, ports, NEWEST, record, noticed, ends=ends_of(ports))
+    tasks = range(max(len(record.ledgers), 1))
+    return {task: Noticed(remembered(publication.id_of(task))) for task in tasks}
+
+
+def _require_decided(
+    publication: Publication,
+    ports: PublicationPorts,
+    record: PublicationRecord,
+    noticed: Mapping[int, Noticed],
+) -> None:
+    """Raise DecisionNeededError (P803) where a transaction hangs that none of our ids has open.
+
+    A run that is alive may end one between two looks: then its term is another one.
+    """
+    again = standing_record(publication.name, ports.producers.ledger)
+    is_ours = any(
+        each.remembered is not None and each.remembered.is_open for each in noticed.values()
+    )
+    if again.undecided and not is_ours and noticed == _noticed(publication, ports, record):
+        raise hanging(publication)
 
 
 def _planned(
@@ -231,8 +265,6 @@ def _planned(
     """Add what a run would publish from these positions on."""
     ends = ports.source.ends()
     stretches = ports.source.plan(stands, ends, NO_LIMIT)
-    if publication.keeps_partitions and not view.creates:
-        plan_deliveries(stretches, ports.targets.partitions(), publication)
     backlog = ports.source.count(stands, ends)
     limit = Pace(publication.rate, publication.interval_seconds).limit(publication.limit)
     return replace(
@@ -243,6 +275,15 @@ def _planned(
         is_empty=publication.reads_own and not ends,
         moves=tuple(_move(publication, each, stands) for each in stretches),
     )
+
+
+def next_absent_fields(publication: Publication, ports: PublicationPorts) -> AbsentFields:
+    """Return the fields that a publication reads, and that none of the next records has."""
+    record = standing_record(publication.name, ports.producers.ledger)
+    stands = beginning_of(publication, ports, record).stands
+    limit = EpochLimit(SAMPLE_RECORDS_MAX, publication.limit.bytes_max)
+    stretches = ports.source.plan(stands, ports.source.ends(), limit)
+    return absent_fields(publication, stretches)
 
 
 def rate_words(rate: Rate) -> str:

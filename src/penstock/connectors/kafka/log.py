@@ -74,14 +74,14 @@ class KafkaLog:
                 raise
             raise other from error
 
-    def partitions(self) -> Sequence[TopicPartition]:
+    def partitions(self, *, without: Collection[str] = ()) -> Sequence[TopicPartition]:
         """List partitions, sorted; a missing topic is asked for again for a while."""
         until = time.monotonic() + GONE_SECONDS_MIN
-        topics = self._described()
-        while self._listed - topics.keys() and time.monotonic() < until:
+        topics = self._described(without)
+        while self._listed - topics.keys() - {*without} and time.monotonic() < until:
             time.sleep(LOOK_UP_SECONDS)
-            topics = self._described()
-        named = frozenset(self._settings.topics)
+            topics = self._described(without)
+        named = frozenset(self._settings.topics) - {*without}
         for name in sorted(named - topics.keys()):
             raise errors.no_topic(name, self._settings, like=nearest(name, self._names()))
         self._listed = frozenset(topics)
@@ -150,10 +150,10 @@ class KafkaLog:
             raise self.translated(error.args[0], "the cluster") from error
         return [name for name in listed if not name.startswith("__")]
 
-    def _described(self) -> dict[str, Any]:
+    def _described(self, without: Collection[str]) -> dict[str, Any]:
         """Return the descriptions of all topics that are named or matched, and there."""
         found = {}
-        for name, asked in self.describe(self.wanted()).items():
+        for name, asked in self.describe(self.wanted() - {*without}).items():
             topic = self.answer(asked, f"topic {name}", accepted=errors.NO_TOPIC)
             if topic is None or (topic.is_internal and name not in self._settings.topics):
                 continue

@@ -7,7 +7,7 @@ has nothing more, a range ends early at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -49,13 +49,13 @@ class MemoryLog:
         """Return the cluster's id."""
         return self._cluster.cluster_id()
 
-    def partitions(self) -> Sequence[TopicPartition]:
-        """List the partitions of all topics that are named or matched, sorted."""
+    def partitions(self, *, without: Collection[str] = ()) -> Sequence[TopicPartition]:
+        """List the partitions of all topics that are named or matched but `without`, sorted."""
         names = self._cluster.names()
         matched = {each for each in names if any(p.fullmatch(each) for p in self._patterns)}
         return sorted(
             TopicPartition(f"name:{name}" if self._by_name else topic.id, number, name)
-            for name in {*self._named, *matched}
+            for name in {*self._named, *matched} - {*without}
             for topic in [self._cluster.topic(name)]
             for number in range(len(topic.partitions))
         )

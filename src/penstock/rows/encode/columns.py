@@ -1,7 +1,10 @@
 """The columns that messages are made of: those of rows, those that SQL computes, and headers.
 
-Invariant: a row that `deleted` spares, a tombstone of its source, is never a misfit of what is
-computed: it has no values to compute with.
+Invariants:
+- a row that `deleted` spares, a tombstone of its source, is no misfit of what is computed: it has
+  no values to compute with; but it has a key and headers, and is one where a header of its message
+  is made of one that cannot be read;
+- a header that is a header of the record, or its key, and no more, has its bytes.
 """
 
 from __future__ import annotations
@@ -13,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.core.errors import InvalidError
+from penstock.core.names import folded
 from penstock.ports.sources import MESSAGES
 from penstock.rows.arrow_arrays import mask_of
-from penstock.rows.encode.conditions import computed, no_column
+from penstock.rows.encode.conditions import NAMELESS, computed, is_headers, is_key, no_column
 from penstock.rows.encode.extensions import stored
 from penstock.rows.encode.json_texts import (
     Column,
@@ -25,8 +29,10 @@ from penstock.rows.encode.json_texts import (
     is_text,
     utf8_texts,
 )
-from penstock.rows.encode.nesting import Mask, Misfits
+from penstock.rows.encode.nesting import Mask, Misfits, misfits_by_reason
 from penstock.rows.encode.rules import MessageRules
+from penstock.rows.route.coordinates import header_values
+from penstock.spec.language.expressions import expression
 
 _HEADERS = MESSAGES.field("headers").type
 NOT_UTF8 = "a header has a name that is not UTF-8"
@@ -66,7 +72,9 @@ def with_computed(table: StoredRows, rules: MessageRules) -> tuple[StoredRows, l
     spared, misfits = deleted_rows(table, rules), list[Misfits]()
     columns = dict[str, pa.Array]()
     for name, sql in rules.computed.items():
-        columns[name], found = _in_sql(table, sql, f"transform.columns.{name}", spared)
+        unread_spared = spared & (name not in rules.headers.values())
+        place = f"transform.columns.{name}"
+        columns[name], found = _in_sql(table, sql, place, spared, unread_spared)
         misfits += [each._replace(path=name) for each in found]
     fields = [*table.kinds, *(pa.field(name, each.type) for name, each in columns.items())]
     arrays = [*table.rows.columns, *columns.values()]
@@ -121,13 +129,8 @@ def _named_headers(table: StoredRows, rules: MessageRules) -> tuple[pa.ListArray
     count = len(table.rows)
     spared, misfits, parts = deleted_rows(table, rules), list[Misfits](), list[pa.BinaryArray]()
     for name, sql in rules.headers.items():
-        place, found = f"headers.{name}", list[Misfits]()
-        column = Column(place, pa.nulls(0), pa.null())
-        if sql in table.kinds.names:
-            column = table.column(sql, place)._replace(name=place)
-        else:
-            values, found = _in_sql(table, sql, place, spared)
-            column = Column(place, values, values.type)
+        place = f"headers.{name}"
+        column, found = _of_header(table, sql, place, spared)
         data, of_values = bytes_of(column, rules.form)
         for each in of_values:
             data = pc.if_else(pa.array(each.rows & spared), pa.scalar(None, pa.binary()), data)
@@ -143,6 +146,27 @@ def _named_headers(table: StoredRows, rules: MessageRules) -> tuple[pa.ListArray
         begins = np.concatenate([[0], np.cumsum(there)])[begins].astype(np.int32)
         entries = entries.filter(pa.array(there))
     return pa.ListArray.from_arrays(pa.array(begins), entries, type=_HEADERS), misfits
+
+
+def _of_header(
+    table: StoredRows, sql: str, place: str, spared: Mask
+) -> tuple[Column, list[Misfits]]:
+    """Return what a header is made of: a column, the record's key or header, or what SQL says."""
+    if sql in table.kinds.names:
+        return table.column(sql, place)._replace(name=place), []
+    whole = expression(sql).whole
+    for name, values in zip(table.kinds.names, table.rows.columns, strict=True):
+        if whole is None or folded(name) != folded(whole.column):
+            continue
+        if whole.entry is None and is_key(name, values):
+            return Column(place, values, values.type), []
+        if whole.entry is not None and is_headers(name, values):
+            found = header_values(values, whole.entry)
+            nameless = mask_of(values.is_null())
+            misfits = [Misfits(place, nameless, NAMELESS)] if nameless.any() else []
+            return Column(place, found, found.type), misfits
+    values, misfits = _in_sql(table, sql, place, spared, np.zeros(len(spared), np.bool_))
+    return Column(place, values, values.type), misfits
 
 
 def bytes_of(column: Column, form: JsonForm) -> tuple[pa.BinaryArray, list[Misfits]]:
@@ -173,11 +197,13 @@ def undone(column: Column) -> Column:
 
 
 def _in_sql(
-    table: StoredRows, sql: str, field: str, spared: Mask
+    table: StoredRows, sql: str, field: str, spared: Mask, unread_spared: Mask
 ) -> tuple[pa.Array, list[Misfits]]:
-    """Compute an expression for each row; those without an answer that are not `spared` misfit."""
-    found, misfits = computed(table.rows, sql, field), list[Misfits]()
-    for row, why in found.undecided.items():
-        if not spared[row]:
-            misfits.append(Misfits(field, np.arange(len(spared)) == row, why))
-    return found.values, misfits
+    """Compute an expression for each row; those without an answer that are not `spared` misfit.
+
+    Of unread rows other ones may be spared.
+    """
+    found = computed(table.rows, sql, field)
+    reasons = {row: why for row, why in found.undecided.items() if not spared[row]}
+    reasons |= {row: why for row, why in found.unread.items() if not unread_spared[row]}
+    return found.values, misfits_by_reason(field, reasons, len(spared))

@@ -28,14 +28,15 @@ from penstock.rows.encode.columns import (
     undone,
     with_computed,
 )
-from penstock.rows.encode.conditions import decided, no_column
+from penstock.rows.encode.conditions import decided, failure_of, no_column
 from penstock.rows.encode.extensions import stored
 from penstock.rows.encode.framing import framed, with_texts
 from penstock.rows.encode.json_texts import is_binary, is_text, millis_of, object_texts
-from penstock.rows.encode.nesting import Misfits
+from penstock.rows.encode.nesting import Misfits, misfits_by_reason
 from penstock.rows.encode.rules import KEY, MessageRules
 
 WHERE, DELETE_WHEN = "where", "delete_when"
+NO_KEY_TO_DELETE = "a record without a value has no key to delete"
 PIECE_BYTES_MAX = 16 << 20
 """Of rows that are encoded at once: texts are a few times as large, and Arrow's offsets have 31
 bits."""
@@ -67,7 +68,7 @@ class Encoded:
 def encode(rows: pa.RecordBatch, rules: MessageRules, *, now_ms: int) -> Encoded:
     """Make messages (MESSAGES) of the rows of a table; `now_ms` is their time without a column.
 
-    Raises InvalidError: rules that do not fit the table (P838), a type without a form (P839), a
+    Raises InvalidError: rules that do not fit the rows (P838), a type without a form (P839), a
     schema that does not fit (P871, P872); UnavailableError (P876): that of former columns.
     """
     cut = _pieces(stored(rows))
@@ -125,6 +126,23 @@ def _unfit_condition(rows: pa.RecordBatch, field: str, sql: str) -> list[Invalid
     except InvalidError as error:
         return [error]
     return []
+
+
+def cause_of(row: pa.RecordBatch, misfit: Misfit, rules: MessageRules) -> str:
+    """Say why SQL has no answer for a row, which is all of the batch; "" where that is not why."""
+    table = StoredRows(stored(row), row.schema)
+    if misfit.column == WHERE:
+        return failure_of(table.rows, rules.where, WHERE)
+    if misfit.column in rules.computed:
+        return failure_of(table.rows, rules.computed[misfit.column], misfit.column)
+    later = {DELETE_WHEN: rules.delete_when}
+    later |= {f"headers.{name}": sql for name, sql in rules.headers.items()}
+    if misfit.column not in later:
+        return ""
+    made, _ = with_computed(table, rules)
+    if later[misfit.column] in made.kinds.names:
+        return ""
+    return failure_of(made.rows, later[misfit.column], misfit.column)
 
 
 def _pieces(rows: pa.RecordBatch) -> list[pa.RecordBatch]:
@@ -213,12 +231,12 @@ def _deleted(
     if rules.delete_when:
         asked = decided(table.rows, rules.delete_when, DELETE_WHEN)
         deleted = asked.true | spared
-        for row, why in asked.undecided.items():
-            if not spared[row]:
-                misfits.append(Misfits(DELETE_WHEN, np.arange(count) == row, why))
+        undecided = {row: why for row, why in asked.undecided.items() if not spared[row]}
+        misfits += misfits_by_reason(DELETE_WHEN, undecided, count)
     keyless = deleted & mask_of(keys.is_null())
-    if keyless.any():
-        misfits.append(Misfits(rules.key[0], keyless, "a row that deletes has no key"))
+    for rows, why in ((spared, NO_KEY_TO_DELETE), (~spared, "a row that deletes has no key")):
+        if (keyless & rows).any():
+            misfits.append(Misfits(rules.key[0], keyless & rows, why))
     return deleted, misfits
 
 

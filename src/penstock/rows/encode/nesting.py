@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,14 @@ class Misfits(NamedTuple):
     path: str
     rows: Mask
     reason: str
+
+
+def misfits_by_reason(path: str, reasons: Mapping[int, str], count: int) -> list[Misfits]:
+    """Return the misfits of `count` rows, of which some have a reason."""
+    found: dict[str, Misfits] = {}
+    for row, why in reasons.items():
+        found.setdefault(why, Misfits(path, np.zeros(count, np.bool_), why)).rows[row] = True
+    return [*found.values()]
 
 
 def as_lists(values: pa.MapArray) -> pa.ListArray:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
+from penstock.core.names import folded
 from penstock.core.schema import SOURCE_PREFIX
 from penstock.spec.checks.connections import check_records
-from penstock.spec.problems import KeyPath, Problem, shown
+from penstock.spec.language.expressions import KAFKA_COLUMNS, expression
+from penstock.spec.problems import KeyPath, Problem, listed, nearest, shown
 from penstock.spec.settings.publication import KEEP, PublicationRule
 from penstock.spec.settings.records import Records, RegistrySettings
 from penstock.spec.settings.sources import SourceToPublish, TopicToPublish
@@ -14,6 +16,8 @@ from penstock.spec.settings.sources import SourceToPublish, TopicToPublish
 _ONE_COLUMN = frozenset({"text", "bytes"})
 """Formats whose records have the column `value` alone."""
 VALUE_COLUMN = "value"
+OF_RECORDS = (*KAFKA_COLUMNS.names, f"{SOURCE_PREFIX}value")
+"""What SQL and settings may name of a record, besides its fields."""
 
 
 def check_topic_rows(
@@ -30,6 +34,7 @@ def check_topic_rows(
             yield from check_records(given.records, registry, (*at, "records"))
             yield from _of_records(at, given, given.records)
             yield from _tombstones(at, rule, given)
+            yield from _named(place, rule, _read(given))
     if rule.headers == KEEP and not rule.reads_records and not rule.is_mirror:
         fact = "the rows of this source come without headers"
         hint = "name them:  headers: { name: column }"
@@ -46,6 +51,39 @@ def _read(given: SourceToPublish) -> Collection[str]:
     if not isinstance(given, TopicToPublish) or given.records is None:
         return ()
     return {VALUE_COLUMN} if given.records.format in _ONE_COLUMN else given.columns
+
+
+def _named(place: KeyPath, rule: PublicationRule, read: Collection[str]) -> Iterator[Problem]:
+    """Find columns that are named, and neither read, nor computed, nor those of a record."""
+    computed = rule.transform.columns if rule.transform else {}
+    before, after = (*read, *OF_RECORDS), (*read, *computed, *OF_RECORDS)
+    headers = rule.headers if isinstance(rule.headers, Mapping) else {}
+    yield from _in_sql((*place, "where"), rule.where, before)
+    for name, sql in computed.items():
+        yield from _in_sql((*place, "transform", "columns", name), sql, before)
+    yield from _in_sql((*place, "delete_when"), rule.delete_when, after)
+    for name, sql in headers.items():
+        yield from _in_sql((*place, "headers", name), sql, after)
+    plain: list[tuple[KeyPath, str | None]] = [(("key",), each) for each in rule.key_columns]
+    plain += [(("value", "columns"), each) for each in rule.value.columns]
+    plain += [(("value", "column"), rule.value.column), (("timestamp",), rule.timestamp)]
+    for at, column in plain:
+        if column and column not in after:
+            yield _no_column((*place, *at), column, after)
+
+
+def _in_sql(at: KeyPath, sql: str | None, known: Collection[str]) -> Iterator[Problem]:
+    """Find columns that an expression names, and that are not known, in whatever case."""
+    there = {folded(each) for each in known}
+    for name in expression(sql).columns if sql and sql not in known else ():
+        if folded(name) not in there:
+            yield _no_column(at, name, known)
+
+
+def _no_column(at: KeyPath, name: str, known: Collection[str]) -> Problem:
+    near = nearest(name, known)
+    hint = f"did you mean {near}?" if near else f"there are {listed(known, most=20)}"
+    return Problem(at, "P838", f"the records have no column {shown(name)}", hint)
 
 
 def _of_mirrors(at: KeyPath, given: TopicToPublish) -> Iterator[Problem]:

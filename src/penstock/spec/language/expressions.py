@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.core.names import folded
 from penstock.core.schema import Decimal, Field, Kind, Map, Schema, Struct, Type
@@ -55,6 +55,7 @@ _ALLOWED = {
     "OPERATOR",
     "TYPE",
 }
+_ASKS_NULL = {"OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL"}
 _ASKING = (
     "__internal",
     "current_",
@@ -82,12 +83,25 @@ _COLUMN_TYPES = {
 }
 
 
+class Read(NamedTuple):
+    """A value that an expression reads: a column's, or that of the `entry` of one that is a map."""
+
+    column: str
+    entry: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression that was let through, and the columns it names, by their first parts."""
+    """An expression that was let through, and the columns it names, by their first parts.
+
+    `reads` are the values that it looks at; of what it only compares with null it reads none.
+    `whole` is the one that it is, where it is no more than that.
+    """
 
     text: str
     columns: tuple[str, ...]
+    reads: frozenset[Read]
+    whole: Read | None
 
 
 def expression_text(text: str) -> str:
@@ -109,9 +123,8 @@ def expression(text: str) -> Expression:
     for part in _nodes(node):
         _require_allowed(part)
         if part["class"] == "COLUMN_REF":
-            first, *below = part["column_names"]
-            named[below[0] if below and first.lower() in _RELATIONS else first] = None
-    return Expression(text, tuple(named))
+            named[_column(part["column_names"])] = None
+    return Expression(text, tuple(named), frozenset(_reads(node)), _read(node))
 
 
 def place(name: str) -> str:
@@ -248,6 +261,42 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
     inner = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
     for each in inner:
         yield from _nodes(each)
+
+
+def _column(names: list[str]) -> str:
+    """Return the column that a dotted name begins with."""
+    first, *below = names
+    return below[0] if below and first.lower() in _RELATIONS else first
+
+
+def _reads(tree: Any) -> Iterator[Read]:
+    """Yield the values that a tree looks at."""
+    found = _read(tree)
+    if found is not None:
+        yield found
+        return
+    match tree:
+        case {"type": kind, "children": [child]} if kind in _ASKS_NULL and _read(child):
+            return
+    inner = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    for each in inner:
+        yield from _reads(each)
+
+
+def _read(tree: Any) -> Read | None:
+    """Return the value that a tree is, where it computes nothing."""
+    match tree:
+        case {"class": "COLUMN_REF", "column_names": names}:
+            return Read(_column(names))
+        case {
+            "type": "ARRAY_EXTRACT",
+            "children": [
+                {"class": "COLUMN_REF", "column_names": names},
+                {"class": "CONSTANT", "literal": {"kind": "STRING", "text": entry}},
+            ],
+        }:
+            return Read(_column(names), entry)
+    return None
 
 
 def _require_allowed(node: Mapping[str, Any]) -> None:

@@ -111,7 +111,9 @@ class TopicSettings(Setting):
 
     create: bool = Field(False, description="Create the topic if it is missing.")
     partitions: Count | None = Field(
-        None, description="Partitions of a new topic; by default as many as the brokers say."
+        None,
+        description="Partitions of a new topic; by default as many as the topic that is read has,"
+        " or as the brokers say.",
     )
     config: Mapping[str, FreeText] = Field(
         default_factory=dict,

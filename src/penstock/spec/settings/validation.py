@@ -87,6 +87,9 @@ def _unknown(path: KeyPath, known: Mapping[str, FieldInfo]) -> Problem:
     if path[-1] == "<<":
         fact = "merge keys are not part of YAML 1.2"
         return Problem(path, "P104", fact, "write the settings out", on_key=True)
+    if path[-1] in known:
+        fact = f"{shown(path[-1])} belongs to another kind of  {path[-2]}  than what is beside it"
+        return Problem(path, "P104", fact, "keep the settings of one kind", on_key=True)
     near = nearest(str(path[-1]), known)
     message = f"unknown setting. Did you mean '{near}'?" if near else "unknown setting"
     hint = "" if near or not known else f"known here: {listed(sorted(known), most=40)}"

@@ -56,7 +56,107 @@ def test_a_row_for_which_nothing_can_be_computed_is_no_message():
 
 
 def test_keys_and_headers_of_records_are_text_to_sql():
-    assert [{"id": 1}] == values(where="_kafka_key = 'k' and _kafka_headers['a'] is null")
+    assert [{"id": 1}] == values(where="_kafka_key = 'k' and _kafka_headers['b'] is null")
+    found = encode(ROWS, MessageRules(where="_kafka_key = 'k'"), now_ms=0)
+    assert ([0], 1, [1]) == (
+        found.places.tolist(),
+        found.filtered,
+        [each.row for each in found.misfits],
+    )
+
+
+def headed(*headers: tuple[str, bytes | None], key: bytes = b"k") -> dict[str, object]:
+    entries = [{"key": name, "value": value} for name, value in headers]
+    return {"_kafka_key": key, "_kafka_headers": entries, "gone": False}
+
+
+KINDS = pa.schema(
+    {
+        "_kafka_key": pa.binary(),
+        "_kafka_headers": MESSAGES.field("headers").type,
+        "gone": pa.bool_(),
+    }
+)
+HEADED = pa.RecordBatch.from_pylist(
+    [
+        headed(("a", b"x"), ("b", b"\xff")),
+        headed(("a", b"\xff"), ("a", b"y")),
+        headed(("a", b"z"), ("a", b"\xfe"), key=b"\xff"),
+        headed(("a", None)),
+        {"_kafka_key": b"k", "_kafka_headers": None, "gone": False},
+        headed(("a", b"\xff"), key=b"d") | {"gone": True},
+    ],
+    KINDS,
+)
+"""Text and bytes, a name that is repeated, a name that is none, and a tombstone."""
+TOMBSTONES = {"deleted": "gone", "key": ("_kafka_key",)}
+
+
+def test_a_header_that_is_a_header_or_the_key_of_its_record_has_its_bytes():
+    names = {"a": "_kafka_headers['a']", "k": "payload._KAFKA_KEY", "c": "(_kafka_headers['c'])"}
+    found = encode(HEADED, MessageRules(headers=names, **TOMBSTONES), now_ms=0)
+    assert [
+        [b"x", b"k", None],
+        [b"y", b"k", None],
+        [b"\xfe", b"\xff", None],
+        [None, b"k", None],
+        [b"\xff", b"d", None],
+    ] == [[h["value"] for h in each] for each in found.messages.column("headers").to_pylist()]
+    assert [(4, "headers.a", "the name of a header is not UTF-8 (P303)")] == [
+        each[:3] for each in found.misfits
+    ]
+    part = encode(HEADED.slice(1, 2), MessageRules(headers=names), now_ms=0).messages
+    assert [b"y", b"\xfe"] == [each[0]["value"] for each in part.column("headers").to_pylist()]
+
+
+KEY_UNREAD, A_UNREAD, NAME_UNREAD = (
+    f"the {what} is not UTF-8 (P303)" for what in ("key", "header 'a'", "name of a header")
+)
+
+
+@pytest.mark.parametrize(
+    ("sql", "unread"),
+    [
+        ("_kafka_headers['a'] = 'x'", {2: A_UNREAD, 4: NAME_UNREAD}),
+        ("_kafka_headers['b'] is not null", {4: NAME_UNREAD}),
+        ("_KAFKA_HEADERS['c'] = 'x' or 1 = 1", {4: NAME_UNREAD}),
+        ("cast(_kafka_key as int) > 0", {2: KEY_UNREAD}),
+        ("_kafka_key is not null", {}),
+        ("not gone", {}),
+    ],
+)
+def test_a_row_whose_key_or_header_sql_reads_and_cannot_is_a_misfit(sql, unread):
+    """It is none where nothing asks for it, or only whether it is there; nor is a tombstone."""
+    found = encode(HEADED, MessageRules(where=f"{sql} is true", **TOMBSTONES), now_ms=0)
+    reasons = {each.row: each.reason for each in found.misfits if "P303" in each.reason}
+    assert unread == reasons
+    assert 5 in found.places
+    single = [
+        encode(HEADED.slice(row, 1), MessageRules(where=sql, **TOMBSTONES), now_ms=0)
+        for row in range(len(HEADED))
+    ]
+    assert found.filtered == sum(each.filtered for each in single)
+
+
+def test_all_headers_are_read_where_the_expression_does_not_say_which():
+    rules = MessageRules(computed={"n": "map_keys(_kafka_headers)"}, columns=("n",), **TOMBSTONES)
+    found = encode(HEADED, rules, now_ms=0)
+    unread = {row: f"the header {name!r} is not UTF-8 (P303)" for row, name in ((0, "b"), (2, "a"))}
+    assert {**unread, 4: NAME_UNREAD} == {each.row: each.reason for each in found.misfits}
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"headers": {"h": "upper(_kafka_headers['a'])"}},
+        {"computed": {"c": "_kafka_headers['a']"}, "headers": {"h": "c"}},
+    ],
+)
+def test_a_tombstone_is_a_misfit_where_its_header_is_made_of_one_that_cannot_be_read(rules):
+    found = encode(HEADED, MessageRules(**TOMBSTONES, columns=("gone",), **rules), now_ms=0)
+    assert {2, 4, 5} == {each.row for each in found.misfits}
+    kept = found.messages.column("headers").to_pylist()
+    assert ([0, 1, 3], 3) == (found.places.tolist(), len(kept))
 
 
 def test_headers_are_bytes_as_they_are_and_others_as_text():

@@ -126,7 +126,7 @@ def test_a_key_is_the_same_however_its_column_is_held(values):
 def test_a_column_that_sql_cannot_read_is_a_mistake_of_the_condition(kind):
     rows = pa.record_batch({"id": [1], "x": pa.nulls(1, kind)})
 
-    with pytest.raises(InvalidError, match="where does not fit the table") as raised:
+    with pytest.raises(InvalidError, match="where does not fit the rows") as raised:
         encode(rows, MessageRules(where="x is null"), now_ms=NOW)
     assert "P838" == raised.value.code
 
@@ -162,11 +162,11 @@ def test_times_are_those_of_a_column_or_of_encoding():
 @pytest.mark.parametrize(
     ("rules", "code", "said"),
     [
-        ({"key": ("idd",)}, "P838", "key does not fit the table: it has no column 'idd'"),
+        ({"key": ("idd",)}, "P838", "key does not fit the rows: they have no column 'idd'"),
         ({"where": "idd > 1"}, "P838", "where does not .* no column 'idd'"),
         ({"where": "name + id"}, "P838", "it does not compute"),
         ({"where": "id + 1"}, "P838", "it gives BIGINT"),
-        ({"delete_when": "_kafka_offset > 1"}, "P838", "has no column '_kafka_offset'"),
+        ({"delete_when": "_kafka_offset > 1"}, "P838", "have no column '_kafka_offset'"),
         ({"bytes_of": "id"}, "P839", "bytes are of binary or string"),
         ({"timestamp": "id"}, "P839", "is no timestamp"),
     ],

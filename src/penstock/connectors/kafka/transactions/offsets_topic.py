@@ -90,6 +90,14 @@ class OffsetsTopic:
         new = NewTopic(1, {POLICY: COMPACT, "segment.bytes": SEGMENT_BYTES})
         topics = KafkaTopics(self._settings)
         topics.prepare(self._topic, new)
+        self._require_compacted(topics)
+
+    def check(self) -> None:
+        """Check the policy of a topic that is there. Raises InvalidError (P800)."""
+        if self.exists():
+            self._require_compacted(KafkaTopics(self._settings))
+
+    def _require_compacted(self, topics: KafkaTopics) -> None:
         policy = topics.policy(self._topic)
         if policy != COMPACT:
             raise policy_refused(self._topic, policy)

@@ -196,11 +196,10 @@ class Driver:
         deadline = time.monotonic() + seconds_max
         while not condition():
             if not self.running:
-                self.end()
+                ended = self.end()
                 if condition():
                     return
-                code = self._process.poll()
-                raise TimeoutError(f"it ended with {code} before {what}\n{self.log}")
+                raise TimeoutError(f"it ended with {ended.code} before {what}\n{self.log}{ended.out}")
             if time.monotonic() > deadline:
                 raise TimeoutError(f"not within {seconds_max} s: {what}\n{self.log}")
             time.sleep(POLL_SECONDS)

@@ -1,10 +1,12 @@
 """Pipelines that are kept alive through a storm, each by a thread of its own.
 
 Invariants:
-- of each pipeline one process is alive at a time, but for a stopped one and its successor;
+- of each pipeline one process is alive at a time, but for a stopped one and its successor; of one in
+  shards there are several equal ones, each kept by itself, and who has no shard stands by;
 - every life is written down with its beginning, its end and what ended it; a life that ends as
   nobody expects is a finding;
-- recovery is the time from what struck a pipeline to its next commit, in whichever life.
+- recovery is the time from what struck a pipeline, or a shard, to its next commit, in whichever
+  life of whichever process.
 """
 
 from __future__ import annotations
@@ -97,12 +99,17 @@ class Run:
 
 @dataclass(slots=True)
 class Keeper:
-    """Keeps one pipeline alive, and lets its gusts strike it. Use it from one thread."""
+    """Keeps one process of a pipeline alive, and lets its gusts strike it. Use it from one thread.
+
+    `shocks` are what struck the pipeline or its shards, and when, until their next commits; all
+    processes of a pipeline have the same.
+    """
 
     stage: Stage
     pipe: Pipe
+    name: str
+    shocks: dict[str, tuple[str, float]]
     log: Log = field(default_factory=Log)
-    shock: tuple[str, float] | None = None
     _run: Run | None = None
 
     def begin(self) -> None:
@@ -116,7 +123,25 @@ class Keeper:
 
     def _has_begun(self) -> bool:
         self._listen(self.run)
-        return set(self.pipe.outcomes) <= set(self.log.commits)
+        return self._stands_by() or set(self.pipe.outcomes) <= set(self.log.commits)
+
+    def _stands_by(self) -> bool:
+        """Return whether a process of a crew has not had its turn, and could take it."""
+        seen = list(self.run.driver.reported)
+        ready = any(e.event == "StandbyChanged" and not e.data["trouble"] for e in seen)
+        return ready and not self._lands()
+
+    def _lands(self) -> list[str]:
+        """Name the pipeline, or of a crew the shard that this life took last; none before."""
+        if not self.pipe.shards:
+            return [self.pipe.name]
+        gained = [e for e in list(self.run.driver.reported) if e.event == "LeadershipGained"]
+        return [str(gained[-1].data["pipeline"])] if gained else []
+
+    def shocked(self, name: str) -> None:
+        """Time the recovery of what it lands, unless that recovers from something already."""
+        for each in self._lands():
+            self.shocks.setdefault(each, (name, time.monotonic()))
 
     def through(self, gusts: Sequence[Gust], began: float, seconds: float) -> None:
         """Live through a storm that began at a monotonic time; `begin` was called before."""
@@ -137,9 +162,15 @@ class Keeper:
                 self.run.driver.kill()
 
     def settle(self) -> None:
-        """Let a last run catch up; a table may be parked for what was struck before."""
+        """Let a last run catch up, of each shard; a table may be parked for what was struck before."""
+        for shard in range(self.pipe.shards):
+            self._settle("--shard", str(shard))
+        if not self.pipe.shards:
+            self._settle()
+
+    def _settle(self, *words: str) -> None:
         for _ in range(TRIES_TO_SETTLE):
-            self._start("--until-caught-up")
+            self._start("--until-caught-up", *words)
             if self._bury(self.run, SETTLING, CATCH_UP_SECONDS_MAX) == 0:
                 return
         self.log.unexpected.append(f"{self.pipe.name} does not come to rest")
@@ -154,6 +185,7 @@ class Keeper:
         start = None if self.pipe.on_spark else WarmProcess
         spec, started = self.stage.spec(self.pipe), time.time()
         verb = ("publish", "--spec") if self.pipe.into else ("run",)
+        words = words or (("--shard", "any") if self.pipe.shards else ())
         driver = Driver(spec, *words, environment=environment, start=start, verb=verb)
         self._run = Run(driver, plan, started)
 
@@ -169,12 +201,14 @@ class Keeper:
         deadline = min(end, time.monotonic() + PATIENT_SECONDS_MAX)
         event, _ = self.pipe.commit
         while not self.run.driver.count(event) and time.monotonic() < deadline:
+            if self._stands_by():
+                return
             self._live_until(time.monotonic() + POLL_SECONDS)
 
     def _start_again(self, *words: str, blow: str = BY_ITSELF) -> None:
         """Bury a run that ended by itself: at its point, or because the world was away."""
         blow = Fault.POINT if self.run.plan else blow
-        self.shock = self.shock or (blow, time.monotonic())
+        self.shocked(blow)
         if self._bury(self.run, blow) == UNAVAILABLE:
             time.sleep(AGAIN_SECONDS)
         self._start(*words)
@@ -195,6 +229,11 @@ class Keeper:
                 self._start()
             case Fault.STOP:
                 self._stop_and_succeed()
+            case Fault.PAUSE:
+                self._pause()
+            case Fault.CUT:
+                self._strikes(gust.fault)
+                self.stage.cut_from_the_database()
             case Fault.STORE:
                 self._struck(gust.fault)
                 for path in self.stage.store(self.pipe).parent.glob(f"{self.pipe.name}.db*"):
@@ -212,7 +251,8 @@ class Keeper:
     def _strikes(self, name: str) -> None:
         self.log.faults[name] += name != END
         self._listen(self.run)
-        self.shock = (name, time.monotonic())
+        for each in self._lands():
+            self.shocks[each] = (name, time.monotonic())
 
     def _struck(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
         """Send a signal and wait for the end."""
@@ -247,6 +287,15 @@ class Keeper:
                     zombie.driver.send(signal.SIGTERM)
                 time.sleep(POLL_SECONDS)
             self._bury(zombie, Fault.TERM if told else Fault.STOP, seconds_max=1.0)
+
+    def _pause(self) -> None:
+        """SIGSTOP until another process has landed what this one lands, SIGCONT: it stands by then."""
+        self._strikes(Fault.PAUSE)
+        self.run.driver.send(signal.SIGSTOP)
+        deadline, lands = time.monotonic() + SUCCESSOR_SECONDS_MAX, self._lands()
+        while any(each in self.shocks for each in lands) and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        self.run.driver.send(signal.SIGCONT)
 
     def _fenced_by(self, zombie: Run) -> str:
         """Return what ends a successor: a publication that waited for it may begin, and fence it."""
@@ -343,10 +392,17 @@ class Keeper:
                 self.log.unexpected.append(f"{self.pipe.name}: {each.data['reason']}")
             if each.event == event:
                 self.log.commits.setdefault(str(each.data[of]), []).append(each.at)
-                if self.shock is not None and each.at > self.shock[1]:
-                    name, at = self.shock
+                lands = str(each.data["chain"]) if self.pipe.shards else self.pipe.name
+                name, at = self.shocks.get(lands, ("", each.at))
+                if each.at > at:
                     self.log.recoveries.setdefault(name, []).append(each.at - at)
-                    self.shock = None
+                    self.shocks.pop(lands, None)
+
+
+def kept(stage: Stage, pipe: Pipe) -> list[Keeper]:
+    """Return who keeps the processes of a pipeline alive."""
+    shocks: dict[str, tuple[str, float]] = {}
+    return [Keeper(stage, pipe, name, shocks) for name in pipe.members]
 
 
 def _was_told_to_wait(run: Run) -> bool:

@@ -35,6 +35,8 @@ class Fault(StrEnum):
     STAGED = "SIGKILL, staged files removed"
     JAVA = "SIGKILL of Java"
     WORKER = "SIGKILL of a Python worker"
+    PAUSE = "SIGSTOP, others go on, SIGCONT"
+    CUT = "cut from the database"
     LIE = "catalog lies"
     AWAY = "catalog refuses for a while"
     FRAME = "Kafka frames go wrong"
@@ -69,6 +71,13 @@ ON_PUBLISHERS: Mapping[Fault, int] = {
     Fault.STOP: 3,
     Fault.TERM: 2,
     Fault.STORE: 2,
+}
+ON_CREWS: Mapping[Fault, int] = {
+    Fault.KILL: 6,
+    Fault.POINT: 6,
+    Fault.PAUSE: 4,
+    Fault.TERM: 3,
+    Fault.CUT: 2,
 }
 ON_THE_WORLD: Mapping[Fault, int] = {
     Fault.LIE: 10,
@@ -114,7 +123,7 @@ class Gust:
 @dataclass(frozen=True, slots=True)
 class Paces:
     """Mean seconds between the gusts of each target; what `spark` lists is no inline pipeline, what
-    `publishers` lists publishes.
+    `publishers` lists publishes, and what `crews` lists is one process of several equal ones.
 
     Spark tidies up every `tidy` seconds, and partitions are added every `grow` seconds; 0 is never.
     """
@@ -124,6 +133,7 @@ class Paces:
     publishers: frozenset[str]
     world: float
     others: float
+    crews: frozenset[str] = frozenset()
     tidy: float = 0.0
     grow: float = 0.0
 
@@ -135,6 +145,8 @@ def plan(seed: int, seconds: float, paces: Paces) -> tuple[Gust, ...]:
         weights = ON_SPARK if name in paces.spark else ON_PIPELINES
         if name in paces.publishers:
             weights = ON_PUBLISHERS
+        elif name in paces.crews:
+            weights = ON_CREWS
         found += _drawn(random.Random(f"{seed} {name}"), seconds, pace, name, weights)
     chance = random.Random(f"{seed} {WORLD}")
     kinds = (*OF_READERS, *OF_SENDERS) if paces.publishers else OF_READERS

@@ -74,6 +74,7 @@ class Report:
         """Return everything as JSON takes it."""
         judgement, left = self.judgement, self.judgement.leftovers
         recoveries = _merged(log.recoveries for log in self.logs.values())
+        commits = _merged(log.commits for log in self.logs.values())
         every = [each for those in recoveries.values() for each in those]
         return {
             "seed": self.seed,
@@ -95,16 +96,8 @@ class Report:
             **{name.replace(" ", "_"): count for name, count in self.counted.items()},
             "looks": self.checks,
             "events": dict(sum((log.events for log in self.logs.values()), Counter())),
-            "commits": {
-                table: len(times)
-                for log in self.logs.values()
-                for table, times in log.commits.items()
-            },
-            "longest_stall_seconds": {
-                table: _longest(times)
-                for log in self.logs.values()
-                for table, times in log.commits.items()
-            },
+            "commits": {table: len(times) for table, times in commits.items()},
+            "longest_stall_seconds": {table: _longest(times) for table, times in commits.items()},
             "recovery_seconds": {
                 "all": _spread(every),
                 **{name: _spread(those) for name, those in sorted(recoveries.items())},

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from tests.processes.broker import PROPERTIES, Cluster
 from tests.servers import rest
 from tests.servers.kafka_proxy import KafkaProxy, before
 from tests.servers.lying import Liar, lying
+from tests.servers.postgresql import PostgresqlServer
+from tests.servers.postgresql import running as running_postgresql
 from tests.story.oracle import Row
 
 from penstock.core.errors import UnavailableError
@@ -33,6 +35,8 @@ from penstock.dev.broker import down, up
 from penstock.dev.ports import HOST, free_port
 
 TOPIC, PARTITIONS = "storm", 3
+STORE = "storm"
+"""The database that crews have their pending store in."""
 HINTS = {"id": "long", "text": "string", "shop": "string", "slot": "long"}
 
 
@@ -40,7 +44,8 @@ HINTS = {"id": "long", "text": "string", "shop": "string", "slot": "long"}
 class Pipe:
     """One pipeline: its tables and its quarantine as the spec names them.
 
-    A publication has neither: it publishes the topic `into` another one.
+    A publication has neither: it publishes the topic `into` another one. One in `shards` is landed by
+    a crew of equal processes, of which those that have no shard stand by for all.
     """
 
     name: str
@@ -50,6 +55,14 @@ class Pipe:
     every: str = "300ms"
     maintains: str = "2s"
     into: str = ""
+    shards: int = 0
+    processes: int = 1
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Name its processes."""
+        crew = tuple(f"{self.name} {number}" for number in range(self.processes))
+        return crew if self.shards else (self.name,)
 
     @property
     def outcomes(self) -> tuple[str, ...]:
@@ -74,6 +87,8 @@ DELTA = Pipe(
 )
 SPARK = Pipe("spark", ("lake.storm.spark", "delta.storm.spark"), "lake.ops.spark", "local[1]", "2s")
 MIRROR = Pipe("mirror", (), "", into="mirrored")
+CREW = Pipe("crew", ("lake.storm.crew", "delta.storm.crew"), "lake.ops.crew", shards=3, processes=5)
+"""Three shards, and two processes more than there are shards."""
 SPLIT = "delta.storm.split"
 KEYED, KEY = frozenset({"lake.storm.keyed", "delta.storm.keyed"}), "slot"
 TRIMMED = {"history.expire.max-snapshot-age-ms": "0"}
@@ -91,6 +106,7 @@ class Stage:
     catalog: str
     liar: Liar
     broker: Mapping[str, str]
+    database: PostgresqlServer | None = None
     partitions: int = PARTITIONS
 
     def spec(self, pipe: Pipe) -> Path:
@@ -98,6 +114,14 @@ class Stage:
 
     def store(self, pipe: Pipe) -> Path:
         return self.spec(pipe).parent / "state" / f"{pipe.name}.db"
+
+    def cut_from_the_database(self) -> None:
+        """End all sessions of crews in their pending store."""
+        assert self.database is not None, "there is a crew"
+        self.database.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            f" WHERE datname = '{STORE}' AND pid <> pg_backend_pid()"
+        )
 
     @property
     def tables(self) -> list[str]:
@@ -134,8 +158,13 @@ class Stage:
     def _spec(self, pipe: Pipe) -> dict[str, Any]:
         schema = {"create": True, "columns": "evolve", "hints": HINTS}
         rule = {"from": TOPIC, "continue": True, "tombstones": "skip", "schema": schema}
+        in_shards: dict[str, Any] = {}
+        if self.database is not None and pipe.shards:
+            store = self.database.address(STORE)
+            in_shards = {"shards": pipe.shards, "pending": {"store": store}}
         return {
             "name": pipe.name,
+            **in_shards,
             "kafka": {"brokers": f"{HOST}:{self.proxy.port}", "topics": [TOPIC]},
             "catalogs": {
                 "lake": {"type": "rest", "uri": self.liar.address},
@@ -225,7 +254,10 @@ def _name(table: str) -> str:
 
 @contextmanager
 def opened(directory: Path, pipes: tuple[Pipe, ...]) -> Iterator[Stage]:
-    """Start a broker, a REST catalog and the proxies before them; build the stage."""
+    """Start a broker, a REST catalog and the proxies before them; build the stage.
+
+    A database for their pending store where there are crews.
+    """
     proxied = free_port()
     inner = free_port(proxied)
     direct = free_port(proxied, inner)
@@ -245,8 +277,12 @@ def opened(directory: Path, pipes: tuple[Pipe, ...]) -> Iterator[Stage]:
             before(KafkaProxy(proxied), (HOST, inner)) as proxy,
             rest.running(directory / "rest") as catalog,
             lying(catalog) as liar,
+            ExitStack() as stack,
         ):
             stage = Stage(directory, pipes, f"{HOST}:{direct}", proxy, catalog, liar, properties)
+            if any(pipe.shards for pipe in pipes):
+                stage.database = stack.enter_context(running_postgresql())
+                stage.database.execute(f"CREATE DATABASE {STORE}")
             stage.build()
             yield stage
     finally:

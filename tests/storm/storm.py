@@ -3,8 +3,8 @@
     python tests/storm/storm.py MINUTES SEED [FOLDER]    the report goes to FOLDER/storm.json, .txt
 
 - A real broker and a real REST catalog, each behind a proxy; Delta on this disk; real processes:
-  two pipelines without Spark, one with it, and a mirror of their topic; transactional producers;
-  other writers on the tables.
+  two pipelines without Spark, one with it, one of three shards with two stand-bys, and a mirror of
+  their topic; transactional producers; other writers on the tables.
 - Faults of all kinds come every few seconds, from the seed. A checker polls all the while; at the
   end every record is compared with Kafka, value by value, and Spark reads all tables.
 - The exit code is 1 when anything was lost, doubled, out of order, or ended as nobody expects.
@@ -29,11 +29,11 @@ sys.path.insert(0, str(ROOT))
 
 from tests.storm.feeder import Feeder, wait_for_open_transactions  # noqa: E402
 from tests.storm.judgement import judgement_of  # noqa: E402
-from tests.storm.lives import Keeper  # noqa: E402
+from tests.storm.lives import Keeper, kept  # noqa: E402
 from tests.storm.other_writers import OtherWriters  # noqa: E402
 from tests.storm.plan import OTHERS, WORLD, Paces, digest, plan  # noqa: E402
 from tests.storm.report import Report, lines  # noqa: E402
-from tests.storm.stage import DELTA, MIRROR, MIXED, SPARK, Pipe, Stage, opened  # noqa: E402
+from tests.storm.stage import CREW, DELTA, MIRROR, MIXED, SPARK, Pipe, Stage, opened  # noqa: E402
 from tests.storm.watch import Watch  # noqa: E402
 from tests.storm.weather import World  # noqa: E402
 
@@ -64,13 +64,26 @@ SHORT = Strength(
     check_seconds=2.0,
 )
 LONG = Strength(
-    (replace(MIXED, every="1500ms"), replace(DELTA, every="1500ms"), SPARK, MIRROR),
+    (
+        replace(MIXED, every="1500ms"),
+        replace(DELTA, every="1500ms"),
+        SPARK,
+        MIRROR,
+        replace(CREW, every="3s"),
+    ),
     Paces(
-        {"mixed": 15.0, "delta": 18.0, "spark": 60.0, "mirror": 12.0},
+        {
+            "mixed": 15.0,
+            "delta": 18.0,
+            "spark": 60.0,
+            "mirror": 12.0,
+            **dict.fromkeys(CREW.members, 30.0),
+        },
         frozenset({"spark"}),
         frozenset({"mirror"}),
         world=6.0,
         others=8.0,
+        crews=frozenset(CREW.members),
         tidy=400.0,
         grow=900.0,
     ),
@@ -88,7 +101,7 @@ def storm(
 ) -> Report:
     """Let it storm over a stage, and check it; `say` hears how it goes, once a check."""
     gusts = plan(seed, seconds, strength.paces)
-    keepers = [Keeper(stage, pipe) for pipe in stage.pipes]
+    keepers = [keeper for pipe in stage.pipes for keeper in kept(stage, pipe)]
     world, others = World(stage, keepers), OtherWriters(stage)
     watch = Watch(stage, strength.check_seconds, lambda: say(_state(keepers, watch)))
     feeder = Feeder(stage, seed, strength.pause, strength.batch)
@@ -104,7 +117,7 @@ def storm(
                     each.result()
             began = time.monotonic()
             at_work = [
-                threads.submit(keeper.through, of(keeper.pipe.name), began, seconds)
+                threads.submit(keeper.through, of(keeper.name), began, seconds)
                 for keeper in keepers
             ]
             at_work.append(threads.submit(world.through, of(WORLD), began))
@@ -114,7 +127,8 @@ def storm(
         with _timed("settling", phases):
             world.calm()
             feeder.ways["hanging"] = wait_for_open_transactions(stage)
-            for each in [threads.submit(keeper.settle) for keeper in keepers]:
+            firsts = [keeper for keeper in keepers if keeper.name == keeper.pipe.members[0]]
+            for each in [threads.submit(keeper.settle) for keeper in firsts]:
                 each.result()
     lives = [life for keeper in keepers for life in keeper.log.lives]
     with _timed("judging", phases):
@@ -124,7 +138,7 @@ def storm(
         seconds=seconds,
         plan=digest(gusts),
         gusts=len(gusts),
-        logs={keeper.pipe.name: keeper.log for keeper in keepers},
+        logs={keeper.name: keeper.log for keeper in keepers},
         world=world.played(),
         others=others.done,
         ways=feeder.ways,

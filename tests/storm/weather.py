@@ -70,7 +70,7 @@ class World:
                 raise AssertionError(gust)
 
     def _shocks(self, name: str) -> None:
-        """Let every pipeline's recovery be timed, unless it recovers from something already."""
+        """Let every pipeline's recovery be timed."""
         self.acts[name] += 1
         for keeper in self.keepers:
-            keeper.shock = keeper.shock or (name, time.monotonic())
+            keeper.shocked(name)

@@ -55,9 +55,9 @@ class Filtered(Mirror):
                 (1, AT_MS + number),
                 [
                     ("app", None if number % 7 == 5 else b"shop"),
+                    ("b", None if number % 7 == 5 else b"\xff"),
                     ("none", None),
                     ("raw", _key(number)),
-                    ("b", None if number % 7 == 5 else b"\xff"),
                 ],
             )
             for number in range(ORDERS)
@@ -95,8 +95,7 @@ def test_each_order_that_is_wanted_is_there_once_though_the_process_is_killed(
     planned = orders.call("plan")
     assert planned.code == 0, planned.err
     objects = PARTITIONS * sum(number % 7 < 5 for number in range(ORDERS))
-    absent = f"of {objects} records looked at none has the field 'prise'"
-    assert f"{absent} (did you mean 'price'?)" in planned.out
+    assert f"of {objects} records looked at none has the field 'prise'\n" in planned.out
     peeked = orders.call("peek", "-n", "7", "--json")
     assert peeked.code == 0, peeked.err
     outcomes = ["filtered"] + ["published"] * 6  # three of one partition, four of the other

@@ -119,6 +119,7 @@ def test_a_failed_start_says_what_to_check(
     [
         ("Answer from Java side is empty", "26/11/21 WARN Utils: a host name", True),
         ("[JAVA_GATEWAY_EXITED] Java", "WARNING: Using incubator modules", False),
+        ("[JAVA_GATEWAY_EXITED] Java", "26/11/29 02:18:32 WARN Utils: Set SPARK_LOCAL_IP", False),
     ],
 )
 def test_a_java_that_was_killed_while_it_started_may_be_started_again(

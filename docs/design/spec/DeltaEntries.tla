@@ -9,7 +9,7 @@ CONSTANTS Writers, MaxVersions, MaxClock, Moves, Faults, MaxFaults, Off
 VARIABLES
   log,    \* the entries so far: [ids, mark, time]; its length is the version
   held,   \* the mark that a reader of the table finds
-  rows,   \* row -> [fresh, told]: its id by its place in its file, and the one that is written there
+  rows,   \* row -> [fresh, told]: its id by its place in its file, and the one that is told there
   kept,   \* whether rows keep their ids
   known,  \* row -> the id that it had when rows kept theirs first
   work,   \* what each writer has put together: [by, base, ids, mark, time, file], or none

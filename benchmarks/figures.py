@@ -38,6 +38,7 @@ from benchmarks import (
     standby,
     startup,
     storms,
+    window,
 )
 from benchmarks.results import Measured
 from benchmarks.scratch import Scratch
@@ -741,6 +742,22 @@ FIGURES = (
             Metric("seconds", "from start to end", "s", "≤ 10", "less"),
             Metric("cpu_seconds", "of it CPU", "s", "", "less"),
             Metric("files", "files"),
+        ],
+    ),
+    Figure(
+        "window",
+        "CPU of one attempt to put one file in the place of a hundred, from the look at the table "
+        "to the answer, and of an append of ten files, on a table of 10,000 or 100,000 files "
+        "(benchmarks/window.py says what is timed).",
+        window.measure,
+        full=[window.Options(), window.Options(files=1000)],
+        quick=[window.Options(commits=10)],
+        metrics=[
+            Metric("append_ms", "append", "ms"),
+            Metric("together_ms", "files of few manifests", "ms"),
+            Metric("together_ratio", "of an append", "times", "≤ 1.3", "less"),
+            Metric("scattered_ms", "files all over the table", "ms"),
+            Metric("scattered_ratio", "of an append", "times", "≤ 1.3", "less"),
         ],
     ),
     Figure(

@@ -199,7 +199,9 @@ class Driver:
                 ended = self.end()
                 if condition():
                     return
-                raise TimeoutError(f"it ended with {ended.code} before {what}\n{self.log}{ended.out}")
+                raise TimeoutError(
+                    f"it ended with {ended.code} before {what}\n{self.log}{ended.out}"
+                )
             if time.monotonic() > deadline:
                 raise TimeoutError(f"not within {seconds_max} s: {what}\n{self.log}")
             time.sleep(POLL_SECONDS)

@@ -368,6 +368,10 @@ class FaultyUpkeep:
     def __init__(self, name: str, upkeep: Upkeep, plan: FaultPlan) -> None:
         self._name, self._upkeep, self._plan = name, upkeep, plan
 
+    def stage(self, rearrangements: Sequence[Rearrangement]) -> None:
+        """Pass on."""
+        self._upkeep.stage(rearrangements)
+
     def expiry(self, now_ms: int) -> Expiry:
         """Pass on."""
         return self._upkeep.expiry(now_ms)

@@ -2,9 +2,9 @@
 
 Theory of operation: all that takes long comes before the commit. The groups of a plan are written
 in bundles, as many at once as the engine has room for, on a state that was read for them, with its
-row deletes applied. Then the table is
-examined again, and what is still there lands in one compare-and-set, with the rows deleted that
-were deleted meanwhile; the rest is given up, and a new plan finds it again (docs/design/0291,
+row deletes applied. What the metadata needs is staged as far as it depends on no state. Then the
+table is examined again, and what is still there lands in one compare-and-set, with the rows deleted
+that were deleted meanwhile; the rest is given up, and a new plan finds it again (docs/design/0291,
 0312).
 
 Invariants:
@@ -203,12 +203,12 @@ class Rearranging:
         shape = begun.schema_id, begun.row_ids
         sent: Sequence[Rearrangement] = ()
         for turn in self.work.turns():
+            if not sent:
+                self._stage(written)
             state, found = self._looked_at(written)
             if sent and all(_has_landed(each, found) for each in sent):
                 return sent
-            deleted_in = partial(self.work.table.deleted_rows, state)
-            fitted = (each.fitted(found, deleted_in) for each in written)
-            fits = [each for each in fitted if each is not None and self._takes(state, each)]
+            fits = self._fitting(written, state, found)
             is_former = self.work.table.upkeep(state).era() != era
             if not fits or is_former or (state.schema_id, state.row_ids) != shape:
                 return ()
@@ -217,6 +217,20 @@ class Rearranging:
                 sent = fits
         _, found = self._looked_at(written)
         return sent if all(_has_landed(each, found) for each in sent) else ()
+
+    def _stage(self, written: Sequence[MovedRows]) -> None:
+        """Write what takes long and depends on no state: whoever lands meanwhile costs nothing."""
+        state, found = self._looked_at(written)
+        if fits := self._fitting(written, state, found):
+            self.work.table.upkeep(state).stage(fits)
+
+    def _fitting(
+        self, written: Sequence[MovedRows], state: TableState, found: Mapping[str, str]
+    ) -> Sequence[Rearrangement]:
+        """Return those that may land on a state."""
+        deleted_in = partial(self.work.table.deleted_rows, state)
+        fitted = (each.fitted(found, deleted_in) for each in written)
+        return [each for each in fitted if each is not None and self._takes(state, each)]
 
     def _takes(self, state: TableState, fitted: Rearrangement) -> bool:
         """Return whether rows that were deleted meanwhile may come deleted in the table."""

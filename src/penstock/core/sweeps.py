@@ -29,12 +29,12 @@ METADATA_MARK = "penstock-"
 _NOTES_VERSION = 1
 _DATA = (
     r"(maintenance-{8}|(?P<claimed>\d+-\d+-{8}(-q|-sought-\d+)?|closing-{8}|{32}-[^-/]+))"
-    r"-{16}(-deletes)?\.(parquet|puffin)"
+    r"-{16}(-deletes)?\.(parquet|orc|puffin)"
 )
 _HEX = re.compile(r"\{(\d+)\}")
 _HASH = r"([01]{8}-)?"
 """What object storage layouts of Iceberg put before a name, where paths have no partitions."""
-_REARRANGED = re.compile(r"-maintenance-[0-9a-f]{8}-[0-9a-f]{16}\.parquet$")
+_REARRANGED = re.compile(r"-maintenance-[0-9a-f]{8}-[0-9a-f]{16}\.(parquet|orc)$")
 _METADATA = rf"(snap-\d+-0-)?{METADATA_MARK}[0-9a-f-]{{36}}(-m\d+)?\.avro"
 
 

@@ -9,11 +9,12 @@ Rules that every implementation keeps, and the contract suite checks (docs/desig
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from penstock.core.expiry import Expiry
 from penstock.core.sweeps import StoredObject
+from penstock.ports.rearrangements import Rearrangement
 
 
 class TableStorage(Protocol):
@@ -39,6 +40,12 @@ class TableStorage(Protocol):
 
 class Upkeep(Protocol):
     """The upkeep of one table, as it was in an examined state."""
+
+    def stage(self, rearrangements: Sequence[Rearrangement]) -> None:
+        """Write what of rearrangements depends on no state, so that `Table.rearrange` takes less.
+
+        Raises as `Table.rearrange`, but for what sending raises.
+        """
 
     def expiry(self, now_ms: int) -> Expiry:
         """Plan which snapshots expire. Raises DecisionNeededError (P846), UnavailableError."""

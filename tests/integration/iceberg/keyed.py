@@ -189,7 +189,10 @@ def lived(lakes: Lakes, layout: str, seed: int = 1, commits: int = 12) -> KeyedT
 
 
 def read_by_duckdb(lakes: Lakes, name: str, where: str = "true") -> list[Row]:
-    """Read by DuckDB the data files that PyIceberg plans, and their delete files."""
+    """Read by DuckDB the data files that PyIceberg plans, and their delete files.
+
+    Values are those of files: PyIceberg writes a blank in a path as `+`, which DuckDB would believe.
+    """
     parts: list[pa.Table] = []
     with duckdb.connect() as session:
         session.execute("SET TimeZone = 'UTC'")
@@ -199,7 +202,7 @@ def read_by_duckdb(lakes: Lakes, name: str, where: str = "true") -> list[Row]:
             anti = f"AND file_row_number NOT IN ({gone})" if deletes else "AND $path = $path"
             text = (
                 f"SELECT * EXCLUDE (file_row_number) FROM read_parquet($path, "
-                f"file_row_number = true) WHERE {where} {anti}"
+                f"file_row_number = true, hive_partitioning = false) WHERE {where} {anti}"
             )
             found = session.sql(text, params={"path": task.file.file_path})
             parts.append(found.to_arrow_table())

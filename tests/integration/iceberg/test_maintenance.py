@@ -1,7 +1,8 @@
 """What a rearrangement leaves in an Iceberg table: who vouches, what readers of changes see."""
 
+import numpy as np
 import pytest
-from tests.integration.maintaining import maintained
+from tests.integration.maintaining import maintained, swept
 
 from penstock.connectors.iceberg import connector
 from penstock.connectors.iceberg.ledger.properties import ledger_key, mark_in
@@ -9,6 +10,7 @@ from penstock.core.commits import Chain, CommitKind
 from penstock.core.errors import ConflictError, DecisionNeededError
 from penstock.core.maintenance import OURS
 from penstock.ports.rearrangements import Rearrangement
+from penstock.ports.row_deletes import RowDeletes
 from penstock.ports.tables import TableDefinition, Verdict
 from penstock.testing.contracts.table_fixture import batch_of
 from penstock.testing.prepared import ORDERS, orders, origin
@@ -96,7 +98,6 @@ def test_where_only_live_files_speak_for_a_chain_nothing_is_vouched_for(lake):
     table = filled(lake)
     for _ in range(2):
         lake.foreign_append()
-    lake.foreign().manage_snapshots().remove_tag("penstock-shop").commit()
     lake.expire(middle(lake))
     assert Verdict.AGREED is table.state(lake.chain).verdict
 
@@ -162,6 +163,45 @@ def test_a_keyed_chain_that_changed_rows_last_is_witnessed_as_well(lake):
     assert f"of snapshot {snapshot.snapshot_id} are live" in state.evidence
 
 
+def test_row_deletes_that_were_rolled_back_are_not_vouched_for(lake):
+    keyed = TableDefinition(ORDERS, keys=("id",))
+    table = lake.catalog.create("bronze.orders", keyed, [origin(lake.chain, {0: 0})])
+    for first in (0, 2):
+        state = table.state(lake.chain)
+        commit = lake.append(state, {0: (first, first + 2)}, kind=CommitKind.ROW_DELTA)
+        head = table.commit(state, commit, retain=25)
+    state = table.state(lake.chain)
+    [file, *_] = table.live_files(state)
+    gone = [RowDeletes(file.path, "", np.array([0]))]
+    deletes = lake.anchor(state, {0: (4, 5)}, kind=CommitKind.ROW_DELTA)
+    table.commit(state, deletes, retain=25, row_deletes=gone)
+    lake.roll_back(head)
+    lake.foreign_append()
+    lake.expire(middle(lake))
+
+    assert not table.state(lake.chain).verdict.is_sound
+    with pytest.raises(DecisionNeededError):
+        maintained(lake.chain, table, connector)
+    with pytest.raises(DecisionNeededError):
+        swept(lake.chain, table)
+
+
+def test_what_is_maintained_on_a_branch_says_nothing_of_main(lake):
+    table = filled(lake)
+    branch = lake.catalog.load("bronze.orders@audited")
+    state = branch.state(lake.chain)
+    commit = lake.append(state, {0: (0, 4)}, origins={0: 0, 1: 0})
+    branch.commit(state, commit, retain=25)
+    assert 1 == maintained(lake.chain, branch, connector).groups
+    head = lake.foreign().metadata.refs["audited"].snapshot_id
+    lake.roll_forward(head)
+    lake.expire(middle(lake))
+
+    state = table.state(lake.chain)
+    assert Verdict.AGREED is state.verdict, state.evidence
+    assert 6 == state.landed.offsets[next(iter(state.landed.offsets))]
+
+
 def test_a_second_attempt_writes_nothing_but_a_list(lake):
     table = filled(lake)
     before = table.state(lake.chain)
@@ -177,6 +217,57 @@ def test_a_second_attempt_writes_nothing_but_a_list(lake):
     assert written.name.startswith("snap-")
     assert [*range(8)] == lake.ids()
     assert Verdict.AGREED is table.state(lake.chain).verdict
+
+
+def test_what_takes_long_is_written_before_anybody_waits(lake):
+    table = lake.create()
+    for at in range(0, 26, 2):  # ten manifests are one, three are small
+        lake.land(table, {0: (at, at + 2)})
+    before = table.state(lake.chain)
+    gone = table.delete_states(before, [each.path for each in table.live_files(before)])
+    moved = [Rearrangement(gone, lake.write(before, batch_of(ORDERS, orders({0: (0, 26)}))))]
+    table.upkeep(before).stage(moved)
+    for at in range(26, 44, 2):  # the small ones are merged meanwhile
+        lake.land(table, {0: (at, at + 2)})
+    known = {*lake.place.rglob("*.avro")}
+    table.rearrange(table.state(lake.chain), moved)
+
+    written = [each.name[:5] for each in {*lake.place.rglob("*.avro")} - known]
+    manifests = lake.foreign().current_snapshot().manifests(lake.foreign().io)
+    assert ["penst", "snap-"] == sorted(written), "a list, and what the small ones have become"
+    assert [3, 10] == sorted(each.deleted_files_count for each in manifests)[-2:]
+    assert [*range(44)] == lake.ids()
+    assert Verdict.AGREED is table.state(lake.chain).verdict
+
+
+def test_manifests_are_there_before_the_table_is_looked_at_to_land(lake):
+    table = filled(lake)
+    before, there = {*lake.place.rglob("*.avro")}, []
+    maintained(lake.chain, table, connector, lambda: there.extend(lake.place.rglob("*.avro")))
+    after = {*lake.place.rglob("*.avro")}
+
+    assert 2 == len({*there} - before), "what comes, and what goes"
+    assert ["snap-"] == [each.name[:5] for each in after - {*there}]
+
+
+def test_a_file_that_is_listed_twice_is_followed_as_well(lake):
+    table = filled(lake)
+    path = next(iter(table.live_files(table.state(lake.chain)))).path
+    lake.foreign().add_files([path], check_duplicate_files=False)
+    acts = [
+        lambda: lake.land(table, {0: (6, 8)}),
+        lambda: lake.foreign().delete("id < 6"),
+        lambda: lake.land(table, {0: (8, 10)}),
+    ]
+    for act in acts:
+        table.live_files(table.state(lake.chain))
+        act()
+        kept, fresh = (
+            {file.path for file in each.live_files(each.state(lake.chain))}
+            for each in (table, lake.open().load("bronze.orders"))
+        )
+        assert kept == fresh
+    assert [6, 7, 8, 9] == lake.ids()
 
 
 def test_what_was_rolled_back_is_a_new_snapshot_when_it_is_made_again(lake):

@@ -14,7 +14,7 @@ from pyarrow import orc
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.manifest import FileFormat
 from pyiceberg.types import IntegerType, LongType
-from tests.integration.maintaining import maintained
+from tests.integration.maintaining import maintained, upkept
 from tests.integration.readers import own_rows
 from tests.integration.readers.lakes import CONNECTORS, Lakes, by_id, chain
 from tests.integration.readers.own_rows import FILTERS, SCHEMA, OwnRows, comparable
@@ -25,6 +25,7 @@ from penstock.connectors.iceberg.read.file_rows import FileToRead, rows_in
 from penstock.connectors.iceberg.schema.orc_types import orc_schema
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Field, Fixed, Kind, List, Map, Struct
+from penstock.core.sweeps import name_of
 from penstock.ports.row_deletes import POSITION
 from penstock.ports.tables import TableDefinition
 
@@ -43,6 +44,23 @@ def lakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lakes]:
 
 def formats(lakes: Lakes) -> set[FileFormat]:
     return {each.file_format for each in lakes.files(NAME)}
+
+
+def test_files_of_orc_that_nothing_names_are_swept(lakes: Lakes) -> None:
+    lakes.create(NAME, TableDefinition(SCHEMA, (), ORC, keys=("id",)))
+    table = OwnRows(lakes, NAME)
+    table.change(range(60), ())
+    table.change(range(60, 120), ())
+    [lost], _ = table.written(table.table.state(chain(NAME)), [own_rows.row(900, 1)], set())
+    assert lost.path.endswith(".orc")
+    assert maintained(chain(NAME), table.table, CONNECTORS["lake"]).groups > 0
+    deleted = upkept(chain(NAME), table.table)[1]
+    table.change(range(50), ())
+    deleted += upkept(chain(NAME), table.table)[1]
+
+    assert name_of(lost.path) in deleted
+    assert any("-maintenance-" not in each and each.endswith(".orc") for each in deleted)
+    require_sound(table)
 
 
 def test_a_keyed_table_of_orc_is_changed_maintained_and_turned_into_parquet(lakes: Lakes) -> None:

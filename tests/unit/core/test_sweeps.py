@@ -18,6 +18,7 @@ from penstock.core.sweeps import (
 RANDOM = "0123456789abcdef"
 OWN = (
     f"shop-12-0-0c0ffee0-{RANDOM}.parquet",
+    f"shop-12-0-0c0ffee0-{RANDOM}.orc",
     f"shop-12-0-0c0ffee0-q-{RANDOM}.parquet",
     f"shop-12-0-0c0ffee0-sought-3-{RANDOM}.parquet",
     f"shop-{'a' * 32}-0c0ffee0-{RANDOM}-deletes.parquet",
@@ -27,6 +28,7 @@ OWN = (
 )
 FREE = (
     f"shop-maintenance-0c0ffee0-{RANDOM}.parquet",
+    f"shop-maintenance-0c0ffee0-{RANDOM}.orc",
     "snap-123-0-penstock-1dcbd5a2-0000-4000-8000-000000000000.avro",
     "penstock-1dcbd5a2-0000-4000-8000-000000000000-m3.avro",
 )

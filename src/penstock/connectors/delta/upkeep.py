@@ -6,7 +6,7 @@ times of its files, as Spark does. What is left is to delete what the log names 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.connectors.delta.errors import reading
@@ -20,6 +20,7 @@ from penstock.core.expiry import Expiry
 from penstock.core.sweeps import name_of
 from penstock.files.storage_settings import path_in
 from penstock.files.table_storage import DirectoryStorage
+from penstock.ports.rearrangements import Rearrangement
 
 _LOG = "/_delta_log/"
 
@@ -55,6 +56,10 @@ class DeltaUpkeep:
     following: LogTail = field(repr=False)
     view: LogView = field(repr=False)
     put: Callable[[Actions], None] = field(repr=False)
+
+    def stage(self, rearrangements: Sequence[Rearrangement]) -> None:
+        """Write nothing: a rearrangement is one entry."""
+        del rearrangements
 
     def expiry(self, now_ms: int) -> Expiry:
         """Return that nothing expires here."""

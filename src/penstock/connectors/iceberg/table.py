@@ -166,7 +166,8 @@ class IcebergTable:
 
     def upkeep(self, state: TableState) -> IcebergUpkeep:
         """Return what lets snapshots expire, and finds files that nothing names."""
-        return IcebergUpkeep(self.name, self._branch, state.handle, self._context, self._rows)
+        kept = (self._context, self._rows, self._rearranger)
+        return IcebergUpkeep(self.name, self._branch, state.handle, *kept)
 
     def require_rearrangeable(self, state: TableState) -> None:
         """Refuse chains that no digest or summary vouches for."""

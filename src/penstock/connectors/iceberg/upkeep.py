@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyarrow import fs
@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 
 from penstock.connectors.iceberg.commit.expire import expiry_of, expiry_request
 from penstock.connectors.iceberg.commit.metadata_cleanup import uuid_in, version_of
-from penstock.connectors.iceberg.commit.rearrange import era_request, require_vouched
+from penstock.connectors.iceberg.commit.rearrange import Rearranger, era_request, require_vouched
 from penstock.connectors.iceberg.commit.snapshot_retention import gc_enabled
 from penstock.connectors.iceberg.commit.snapshots import CommitBase
 from penstock.connectors.iceberg.context import Context
@@ -27,6 +27,7 @@ from penstock.core.expiry import Expiry
 from penstock.core.serialization import ledger_from_json
 from penstock.core.sweeps import name_of
 from penstock.files.table_storage import DirectoryStorage
+from penstock.ports.rearrangements import Rearrangement
 
 _METADATA_FILE = ".metadata.json"
 _LOADING = "snapshot-loading-mode"
@@ -41,6 +42,12 @@ class IcebergUpkeep:
     table: Table = field(repr=False)
     context: Context = field(repr=False)
     rows: KeptRows = field(repr=False)
+    rearranger: Rearranger = field(repr=False)
+
+    def stage(self, rearrangements: Sequence[Rearrangement]) -> None:
+        """Write the manifests of data files that change."""
+        with reading(self.name):
+            self.rearranger.stage(self._base(), rearrangements)
 
     def expiry(self, now_ms: int) -> Expiry:
         """Plan which snapshots expire. Raises DecisionNeededError (P846), UnavailableError."""
@@ -61,20 +68,10 @@ class IcebergUpkeep:
 
         Raises InvalidError (P892) where chains land on several branches: it moves one head.
         """
-        table, context = self.table, self.context
         self._require_one_branch()
         with reading(self.name):
-            base = CommitBase(
-                table,
-                self.name,
-                self.branch,
-                self.rows,
-                context.options,
-                context.observer,
-                MetadataBatch(table.io),
-            )
-            prepared = era_request(base)
-        return context.land(self.name, table, prepared)
+            prepared = era_request(self._base())
+        return self.context.land(self.name, self.table, prepared)
 
     def named(self) -> Collection[str]:
         """Return the names of manifest lists, manifests, data and delete files of all snapshots."""
@@ -123,6 +120,12 @@ class IcebergUpkeep:
         )
         self._require_alone(table, storage.filesystem, metadata[1])
         return storage
+
+    def _base(self) -> CommitBase:
+        table, context = self.table, self.context
+        batch = MetadataBatch(table.io)
+        given = (self.rows, context.options, context.observer, batch)
+        return CommitBase(table, self.name, self.branch, *given)
 
     def _require_one_branch(self) -> None:
         branches = records.branches_in(self.table.metadata.properties)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.connectors.memory.ledger import require_vouched
@@ -11,6 +11,7 @@ from penstock.connectors.memory.warehouse import Snapshot as StoredSnapshot
 from penstock.core.expiry import Branch, Expiry, Snapshot, plan_expiry
 from penstock.core.serialization import ledger_from_json
 from penstock.core.sweeps import StoredObject, name_of
+from penstock.ports.rearrangements import Rearrangement
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,10 @@ class MemoryUpkeep:
     _warehouse: Warehouse = field(repr=False)
     name: str
     _contents: Contents = field(repr=False)
+
+    def stage(self, rearrangements: Sequence[Rearrangement]) -> None:
+        """Write nothing: a rearrangement is one entry."""
+        del rearrangements
 
     def expiry(self, now_ms: int) -> Expiry:
         """Plan which snapshots expire. Raises DecisionNeededError (P846)."""

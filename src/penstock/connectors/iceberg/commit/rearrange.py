@@ -1,8 +1,9 @@
 """Builds one rearrangement: files in the place of others with the same rows, and nothing claimed.
 
 Invariants (docs/design/0289, 0291):
-- manifests of data files are written once for all attempts at it, for they depend on no state: what
-  lands meanwhile costs a look at its own manifests and another list;
+- manifests of data files are staged before the table is examined, and written once for all
+  attempts, for they depend on no state: what lands meanwhile costs a look at its own manifests and
+  another list;
 - only what the metadata itself proves of each chain of the branch is vouched for, never what files
   or rows suggest: once vouched for, a guess would count for ever;
 - files go with the delete files that are about none that stays, and come with those that say what
@@ -13,6 +14,7 @@ Invariants (docs/design/0289, 0291):
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -31,7 +33,8 @@ from penstock.connectors.iceberg.commit.snapshots import (
 )
 from penstock.connectors.iceberg.files.file_metadata import data_file
 from penstock.connectors.iceberg.files.manifest_entries import content_of, name_of
-from penstock.connectors.iceberg.files.manifests import ManifestStack, StagedManifests
+from penstock.connectors.iceberg.files.manifests import ManifestStack
+from penstock.connectors.iceberg.files.staged_manifests import StagedManifests
 from penstock.connectors.iceberg.ledger import properties as records
 from penstock.connectors.iceberg.ledger.witnesses import check_chain, vouching
 from penstock.connectors.iceberg.row_deletes.changes import RowChanges, touched_by
@@ -83,6 +86,18 @@ class Rearranger:
     def __init__(self) -> None:
         self._staged: StagedManifests | None = None
 
+    def stage(self, base: CommitBase, rearrangements: Sequence[Rearrangement]) -> None:
+        """Write the manifests of data files before anybody waits for the request.
+
+        Raises BugError (P848), OSError, ValueError.
+        """
+        removed = _removed(base.name, base.rows.of(base.table), rearrangements)
+        data = [each for each in removed if content_of(each.data_file) == ManifestContent.DATA]
+        changes = RowChanges(_data_files(base, rearrangements), (*data,))
+        staged = self._staged = self._staged_for(changes, base.metadata)
+        stack = ManifestStack(base.table, staged.snapshot_id, base.rows.entries, staged)
+        stack.stage(changes.files, changes.removed, base.rows.manifests(base.table))
+
     def request(self, base: CommitBase, rearrangements: Sequence[Rearrangement]) -> CommitRequest:
         """Write a snapshot's files and return the request that lands rearrangements.
 
@@ -90,11 +105,7 @@ class Rearranger:
         """
         require_rearrangeable(base.table, base.name, base.branch)
         live = base.rows.of(base.table)
-        files = [
-            data_file(file, base.metadata, base.name)
-            for each in rearrangements
-            for file in each.files
-        ]
+        files = _data_files(base, rearrangements)
         removed = _removed(base.name, live, rearrangements)
         changes = RowChanges(
             (*files, *_carried_deletes(base, live, files, rearrangements)), removed
@@ -116,6 +127,11 @@ class Rearranger:
         if former is not None and former.of == names and has_landed is None:
             return former
         return StagedManifests(names, metadata.new_snapshot_id())
+
+
+def _data_files(base: CommitBase, rearrangements: Sequence[Rearrangement]) -> tuple[DataFile, ...]:
+    files = (file for each in rearrangements for file in each.files)
+    return tuple(data_file(each, base.metadata, base.name) for each in files)
 
 
 def era_request(base: CommitBase) -> CommitRequest:
@@ -142,7 +158,9 @@ def _moved(
     """Write what a snapshot needs in which no row comes or goes; return its request."""
     metadata, branch = base.metadata, base.branch
     stack = ManifestStack(base.table, staged.snapshot_id, base.rows.entries, staged)
-    listed = stack.replaced(changes.files, changes.removed, records.parent_of(metadata, branch))
+    head = records.parent_of(metadata, branch)
+    manifests = base.rows.manifests(base.table) if changes.removed else None
+    listed = stack.replaced(changes.files, changes.removed, head, manifests)
     ledgers = records.ledgers_in(metadata.properties, branch)
     keys = records.summary_of_rearrangement(branch, ledgers)
     summary = summary_of(base, changes, keys, totals, moves=True)
@@ -183,13 +201,14 @@ def _carried(
     base: CommitBase, live: LiveRows, changes: RowChanges, snapshot_id: int
 ) -> dict[str, str]:
     """Return the records of chains whose newest rows are in no file that stays."""
-    gone = {id(entry) for entry in changes.removed}
-    staying = {entry.snapshot_id for entry in live.entries() if id(entry) not in gone}
+    going = Counter(entry.snapshot_id for entry in changes.removed)
     carried: dict[str, str] = {}
     for key in records.ledgers_in(base.metadata.properties, base.branch):
         chain = key.removeprefix(records.LEDGER).removesuffix(f".{base.branch}")
         mark = records.mark_in(base.metadata.properties, chain, base.branch)
-        if mark is not None and mark.files_snapshot > 0 and mark.files_snapshot not in staying:
+        if mark is None or mark.files_snapshot <= 0:
+            continue
+        if live.added_by.get(mark.files_snapshot, 0) <= going[mark.files_snapshot]:
             moved = replace(mark, files_snapshot=snapshot_id)
             carried[records.newest_key(chain, base.branch)] = moved.to_json()
     return carried

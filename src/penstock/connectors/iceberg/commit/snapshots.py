@@ -23,11 +23,13 @@ from penstock.connectors.iceberg.io.metadata_batch import MetadataBatch
 from penstock.connectors.iceberg.ledger import properties as records
 from penstock.connectors.iceberg.row_deletes.changes import RowChanges
 from penstock.connectors.iceberg.row_deletes.kept_rows import KeptRows
+from penstock.connectors.iceberg.row_deletes.live_rows import partition_key
 from penstock.connectors.iceberg.row_deletes.vectors import is_vector
 from penstock.connectors.iceberg.schema.partition_schemas import schema_of
 from penstock.files import FileOptions
 from penstock.ports.runtime import Observer
 
+_UNCOUNTED = snapshots.UpdateMetrics()
 _KEPT_OF_REFERENCES = {"max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep"}
 
 
@@ -127,12 +129,14 @@ def summary_of(
     """
     metadata = base.metadata
     text = metadata.properties.get("write.summary.partition-limit", "0")
-    collector = snapshots.SnapshotSummaryCollector(int(text) if text.isdecimal() else 0)
-    for file in changes.files:
-        collector.add_file(counted(file), *_partitioning(metadata, file))
-    for entry in changes.removed:
-        collector.remove_file(counted(entry.data_file), *_partitioning(metadata, entry.data_file))
+    collector = _Summary(int(text) if text.isdecimal() else 0)
     removed = [entry.data_file for entry in changes.removed]
+    specs = {file.spec_id for file in (*changes.files, *removed)}
+    laid_out = {each: _partitioning(metadata, each) for each in specs}
+    for file in changes.files:
+        collector.add_file(counted(file), *laid_out[file.spec_id])
+    for file in removed:
+        collector.remove_file(counted(file), *laid_out[file.spec_id])
     vectors = {
         f"{act}-dvs": str(count)
         for act, files in (("added", changes.files), ("removed", removed))
@@ -149,10 +153,26 @@ def summary_of(
     )
 
 
-def _partitioning(metadata: TableMetadata, file: DataFile) -> tuple[Schema, PartitionSpec]:
-    """Return a file's spec, and a schema with its columns: those of an old spec may be dropped."""
-    schema = schema_of(metadata, file.spec_id) or metadata.schema()
-    return schema, metadata.specs()[file.spec_id]
+class _Summary(snapshots.SnapshotSummaryCollector):
+    """Spells out partitions only where the summary tells them apart: else they are counted."""
+
+    def update_partition_metrics(
+        self,
+        partition_spec: PartitionSpec,
+        file: DataFile,
+        is_add_file: bool,  # noqa: FBT001  as PyIceberg has it
+        schema: Schema,
+    ) -> None:
+        """Count the partition of a file."""
+        if self.max_changed_partitions_for_summaries:
+            super().update_partition_metrics(partition_spec, file, is_add_file, schema)
+        else:
+            self.partition_metrics.setdefault(repr(partition_key(file)), _UNCOUNTED)
+
+
+def _partitioning(metadata: TableMetadata, spec_id: int) -> tuple[Schema, PartitionSpec]:
+    """Return a spec, and a schema with its columns: those of an old spec may be dropped."""
+    return schema_of(metadata, spec_id) or metadata.schema(), metadata.specs()[spec_id]
 
 
 def _operation(changes: RowChanges) -> snapshots.Operation:

@@ -5,13 +5,15 @@ so a turn reads only the manifests it has not seen.
 
 Invariants:
 - a result is that of `entries_of`, and nothing changes it;
-- what is kept is bounded: the manifests asked for last, up to `STATISTICS_MAX` columns' statistics.
+- what is kept is bounded: the manifests asked for last, up to `STATISTICS_MAX` columns' statistics,
+  and those that somebody holds anyway.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestEntry, ManifestFile
@@ -21,24 +23,35 @@ from penstock.connectors.iceberg.files.manifest_lists import first_row_id_of
 
 STATISTICS_MAX = 200_000
 """About 0.6 kB each."""
+ManifestKey = tuple[str, int | None]
+"""The path of a manifest, and its first row id: it may be in a list that gives it none."""
+
+
+def key_of(manifest: ManifestFile) -> ManifestKey:
+    """Name a manifest so that equal names are equal entries."""
+    return manifest.manifest_path, first_row_id_of(manifest)
 
 
 class KeptEntries:
-    """The live entries of one table's manifests; safe between threads.
-
-    A manifest is known by its path and its first row id: it may be in a list that gives it none.
-    """
+    """The live entries of one table's manifests; safe between threads."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, int | None], tuple[int, list[ManifestEntry]]]
-        self._kept = OrderedDict()
+        self._held: Mapping[ManifestKey, list[ManifestEntry]] = {}
+        self._kept: OrderedDict[ManifestKey, tuple[int, list[ManifestEntry]]] = OrderedDict()
         self._weight = 0
         self._guard = threading.Lock()
 
+    def hold(self, entries: Mapping[ManifestKey, list[ManifestEntry]]) -> None:
+        """Keep the entries of some manifests, however many, in the place of those held before."""
+        with self._guard:
+            self._held = entries
+
     def of(self, manifest: ManifestFile, io: FileIO) -> list[ManifestEntry]:
         """Return the live entries of a manifest in its order. Raises OSError, ValueError."""
-        key = manifest.manifest_path, first_row_id_of(manifest)
+        key = key_of(manifest)
         with self._guard:
+            if key in self._held:
+                return self._held[key]
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key][1]

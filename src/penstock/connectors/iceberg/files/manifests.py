@@ -28,7 +28,7 @@ import math
 import os
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -64,13 +64,20 @@ from penstock.connectors.iceberg.files.manifest_lists import (
     manifests_of,
     next_row_id_of,
 )
+from penstock.connectors.iceberg.files.staged_manifests import (
+    ENTRIES_MAX,
+    StagedManifests,
+    bundle_of,
+    bundles_of,
+    entry_count,
+    level_of,
+)
 from penstock.connectors.iceberg.io.metadata_batch import MetadataBatch
 from penstock.connectors.iceberg.schema.partition_schemas import schema_of
 from penstock.core.sweeps import METADATA_MARK
 from penstock.core.table_errors import unsupported
 
 MERGE_AT = 10
-ENTRIES_MAX = 1000
 _DATA = (ManifestContent.DATA,)
 _ALL = (ManifestContent.DATA, ManifestContent.DELETES)
 
@@ -84,31 +91,6 @@ class Listed:
 
     path: str
     row_ids: int | None = None
-
-
-class StagedManifests:
-    """Manifests of data files of a snapshot that has not landed yet, and which ones it does not
-    touch.
-
-    They depend on no state: a later attempt at the same snapshot lists them again, where manifests
-    of delete files depend on what was deleted meanwhile. `of` are the data files that come and go.
-    """
-
-    def __init__(self, of: frozenset[str], snapshot_id: int) -> None:
-        self.of, self.snapshot_id = of, snapshot_id
-        self.untouched: set[str] = set()
-        self._written: dict[Hashable, ManifestFile] = {}
-
-    def once(
-        self, content: ManifestContent, key: Hashable, write: Callable[[], ManifestFile]
-    ) -> ManifestFile:
-        """Write a manifest unless that was done; return a copy, since a list numbers it."""
-        if content != ManifestContent.DATA:
-            return write()
-        if key not in self._written:
-            self._written[key] = write()
-        found = self._written[key]
-        return ManifestFile(*(found[at] for at in range(len(found))))
 
 
 class ManifestStack:
@@ -142,14 +124,30 @@ class ManifestStack:
         return self._listed(files, self._merged(manifests, _DATA), head)
 
     def replaced(
-        self, files: Sequence[DataFile], removed: Sequence[ManifestEntry], head: int | None
+        self,
+        files: Sequence[DataFile],
+        removed: Sequence[ManifestEntry],
+        head: int | None,
+        manifests: Sequence[ManifestFile] | None = None,
     ) -> Listed:
         """Write what a snapshot on `head` needs that replaces files by others.
 
         An entry that goes is written once more, as deleted, in a manifest in its manifest's place.
+        `manifests` are those of `head` which have live entries, where somebody has read them.
         """
-        rewritten, rest = self._without(removed, live_manifests(self._table, head))
+        listed = live_manifests(self._table, head) if manifests is None else manifests
+        rewritten, rest = self._without(removed, listed)
         return self._listed(files, [*rewritten, *rest], head)
+
+    def stage(
+        self,
+        files: Sequence[DataFile],
+        removed: Sequence[ManifestEntry],
+        manifests: Sequence[ManifestFile],
+    ) -> None:
+        """Write what of a replacement of data files depends on no state."""
+        self._without(removed, manifests)
+        self._added(files)
 
     def changed(
         self, files: Sequence[DataFile], removed: Sequence[ManifestEntry], head: int | None
@@ -173,27 +171,28 @@ class ManifestStack:
         for each in manifests:
             goes = names[each.content] and self._touches(each, names[each.content])
             (touched[each.content, each.partition_spec_id] if goes else rest).append(each)
-        rewritten = [
-            self._staged.once(
-                content,
-                tuple(each.manifest_path for each in bundle),
-                partial(self._written, spec_id, self._acts(bundle, names[content]), content),
-            )
-            for (content, spec_id), group in touched.items()
-            for bundle in _bundles(group)
-        ]
+        rewritten: list[ManifestFile] = []
+        for (content, spec_id), group in touched.items():
+            if content == ManifestContent.DATA:
+                for bundle in self._staged.bundles(group):
+                    acts = self._acts(bundle, names[content])
+                    write = partial(self._written, spec_id, acts, content)
+                    rewritten.append(self._staged.rewritten(bundle, write))
+            else:
+                rewritten += [
+                    self._written(spec_id, self._acts(bundle, names[content]), content)
+                    for bundle in bundles_of(group)
+                ]
         return rewritten, rest
 
     def _touches(self, manifest: ManifestFile, removed: set[str]) -> bool:
-        """Return whether entries of a manifest go; it never changes, so it is looked at once."""
-        untouched = self._staged.untouched
-        if manifest.manifest_path in untouched:
-            return False
-        if any(name_of(each.data_file) in removed for each in self._entries(manifest)):
-            return True
-        if manifest.content == ManifestContent.DATA:
-            untouched.add(manifest.manifest_path)
-        return False
+        """Return whether entries of a manifest go; one of data files is looked at once."""
+        known = self._staged.touched if manifest.content == ManifestContent.DATA else {}
+        path = manifest.manifest_path
+        if path not in known:
+            entries = self._entries(manifest)
+            known[path] = any(name_of(each.data_file) in removed for each in entries)
+        return known[path]
 
     def _acts(
         self, manifests: Sequence[ManifestFile], removed: set[str]
@@ -208,26 +207,7 @@ class ManifestStack:
     def _listed(
         self, files: Sequence[DataFile], kept: Sequence[ManifestFile], head: int | None
     ) -> Listed:
-        groups: dict[tuple[ManifestContent, int], list[ManifestEntry]] = defaultdict(list)
-        for file in files:
-            entry = ManifestEntry.from_args(
-                status=ManifestEntryStatus.ADDED,
-                snapshot_id=self._snapshot_id,
-                sequence_number=None,
-                file_sequence_number=None,
-                data_file=file,
-            )
-            groups[content_of(file), file.spec_id].append(entry)
-        added = [
-            self._staged.once(
-                content,
-                spec_id,
-                partial(
-                    self._written, spec_id, [(ManifestWriter.add, each) for each in group], content
-                ),
-            )
-            for (content, spec_id), group in groups.items()
-        ]
+        added = self._added(files)
         path = self._places.new_metadata_location(f"snap-{self._snapshot_id}-0-{self._id}.avro")
         with list_writer(
             self._metadata,
@@ -242,6 +222,25 @@ class ManifestStack:
             return Listed(path)
         return Listed(path, writer.next_row_id - next_row_id_of(self._metadata))
 
+    def _added(self, files: Sequence[DataFile]) -> list[ManifestFile]:
+        groups: dict[tuple[ManifestContent, int], list[tuple[_Act, ManifestEntry]]]
+        groups = defaultdict(list)
+        for file in files:
+            entry = ManifestEntry.from_args(
+                status=ManifestEntryStatus.ADDED,
+                snapshot_id=self._snapshot_id,
+                sequence_number=None,
+                file_sequence_number=None,
+                data_file=file,
+            )
+            groups[content_of(file), file.spec_id].append((ManifestWriter.add, entry))
+        added: list[ManifestFile] = []
+        for (content, spec_id), entries in groups.items():
+            write = partial(self._written, spec_id, entries, content)
+            is_data = content == ManifestContent.DATA
+            added.append(self._staged.added(spec_id, write) if is_data else write())
+        return added
+
     def _merged(
         self, manifests: list[ManifestFile], contents: Sequence[ManifestContent]
     ) -> list[ManifestFile]:
@@ -249,11 +248,10 @@ class ManifestStack:
             return manifests
         levels: dict[tuple[ManifestContent, int, int], list[ManifestFile]] = defaultdict(list)
         for each in manifests:
-            if each.content in contents and _entries(each) < ENTRIES_MAX:
-                level = len(str(_entries(each)))
-                levels[each.content, each.partition_spec_id, level].append(each)
+            if each.content in contents and entry_count(each) < ENTRIES_MAX:
+                levels[each.content, each.partition_spec_id, level_of(each)].append(each)
         for (content, spec_id, _), group in levels.items():
-            bundle = _bundle(group)
+            bundle = bundle_of(group)
             worth_it = len(group) >= MERGE_AT and len(bundle) > 1
             if worth_it and schema_of(self._metadata, spec_id) is not None:
                 merged = {each.manifest_path for each in bundle}
@@ -342,26 +340,3 @@ def _widened(kind: FloatType | DoubleType, field: PartitionFieldSummary) -> Part
         None if lower is None else to_bytes(kind, lower or -0.0),
         None if upper is None else to_bytes(kind, upper or 0.0),
     )
-
-
-def _entries(manifest: ManifestFile) -> int:
-    return (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
-
-
-def _bundles(group: Sequence[ManifestFile]) -> Iterator[Sequence[ManifestFile]]:
-    while group:
-        bundle = _bundle(group)
-        yield bundle
-        group = group[len(bundle) :]
-
-
-def _bundle(group: Sequence[ManifestFile]) -> list[ManifestFile]:
-    """Take manifests while their entries fit into one that is then left alone."""
-    bundle: list[ManifestFile] = []
-    total = 0
-    for each in group:
-        total += _entries(each)
-        if bundle and total > 2 * ENTRIES_MAX:
-            break
-        bundle.append(each)
-    return bundle

@@ -1,23 +1,27 @@
 """What one table keeps of the snapshots that it read, so that a turn reads only what is new.
 
+Theory of operation: what is live is known by manifest, and manifests never change. Of another
+snapshot only those are read that the last one did not list, and what is live is what was, but for
+the entries of manifests that came or went: a turn costs what is new, however many files are live.
+
 Invariant: all that is kept is of files that never change, or of the one snapshot read last.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
-from pyiceberg.manifest import DataFile
+from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
 from pyiceberg.table import Table
 
-from penstock.connectors.iceberg.files.kept_entries import KeptEntries
+from penstock.connectors.iceberg.files.kept_entries import KeptEntries, ManifestKey, key_of
 from penstock.connectors.iceberg.files.manifests import live_manifests
+from penstock.connectors.iceberg.files.staged_manifests import copied
 from penstock.connectors.iceberg.ledger.properties import parent_of
 from penstock.connectors.iceberg.row_deletes.delete_files import DeleteFileReader
-from penstock.connectors.iceberg.row_deletes.live_rows import LiveRows, live_rows
+from penstock.connectors.iceberg.row_deletes.live_rows import LiveRows, ReadDeletes, live_rows
 from penstock.core.table_errors import unsupported
 from penstock.files.positions import Positions
 
@@ -30,6 +34,22 @@ def require_row_deletes(format_version: int, name: str) -> None:
         raise unsupported(name, "format-version 1", "it has no row deletes")
 
 
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The snapshot that was read last: of which table, its manifests, and what is live."""
+
+    snapshot: int | None
+    uuid: str
+    manifests: Sequence[ManifestFile]
+    entries: Mapping[ManifestKey, list[ManifestEntry]]
+    live: LiveRows
+
+    def of(self, manifests: Iterable[ManifestKey]) -> Iterator[ManifestEntry]:
+        """Yield the entries of some of its manifests."""
+        for each in manifests:
+            yield from self.entries[each]
+
+
 class KeptRows:
     """The live rows of one branch of a table, safe between threads."""
 
@@ -38,8 +58,7 @@ class KeptRows:
         self._name = name
         self._branch = branch
         self._reader = DeleteFileReader(name)
-        self._last: tuple[int | None, str, LiveRows] | None = None
-        self._guard = threading.Lock()
+        self._last: _Head | None = None
 
     def keep(self, file: DataFile, deletes: Mapping[str, Positions]) -> None:
         """Keep the deletes of a delete file that was written."""
@@ -54,16 +73,34 @@ class KeptRows:
         require_row_deletes(table.metadata.format_version, self._name)
         head, uuid = parent_of(table.metadata, self._branch), str(table.metadata.table_uuid)
         read = partial(self._reader.deletes_in, io=table.io)
-        with self._guard:
-            if self._last is not None and self._last[:2] == (head, uuid):
-                # Credentials are those of now: what a catalog lent before may have ended.
-                return replace(self._last[2], read=read)
-        entries = [
-            entry
-            for manifest in live_manifests(table, head)
-            for entry in self.entries.of(manifest, table.io)
-        ]
-        found = live_rows(entries, self._name, read)
-        with self._guard:
-            self._last = head, uuid, found
-        return found
+        last = self._last
+        if last is not None and (last.snapshot, last.uuid) == (head, uuid):
+            # Credentials are those of now: what a catalog lent before may have ended.
+            return replace(last.live, read=read)
+        manifests = live_manifests(table, head)
+        entries = {key_of(each): self.entries.of(each, table.io) for each in manifests}
+        live = self._after(last, uuid, entries, read)
+        self._last = _Head(head, uuid, manifests, entries, live)
+        self.entries.hold(entries)
+        return live
+
+    def manifests(self, table: Table) -> list[ManifestFile]:
+        """Return the manifests of what `of` returns. Raises as it does."""
+        self.of(table)
+        assert self._last is not None, "it was read"
+        return [copied(each) for each in self._last.manifests]
+
+    def _after(
+        self,
+        last: _Head | None,
+        uuid: str,
+        entries: Mapping[ManifestKey, list[ManifestEntry]],
+        read: ReadDeletes,
+    ) -> LiveRows:
+        """Return what is live by some manifests, by what was where that is known."""
+        if last is None or last.uuid != uuid or last.live.has_copies:
+            found = (entry for group in entries.values() for entry in group)
+            return live_rows(found, self._name, read)
+        gone = last.of(last.entries.keys() - entries.keys())
+        come = (e for key, group in entries.items() if key not in last.entries for e in group)
+        return replace(last.live.changed(gone, come, self._name), read=read)

@@ -20,15 +20,24 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry
 from pyiceberg.table import snapshots
 
 from penstock.connectors.iceberg.files.manifest_entries import name_of, size_of
+from penstock.connectors.iceberg.row_deletes.changing import Changing
 from penstock.connectors.iceberg.row_deletes.delete_files import only_path_of
 from penstock.connectors.iceberg.row_deletes.vectors import is_vector
 from penstock.core.table_errors import unsupported
@@ -39,19 +48,29 @@ ReadDeletes = Callable[[DataFile], Mapping[str, Positions]]
 PartitionKey = tuple[int, tuple[Any, ...]]
 """A partition: the spec's id and the values, floats by their bits, so that NaN equals itself."""
 _NAN = "NaN as a float"
+_COUNTED = (
+    snapshots.TOTAL_DATA_FILES,
+    snapshots.TOTAL_DELETE_FILES,
+    snapshots.TOTAL_RECORDS,
+    snapshots.TOTAL_FILE_SIZE,
+    snapshots.TOTAL_POSITION_DELETES,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class LiveRows:
     """The data files of one snapshot by path, with the delete files that may hold for them.
 
-    `named` is filled partition by partition, when one is asked for: the delete files about several
-    data files, by each that they name.
+    `counts` are the totals of a summary; `added_by` counts live files by the snapshot that added
+    them. `named` is filled partition by partition, when one is asked for: the delete files about
+    several data files, by each that they name.
     """
 
-    data: Mapping[str, ManifestEntry]
-    about_one: Mapping[str, Sequence[ManifestEntry]]
-    of_partition: Mapping[PartitionKey, Sequence[ManifestEntry]]
+    data: Changing[str, ManifestEntry]
+    about_one: Changing[str, Sequence[ManifestEntry]]
+    of_partition: dict[PartitionKey, list[ManifestEntry]]
+    counts: Counter[str] = field(repr=False)
+    added_by: Changing[int | None, int] = field(repr=False)
     read: ReadDeletes = field(repr=False)
     named: dict[PartitionKey, Mapping[str, Sequence[ManifestEntry]]] = field(
         default_factory=dict, repr=False
@@ -126,47 +145,87 @@ class LiveRows:
                 ):
                     yield each
 
-    def entries(self) -> Iterator[ManifestEntry]:
-        """Yield the live entries, of data files and of delete files."""
-        yield from self.data.values()
-        for group in (*self.about_one.values(), *self.of_partition.values()):
-            yield from group
+    @property
+    def has_copies(self) -> bool:
+        """Return whether a data file is listed more than once."""
+        return len(self.data) != self.counts[snapshots.TOTAL_DATA_FILES]
 
     def totals(self) -> dict[str, str]:
         """Return the totals for the snapshot's summary."""
-        deletes = [
-            entry.data_file
-            for group in (*self.about_one.values(), *self.of_partition.values())
-            for entry in group
-        ]
-        files = [entry.data_file for entry in self.data.values()]
-        return {
-            snapshots.TOTAL_DATA_FILES: str(len(files)),
-            snapshots.TOTAL_DELETE_FILES: str(len(deletes)),
-            snapshots.TOTAL_RECORDS: str(sum(each.record_count for each in files)),
-            snapshots.TOTAL_FILE_SIZE: str(sum(size_of(each) for each in (*files, *deletes))),
-            snapshots.TOTAL_POSITION_DELETES: str(sum(each.record_count for each in deletes)),
-            snapshots.TOTAL_EQUALITY_DELETES: "0",
-        }
+        counted = {each: str(self.counts[each]) for each in _COUNTED}
+        return {**counted, snapshots.TOTAL_EQUALITY_DELETES: "0"}
 
+    def changed(
+        self, gone: Iterable[ManifestEntry], come: Iterable[ManifestEntry], name: str
+    ) -> LiveRows:
+        """Return what is live where some of these very entries are gone, and others have come.
 
-def live_rows(entries: Sequence[ManifestEntry], name: str, read: ReadDeletes) -> LiveRows:
-    """Sort the live entries of a snapshot. Raises InvalidError (P436): equality deletes."""
-    data: dict[str, ManifestEntry] = {}
-    about_one: dict[str, list[ManifestEntry]] = defaultdict(list)
-    of_partition: dict[PartitionKey, list[ManifestEntry]] = defaultdict(list)
-    for entry in entries:
+        It costs as much as these are, however many files are live; of a data file that is listed
+        more than once it would know nothing. Raises InvalidError (P436): equality deletes.
+        """
+        found = LiveRows(
+            self.data.copy(),
+            self.about_one.copy(),
+            {key: [*group] for key, group in self.of_partition.items()},
+            self.counts.copy(),
+            self.added_by.copy(),
+            self.read,
+        )
+        for entry in gone:
+            found._take(entry)
+        for entry in come:
+            found._add(entry, name)
+        return replace(
+            found,
+            data=found.data.settled(),
+            about_one=found.about_one.settled(),
+            added_by=found.added_by.settled(),
+        )
+
+    def _add(self, entry: ManifestEntry, name: str) -> None:
         file = entry.data_file
         if file.content == DataFileContent.DATA:
-            data[file.file_path] = entry
+            self.data[file.file_path] = entry
         elif file.content == DataFileContent.EQUALITY_DELETES:
             why = "its live rows cannot be determined; rewrite its data files to remove them"
             raise unsupported(name, "equality deletes", why)
         elif (path := only_path_of(file)) is not None:
-            about_one[path].append(entry)
+            self.about_one[path] = [*self.about_one.get(path, ()), entry]
         else:
-            of_partition[partition_key(file)].append(entry)
-    return LiveRows(data, dict(about_one), dict(of_partition), read)
+            self.of_partition.setdefault(partition_key(file), []).append(entry)
+        self._count(entry, 1)
+
+    def _take(self, entry: ManifestEntry) -> None:
+        file = entry.data_file
+        if file.content == DataFileContent.DATA:
+            del self.data[file.file_path]
+        elif (path := only_path_of(file)) is not None:
+            _take(self.about_one, path, entry)
+        else:
+            _take(self.of_partition, partition_key(file), entry)
+        self._count(entry, -1)
+
+    def _count(self, entry: ManifestEntry, by: int) -> None:
+        file, counts = entry.data_file, self.counts
+        is_data = file.content == DataFileContent.DATA
+        counts[snapshots.TOTAL_DATA_FILES if is_data else snapshots.TOTAL_DELETE_FILES] += by
+        rows = snapshots.TOTAL_RECORDS if is_data else snapshots.TOTAL_POSITION_DELETES
+        counts[rows] += by * file.record_count
+        counts[snapshots.TOTAL_FILE_SIZE] += by * size_of(file)
+        self.added_by[entry.snapshot_id] = self.added_by.get(entry.snapshot_id, 0) + by
+
+
+def live_rows(entries: Iterable[ManifestEntry], name: str, read: ReadDeletes) -> LiveRows:
+    """Sort the live entries of a snapshot. Raises InvalidError (P436): equality deletes."""
+    return LiveRows(Changing({}), Changing({}), {}, Counter(), Changing({}), read).changed(
+        (), entries, name
+    )
+
+
+def _take(groups: MutableMapping[Any, Any], key: Any, entry: ManifestEntry) -> None:
+    groups[key] = [each for each in groups[key] if each is not entry]
+    if not groups[key]:
+        del groups[key]
 
 
 def partition_key(file: DataFile) -> PartitionKey:

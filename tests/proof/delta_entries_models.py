@@ -9,16 +9,19 @@ from tests.proof.models import Model, Specification, faults
 
 DELTA_ENTRIES = Specification(
     "DeltaEntries",
-    ("R1_Ids", "R2_Times"),
+    ("R1_Ids", "R2_Times", "R3_Kept"),
     {
         "Writers": {"a", "b"},
         "MaxVersions": 5,
         "MaxClock": 3,
+        "Moves": False,
         "Faults": set(),
         "MaxFaults": 0,
         "Off": set(),
     },
 )
+
+MOVES: dict[str, object] = {"Moves": True, "MaxVersions": 3, "MaxClock": 2}
 
 
 def _mutant(name: str, breaks: str, what: str, **changes: object) -> Model:
@@ -30,6 +33,18 @@ SMALL = (
         "delta-entries",
         "two writers, whose clocks differ, beside an engine that reserves ids; three faults",
         changes=faults("reserve", "checkpoint", times=3),
+        specification=DELTA_ENTRIES,
+    ),
+    Model(
+        "delta-entries-moved",
+        "the same where rows are moved to other files; two faults",
+        changes=faults("reserve", "checkpoint", **MOVES),
+        specification=DELTA_ENTRIES,
+    ),
+    Model(
+        "delta-entries-enabled",
+        "the same in a table whose rows keep their ids from any moment on",
+        changes=faults("enable", "checkpoint", **MOVES),
         specification=DELTA_ENTRIES,
     ),
 )
@@ -54,6 +69,18 @@ MUTANTS = (
         "next version",
         "R1",
         "a request that comes late is put after a version that it was not made for",
+    ),
+    _mutant(
+        "copies tell ids",
+        "R3",
+        "a row that is moved to another file brings no id",
+        **MOVES,
+    ),
+    _mutant(
+        "kept since read",
+        "R3",
+        "files that were read before rows kept their ids land after",
+        **faults("enable", **MOVES),
     ),
     _mutant(
         "later than before",

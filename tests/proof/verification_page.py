@@ -65,7 +65,7 @@ def page(mark: str) -> str:
         "`Load.tla` what loads that replace add (models `load…`),",
         "`Publish.tla` and `PublishTasks.tla` how Kafka is written, `Shards.tla` where shards begin",
         "(models `shards…`), `Answers.tla` what is kept of a catalog's answers (models `answers…`),",
-        "`DeltaEntries.tla` ids of rows and times of versions in Delta (model `delta-entries`),",
+        "`DeltaEntries.tla` ids of rows and times of versions in Delta (models `delta-entries…`),",
         "`Exchange.tla` rows that meet before they are written (models `exchange…`); TLC searches",
         "all states of a model, breadth first. Seconds are those",
         "of a busy machine with 2 cores, depth is the length of the longest history. `make prove` makes",

@@ -26,7 +26,12 @@ from typing import Any
 
 from penstock.core.events import Event
 from penstock.core.maintenance import MaintenanceAct, acts_of
-from penstock.core.maintenance_events import LayoutMeasured, MaintenanceFailed, TableMaintained
+from penstock.core.maintenance_events import (
+    LayoutMeasured,
+    MaintenanceFailed,
+    RowsDoubled,
+    TableMaintained,
+)
 from penstock.core.shards import Shard
 from penstock.observe.periodic import periodic
 from penstock.observe.status import StatusBoard
@@ -186,7 +191,7 @@ def _events(said: str, complained: str, exit_code: int, events_in: EventsIn) -> 
     yield from events_in(data)
 
 
-def _seen(data: Mapping[str, Any]) -> Iterator[LayoutMeasured]:
+def _seen(data: Mapping[str, Any]) -> Iterator[LayoutMeasured | RowsDoubled]:
     """Read how tables lie; one that cannot be looked at is not known."""
     for table in data["tables"]:
         if (health := table["health"]) is not None:
@@ -197,6 +202,8 @@ def _seen(data: Mapping[str, Any]) -> Iterator[LayoutMeasured]:
                 maintained_ms=last.get("at_ms"),
                 maintained_by=last.get("by", ""),
             )
+            if health["doubled"]:
+                yield RowsDoubled(table["table"], health["doubled"])
 
 
 def _done(data: Mapping[str, Any]) -> Iterator[TableMaintained | MaintenanceFailed]:

@@ -177,7 +177,8 @@ def _state(found: TableMaintenance, now_ms: int) -> str:
     """Return how a table lies, unless a sweep is all, and that nothing is to be done, if so."""
     if found.health is None:
         return "to be swept" if found.acts else "nothing to sweep"
-    todo = "" if found.acts or found.health.groups else "nothing to do: "
+    is_done = not (found.acts or found.health.groups or found.health.doubled)
+    todo = "nothing to do: " if is_done else ""
     return f"{todo}{health_text(found.health, now_ms)}"
 
 

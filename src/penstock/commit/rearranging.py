@@ -83,8 +83,8 @@ class Rearranging:
         """Carry out the plan of the table; return what was done.
 
         Raises UnavailableError (P866 others commit all the time, P445 the table is paused),
-        InvalidError (P845), DecisionNeededError (P455 rolled back, P846), BugError (P847), and what
-        reading, writing and committing raise.
+        DecisionNeededError (P455 rolled back, P846), BugError (P847), and what reading, writing and
+        committing raise.
         """
         for _ in range(ROUNDS_MAX):
             layout = self.work.table.layout(self._examined())
@@ -268,7 +268,7 @@ class Rearranging:
 def require_maintainable(chain: Chain, table: Table, state: TableState) -> None:
     """Refuse a table whose files may be somebody's evidence, or have to stay as they are.
 
-    Raises DecisionNeededError (P455 rolled back, P846), InvalidError (P845).
+    Raises DecisionNeededError (P455 rolled back, P846).
     """
     require_sound(chain, state)
     table.require_rearrangeable(state)

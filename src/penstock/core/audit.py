@@ -64,6 +64,12 @@ def doubled_files(paths: Iterable[str]) -> list[Break]:
     return [Break("file", each, f"{each} is referenced {n} times") for each, n in _doubled(paths)]
 
 
+def doubled_rows(table: str, told: Iterable[str]) -> list[Break]:
+    """Return how metadata tell that rows of a table may be there twice, whoever did it."""
+    what = "rows may be there twice, or be back (RESTORE to the version before takes that back)"
+    return [Break("rows", table, f"{each}: {what}") for each in told]
+
+
 def doubled_commits(commit_ids: Iterable[str]) -> list[Break]:
     """Find commits that landed more than once."""
     found = _doubled(commit_ids)

@@ -35,6 +35,8 @@ LOOKED_AT_MAX = 10_000
 """Up to how many files of a table are looked at where somebody waits for it."""
 OURS = "penstock"
 """What `LastMaintenance.by` is where Penstock did it."""
+DELTALAKE = "deltalake"
+"""What it is where that library did it, which doubles rows that another has compacted meanwhile."""
 _FULL = 2
 """A file of this part of the target is left alone."""
 _AT_ONCE = 2
@@ -96,7 +98,8 @@ class Layout:
 
     `metadata_bytes` is the size of what a reader reads before the first data file, and
     `commit_bytes` how much of that each commit writes again. `maintained` is None where the
-    metadata do not tell.
+    metadata do not tell. `doubled` says which versions, as far as they tell, took away files that
+    were gone, so that their rows may be there twice; "" is none.
     """
 
     files: Sequence[StoredFile]
@@ -104,6 +107,7 @@ class Layout:
     metadata_bytes: int
     commit_bytes: int = 0
     maintained: LastMaintenance | None = None
+    doubled: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +183,7 @@ class TableHealth:
     commit_bytes: int = 0
     maintained: LastMaintenance | None = None
     late: int = 0
+    doubled: str = ""
 
     @property
     def excess_files(self) -> int:
@@ -199,7 +204,9 @@ class TableHealth:
     def needs_maintenance(self) -> bool:
         """Return whether it is worth a word."""
         many = self.ailing_files >= WORTH_FILES
-        return many or (self.groups > 0 and self.deleted_share >= DELETED_SHARE)
+        return (
+            bool(self.doubled) or many or (self.groups > 0 and self.deleted_share >= DELETED_SHARE)
+        )
 
     def with_files(self, files: int) -> TableHealth:
         """Return it with so many files now, whoever wrote or removed some since the look."""
@@ -259,6 +266,7 @@ def health_of(layout: Layout, groups: Sequence[FileGroup]) -> TableHealth:
         commit_bytes=layout.commit_bytes,
         maintained=layout.maintained,
         late=sum(each.late for each in layout.files),
+        doubled=layout.doubled,
     )
 
 

@@ -40,7 +40,8 @@ class LayoutMeasured(Event):
     Of its rows, `deleted` are deleted and still in its files; `metadata_bytes` is what a reader
     reads first, `commit_bytes` what each commit writes again. `maintained_ms` is when files of it
     were last written again, by `maintained_by`; None where its metadata do not tell. `late` files
-    have rows that wait for their partitions.
+    have rows that wait for their partitions. `doubled` says of which versions rows may be there
+    twice.
     """
 
     table: str
@@ -56,6 +57,7 @@ class LayoutMeasured(Event):
     maintained_ms: int | None = None
     maintained_by: str = ""
     late: int = 0
+    doubled: str = ""
 
     @property
     def health(self) -> TableHealth:
@@ -73,7 +75,18 @@ class LayoutMeasured(Event):
             self.commit_bytes,
             None if at_ms is None else LastMaintenance(at_ms, self.maintained_by),
             self.late,
+            self.doubled,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class RowsDoubled(Event):
+    """Rows of a table may be there twice: another writer compacted files that had been compacted;
+    `reason` names versions and files.
+    """
+
+    table: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,15 +139,6 @@ def not_rearrangeable(table: str, path: str) -> BugError:
     )
 
 
-def has_row_ids(table: str, feature: str) -> InvalidError:
-    """Build the error for a table whose rows would be given new ids."""
-    return InvalidError(
-        f"{table} has {feature}: rows that are written again would be given new ids",
-        code="P845",
-        hint="let an engine that keeps row ids maintain it; Penstock leaves its files as they are",
-    )
-
-
 def not_vouched(table: str, chain: str, evidence: str) -> DecisionNeededError:
     """Build the error for a table whose files may be somebody's evidence."""
     return DecisionNeededError(

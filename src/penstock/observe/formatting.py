@@ -78,6 +78,8 @@ def health_text(health: TableHealth, now_ms: int) -> str:
     if health.excess_files or (health.groups and not health.late):
         groups = number_of(health.groups, "group")
         parts = [f"{files} where {health.files_after:,} would do, in {groups}"]
+    if health.doubled:
+        parts.insert(0, f"rows that may be there twice ({one_line(health.doubled)})")
     if health.late:
         parts.append(f"{number_of(health.late, 'file')} of rows that wait for their partitions")
     if health.deleted:

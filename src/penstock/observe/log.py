@@ -361,6 +361,7 @@ _TEMPLATES: Mapping[type[Event], tuple[int, str]] = {
     ),
     maintenance_events.MaintenanceFailed: (WARNING, "not maintained; landing goes on: {reason}"),
     maintenance_events.LayoutMeasured: (DEBUG, "{files} where {files_after} would do"),
+    maintenance_events.RowsDoubled: (WARNING, "rows may be there twice: {reason}"),
     maintenance_events.EpochsWidened: (
         WARNING,
         (

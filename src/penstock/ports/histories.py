@@ -32,7 +32,8 @@ class History:
     `complete` is false when older commits are no longer listed (trimmed or expired): the chain is
     then checked from the oldest one listed up to the ledger. `paths` lists every live data file
     once per reference, so a path listed twice is a file referenced twice. `began` is the very first
-    position of the chain in a partition, where it is still known.
+    position of the chain in a partition, where it is still known. `doubled` says in a sentence each
+    how metadata tell that rows may be there twice.
     """
 
     commits: Sequence[CommitRecord]
@@ -40,6 +41,7 @@ class History:
     paths: Sequence[str]
     foreign_commits: int
     began: Positions = field(default_factory=dict)
+    doubled: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

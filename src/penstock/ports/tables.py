@@ -204,8 +204,8 @@ class Table(Protocol):
     def require_rearrangeable(self, state: TableState) -> None:
         """Refuse a table of which no file may take the place of others now.
 
-        Raises InvalidError (P845 its rows have ids), DecisionNeededError (P846 no digest, summary
-        or whole log vouches for a chain of it, of whatever pipeline), UnavailableError.
+        Raises DecisionNeededError (P846 no digest, summary or whole log vouches for a chain of it,
+        of whatever pipeline), UnavailableError.
         """
 
     def delete_states(self, state: TableState, paths: Collection[str]) -> Mapping[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from deltalake import DeltaTable
 from tests.integration.cli.shop import Shop
 from tests.integration.cli.within import fingerprint, land, within
 
@@ -48,3 +49,32 @@ def test_what_is_wrong_is_reported_all_at_once_with_the_worst_exit_code(shop: Sh
     assert "P431" == found["compare-and-set", "delta"]["code"]
     reported = within("doctor", shop.path)
     assert "→ create it, or correct its name" in reported.out
+
+
+def test_rows_that_deltalake_doubled_are_named_with_versions_and_files(shop: Shop) -> None:
+    """Its `compact` takes what was compacted since it read the table for what it read."""
+    shop.spec["maintain"] = {"every": "6h", "only": ["rearrange"]}
+    for first in range(0, 9, 3):
+        shop.send(first, 3)
+        land(shop)
+    stale = DeltaTable(shop.directory / "delta" / "shop" / "orders")
+    table = "delta.shop.orders"
+    assert 0 == within("maintain", shop.path, table, "--yes", "shop").code
+    stale.optimize.compact()
+    _, found = examined(shop)
+    status, audited = within("status", shop.path), within("audit", shop.path)
+
+    told = "(OPTIMIZE, delta-rs:"
+    assert {"warning"} == {found[check, table]["status"] for check in ("rows", "compaction")}
+    assert told in found["rows", table]["message"]
+    assert "only: [sweep]" in found["compaction", table]["hint"]
+    assert f"{table} has rows that may be there twice (version" in " ".join(status.out.split())
+    assert 4 == audited.code
+    assert "RESTORE to the version before" in " ".join(audited.out.split())
+    stale.update_incremental()
+    stale.restore(stale.version() - 1)
+    _, found = examined(shop)
+    assert "P455" == found["table", table]["code"], "a rollback, which a person settles"
+    assert 0 == within("seek", shop.path, table, "--yes", "shop").code
+    land(shop)
+    assert 0 == within("audit", shop.path, "--count").code

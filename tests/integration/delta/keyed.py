@@ -7,8 +7,11 @@ import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
+from penstock.commit.rewriting import FileRewriter, Rewriting
 from penstock.core.commits import CommitKind
 from penstock.ports.row_deletes import POSITION, LiveFile, RowDeletes
+from penstock.ports.writers import WriterFactory
+from penstock.testing.contracts.table_fixture import Quiet
 from penstock.testing.prepared import prepared
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -33,8 +36,13 @@ class Keyed:
         return found
 
     def change(
-        self, upserts: Sequence[Mapping[str, Any]] = (), deletes: Sequence[int] = ()
+        self,
+        upserts: Sequence[Mapping[str, Any]] = (),
+        deletes: Sequence[int] = (),
+        *,
+        again: WriterFactory | None = None,
     ) -> list[RowDeletes]:
+        """Land changes, by vectors or, with a writer, by files that are written `again`."""
         state = self.lake.state()
         keys = [row["id"] for row in upserts] + [*deletes]
         found = [
@@ -52,6 +60,10 @@ class Keyed:
             kind=CommitKind.ROW_DELTA,
             origins={0: 0} if state.landed is None else {},
         )
+        if again is not None:
+            live = {file.path: file for file in self.lake.table.live_files(state)}
+            rewriter = FileRewriter(commit, Rewriting(again, 1 << 40), Quiet())
+            found = [*rewriter.rewrite(state, self.lake.table, found, live)]
         self.lake.table.commit(state, commit, retain=25, row_deletes=found)
         self.offset = ranges[0][1]
         for key in deletes:

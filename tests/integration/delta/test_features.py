@@ -5,19 +5,30 @@ import time
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
+from functools import partial
 
 import pyarrow as pa
 import pytest
 from deltalake.exceptions import DeltaError
-from tests.integration.delta.lake import CHAIN, COLUMNS, ORDERS, Lake
+from tests.integration.delta.foreign_delete import foreign_delete
+from tests.integration.delta.keyed import Keyed
+from tests.integration.delta.lake import CHAIN, COLUMNS, NAME, ORDERS, Lake
+from tests.integration.maintaining import maintained
 
 from penstock.app.inspect.metadata_audit import values_of
+from penstock.connectors.delta import connector
+from penstock.connectors.delta.locations import StorageRoot
+from penstock.connectors.delta.schema.column_mapping import LARGEST_ID, MODE, mapped_anew
 from penstock.connectors.delta.schema.features import WIDENING
-from penstock.connectors.delta.schema.types import delta_json
+from penstock.connectors.delta.schema.reserved_names import reserved
+from penstock.connectors.delta.schema.types import delta_json, mapped_json
 from penstock.core.errors import ConflictError, InvalidError
 from penstock.core.maintenance import groups_of
 from penstock.core.schema import Decimal as Digits
 from penstock.core.schema import Field, Kind, List, Map, Struct
+from penstock.ports.row_deletes import RowDeleteMode
+from penstock.spec.secrets import ProcessSecrets
+from penstock.testing.prepared import orders
 
 TRACKED = {
     "delta.enableRowTracking": "true",
@@ -27,7 +38,7 @@ TRACKED = {
 }
 FEATURES = ("domainMetadata", "rowTracking", "inCommitTimestamp", "clustering")
 TOMORROW_MS = (int(time.time()) + 86_400) * 1000
-OF_READERS = {WIDENING, "timestampNtz"}
+OF_READERS = {WIDENING, "timestampNtz", "deletionVectors", "columnMapping"}
 BEGINS = {"origins": {0: 0}}
 OF_OTHERS = {"domain": "com.example", "configuration": '{"keep":"me"}', "removed": False}
 
@@ -37,13 +48,18 @@ def clustered_by(*columns):
     return {"domain": "delta.clustering", "configuration": told, "removed": False}
 
 
+def mapped(schema):
+    """Return a schema's JSON with ids of columns, and names for files."""
+    return json.dumps(mapped_anew(json.loads(mapped_json(schema)), 0)[0])
+
+
 def made_by_others(lake, configuration=None, features=FEATURES, domains=(), schema=ORDERS):
     """Write version 0 as another engine does: it has committed tomorrow, by its clock."""
     info = {"inCommitTimestamp": TOMORROW_MS, "timestamp": 5, "operation": "CREATE TABLE"}
     metadata = {
         "id": "d6f4edea-1b43-4689-8b1d-ca42726b071e",
         "format": {"provider": "parquet", "options": {}},
-        "schemaString": delta_json(schema),
+        "schemaString": mapped(schema) if MODE in (configuration or {}) else delta_json(schema),
         "partitionColumns": [],
         "configuration": TRACKED if configuration is None else configuration,
     }
@@ -185,17 +201,109 @@ def test_files_that_others_clustered_are_left_to_them(tmp_path):
     assert 3 == len(lake.table.layout(lake.state()).files)
 
 
-def test_rows_with_ids_are_neither_replaced_nor_written_again(tmp_path):
-    lake = Lake(tmp_path)
-    made_by_others(lake)
-    lake.land({0: (0, 1)}, **BEGINS)
-    state = lake.state()
-    with pytest.raises(InvalidError, match="row tracking") as refused:
-        lake.table.require_row_deletes(state)
-    with pytest.raises(InvalidError, match="row tracking") as left_alone:
-        lake.table.require_rearrangeable(state)
+WITH_VECTORS = {**TRACKED, "delta.enableDeletionVectors": "true"}
+del WITH_VECTORS["delta.enableInCommitTimestamps"]  # the other writer of this test knows none
 
-    assert ("P436", "P845") == (refused.value.code, left_alone.value.code)
+
+def row_ids(lake):
+    """Return row id and version of the last change, by the rows' own ids."""
+    state = lake.state()
+    columns = ["id", *state.row_ids]
+    batches = [
+        each.select(columns)
+        for file in lake.table.live_files(state)
+        for each in lake.table.read_live(state, file, columns)
+    ]
+    found = {row["id"]: (row["_id"], row["_version"]) for b in batches for row in b.to_pylist()}
+    assert sum(b.num_rows for b in batches) == len({each for each, _ in found.values()})
+    return found
+
+
+def preserved(lake):
+    last = int(lake.log()[-1].removesuffix(".json"))
+    return actions_of(lake, last)[0]["commitInfo"]["tags"]["delta.rowTracking.preserved"]
+
+
+@pytest.mark.parametrize("mapping", [{}, {MODE: "id", LARGEST_ID: "5"}])
+def test_rows_keep_their_ids_in_whatever_files_they_are(tmp_path, mapping):
+    lake = Lake(tmp_path)
+    features = (*FEATURES, "deletionVectors", *(["columnMapping"] if mapping else []))
+    made_by_others(lake, {**WITH_VECTORS, **mapping}, features)
+    for start in range(0, 9, 3):
+        lake.land({0: (start, start + 3)}, **({} if start else BEGINS))
+    landed = row_ids(lake)
+    assert {each: (each, 1 + each // 3) for each in range(9)} == landed
+
+    root = StorageRoot(str(lake.root))
+
+    def meanwhile():
+        assert foreign_delete(root, NAME, lambda row: 4 in row.values())
+
+    done = maintained(CHAIN, lake.table, connector, meanwhile)
+    del landed[4]
+    assert (1, 3, 1, 1) == (done.groups, done.files_before, done.files_after, done.carried)
+    assert ("true", landed) == (preserved(lake), row_ids(lake))
+
+    lake.land({0: (9, 11)})
+    grown = row_ids(lake)
+    assert {**landed, 9: (18, 6), 10: (19, 6)} == grown, "above the ids that the copies did not use"
+    assert 1 == maintained(CHAIN, lake.table, connector).groups
+    assert ("true", grown) == (preserved(lake), row_ids(lake))
+    assert sorted(grown) == lake.ids(), "who does not know row ids reads the same rows"
+    assert () == values_of(lake.catalog, lake.name).mismatches
+
+
+def test_a_row_that_takes_the_place_of_another_has_an_id_of_its_own(tmp_path):
+    lake = Lake(tmp_path)
+    made_by_others(lake, WITH_VECTORS, (*FEATURES, "deletionVectors"))
+    keyed = Keyed(lake, CHAIN)
+    keyed.change(orders({0: (0, 5)}))
+    known = row_ids(lake)
+    writer = partial(connector.open_writer, secrets=ProcessSecrets({}))
+    for number, again in ((3, None), (1, writer)):
+        keyed.change(orders({0: (number, number + 1)}), [number + 1], again=again)
+        assert "false" == preserved(lake)
+        found, newest = row_ids(lake), max(known.values())
+        stay = known.keys() - {number, number + 1}
+        assert {each: known[each] for each in stay} == {each: found[each] for each in stay}
+        assert found[number] > newest
+        known = found
+
+    assert [0, 1, 3] == sorted(known)
+    lake.table.require_row_deletes(lake.state(), RowDeleteMode.REWRITE)
+    assert 1 == maintained(CHAIN, lake.table, connector).groups
+    assert ("true", known) == (preserved(lake), row_ids(lake))
+
+
+def test_rows_that_are_given_ids_for_good_while_they_are_rearranged_keep_them(tmp_path):
+    lake = Lake(tmp_path)
+    supported = {each: TRACKED[each] for each in TRACKED if each != "delta.enableRowTracking"}
+    made_by_others(lake, supported)
+    for start in range(2):
+        lake.land({0: (start, start + 1)}, **({} if start else BEGINS))
+    assert () == lake.state().row_ids
+
+    def enabled():
+        [metadata] = [each for each in actions_of(lake, 0) if "metaData" in each]
+        metadata["metaData"]["configuration"] = TRACKED
+        add_entry(lake, 3, {"commitInfo": {"inCommitTimestamp": TOMORROW_MS + 9}}, metadata)
+
+    done = maintained(CHAIN, lake.table, connector, enabled)
+    assert (1, 1) == (done.groups, done.given_up), "what was written has no ids: written again"
+    assert {0: (0, 1), 1: (1, 2)} == row_ids(lake)
+
+
+@pytest.mark.parametrize("lacking", ["named", "its own"])
+def test_row_tracking_without_columns_of_its_own_is_refused(tmp_path, lacking):
+    lake = Lake(tmp_path)
+    named = "delta.rowTracking.materializedRowIdColumnName"
+    given = {each: TRACKED[each] for each in TRACKED if each != named}
+    made_by_others(lake, given if lacking == "named" else {**given, named: "name"})
+    with pytest.raises(InvalidError, match="row tracking without columns of its own") as refused:
+        lake.state()
+
+    assert "P436" == refused.value.code
+    assert ("_id", "_version") == reserved(TRACKED)
 
 
 def test_while_row_tracking_is_suspended_no_ids_are_given(tmp_path):

@@ -1,6 +1,7 @@
 """What a rearrangement leaves in a Delta log: who vouches, what readers of changes see."""
 
 import json
+import re
 
 import pytest
 from deltalake import DeltaTable
@@ -12,7 +13,7 @@ from tests.integration.maintaining import maintained
 from penstock.connectors.delta import connector
 from penstock.core.commits import Chain
 from penstock.core.errors import DecisionNeededError
-from penstock.core.maintenance import OURS
+from penstock.core.maintenance import DELTALAKE, OURS
 from penstock.ports.tables import Verdict
 
 OTHERS = Chain("other", CHAIN.table)
@@ -65,7 +66,7 @@ def test_the_layout_tells_who_rearranged_files_last(lake):
     assert None is before
     assert OURS == own.by
     assert own == since
-    assert "another writer" == foreign.by
+    assert DELTALAKE == foreign.by
     assert foreign.at_ms >= own.at_ms
 
 
@@ -125,7 +126,8 @@ def test_deltalake_doubles_rows_of_files_that_were_compacted_since_it_read_the_t
     stale = lake.handle
     maintain(lake)
     stale.optimize.compact()
-    doubled = lake.ids()
+    doubled, warned = lake.ids(), lake.table.layout(lake.state()).doubled
+    history = lake.table.history(CHAIN)
     lake.foreign_append()
     stale = lake.handle
     lake.handle.optimize.compact()
@@ -133,6 +135,19 @@ def test_deltalake_doubles_rows_of_files_that_were_compacted_since_it_read_the_t
 
     assert sorted(ids * 2) == doubled
     assert sorted(2 * [-1, *doubled]) == lake.ids()
+    version = (
+        r"version 6 \(OPTIMIZE, delta-rs:[\w.-]+\) removed 4 files that version 5 had removed, .+"
+    )
+    assert re.fullmatch(version, warned)
+    assert [warned] == history.doubled
+    found = lake.table.layout(lake.state())
+    assert [6, 9] == [int(each) for each in re.findall(r"version (\d+) \(", found.doubled)]
+    assert DELTALAKE == found.maintained.by
+    lake.handle.restore(6)
+    assert warned == lake.table.layout(lake.state()).doubled
+    lake.handle.restore(5)
+    assert "" == lake.table.layout(lake.state()).doubled
+    assert ids == lake.ids()
 
 
 def test_deltalake_notices_rows_that_were_deleted_since_it_read_the_table(lake):

@@ -1,18 +1,23 @@
 """Delta tables that Spark made with features for writers: landed in, changed by Spark, landed again.
 
-One table has all that changes entries; another one has a column that gets wider.
+One table has all that changes entries; another one is compacted in turn, one has a column that gets
+wider.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
+from tests.integration.maintaining import maintained
 from tests.integration.readers.lakes import Lakes, chain
 
 from penstock.app.inspect.metadata_audit import values_of
+from penstock.commit.rearranging import RearrangedFiles
+from penstock.connectors import delta
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Decimal as Decimal_
 from penstock.core.schema import Field, Kind, List, Map, Struct
@@ -32,8 +37,8 @@ def row(number: int) -> dict[str, Any]:
     return {"id": number, "name": f"n{number}", "n": number}
 
 
-def rows_with_ids(lakes: Lakes) -> dict[int, tuple[str, int, int]]:
-    found = lakes.sql(ROWS, t=TRACKED)
+def rows_with_ids(lakes: Lakes, table: str = TRACKED) -> dict[int, tuple[str, int, int]]:
+    found = lakes.sql(ROWS, t=table)
     assert len(found) == len({each["row_id"] for each in found})
     return {each["id"]: (each["name"], each["row_id"], each["v"]) for each in found}
 
@@ -70,7 +75,9 @@ def test_rows_keep_their_ids_and_versions_their_times_between_spark_and_us(lakes
     found = lakes.sql("SELECT id FROM {t} WHERE name IN ('spark', 'n2')", t=TRACKED)
     assert {0, 2} == {each["id"] for each in found}
     _said_by_spark(lakes)
-    _left_to_spark(lakes)
+    assert {True, False} == {
+        each.clustered for each in lakes.table(TRACKED).layout(lakes.state(TRACKED)).files
+    }
 
 
 def _said_by_spark(lakes: Lakes) -> None:
@@ -91,13 +98,58 @@ def _said_by_spark(lakes: Lakes) -> None:
     assert {0, 1, 2} == {each["id"] for each in lakes.sql(at_first, t=TRACKED)}
 
 
-def _left_to_spark(lakes: Lakes) -> None:
-    table, state = lakes.table(TRACKED), lakes.state(TRACKED)
-    assert {True, False} == {each.clustered for each in table.layout(state).files}
-    with pytest.raises(InvalidError, match="row tracking"):
-        table.require_rearrangeable(state)
-    with pytest.raises(InvalidError, match="row tracking"):
-        table.require_row_deletes(state)
+COMPACTED = "delta.shop.compacted"
+WITH_VECTORS = (
+    "CREATE TABLE {t} (id BIGINT, name STRING, n INT) USING delta TBLPROPERTIES ("
+    "'delta.enableRowTracking'='true', 'delta.enableDeletionVectors'='true')"
+)
+
+
+@pytest.mark.slow  # next to what needs no Spark, in delta/test_features.py
+def test_rows_keep_their_ids_where_we_and_spark_compact_in_turn(lakes: Lakes) -> None:
+    lakes.sql(WITH_VECTORS, "INSERT INTO {t} VALUES (0, 'spark', 0)", ROWS, t=COMPACTED)
+    for number in (1, 4, 7):
+        lakes.landed(COMPACTED, [row(number), row(number + 1), row(number + 2)])
+    lakes.sql("DELETE FROM {t} WHERE id = 5", t=COMPACTED)
+    begun = rows_with_ids(lakes, COMPACTED)
+    merge = (
+        "MERGE INTO {t} t USING (SELECT 7L AS id) s ON t.id = s.id"
+        " WHEN MATCHED THEN UPDATE SET name = 'merged'"
+    )
+    table = lakes.table(COMPACTED)
+
+    def compacted(*meanwhile: str) -> RearrangedFiles:
+        beside = partial(lakes.sql, *meanwhile, t=COMPACTED) if meanwhile else lambda: None
+        return maintained(chain(COMPACTED), table, delta.connector, beside)
+
+    done = compacted("DELETE FROM {t} WHERE id = 2", merge)
+    assert (1, 1, 2, 0) == (done.groups, done.deleted, done.carried, done.given_up)
+    del begun[2]
+    merged = rows_with_ids(lakes, COMPACTED)
+    assert {each: begun[each] for each in begun if each != 7} == {
+        each: merged[each] for each in merged if each != 7
+    }
+    assert ("merged", begun[7][1]) == merged[7][:2]
+    assert merged[7][2] > begun[7][2]
+
+    lakes.landed(COMPACTED, [row(10)])
+    known = rows_with_ids(lakes, COMPACTED)
+    assert 1 == compacted().groups
+    assert known == rows_with_ids(lakes, COMPACTED)
+    lakes.landed(COMPACTED, [row(11)])
+    known = {**known, 11: rows_with_ids(lakes, COMPACTED)[11]}
+    lakes.sql("OPTIMIZE {t}", ROWS, t=COMPACTED)
+    assert known == rows_with_ids(lakes, COMPACTED)
+    lakes.sql("UPDATE {t} SET name = 'again' WHERE id IN (1, 11)", t=COMPACTED)
+    lakes.landed(COMPACTED, [row(12)])
+    ended = rows_with_ids(lakes, COMPACTED)
+
+    assert {each: known[each][1] for each in known} == {each: ended[each][1] for each in known}
+    assert {1, 11} == {each for each in known if known[each] != ended[each]}
+    expected = sorted(ended)
+    for found in (lakes.by_spark(COMPACTED), lakes.by_own(COMPACTED), lakes.by_duckdb(COMPACTED)):
+        assert expected == [each["id"] for each in found]
+    assert () == values_of(lakes.catalogs["delta"], "shop.compacted").mismatches
 
 
 WIDENED = "delta.shop.widened"

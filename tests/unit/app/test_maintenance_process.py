@@ -164,9 +164,9 @@ def test_what_may_not_be_rearranged_is_said_where_there_is_something_to_rearrang
     groups: list[object], failures: int
 ) -> None:
     heard = Heard()
-    alone = {"rearrange": {"code": "P845", "message": "rows have ids"}}
+    alone = {"rearrange": {"code": "P846", "message": "rolled back"}}
     table = {"table": "lake.a", "error": None, "groups": groups, "left_alone": alone}
     said = json.dumps({"tables": [table], "done": None})
     run(f"print({said!r})", heard)
 
-    assert [MaintenanceFailed("lake.a", "P845  rows have ids")] * failures == heard.events
+    assert [MaintenanceFailed("lake.a", "P846  rolled back")] * failures == heard.events

@@ -1,5 +1,5 @@
 """Checks each table that the topics lead to: whether it agrees with its ledger, which features it
-has, and what a commit has to read.
+has, what a commit has to read, and who compacts it.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from collections.abc import Iterator, Mapping
 from penstock.app.assembly import assembly
 from penstock.commit.errors import rolled_back
 from penstock.core.commits import Chain
-from penstock.core.errors import PenstockError
+from penstock.core.errors import InvalidError, PenstockError
+from penstock.core.maintenance import DELTALAKE, LOOKED_AT_MAX, MaintenanceAct
 from penstock.landing.settings import TableLocation
 from penstock.landing.tables import opening, route_tables
 from penstock.ports.checks import CheckResult, failed, passed, warning
 from penstock.ports.log import Log
-from penstock.ports.tables import TableFormat
+from penstock.ports.tables import Table, TableFormat, TableState
 from penstock.spec.model import Pipeline
+from penstock.spec.settings.sections import MaintainSettings
 
 KEPT_MAX = 200
 """Snapshots, or versions since a checkpoint, from which commits and readers get slow."""
@@ -26,7 +28,7 @@ def findings(
 ) -> Iterator[CheckResult]:
     """Check all tables and the quarantine. Raises what listing topics and routes raises."""
     for place, chain in places(pipeline, log, catalogs):
-        yield from _table(catalogs[place.catalog], place, chain)
+        yield from _table(pipeline, catalogs[place.catalog], place, chain)
 
 
 def places(
@@ -48,18 +50,20 @@ def places(
 
 
 def _table(
-    catalog: TableFormat, place: TableLocation, chain: Chain | None
+    pipeline: Pipeline, catalog: TableFormat, place: TableLocation, chain: Chain | None
 ) -> Iterator[CheckResult]:
     try:
         table = catalog.load(place.name)
         if table is None:
             yield passed("table", place.table, "is not there yet")
             return
+        facts = table.describe()
         if chain is not None:
             state = table.state(chain)
             if not state.verdict.is_sound:
                 raise rolled_back(place.table, state.evidence, quarantine=chain.is_quarantine)
-        facts = table.describe()
+            if facts.files is not None and facts.files <= LOOKED_AT_MAX:
+                yield from _compactions(pipeline.maintain, place.table, table, state)
     except PenstockError as error:
         yield failed("table", place.table, error)
         return
@@ -74,3 +78,32 @@ def _table(
         f"{text}: each commit gets slower with them",
         "lower commit.retain, and expire what other writers leave; a run writes checkpoints",
     )
+
+
+def _compactions(
+    settings: MaintainSettings, name: str, table: Table, state: TableState
+) -> Iterator[CheckResult]:
+    """Warn of rows that may be there twice, and of a compactor that makes them so beside another.
+
+    Raises UnavailableError.
+    """
+    try:
+        layout = table.layout(state)
+    except InvalidError:  # equality deletes: which rows are live would have to be searched for
+        return
+    if layout.doubled:
+        yield warning(
+            "rows",
+            name,
+            f"may be there twice: {layout.doubled}",
+            "see what to do in docs/explanation/small-files.md; penstock audit --count names them",
+        )
+    compacts = not settings.only or MaintenanceAct.REARRANGE in settings.only
+    by = "" if layout.maintained is None else layout.maintained.by
+    if settings.every_seconds is not None and compacts and by == DELTALAKE:
+        yield warning(
+            "compaction",
+            name,
+            "deltalake compacted it last, and it doubles rows that another compacted meanwhile",
+            "let one of them compact it:  maintain: { only: [sweep] }, or Penstock alone",
+        )

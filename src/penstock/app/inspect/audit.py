@@ -23,6 +23,7 @@ from penstock.core.audit import (
     chain_breaks,
     doubled_commits,
     doubled_files,
+    doubled_rows,
     newest_segment,
 )
 from penstock.core.commits import Chain, CommitKind
@@ -265,6 +266,7 @@ def _chain(
         breaks += chain_breaks(state.landed, commits)
     breaks += doubled_commits(commit.commit_id for commit in history.commits)
     breaks += [] if chain.is_quarantine else doubled_files(history.paths)
+    breaks += doubled_rows(place.table, history.doubled)
     kept, files, whole = len(history.commits), len(history.paths), history.complete
     found = ChainAudit(place.table, chain.name, kept, whole, files, tuple(breaks))
     return found, history

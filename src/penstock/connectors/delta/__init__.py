@@ -57,7 +57,14 @@ def open_writer(
 
     if placing.distribution is Distribution.LATE:
         raise no_late_rows("a Delta table", "all of its files have its one partitioning")
-    return DeltaWriter(target, prefix=prefix, observer=observer, secrets=secrets, places=places)
+    return DeltaWriter(
+        target,
+        prefix=prefix,
+        observer=observer,
+        secrets=secrets,
+        places=places,
+        row_ids=placing.row_ids,
+    )
 
 
 def open_exchange(

@@ -18,7 +18,6 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.connectors.delta.errors import reading, unreadable_log
-from penstock.connectors.delta.files.target import target_to_json
 from penstock.connectors.delta.locations import StorageRoot, place_of
 from penstock.connectors.delta.log.commit_file import log_of
 from penstock.connectors.delta.log.tail import LogTail, LogView
@@ -26,7 +25,7 @@ from penstock.connectors.delta.read.bounds import record_count
 from penstock.connectors.delta.read.file_rows import columns_of
 from penstock.connectors.delta.read.live_files import Add, live_at
 from penstock.connectors.delta.read.live_map import LiveMap
-from penstock.connectors.delta.read.table_rows import detail_of
+from penstock.connectors.delta.read.table_rows import detail_of, work_of
 from penstock.connectors.delta.vectors.deleted_rows import DeletedRows
 from penstock.connectors.delta.vectors.descriptor import id_of, vector_of
 from penstock.files import FileOptions
@@ -85,7 +84,7 @@ class DeltaIncrements:
             adds: Sequence[Add] = [*self._live.adds(head.handle).values()]
         else:
             try:
-                adds = [*live_at(log_of(self._root, self._name), snapshot).values()]
+                adds = [*live_at(log_of(self._root, self._name), snapshot).live.values()]
             except OSError:
                 return None
             except (ValueError, KeyError, TypeError) as error:
@@ -100,7 +99,7 @@ class DeltaIncrements:
     def work(self, head: TableHead) -> str:
         """Return the table's target, with the columns of the head."""
         view: LogView = head.handle
-        return target_to_json(view.form.target)
+        return work_of(view.form.target_text)
 
     def detail(self, head: TableHead, file: SourceFile) -> str:
         """Return where a file is, its partition and its deleted rows."""

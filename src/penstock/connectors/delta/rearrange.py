@@ -25,7 +25,6 @@ from penstock.connectors.delta.log.tail import LogTail, LogView
 from penstock.connectors.delta.read.live_files import Add
 from penstock.connectors.delta.read.live_map import KnownFile
 from penstock.connectors.delta.row_deletes import RowDelta
-from penstock.connectors.delta.schema.features import keeps_row_ids
 from penstock.connectors.delta.vectors.descriptor import id_of
 from penstock.core import table_errors
 from penstock.core.commits import DataFile
@@ -35,16 +34,6 @@ from penstock.ports.tables import Verdict
 
 Deleting = Callable[[Sequence[DataFile], Sequence[Add], Sequence[RowDeletes]], RowDelta]
 """Writes the vectors of files that are about to be added."""
-
-
-def rearrangeable(tail: LogTail, view: LogView) -> LogView:
-    """Return a view with the past of all chains.
-
-    Raises InvalidError (P845) where rows have ids, DecisionNeededError (P846) as `proven`.
-    """
-    if keeps_row_ids(view.form.configuration, view.form.features):
-        raise table_errors.has_row_ids(tail.name, "row tracking")
-    return proven(tail, view)
 
 
 def proven(tail: LogTail, view: LogView) -> LogView:

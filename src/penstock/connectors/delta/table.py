@@ -39,8 +39,8 @@ from penstock.connectors.delta.read.live_map import LiveMap
 from penstock.connectors.delta.read.live_rows import live_rows, rows_of
 from penstock.connectors.delta.read.metadata_values import stated_files
 from penstock.connectors.delta.read.scan import coordinates_of, refused_in, scanned
-from penstock.connectors.delta.read.table_rows import detail_of
-from penstock.connectors.delta.rearrange import rearrangeable, rearrangement
+from penstock.connectors.delta.read.table_rows import detail_of, work_of
+from penstock.connectors.delta.rearrange import proven, rearrangement
 from penstock.connectors.delta.row_deletes import (
     RowDelta,
     entry_of_delta,
@@ -126,6 +126,7 @@ class DeltaTable:
             reserved=reserved(form.configuration),
             demands=form.demands,
             can_widen=widens_types(form.configuration, form.features),
+            row_ids=form.row_ids,
             handle=ExaminedState(view),
         )
 
@@ -176,8 +177,8 @@ class DeltaTable:
         return DeltaUpkeep(self.name, self.root, self._following, view, put)
 
     def require_rearrangeable(self, state: ports.TableState) -> None:
-        """Refuse a table whose rows have ids, or with a chain that the log does not prove."""
-        rearrangeable(self._following, state.handle.view)
+        """Refuse a table with a chain that the log does not prove."""
+        proven(self._following, state.handle.view)
 
     def delete_states(self, state: ports.TableState, paths: Collection[str]) -> Mapping[str, str]:
         """Return the vectors of live files."""
@@ -191,14 +192,14 @@ class DeltaTable:
     def readable(self, state: ports.TableState, paths: Sequence[str]) -> ReadableFiles:
         """Return how workers read live files, by their vectors."""
         view: LogView = state.handle.view
-        adds = [self._live.files(view)[each].add for each in paths]
-        details = (detail_of(self.root, self.name, add, self._deleted.of(add)) for add in adds)
-        return ReadableFiles(view.form.target_text, (*details,))
+        adds = (self._live.files(view)[each].add for each in paths)
+        found = [detail_of(self.root, self.name, add, self._deleted.of(add)) for add in adds]
+        return ReadableFiles(work_of(view.form.target_text, view.form.row_ids), tuple(found))
 
     def rearrange(self, state: ports.TableState, rearrangements: Sequence[Rearrangement]) -> str:
         """Put files in the place of others as the next version, an OPTIMIZE."""
         found: ExaminedState = state.handle
-        view = rearrangeable(self._following, found.view)
+        view = proven(self._following, found.view)
         live = self._live.files(view)
         deleting = partial(self._deleting, found)
         self._put(found, rearrangement(self.name, view, live, rearrangements, deleting))
@@ -233,7 +234,8 @@ class DeltaTable:
     def evolve(self, state: ports.TableState, schema: Schema) -> None:
         """Add columns as the version after the one examined."""
         with reading(self.name):
-            change = schema_entry(self.name, self._at(state), state, schema)
+            handle = self._following.handle(state.handle.view)
+            change = schema_entry(self.name, handle, state, schema)
         try:
             self._put(state.handle, change)
         finally:
@@ -247,7 +249,9 @@ class DeltaTable:
     def history(self, chain: Chain, state: ports.TableState | None = None) -> History:
         """Return the chain's commits from the log entries that still exist."""
         with reading(self.name):
-            return history_of(self._following.log, self._at(state), chain)
+            view = self._following.view() if state is None else state.handle.view
+            handle, overlooked = self._following.handle(view), self._live.overlooked(view)
+            return history_of(self._following.log, handle, chain, overlooked)
 
     def commits(self, chain: Chain, state: ports.TableState, behind: str = "") -> CommitsBehind:
         """Return commits from the entries of the log behind a version."""
@@ -380,9 +384,6 @@ class DeltaTable:
             return scanned(self._following.handle(view), self.name, columns, ranges)
         files = self._live.files(view).values()
         return rows_of(self.root, self.name, view.form, files, columns, deleted=self._deleted)
-
-    def _at(self, state: ports.TableState | None) -> Handle:
-        return self._open() if state is None else self._following.handle(state.handle.view)
 
     def _open(self) -> Handle:
         with reading(self.name):

@@ -3,7 +3,7 @@
 Invariants:
 - no part of a path comes from a record: files lie in the table's own directory under names of our
   making, partition values live in the log only;
-- partition columns are not in the files;
+- partition columns are not in the files, columns of row ids are behind the others;
 - nothing is deleted.
 """
 
@@ -51,17 +51,26 @@ class DeltaWriter:
     """Routes rows to one rolling Parquet file for each partition and describes the files."""
 
     def __init__(
-        self, target: str, *, prefix: str, observer: Observer, secrets: Secrets, places: bool
+        self,
+        target: str,
+        *,
+        prefix: str,
+        observer: Observer,
+        secrets: Secrets,
+        places: bool,
+        row_ids: Sequence[str],
     ) -> None:
         self._target = target_from_json(target)
         self._prefix = safe_prefix(prefix)
-        stored = arrow_schema(self._target.stored.schema, self._target.stored.ids)
+        ids = [pa.field(each, pa.int64()) for each in row_ids]
+        own = arrow_schema(self._target.stored.schema, self._target.stored.ids)
+        stored = pa.schema([*own, *ids])
         self._columns = without(self._target.stored.schema, self._target.partition_by)
-        self._rows = arrow_schema(self._target.schema)
+        self._rows = pa.schema([*arrow_schema(self._target.schema), *ids])
         self._stored = stored if self._target.stored.ids else None
         self._writer = PartitionedWriter(
             encoding=ParquetEncoding(
-                pa.schema([stored.field(name) for name in self._columns.names]),
+                pa.schema([stored.field(name) for name in (*self._columns.names, *row_ids)]),
                 self._target.options,
             ),
             filesystem=filesystem_of(
@@ -74,7 +83,10 @@ class DeltaWriter:
         )
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Take rows. Raises UnavailableError, InvalidError (P470): an empty partition value."""
+        """Take rows with the table's columns, and those of row ids behind them.
+
+        Raises UnavailableError, InvalidError (P470): an empty partition value.
+        """
         assert rows.schema.names == self._rows.names, (
             f"columns {rows.schema.names} are not the table's {self._rows.names}"
         )

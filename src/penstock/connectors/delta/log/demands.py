@@ -96,6 +96,9 @@ def _moved(mark: int) -> Action:
 
 
 def _preserved(actions: Sequence[Action]) -> dict[str, str]:
-    """Tell whether rows that were there have their ids still: where files go, nobody says so."""
-    goes = any("remove" in each for each in actions)
+    """Tell whether rows that were there have their ids still: moved ones bring them, and where rows
+    go nobody says whether others are to be the same.
+    """
+    removed = (each["remove"] for each in actions if "remove" in each)
+    goes = any(each["dataChange"] for each in removed)
     return {"delta.rowTracking.preserved": str(not goes).lower()}

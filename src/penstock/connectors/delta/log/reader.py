@@ -58,6 +58,8 @@ class Entry:
     domains: Mapping[str, str | None] = field(default_factory=dict)
     """The metadata domains that it sets; None for one that it removes."""
     in_commit_ms: int | None = None
+    engine: str = ""
+    """How its writer named itself."""
     reshapes: bool = False
     """Whether it may change the table's id, columns, partitioning, clustering, properties or
     protocol."""
@@ -277,5 +279,6 @@ def _entry_of(version: int, actions: Iterable[Mapping[str, Any]]) -> Entry:
         marks=tuple(each for each in chains or () if isinstance(each, dict)),
         domains=domains,
         in_commit_ms=in_commit_ms,
+        engine=str(info.get("engineInfo") or ""),
         reshapes=reshapes or not domains.keys() <= {ROW_TRACKING},
     )

@@ -23,6 +23,7 @@ from penstock.connectors.delta.schema.features import (
     demanded_by,
     require_exact_partitions,
     require_honourable,
+    row_ids_of,
 )
 from penstock.connectors.delta.schema.types import schema_of
 from penstock.core.demands import NO_DEMANDS, Demands
@@ -45,6 +46,7 @@ class TableMetadata:
     target: Target = field(repr=False)
     target_text: str = field(repr=False)
     demands: Demands = NO_DEMANDS
+    row_ids: tuple[str, ...] = ()
 
 
 def texts_among(columns: Sequence[str], schema: Schema) -> tuple[str, ...]:
@@ -95,6 +97,7 @@ def form_of(
         target=target,
         target_text=target_to_json(target),
         demands=demands,
+        row_ids=row_ids_of(name, configuration, features, {*schema.names, *stored.schema.names}),
     )
 
 

@@ -8,14 +8,17 @@ from collections.abc import Collection, Mapping
 from penstock.connectors.delta.log.reader import Log
 from penstock.connectors.delta.log.tail import LogView
 from penstock.connectors.delta.read.bounds import live_row_count
+from penstock.connectors.delta.read.doubled_rows import doubled_rows
 from penstock.connectors.delta.read.live_files import Add
 from penstock.connectors.delta.read.live_map import LiveMap
-from penstock.core.maintenance import OURS, LastMaintenance, Layout, StoredFile
+from penstock.core.maintenance import DELTALAKE, OURS, LastMaintenance, Layout, StoredFile
 from penstock.core.partition_names import PartitionValues, name_of
 from penstock.core.sweeps import is_rearranged
 from penstock.ports.tables import TableFacts
 
 _ANOTHER = "another writer"
+_ENGINES = {"delta-rs": DELTALAKE, "Apache-Spark": "spark"}
+"""How the words begin by which engines name themselves in the log."""
 
 
 def facts_of(view: LogView, adds: Collection[Add], written_ns: int | None) -> TableFacts:
@@ -56,6 +59,7 @@ def layout_of(view: LogView, live: LiveMap, log: Log) -> Layout:
         target.options.target_file_bytes,
         log.bytes_at(view.version),
         maintained=_last(own, log, view.version),
+        doubled="; ".join(doubled_rows(log, live.overlooked(view))),
     )
 
 
@@ -65,12 +69,16 @@ def _last(own_ms: int | None, log: Log, head: int) -> LastMaintenance | None:
     """
     base, _ = log.checkpoint(head)
     moves = (
-        LastMaintenance(each.timestamp_ms, _ANOTHER)
+        LastMaintenance(each.timestamp_ms, _named(each.engine))
         for each in log.entries(range(base + 1, head + 1))
         if each is not None and each.operation == "OPTIMIZE" and not each.marks
     )
     ours = [] if own_ms is None else [LastMaintenance(own_ms, OURS)]
     return max((*ours, *moves), key=lambda each: each.at_ms, default=None)
+
+
+def _named(engine: str) -> str:
+    return next((name for begins, name in _ENGINES.items() if engine.startswith(begins)), _ANOTHER)
 
 
 def _values(names: Mapping[str, str], add: Add) -> PartitionValues:

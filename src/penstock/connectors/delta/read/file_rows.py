@@ -4,6 +4,7 @@ Invariants:
 - a row's place counts all rows that were written into the file, deleted or not, from 0;
 - columns are those of the table: by the names that files have them under, of the types that the
   table has, null where a file was written before they were added;
+- columns of row ids are read by name like others, whole;
 - partition values are in the log, and no file is read for them.
 """
 
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 
 from penstock.connectors.delta.files.target import Target
 from penstock.connectors.delta.read.bounds import partition_value
+from penstock.connectors.delta.read.row_ids import Inherited
 from penstock.connectors.delta.schema.types import arrow_schema
 from penstock.core import table_errors
 from penstock.files.positions import Positions, without
@@ -26,6 +28,7 @@ from penstock.files.row_groups import groups_from
 from penstock.ports.row_deletes import POSITION, Sought
 
 _BATCH_ROWS = 1 << 16
+_ID = pa.int64()
 
 
 def rows_in(
@@ -34,6 +37,7 @@ def rows_in(
     add: Mapping[str, Any],
     columns: Sequence[str],
     *,
+    inherited: Mapping[str, Inherited],
     deleted: Positions,
     sought: Sought | None = None,
     start: int = 0,
@@ -41,28 +45,38 @@ def rows_in(
     """Read columns of a file's rows that are not deleted, of those sought; the last column is their
     `POSITION`.
 
-    Row groups that end before the place `start` are left out.
+    Columns of row ids are those with something `inherited`. Row groups that end before the place
+    `start` are left out.
     Raises InvalidError (P435 no such column), OSError, ArrowException, ValueError.
     """
     for column in columns:
-        if target.schema.field(column) is None:
+        if column not in inherited and target.schema.field(column) is None:
             raise table_errors.no_column(target.table, column)
     parquet = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
-    yield from _batches(parquet, _columns(target, add, columns), deleted, sought, start)
+    found = _columns(target, add, columns, inherited)
+    yield from _batches(parquet, found, deleted, sought, start)
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column as it is asked for: its name and type there, and in files; or its only value."""
+    """A column as it is asked for: its name and type there, and in files; or its only value; or
+    what its rows inherit.
+    """
 
     name: str
     type: pa.DataType
     stored_name: str
     stored_type: pa.DataType
-    constant: pa.Scalar | None
+    constant: pa.Scalar | None = None
+    inherited: Inherited | None = None
 
-    def of(self, batch: pa.RecordBatch) -> pa.Array:
-        """Return its values for rows of a file; members of structs are found by stored names."""
+    def of(self, batch: pa.RecordBatch, begun: int) -> pa.Array:
+        """Return its values for rows of a file from a place on."""
+        found = self._held(batch)
+        return found if self.inherited is None else self.inherited.filled(found, begun)
+
+    def _held(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return what the file holds; members of structs are found by stored names."""
         if self.constant is not None:
             return pa.repeat(self.constant, batch.num_rows)
         if self.stored_name not in batch.schema.names:
@@ -77,11 +91,19 @@ def columns_of(target: Target) -> pa.Schema:
     return pa.schema([pa.field(each.name, _optional(each.type)) for each in kinds])
 
 
-def _columns(target: Target, add: Mapping[str, Any], names: Sequence[str]) -> list[_Column]:
+def _columns(
+    target: Target,
+    add: Mapping[str, Any],
+    names: Sequence[str],
+    inherited: Mapping[str, Inherited],
+) -> list[_Column]:
     schema, stored = target.schema, target.stored
     types, stored_types = arrow_schema(schema), arrow_schema(stored.schema)
     found = []
     for name in names:
+        if name in inherited:
+            found.append(_Column(name, _ID, name, _ID, inherited=inherited[name]))
+            continue
         there = stored.name_of(schema, name)
         constant = partition_value(add, target, name) if there in target.partition_by else None
         kinds = _optional(types.field(name).type), _optional(stored_types.field(there).type)
@@ -102,7 +124,9 @@ def _batches(
     place = pa.field(POSITION, pa.int64())
     for begun, batch in _read(parquet, [name for name in asked if name in there], start):
         # Cast before rows are taken: deltalake writes views of strings, of which Arrow takes none.
-        rows = pa.RecordBatch.from_arrays([each.of(batch) for each in columns], schema=schema)
+        rows = pa.RecordBatch.from_arrays(
+            [each.of(batch, begun) for each in columns], schema=schema
+        )
         wanted = np.arange(batch.num_rows) if sought is None else sought(rows)
         places = without(wanted + begun, deleted)
         if len(places):

@@ -8,11 +8,15 @@ from deltalake import DeltaTable as Handle
 
 from penstock.connectors.delta.log import ledger
 from penstock.connectors.delta.log.reader import Entry, Log
+from penstock.connectors.delta.read.doubled_rows import doubled_rows
+from penstock.connectors.delta.read.live_files import Overlooking
 from penstock.core.commits import Chain
 from penstock.ports.histories import CommitRecord, CommitsBehind, History
 
 
-def history_of(log: Log, handle: Handle, chain: Chain) -> History:
+def history_of(
+    log: Log, handle: Handle, chain: Chain, overlooked: Iterable[Overlooking]
+) -> History:
     """Return the chain's commits up to a version, and the files that are live in it.
 
     Raises OSError, ValueError.
@@ -28,6 +32,7 @@ def history_of(log: Log, handle: Handle, chain: Chain) -> History:
         paths=[path.removeprefix("file://") for path in paths],
         foreign_commits=sum(not entry.marks for entry in entries),
         began=ledger.began(entries, chain) if is_complete else {},
+        doubled=[*doubled_rows(log, overlooked)],
     )
 
 

@@ -9,6 +9,7 @@ Invariants:
   removal takes away no file but its own;
 - within a version, removals come before additions;
 - whatever a writer put into an `add` is kept, fields that we do not know as well;
+- a file that is removed though it is gone is noted: its writer had not seen that;
 - a checkpoint may hold statistics and partition values as texts, as values of columns, or as both.
   The latter are returned as numbers and bytes (`core.statistics.Value`), since Python cannot
   hold them all: times after the year 9999.
@@ -20,7 +21,8 @@ Source: Delta transaction log protocol, "Action Reconciliation", "Checkpoints", 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
@@ -36,6 +38,7 @@ Add = Mapping[str, Any]
 """The `add` action of a live file, with maps as dictionaries."""
 Live = Mapping[tuple[str, str], Add]
 """The live files of a version, by path and id of the deletion vector ("": it has none)."""
+_RESTORE = "RESTORE"
 _IN_COLUMNS = (PARSED, PARTITION_PARSED)
 _MAPS = ("partitionValues", "tags")
 _SIDECARS = "_sidecars"
@@ -43,32 +46,68 @@ _ACTS = ("add", "remove")
 _PATHS = ("add.path", "remove.path", "sidecar.path")
 
 
+@dataclass(frozen=True, slots=True)
+class Overlooking:
+    """A version that removes files which were gone: its writer had not seen that, so their rows may
+    be in the table as it has written them, and as whoever took them away.
+    """
+
+    version: int
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFiles:
+    """The live files of a version, and what of the versions since a checkpoint `overlooked` that
+    files were gone, but for those that a restore took back.
+    """
+
+    live: Live
+    overlooked: tuple[Overlooking, ...] = ()
+
+
 def live_adds(log: Log, head: int) -> list[Add]:
     """Return the `add` actions of the files that are live at a version.
 
     Raises OSError when an entry or a checkpoint of it is missing, ValueError for a damaged one.
     """
-    return list(live_at(log, head).values())
+    return list(live_at(log, head).live.values())
 
 
-def live_at(log: Log, head: int) -> Live:
+def live_at(log: Log, head: int) -> LiveFiles:
     """Read the live files of a version. Raises OSError, ValueError, KeyError as `live_adds`."""
     base, parts = log.checkpoint(head)
     adds = (add for part in parts for add in _of_checkpoint(log, part))
-    return carried_on(log, {(add["path"], id_of(add)): add for add in adds}, base, head)
+    return carried_on(log, LiveFiles({(add["path"], id_of(add)): add for add in adds}), base, head)
 
 
-def carried_on(log: Log, live: Live, version: int, head: int) -> Live:
+def carried_on(log: Log, former: LiveFiles, version: int, head: int) -> LiveFiles:
     """Carry the live files of a version on to a later one. Raises as `live_at`."""
-    found = dict(live)
-    for actions in _entries_after(log, version, head):
-        for action in actions:
-            if (remove := action.get("remove")) is not None:
-                found.pop((remove["path"], id_of(remove)), None)
-        for action in actions:
-            if (add := action.get("add")) is not None:
-                found[add["path"], id_of(add)] = add
-    return found
+    found, overlooked = dict(former.live), former.overlooked
+    for at, actions in enumerate(_entries_after(log, version, head), version + 1):
+        removes = [each["remove"] for each in actions if each.get("remove") is not None]
+        gone = [each["path"] for each in removes if not found.pop(_key(each), None)]
+        found |= {_key(each["add"]): each["add"] for each in actions if each.get("add") is not None}
+        last = _restored_by(actions)
+        overlooked = tuple(each for each in overlooked if last is None or each.version <= last)
+        overlooked += (Overlooking(at, tuple(gone)),) if gone else ()
+    return LiveFiles(found, overlooked)
+
+
+def _restored_by(actions: Sequence[Mapping[str, Any]]) -> int | None:
+    """Return the version that an entry restored, where it is one that says so."""
+    info = info_of(actions)
+    version = (info.get("operationParameters") or {}).get("version")
+    return int(version) if info.get("operation") == _RESTORE and version is not None else None
+
+
+def info_of(actions: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return what the writer of a version said of itself."""
+    return next((each["commitInfo"] for each in actions if each.get("commitInfo")), {})
+
+
+def _key(action: Mapping[str, Any]) -> tuple[str, str]:
+    return action["path"], id_of(action)
 
 
 def named_at(log: Log, head: int) -> Iterator[str]:
@@ -85,11 +124,15 @@ def named_at(log: Log, head: int) -> Iterator[str]:
 
 def _entries_after(log: Log, version: int, head: int) -> Iterator[list[dict[str, Any]]]:
     """Yield the actions of each version up to a head. Raises OSError where one is missing."""
-    for each in range(version + 1, head + 1):
-        raw = log.raw(each)
-        if raw is None:
-            raise OSError(f"version {each} of the log is missing")
-        yield _lines_of(raw)
+    return (actions_at(log, each) for each in range(version + 1, head + 1))
+
+
+def actions_at(log: Log, version: int) -> list[dict[str, Any]]:
+    """Return the actions of a version. Raises OSError where it is missing."""
+    raw = log.raw(version)
+    if raw is None:
+        raise OSError(f"version {version} of the log is missing")
+    return _lines_of(raw)
 
 
 def _lines_of(raw: bytes) -> list[dict[str, Any]]:

@@ -27,7 +27,14 @@ from penstock.connectors.delta.log.commit_file import log_of
 from penstock.connectors.delta.log.reader import Log
 from penstock.connectors.delta.log.tail import LogView
 from penstock.connectors.delta.read.bounds import bounds_of, record_count
-from penstock.connectors.delta.read.live_files import Add, Live, carried_on, live_at
+from penstock.connectors.delta.read.live_files import (
+    Add,
+    Live,
+    LiveFiles,
+    Overlooking,
+    carried_on,
+    live_at,
+)
 from penstock.connectors.delta.vectors.descriptor import vector_of
 from penstock.core import table_errors
 from penstock.ports.row_deletes import LiveFile
@@ -45,7 +52,7 @@ class KnownFile:
 class _Held:
     opened: object
     version: int
-    live: Live
+    found: LiveFiles
     known: Mapping[tuple[str, str], KnownFile]
     by_path: Mapping[str, KnownFile] | None = None
 
@@ -62,7 +69,14 @@ class LiveMap:
 
         Raises UnavailableError (P402, P430), InvalidError (P438).
         """
-        return self._at(view).live
+        return self._at(view).found.live
+
+    def overlooked(self, view: LogView) -> Sequence[Overlooking]:
+        """Return which versions since a checkpoint removed files that were gone.
+
+        Raises as `adds`.
+        """
+        return self._at(view).found.overlooked
 
     def files(self, view: LogView) -> Mapping[str, KnownFile]:
         """Return the files that are live in a view, by path, as a commit names it.
@@ -74,7 +88,8 @@ class LiveMap:
         if held.by_path is not None:
             return held.by_path
         known = {
-            key: held.known.get(key) or self._known(view, add) for key, add in held.live.items()
+            key: held.known.get(key) or self._known(view, add)
+            for key, add in held.found.live.items()
         }
         found = {each.file.path: each for each in known.values()}
         if len(found) != len(known):
@@ -86,7 +101,7 @@ class LiveMap:
         """Return the files that are live in a view, without what the log says of their columns:
         that takes most of the time. Raises as `files`.
         """
-        found = [self._counted(add) for add in self._at(view).live.values()]
+        found = [self._counted(add) for add in self._at(view).found.live.values()]
         self._require_once(each.file.path for each in found)
         return found
 
@@ -101,15 +116,15 @@ class LiveMap:
         goes_on = held is not None and held.opened is view.opened and held.version < view.version
         try:
             with reading(self._name):
-                live = _live_after(log, held if goes_on else None, view.version)
+                now = _live_after(log, held if goes_on else None, view.version)
                 head_entry = log.raw(view.version)
         except (ValueError, KeyError, TypeError) as error:
             raise unreadable_log(self._name, error) from error
         if view.head_entry is not None and head_entry not in {None, view.head_entry}:
             raise table_errors.missing(self._name)
         former = held.known if held is not None and held.opened is view.opened else {}
-        known = {key: former[key] for key in live.keys() & former.keys()}
-        found = _Held(view.opened, view.version, live, known)
+        known = {key: former[key] for key in now.live.keys() & former.keys()}
+        found = _Held(view.opened, view.version, now, known)
         if held is None or held.opened is not view.opened or goes_on:
             self._held = found
         return found
@@ -149,11 +164,11 @@ class LiveMap:
             return int(pq.read_metadata(file).num_rows)
 
 
-def _live_after(log: Log, held: _Held | None, version: int) -> Live:
+def _live_after(log: Log, held: _Held | None, version: int) -> LiveFiles:
     """Carry on what is held; read all where nothing is, or where log clean-up has removed entries
     in between.
     """
     if held is not None:
         with suppress(OSError):
-            return carried_on(log, held.live, held.version, version)
+            return carried_on(log, held.found, held.version, version)
     return live_at(log, version)

@@ -12,6 +12,7 @@ from penstock.connectors.delta.log.table_metadata import TableMetadata
 from penstock.connectors.delta.read.file_rows import rows_in
 from penstock.connectors.delta.read.live_files import Add
 from penstock.connectors.delta.read.live_map import KnownFile
+from penstock.connectors.delta.read.row_ids import inherited_by
 from penstock.connectors.delta.vectors.deleted_rows import DeletedRows
 from penstock.files.positions import Positions
 from penstock.ports.row_deletes import Sought
@@ -50,4 +51,7 @@ def live_rows(
     """
     place = place_of(root, name, add["path"])
     with reading_file(name), root.filesystem().open_input_file(place) as file:
-        yield from rows_in(file, form.target, add, columns, deleted=deleted, sought=sought)
+        ids = inherited_by(add, form.row_ids)
+        yield from rows_in(
+            file, form.target, add, columns, inherited=ids, deleted=deleted, sought=sought
+        )

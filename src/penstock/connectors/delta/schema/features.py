@@ -11,12 +11,13 @@ Source: Delta transaction log protocol, "Valid Feature Names in Table Features".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from deltalake import DeltaTable
 
 from penstock.connectors.delta.schema.column_mapping import MODE
 from penstock.connectors.delta.schema.demands import CONSTRAINTS
+from penstock.connectors.delta.schema.reserved_names import OF_ROW_IDS, row_id_columns
 from penstock.connectors.delta.schema.types import has_required
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Kind, Schema
@@ -163,9 +164,6 @@ def require_row_deletes(
     """
     if _is_on(configuration, "delta.appendOnly"):
         raise unsupported(table, "delta.appendOnly", "rows of it are never replaced or deleted")
-    if keeps_row_ids(configuration, features):
-        why = "rows that are replaced or written again would be given new ids"
-        raise unsupported(table, "row tracking", why)
     if _is_on(configuration, "delta.enableChangeDataFeed"):
         raise unsupported(table, "a change data feed", "row deletes write no change files")
     has_vectors = DELETION_VECTORS in features and _is_on(configuration, ENABLED)
@@ -186,6 +184,21 @@ def assigns_row_ids(configuration: Mapping[str, str], features: Sequence[str]) -
 def keeps_row_ids(configuration: Mapping[str, str], features: Sequence[str]) -> bool:
     """Return whether a row has its id for good, in whatever file it is."""
     return "rowTracking" in features and _is_on(configuration, ROW_IDS)
+
+
+def row_ids_of(
+    table: str, configuration: Mapping[str, str], features: Sequence[str], taken: Collection[str]
+) -> tuple[str, ...]:
+    """Return the columns of row ids, the id first; none where a row has no id for good.
+
+    `taken` are names of other columns. Raises InvalidError (P436) where two are not left.
+    """
+    if not keeps_row_ids(configuration, features):
+        return ()
+    names = row_id_columns(configuration)
+    if len({*names}.difference(taken)) < len(OF_ROW_IDS):
+        raise unsupported(table, "row tracking without columns of its own for ids of rows")
+    return names
 
 
 def keeps_time(configuration: Mapping[str, str], features: Sequence[str]) -> bool:

@@ -133,7 +133,7 @@ LINES = [
     ),
     (
         maintenance_events.MaintenanceFailed(T, "P436  no"),
-        "warning: not maintained, and landing goes on: P436  no",
+        "warning: not maintained; landing goes on: P436  no",
     ),
     (
         maintenance_events.EpochsWidened(T, 23_104, 480.0, 1.0),

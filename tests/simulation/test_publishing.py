@@ -19,6 +19,7 @@ from tests.story.publishing import (
     live,
 )
 
+from penstock.app.inspect import publication_audit, publications
 from penstock.app.inspect.publication_audit import audit_publication
 from penstock.app.inspect.publications import view_of
 from penstock.app.repair.publication_seek import moves_of
@@ -652,6 +653,33 @@ def test_a_plan_takes_a_transaction_of_a_run_that_lives_for_none_that_hangs(worl
 
     assert ports.producers.ledger.look().undecided
     assert None is view_of(asked, ports).problem
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_looks_beside_a_run_find_nothing_wrong_in_what_it_publishes_meanwhile(
+    world, monkeypatch, begun
+):
+    if begun:
+        published_once(world)
+    asked = world.publisher(source={"topics": [FROM]}).publication
+
+    def after_one_more(module, name):
+        look, due = getattr(module, name), ["m"]
+
+        def looked(*given, **words):
+            if due:
+                world.send(0, due.pop())
+                assert "" == code_of(world)
+            return look(*given, **words)
+
+        monkeypatch.setattr(module, name, looked)
+
+    after_one_more(publications, "preflight")
+    assert None is view_of(asked, world.ports(asked)).problem
+    after_one_more(publication_audit, "target_of")
+    found = audit_publication(asked, world.ports(asked))
+    assert (None, ()) == (found.problem, found.breaks)
+    assert world.published(0)[-2:] == [b"m", b"m"]
 
 
 def test_a_header_whose_name_is_no_text():

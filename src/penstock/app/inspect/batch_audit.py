@@ -5,8 +5,8 @@ What was sent without transactions has no term by which its batches are known: i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from penstock.app.inspect.row_audit import transactions_in_words
 from penstock.core.audit import Break
@@ -43,8 +43,24 @@ class Target:
 
     def of(self, receipt: Receipt) -> list[tuple[TopicPartition, BatchHead]]:
         """Return the batches of a transaction."""
-        term = Term(receipt.producer_id, receipt.producer_epoch)
+        term = term_of(receipt)
         return [(at, each) for at, of in self.heads.items() for each in of if each.term == term]
+
+
+def term_of(receipt: Receipt) -> Term:
+    """Return the term that the batches of a transaction have."""
+    return Term(receipt.producer_id, receipt.producer_epoch)
+
+
+def terms_of(target: Target) -> set[Term]:
+    """Return the terms of all batches."""
+    return {each.term for of in target.heads.values() for each in of}
+
+
+def without_terms(target: Target, terms: Collection[Term]) -> Target:
+    """Leave out the batches of some terms."""
+    heads = {at: [each for each in of if each.term not in terms] for at, of in target.heads.items()}
+    return replace(target, heads=heads)
 
 
 def target_of(
@@ -125,7 +141,7 @@ def breaks_of_batches(receipts: Sequence[Receipt], target: Target) -> Iterator[B
             by_term.setdefault(head.term, []).append(head)
         start = min((head.first for head in found), default=0)
         for receipt in receipts:
-            term = Term(receipt.producer_id, receipt.producer_epoch)
+            term = term_of(receipt)
             own, said = by_term.pop(term, []), receipt.targets.get(at)
             where = f"transaction {receipt.epoch}, {at}"
             if said is None:

@@ -26,6 +26,9 @@ from penstock.app.inspect.batch_audit import (
     not_there,
     sent_without_transactions,
     target_of,
+    term_of,
+    terms_of,
+    without_terms,
     written_anew,
 )
 from penstock.app.inspect.publications import decision_on, in_words
@@ -142,7 +145,7 @@ def audit_publication(
             breaks += receipt_breaks(own, ledger, record.stands_of(task))
             receipts += own
         sent = [each for each in receipts if each.is_transactional]
-        target = target_of(publication, ports, sent)
+        target = _with_receipts(publication, ports, sent, target_of(publication, ports, sent))
         breaks += breaks_of_batches(sent, target)
         skipped = [*sent_without_transactions(receipts), *not_there(sent, target)]
         skipped += [*written_anew(target), *compacted_away(publication, sent, target)]
@@ -168,6 +171,21 @@ def audit_publication(
         breaks=tuple(breaks[:BREAKS_MAX]),
         not_compared=tuple(skipped),
     )
+
+
+def _with_receipts(
+    publication: Publication, ports: PublicationPorts, sent: Sequence[Receipt], target: Target
+) -> Target:
+    """Leave out what a run has published since these receipts were read: it has later ones."""
+    if terms_of(target) <= {*map(term_of, sent)}:
+        return target
+    again = standing_record(publication.name, ports.producers.ledger)
+    receipts = [
+        each
+        for task in range(len(again.ledgers))
+        for each in receipts_of(publication.name, again, task)
+    ]
+    return without_terms(target, {*map(term_of, receipts)} - {*map(term_of, sent)})
 
 
 @dataclass(slots=True)

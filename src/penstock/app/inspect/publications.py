@@ -14,7 +14,7 @@ from penstock.app.assembly.state_folder import state_folder
 from penstock.app.assembly.topic_rows import RECORDS, absent_fields
 from penstock.app.publish import rules_named
 from penstock.core.claims import Generation
-from penstock.core.errors import PenstockError, UnavailableError
+from penstock.core.errors import DecisionNeededError, PenstockError, UnavailableError
 from penstock.core.positions import Position, SourcePartition
 from penstock.core.resuming import Resume
 from penstock.observe.formatting import number_of, one_line, size_text
@@ -53,6 +53,10 @@ class PublicationMove:
     start: Position | None
     stop: Position
     words: str = ""
+
+
+BEHIND = frozenset({"P810", "P811"})
+"""Codes of a ledger that is older than what stands in the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +233,19 @@ def decision_on(
     if record.undecided:
         _require_decided(publication, ports, record, noticed)
     ends = ends_of(ports, without=missing)
-    return decided(publication, ports, NEWEST, record, noticed, ends=ends, missing=missing)
+    try:
+        return decided(publication, ports, NEWEST, record, noticed, ends=ends, missing=missing)
+    except DecisionNeededError as error:
+        if error.code not in BEHIND or not has_gone_on(publication, ports, record):
+            raise
+        return Resume.GO_ON
+
+
+def has_gone_on(
+    publication: Publication, ports: PublicationPorts, record: PublicationRecord
+) -> bool:
+    """Return whether a run has published since a record was read, which has nothing of that."""
+    return standing_record(publication.name, ports.producers.ledger).ledgers != record.ledgers
 
 
 def _noticed(

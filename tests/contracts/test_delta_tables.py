@@ -10,6 +10,7 @@ from tests.integration.delta.foreign_delete import foreign_delete
 
 from penstock.connectors.delta import connector
 from penstock.connectors.delta.locations import StorageRoot
+from penstock.connectors.delta.schema.column_mapping import MODE
 from penstock.ports.exchange import ExchangeFactory
 from penstock.ports.increments import FileRows
 from penstock.ports.tables import Table, TableDefinition, TableFormat
@@ -80,6 +81,12 @@ class TestDeltaExchanges(DeltaFixture, ExchangeTests):
 
     def open_exchange(self) -> ExchangeFactory:
         return partial(connector.open_exchange, secrets=ProcessSecrets({}))
+
+
+class TestMappedDeltaExchanges(TestDeltaExchanges):
+    """Files bear other names of columns than rows."""
+
+    properties = {MODE: "name"}
 
 
 class TestDeltaTables(DeltaFixture, TableContract, UpkeepTests, MaintenanceTests, PurgeTests):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -21,7 +22,9 @@ _NAMES = 7
 
 
 class ExchangeTests(TableBench):
-    """Exchanges of one table format."""
+    """Exchanges of one table format, of tables with `properties`."""
+
+    properties: Mapping[str, str] = {}
 
     def open_exchange(self) -> ExchangeFactory:
         """Return the connector's own factory of exchanges."""
@@ -99,7 +102,7 @@ class ExchangeTests(TableBench):
         return exchange, files
 
     def _created(self, catalog: TableFormat, name: str, by: tuple[str, ...]) -> Table:
-        definition = TableDefinition(ORDERS, partition_by=by)
+        definition = TableDefinition(ORDERS, by, self.properties)
         named = self.name.replace("orders", name)
         return catalog.create(named, definition, [origin(self.chain, {0: 0})])
 

@@ -30,8 +30,11 @@ def exchange_of(
         name = f"{safe_prefix(prefix)}-{randomness.token_hex(_RANDOM_BYTES)}.{ending}"
         return f"{path_in(made.location)}/{name}"
 
+    stored = [field.name for field in made.stored.schema.fields]
+    places = [stored.index(name) for name in made.partition_by]
+
     def keys_of(rows: pa.RecordBatch) -> Sequence[pa.Array]:
-        return [rows.column(name) for name in made.partition_by]
+        return [rows.column(place) for place in places]
 
     storage = resolved(made.storage, CREDENTIALS, secrets)
     return ExchangeFiles(

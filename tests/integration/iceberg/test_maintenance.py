@@ -270,6 +270,19 @@ def test_a_file_that_is_listed_twice_is_followed_as_well(lake):
     assert [6, 7, 8, 9] == lake.ids()
 
 
+def test_a_file_that_is_listed_twice_is_counted_and_witnessed_once(lake):
+    table = filled(lake)
+    files = table.live_files(table.state(lake.chain))
+    newest = max(files, key=lambda each: each.bounds["id"])
+    lake.foreign().add_files([newest.path], check_duplicate_files=False)
+    snapshot = maintain(lake, table)
+
+    assert "1" == snapshot.summary["total-data-files"]
+    assert str(len(lake.ids())) == snapshot.summary["total-records"]
+    mark = mark_in(lake.foreign().properties, "shop", "main")
+    assert snapshot.snapshot_id == mark.files_snapshot
+
+
 def test_what_was_rolled_back_is_a_new_snapshot_when_it_is_made_again(lake):
     table = filled(lake)
     state = table.state(lake.chain)

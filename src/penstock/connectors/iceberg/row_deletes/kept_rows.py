@@ -70,37 +70,39 @@ class KeptRows:
         Raises InvalidError (P436): format version 1, which has no row deletes, or equality deletes;
         OSError, ValueError.
         """
-        require_row_deletes(table.metadata.format_version, self._name)
-        head, uuid = parent_of(table.metadata, self._branch), str(table.metadata.table_uuid)
-        read = partial(self._reader.deletes_in, io=table.io)
-        last = self._last
-        if last is not None and (last.snapshot, last.uuid) == (head, uuid):
-            # Credentials are those of now: what a catalog lent before may have ended.
-            return replace(last.live, read=read)
-        manifests = live_manifests(table, head)
-        entries = {key_of(each): self.entries.of(each, table.io) for each in manifests}
-        live = self._after(last, uuid, entries, read)
-        self._last = _Head(head, uuid, manifests, entries, live)
-        self.entries.hold(entries)
-        return live
+        live = self._head(table).live
+        # Credentials are those of now: what a catalog lent before may have ended.
+        return replace(live, read=partial(self._reader.deletes_in, io=table.io))
 
     def manifests(self, table: Table) -> list[ManifestFile]:
         """Return the manifests of what `of` returns. Raises as it does."""
-        self.of(table)
-        assert self._last is not None, "it was read"
-        return [copied(each) for each in self._last.manifests]
+        return [copied(each) for each in self._head(table).manifests]
 
-    def _after(
+    def _head(self, table: Table) -> _Head:
+        """Return the head of the branch, which is read unless it was read last."""
+        require_row_deletes(table.metadata.format_version, self._name)
+        head, uuid = parent_of(table.metadata, self._branch), str(table.metadata.table_uuid)
+        last = self._last
+        if last is not None and (last.snapshot, last.uuid) == (head, uuid):
+            return last
+        manifests = live_manifests(table, head)
+        entries = {key_of(each): self.entries.of(each, table.io) for each in manifests}
+        known = last if last is not None and last.uuid == uuid else None
+        live = self._live(entries, known, partial(self._reader.deletes_in, io=table.io))
+        self._last = found = _Head(head, uuid, manifests, entries, live)
+        self.entries.hold(entries)
+        return found
+
+    def _live(
         self,
-        last: _Head | None,
-        uuid: str,
         entries: Mapping[ManifestKey, list[ManifestEntry]],
+        known: _Head | None,
         read: ReadDeletes,
     ) -> LiveRows:
-        """Return what is live by some manifests, by what was where that is known."""
-        if last is None or last.uuid != uuid or last.live.has_copies:
-            found = (entry for group in entries.values() for entry in group)
-            return live_rows(found, self._name, read)
-        gone = last.of(last.entries.keys() - entries.keys())
-        come = (e for key, group in entries.items() if key not in last.entries for e in group)
-        return replace(last.live.changed(gone, come, self._name), read=read)
+        """Return what is live by the entries of manifests, and by what was where that is known."""
+        if known is None or known.live.has_copies:
+            every = (entry for group in entries.values() for entry in group)
+            return live_rows(every, self._name, read)
+        gone = known.of(known.entries.keys() - entries.keys())
+        come = (e for key, group in entries.items() if key not in known.entries for e in group)
+        return known.live.changed(gone, come, self._name)

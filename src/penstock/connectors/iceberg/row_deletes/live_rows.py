@@ -48,6 +48,7 @@ ReadDeletes = Callable[[DataFile], Mapping[str, Positions]]
 PartitionKey = tuple[int, tuple[Any, ...]]
 """A partition: the spec's id and the values, floats by their bits, so that NaN equals itself."""
 _NAN = "NaN as a float"
+_COPIES = "copies"
 _COUNTED = (
     snapshots.TOTAL_DATA_FILES,
     snapshots.TOTAL_DELETE_FILES,
@@ -61,9 +62,10 @@ _COUNTED = (
 class LiveRows:
     """The data files of one snapshot by path, with the delete files that may hold for them.
 
-    `counts` are the totals of a summary; `added_by` counts live files by the snapshot that added
-    them. `named` is filled partition by partition, when one is asked for: the delete files about
-    several data files, by each that they name.
+    `counts` are the totals of a summary, and how many entries are of a data file that has another;
+    `added_by` counts live files by the snapshot that added them, each once. `named` is filled
+    partition by partition, when one is asked for: the delete files about several data files, by
+    each that they name.
     """
 
     data: Changing[str, ManifestEntry]
@@ -148,7 +150,7 @@ class LiveRows:
     @property
     def has_copies(self) -> bool:
         """Return whether a data file is listed more than once."""
-        return len(self.data) != self.counts[snapshots.TOTAL_DATA_FILES]
+        return self.counts[_COPIES] > 0
 
     def totals(self) -> dict[str, str]:
         """Return the totals for the snapshot's summary."""
@@ -185,6 +187,9 @@ class LiveRows:
     def _add(self, entry: ManifestEntry, name: str) -> None:
         file = entry.data_file
         if file.content == DataFileContent.DATA:
+            if (former := self.data.get(file.file_path)) is not None:
+                self._count(former, -1)
+                self.counts[_COPIES] += 1
             self.data[file.file_path] = entry
         elif file.content == DataFileContent.EQUALITY_DELETES:
             why = "its live rows cannot be determined; rewrite its data files to remove them"

@@ -70,25 +70,28 @@ class KeptRows:
         Raises InvalidError (P436): format version 1, which has no row deletes, or equality deletes;
         OSError, ValueError.
         """
-        require_row_deletes(table.metadata.format_version, self._name)
-        head, uuid = parent_of(table.metadata, self._branch), str(table.metadata.table_uuid)
-        read = partial(self._reader.deletes_in, io=table.io)
-        last = self._last
-        if last is not None and (last.snapshot, last.uuid) == (head, uuid):
-            # Credentials are those of now: what a catalog lent before may have ended.
-            return replace(last.live, read=read)
-        manifests = live_manifests(table, head)
-        entries = {key_of(each): self.entries.of(each, table.io) for each in manifests}
-        live = self._after(last, uuid, entries, read)
-        self._last = _Head(head, uuid, manifests, entries, live)
-        self.entries.hold(entries)
-        return live
+        # Credentials are those of now: what a catalog lent before may have ended.
+        return replace(self._head(table).live, read=self._read(table))
 
     def manifests(self, table: Table) -> list[ManifestFile]:
         """Return the manifests of what `of` returns. Raises as it does."""
-        self.of(table)
-        assert self._last is not None, "it was read"
-        return [copied(each) for each in self._last.manifests]
+        return [copied(each) for each in self._head(table).manifests]
+
+    def _head(self, table: Table) -> _Head:
+        require_row_deletes(table.metadata.format_version, self._name)
+        snapshot, uuid = parent_of(table.metadata, self._branch), str(table.metadata.table_uuid)
+        last = self._last
+        if last is not None and (last.snapshot, last.uuid) == (snapshot, uuid):
+            return last
+        manifests = live_manifests(table, snapshot)
+        entries = {key_of(each): self.entries.of(each, table.io) for each in manifests}
+        live = self._after(last, uuid, entries, self._read(table))
+        head = self._last = _Head(snapshot, uuid, manifests, entries, live)
+        self.entries.hold(entries)
+        return head
+
+    def _read(self, table: Table) -> ReadDeletes:
+        return partial(self._reader.deletes_in, io=table.io)
 
     def _after(
         self,
@@ -103,4 +106,4 @@ class KeptRows:
             return live_rows(found, self._name, read)
         gone = last.of(last.entries.keys() - entries.keys())
         come = (e for key, group in entries.items() if key not in last.entries for e in group)
-        return replace(last.live.changed(gone, come, self._name), read=read)
+        return last.live.changed(gone, come, self._name)

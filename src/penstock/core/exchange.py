@@ -2,12 +2,12 @@
 
 Theory of operation: a task that reads records hashes each row by its partition of the table, into
 one of PARTS ranges of the hash, and writes its rows as blocks, each of one range. Ranges are dealt
-in their order; one that is heavier than a share should be is dealt by its blocks, so that a heavy
-partition goes to several tasks, and every other one to one alone.
+in their order; one that is heavier than a share should be is dealt by its blocks: the partitions in
+it go to several tasks, and every other one to one alone.
 
 Invariants:
 - each block is in exactly one share;
-- a partition that is not heavy is in one share;
+- a range that is not heavy is in one share, and with it each of its partitions;
 - no share is heavier than twice the mean, where no block is heavier than the mean.
 """
 

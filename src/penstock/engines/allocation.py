@@ -11,16 +11,16 @@ import ctypes
 import sys
 from collections.abc import MutableMapping
 
-KEEPING_ENVIRONMENT = {
-    "MALLOC_MMAP_THRESHOLD_": "1073741824",
-    "MALLOC_TRIM_THRESHOLD_": "2147483648",
-    "ARROW_DEFAULT_MEMORY_POOL": "system",
-}
-"""What says so to a process that is started."""
+_PIECE_BYTES_MAX, _FREE_BYTES_MAX = 1 << 30, (1 << 31) - 1
+_POOL, _POOL_OF_MALLOC = "ARROW_DEFAULT_MEMORY_POOL", "system"
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's `mallopt`."""
-_PIECE_BYTES_MAX = 1 << 30
-_FREE_BYTES_MAX = (1 << 31) - 1
+KEEPING_ENVIRONMENT = {
+    "MALLOC_MMAP_THRESHOLD_": str(_PIECE_BYTES_MAX),
+    "MALLOC_TRIM_THRESHOLD_": str(_FREE_BYTES_MAX),
+    _POOL: _POOL_OF_MALLOC,
+}
+"""What says so to a process that is started."""
 
 
 def keep_freed_memory(environment: MutableMapping[str, str]) -> None:
@@ -35,5 +35,4 @@ def keep_freed_memory(environment: MutableMapping[str, str]) -> None:
         return
     mallopt(_MMAP_THRESHOLD, _PIECE_BYTES_MAX)
     mallopt(_TRIM_THRESHOLD, _FREE_BYTES_MAX)
-    pool = "ARROW_DEFAULT_MEMORY_POOL"
-    environment[pool] = KEEPING_ENVIRONMENT[pool]
+    environment[_POOL] = _POOL_OF_MALLOC

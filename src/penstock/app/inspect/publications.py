@@ -68,10 +68,10 @@ class PublicationView:
     of the last. `stands` says where it stands in a table, `messages` how rows become messages,
     `schemas` how their schemas stand in registries. `begins` says whether a run begins it,
     `creates` which topics it creates, and with what, `problem` why it would not go on, `stopped`
-    why the last run did not. `absent` are fields that no record of
-    a sample has. `client` says who writes. `owner` is the run that
-    began last. `rate` is the most that it sends. Where `is_least`, more than the `backlog` may
-    wait: a source of one's own is not counted; one that `is_empty` has no part at all.
+    why the last run did not. `absent` are fields that no record of a sample has. `client` says who
+    writes. `owner` is the run that began last. `rate` is the most that it sends. Where `is_least`,
+    more than the `backlog` may wait: a source of one's own is not counted; one that `is_empty` has
+    no part at all.
     """
 
     publication: str

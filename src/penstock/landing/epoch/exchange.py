@@ -30,19 +30,19 @@ from penstock.landing.task.share_json import share_job_to_json, share_result_fro
 from penstock.ports.exchange import Exchange
 from penstock.ports.runtime import DIED
 
-Exchanges = Mapping[str, tuple[WriteTarget, Exchange]]
+ExchangedTables = Mapping[str, tuple[WriteTarget, Exchange]]
 """By table where its rows are written, and its exchange."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpochExchange:
-    """Exchanges the rows of one epoch's results; `prefix` begins the names of files."""
+    """Exchanges the rows of one epoch's results."""
 
     environment: Environment
     epoch: Epoch
     pipeline: str
     crash_plan: str
-    tables: Exchanges
+    tables: ExchangedTables
 
     def written(self, results: Sequence[TaskResult]) -> list[TaskResult] | None:
         """Return results with the files of the tables whose rows are exchanged; None where a share
@@ -107,7 +107,7 @@ class EpochExchange:
 
 def exchanges_of(
     environment: Environment, epoch: Epoch, targets: Mapping[str, WriteTarget]
-) -> Exchanges:
+) -> ExchangedTables:
     """Return the exchanges of the tables that several slices of an epoch are read for, and whose
     rows are to be exchanged.
     """

@@ -78,7 +78,7 @@ def live_at(log: Log, head: int) -> LiveFiles:
     """Read the live files of a version. Raises OSError, ValueError, KeyError as `live_adds`."""
     base, parts = log.checkpoint(head)
     adds = (add for part in parts for add in _of_checkpoint(log, part))
-    return carried_on(log, LiveFiles({(add["path"], id_of(add)): add for add in adds}), base, head)
+    return carried_on(log, LiveFiles({_key(add): add for add in adds}), base, head)
 
 
 def carried_on(log: Log, former: LiveFiles, version: int, head: int) -> LiveFiles:

@@ -1,4 +1,5 @@
-"""Whether rows of a task land late: in one file, to be moved to their partitions by maintenance.
+"""Whether rows of a task land late, in one file, to be moved to their partitions by maintenance;
+and whether they are exchanged with those of other tasks first (docs/design/0377).
 
 Theory of operation: a small file costs what it costs to open it, whatever is in it, now and when
 maintenance makes few of many; a row that lands late is sorted now, and read and written once more
@@ -32,8 +33,7 @@ PARTITIONS_MIN = 8
 _LATE_FROM_VERSION = 2
 _EXCHANGED = {"hash", "range"}
 _EXPLICIT = _EXCHANGED | {"none"}
-
-
+"""What a table's owner may say of it."""
 _MAYBE_LATE = {Distribution.LATE, Distribution.AUTO}
 
 

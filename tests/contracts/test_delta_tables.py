@@ -3,6 +3,7 @@ import shutil
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
@@ -86,7 +87,7 @@ class TestDeltaExchanges(DeltaFixture, ExchangeTests):
 class TestMappedDeltaExchanges(TestDeltaExchanges):
     """Files bear other names of columns than rows."""
 
-    properties = {MODE: "name"}
+    properties: ClassVar = {MODE: "name"}
 
 
 class TestDeltaTables(DeltaFixture, TableContract, UpkeepTests, MaintenanceTests, PurgeTests):

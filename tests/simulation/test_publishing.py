@@ -408,12 +408,12 @@ def test_a_successor_that_publishes_between_two_looks_of_a_start_fences_it(world
         take(terms, transactional_id)
         return take(terms, transactional_id)
 
-    def late(ports):
+    def late(ports, record):
         """Look at the target once another run has published."""
         monkeypatch.undo()
         world.send(0, "c")
         world.run()
-        return ends_of(ports)
+        return ends_of(ports, record)
 
     monkeypatch.setattr(MemoryTerms, "take", twice)
     monkeypatch.setattr(start, "ends_of", late)

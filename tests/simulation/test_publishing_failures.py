@@ -9,13 +9,15 @@ from dataclasses import dataclass, replace
 
 import pytest
 from tests.story.clock import START_MS, ManualClock
-from tests.story.publishing import FROM, Act, PublishingWorld, by_library, live
+from tests.story.publishing import FROM, INTO, Act, PublishingWorld, by_library, live
 from tests.story.publishing_rows import RowsWorld, at
 
+from penstock.app.inspect.publications import view_of
 from penstock.connectors.memory.log import MemoryReader
 from penstock.core.errors import DecisionNeededError, UnavailableError
 from penstock.core.offsets import TopicPartition
 from penstock.core.publication_events import TransactionGivenUp
+from penstock.core.resuming import Accepted
 from penstock.ports.producers import PackedBatch, Refused, Term
 from penstock.ports.sources import Stretch
 from penstock.publishing.messages import Encoding, SendJob, job_from_json
@@ -277,6 +279,43 @@ def test_a_publication_goes_on_with_the_partitions_that_have_a_leader(
     run.run(threading.Event())
     assert run.error is None
     assert [b"b", b"d"] == world.published(1)
+
+
+@pytest.mark.parametrize("accept", [set(), {Accepted.TARGET}])
+def test_a_target_partition_without_a_leader_has_lost_nothing(
+    world: PublishingWorld, accept: set[Accepted]
+) -> None:
+    """What it holds is not known: nothing is to be accepted, and nothing is."""
+    world.send(0, "a")
+    assert world.run().error is None
+    world.cluster.partition(INTO, 0).led = False
+    publisher = world.publisher("stopped", accept=frozenset(accept), source={"topics": [FROM]})
+    planned = view_of(publisher.publication, world.ports(publisher.publication))
+    publisher.step()
+
+    assert planned.problem is not None
+    assert publisher.error is not None
+    assert ("P250", "P250", "") == (planned.problem.code, publisher.error.code, publisher.reason)
+
+    world.cluster.partition(INTO, 0).led = True
+    world.clock.advance(AGAIN_SECONDS + 1)
+    assert publisher.step()
+    publisher.end("")
+    world.make_again(INTO)
+    error = world.run().error
+    assert error is not None
+    assert "P808" == error.code
+
+
+def test_a_target_partition_that_the_last_transaction_did_not_write_may_be_without_a_leader(
+    world: PublishingWorld,
+) -> None:
+    world.send(0, "a")
+    assert world.run().error is None
+    world.cluster.partition(INTO, 1).led = False
+    world.send(0, "b")
+    assert world.run().error is None
+    assert [b"a", b"b"] == world.published(0)
 
 
 @pytest.mark.parametrize("stands_by", [False, True])

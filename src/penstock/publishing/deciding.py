@@ -27,7 +27,7 @@ from penstock.core.resuming import (
 from penstock.ports.producers import NO_TRANSACTIONS, Remembered, Term
 from penstock.publishing.record import PublicationRecord, receipts_of
 from penstock.publishing.settings import Publication, PublicationPorts
-from penstock.publishing.stops import stopped
+from penstock.publishing.stops import leaderless, stopped
 
 NOBODY = Term(-1, -1)
 
@@ -91,16 +91,26 @@ def require_target(
     """
     if not missing or not record.ledgers or Accepted.TARGET in publication.accept:
         return
-    ends = ends_of(ports, without=missing)
+    ends = ends_of(ports, record, without=missing)
     for last, ledger in zip(record.lasts, record.ledgers, strict=True):
         lost = lost_records(last, ledger.accepted_ends, ends)
         if lost is not None:
             raise stopped(publication, lost)
 
 
-def ends_of(ports: PublicationPorts, *, without: Collection[str] = ()) -> dict[TopicPartition, int]:
-    """Return the high watermarks of what a publication writes, but of the topics `without`."""
-    bounds = ports.targets.bounds(ports.targets.partitions(without=without))
+def ends_of(
+    ports: PublicationPorts, record: PublicationRecord, *, without: Collection[str] = ()
+) -> dict[TopicPartition, int]:
+    """Return the high watermarks of what a publication writes, but of the topics `without`.
+
+    Raises UnavailableError (P250) where one that the last receipts name has no leader: what it
+    lost is not known.
+    """
+    listed = ports.targets.partitions(without=without)
+    bounds = ports.targets.bounds(listed)
+    named = {at for last in record.lasts if last is not None for at in last.targets}
+    if unknown := [at for at in listed if at in named and at not in bounds]:
+        raise leaderless(unknown)
     return {at: int(each.high) for at, each in bounds.items()}
 
 

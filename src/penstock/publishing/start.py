@@ -257,7 +257,7 @@ def _fence_and_look(run: Run) -> _Found | None:
         if now is None or now.term != term:
             return None
         raise hanging(publication)
-    topic_ids, ends = _topic_ids(ports), ends_of(ports)
+    topic_ids, ends = _topic_ids(ports), ends_of(ports, record)
     try:
         decision = decided(publication, ports, run.generation, record, noticed, ends=ends)
     except (DecisionNeededError, InvalidError):
@@ -275,7 +275,7 @@ def _require_new(run: Run, record: PublicationRecord, noticed: Noticed, tasks: i
     remembered = ports.producers.terms.remembered
     others = {task: Noticed(remembered(publication.id_of(task))) for task in range(1, tasks)}
     known = {FIRST: noticed, **others}
-    decided(publication, ports, run.generation, record, known, ends=ends_of(ports))
+    decided(publication, ports, run.generation, record, known, ends=ends_of(ports, record))
 
 
 def _taken(run: Run, task: int) -> Noticed:

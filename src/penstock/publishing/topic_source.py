@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from penstock.core.errors import InvalidError, UnavailableError
+from penstock.core.errors import InvalidError
 from penstock.core.offsets import Offset, OffsetRange, TopicPartition
 from penstock.core.planning import Bounds, Budget, cut, lanes_of
 from penstock.core.positions import (
@@ -28,6 +28,7 @@ from penstock.core.positions import (
 from penstock.ports.log import Fetched, Log, RangeReader
 from penstock.ports.sources import MESSAGES, EpochLimit, Read, Stands, Stretch
 from penstock.publishing.source_stops import foreign_position
+from penstock.publishing.stops import leaderless
 
 _ONE = "source"
 """Planning knows tables: a publication is one."""
@@ -150,11 +151,7 @@ class TopicSource:
         partitions = self._log.partitions()
         bounds = self._log.bounds(partitions)
         if absent := [at for at in partitions if at not in bounds]:
-            raise UnavailableError(
-                f"{', '.join(map(str, absent[:3]))} cannot be listed: no leader",
-                code="P250",
-                hint="bring the partition's broker back, then run again",
-            )
+            raise leaderless(absent)
         return bounds
 
     def _bounds(self) -> Mapping[TopicPartition, Bounds]:

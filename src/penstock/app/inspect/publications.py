@@ -232,7 +232,7 @@ def decision_on(
     noticed = _noticed(publication, ports, record)
     if record.undecided:
         _require_decided(publication, ports, record, noticed)
-    ends = ends_of(ports, without=missing)
+    ends = ends_of(ports, record, without=missing)
     try:
         return decided(publication, ports, NEWEST, record, noticed, ends=ends, missing=missing)
     except DecisionNeededError as error:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 
@@ -24,7 +25,7 @@ _NAMES = 7
 class ExchangeTests(TableBench):
     """Exchanges of one table format, of tables with `properties`."""
 
-    properties: Mapping[str, str] = {}
+    properties: ClassVar[Mapping[str, str]] = {}
 
     def open_exchange(self) -> ExchangeFactory:
         """Return the connector's own factory of exchanges."""

@@ -45,9 +45,11 @@ from tests.story.oracle import (
 )
 
 ATTEMPT = re.compile(
-    r"(?P<pipe>[a-z]+)(-\d+)?-(?P<epoch>\d+)-(?P<slice>\d+)-(?P<token>[0-9a-f]{8})(-sought-\d+)?(-q)?-"
+    r"(?P<pipe>[a-z]+)([+-]\d+)?-(?P<epoch>\d+)-(?P<slice>\d+)-(?P<token>[0-9a-f]{8})(-sought-\d+)?(-q)?-"
 )
-MAINTENANCE = re.compile(r"(?P<pipe>[a-z]+)(-\d+)?-maintenance-[0-9a-f]{8}-[0-9a-f]{16}\.parquet")
+MAINTENANCE = re.compile(
+    r"(?P<pipe>[a-z]+)([+-]\d+)?-maintenance-[0-9a-f]{8}-[0-9a-f]{16}\.parquet"
+)
 FOREIGN_NAME = re.compile(r"(\d{5}-\d+|part-\d{5})-[0-9a-f-]{36}(-[0-9a-z]+)*(\.[a-z]+)?\.parquet")
 ROW_DELETES = re.compile(r".*-deletes(-.*)?\.parquet|deletion_vector_.*")
 _DELTA_LOG = "_delta_log"

@@ -49,6 +49,8 @@ Seen with seed 1; a death like any other for a pipeline, and counted as one.
 """
 ALIVE = "P510"
 """What is said of a pipeline that another process runs."""
+ORPHANED = 255
+"""The code of a process that was killed, and whose end its fork server was not told."""
 UNEXPECTED = {"P486", "P487"}
 """What no weather makes: codes of tables that an error of ours has parked."""
 EXPECTED: Mapping[str, frozenset[int]] = {
@@ -366,6 +368,8 @@ class Keeper:
         code, output = ended.code, ended.err + ended.out
         self.log.lives.append(Life(self.pipe.name, run.started, time.time(), code, blow))
         expected = {UNAVAILABLE, *EXPECTED.get(blow, {KILLED})}
+        if blow in SIGKILLS:
+            expected.add(ORPHANED)
         if not run.heard:
             expected.add(-signal.SIGTERM)  # it was about to start
         if code == -signal.SIGABRT and ABORTED.search(output):

@@ -189,7 +189,7 @@ class Files:
 
     stage: Stage
     table: str
-    ours: str
+    ours: tuple[str, ...]
     refused: bool = False
     read: dict[Path, dict[str, Coordinates]] = field(default_factory=dict)
     sights: list[Sight] = field(default_factory=list)
@@ -274,8 +274,8 @@ class Watch:
         self._follower = Follower(self.stage.direct)
         for pipe in self.stage.pipes:
             for table in self._kept_whole(pipe):
-                self._files[table] = Files(self.stage, table, f"{pipe.name}-")
-            self._files[pipe.quarantine] = Files(self.stage, pipe.quarantine, "", refused=True)
+                self._files[table] = Files(self.stage, table, (f"{pipe.name}-", f"{pipe.name}+"))
+            self._files[pipe.quarantine] = Files(self.stage, pipe.quarantine, (), refused=True)
 
     @contextmanager
     def watching(self) -> Iterator[None]:

@@ -27,7 +27,8 @@ from penstock.core.resuming import (
 from penstock.ports.producers import NO_TRANSACTIONS, Remembered, Term
 from penstock.publishing.record import PublicationRecord, receipts_of
 from penstock.publishing.settings import Publication, PublicationPorts
-from penstock.publishing.stops import leaderless, stopped
+from penstock.publishing.source_stops import leaderless
+from penstock.publishing.stops import stopped
 
 NOBODY = Term(-1, -1)
 

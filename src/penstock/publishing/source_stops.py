@@ -1,11 +1,15 @@
-"""The errors of sources that cannot be read from a position: what was found, and what to do."""
+"""The errors of sources that cannot be read from a position, and of partitions without a leader.
+
+Each says what was found, and what to do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.core.errors import DecisionNeededError, InvalidError
+from penstock.core.errors import DecisionNeededError, InvalidError, UnavailableError
+from penstock.core.offsets import TopicPartition
 
 OTHER_TABLE = "P826"
 
@@ -16,6 +20,15 @@ def foreign_position(values: Mapping[str, Any]) -> InvalidError:
         f"the offsets topic has a position of another kind of source: {values}",
         code="P815",
         hint="give the publication another name, or another offsets topic",
+    )
+
+
+def leaderless(partitions: Sequence[TopicPartition]) -> UnavailableError:
+    """Return the error for partitions whose ends have to be known, and that have no leader."""
+    return UnavailableError(
+        f"{', '.join(map(str, partitions[:3]))} cannot be listed: no leader",
+        code="P250",
+        hint="bring the partition's broker back, then run again",
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from penstock.core.errors import (
     DecisionNeededError,
     FencedError,
@@ -11,7 +9,6 @@ from penstock.core.errors import (
     PenstockError,
     UnavailableError,
 )
-from penstock.core.offsets import TopicPartition
 from penstock.core.resuming import Stopped, StopReason
 from penstock.core.table_errors import TABLE_MISSING
 from penstock.ports.sources import Source, Stands
@@ -70,15 +67,6 @@ def alive(fact: str) -> UnavailableError:
     """Return the error of a claim that is not got while another run is alive."""
     hint = "stop it there, or take over:  penstock publish --takeover"
     return UnavailableError(fact, code="P510", hint=hint)
-
-
-def leaderless(partitions: Sequence[TopicPartition]) -> UnavailableError:
-    """Return the error for partitions whose ends have to be known, and that have no leader."""
-    return UnavailableError(
-        f"{', '.join(map(str, partitions[:3]))} cannot be listed: no leader",
-        code="P250",
-        hint="bring the partition's broker back, then run again",
-    )
 
 
 def require_source(

@@ -27,8 +27,7 @@ from penstock.core.positions import (
 )
 from penstock.ports.log import Fetched, Log, RangeReader
 from penstock.ports.sources import MESSAGES, EpochLimit, Read, Stands, Stretch
-from penstock.publishing.source_stops import foreign_position
-from penstock.publishing.stops import leaderless
+from penstock.publishing.source_stops import foreign_position, leaderless
 
 _ONE = "source"
 """Planning knows tables: a publication is one."""

@@ -255,9 +255,11 @@ def former_of(record: Record, table: Table) -> dict[str, Any] | None:
     if record.is_partial:
         was = {**{n: t for n, t in now.items() if n in table.keyed.keys}, **was}
     texts = [(was.get(name), now.get(name)) for name in table.keyed.keys]
-    if all(a == b for a, b in texts) or any(a in (None, "null") for a, _ in texts):
+    if all(a == b for a, b in texts):
         return None
     members_of(record.former)
+    if any(a in (None, "null") for a, _ in texts):
+        return None
     own = {
         name: json.loads(text)
         for name, (text, _) in zip(table.keyed.keys, texts, strict=True)

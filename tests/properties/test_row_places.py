@@ -208,5 +208,6 @@ def test_of_delta(
             observer=Quiet(),
             secrets=NOTHING,
             places=True,
+            row_ids=(),
         )
         check(writer, batches, names["id"])

@@ -36,10 +36,10 @@ class Hiding(MemoryGround):
     def open_log(self, topics):
         log, listed = super().open_log(topics), MemoryLog.partitions
 
-        def partitions():
+        def partitions(*, without=()):
             if self.refusals:
                 raise self.refusals.pop()
-            return [at for at in listed(log) if at.topic not in self.hidden]
+            return [at for at in listed(log, without=without) if at.topic not in self.hidden]
 
         log.partitions = partitions
         return log

@@ -275,7 +275,7 @@ def test_a_table_of_format_version_1_has_none(places: Lakes) -> None:
         (20_000, {}, False),
         (100, {"write.distribution-mode": "none"}, False),
         (100, {"write.distribution-mode": "hash"}, False),
-        (100, {"write.distribution-mode": "range"}, True),
+        (100, {"write.distribution-mode": "range"}, False),
         (100, {"format-version": "3"}, True),
     ],
     ids=str,

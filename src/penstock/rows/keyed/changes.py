@@ -82,6 +82,7 @@ def convert_changes(
     if computed.names:
         computing = _Computing(Router(batch, at), whole, keys, options, computed, readers)
         found = computing.completed(found, functions)
+    found = replace(found, former=found.former.whole())  # one with null was the key of no row
     soft = SoftDeletes(batch, at, whole, options, readers) if keyed.soft else None
     if soft is not None:
         found = soft.landed(found)
@@ -159,10 +160,7 @@ class _Computing:
     def _former(
         self, plain: KeyRows, upserts: ConvertedBatch, name: str
     ) -> tuple[KeyRows, list[Reject]]:
-        """Compute the keys that updates change; `plain` are those of which other columns change.
-
-        A former key with null was the key of no row.
-        """
+        """Compute the keys that updates change; `plain` are those of which other columns change."""
         own = _key_rows(upserts, self.keys.names)
         stays = KeyRows({each: own.columns[each] for each in plain.columns}, own.offsets)
         stays = stays.filter(~np.isin(own.offsets, plain.offsets))
@@ -173,11 +171,10 @@ class _Computing:
         refused = [each.offset for each in made.rejects]
         was = _key_rows(made, self.keys.names)
         places = pa.array(np.searchsorted(own.offsets, was.offsets))
-        differs, whole = np.zeros(len(places), np.bool_), np.ones(len(places), np.bool_)
+        differs = np.zeros(len(places), np.bool_)
         for each, column in was.columns.items():
-            whole &= mask_of(column.is_valid())
             differs |= mask_of(pc.not_equal(column, own.columns[each].take(places)).fill_null(True))
-        return was.filter(differs & whole), _unknown(np.unique(refused), name)
+        return was.filter(differs), _unknown(np.unique(refused), name)
 
     def _keys(self, given: KeyRows, keys: Schema, router: Router) -> ConvertedBatch:
         """Compute what a key has besides the columns that are given."""

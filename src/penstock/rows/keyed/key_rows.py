@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.rows.arrow_arrays import Mask
+from penstock.rows.arrow_arrays import Mask, mask_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,13 @@ class KeyRows:
         mask = pa.array(kept)
         columns = {name: column.filter(mask) for name, column in self.columns.items()}
         return KeyRows(columns, self.offsets[kept])
+
+    def whole(self) -> KeyRows:
+        """Return the rows without a null."""
+        kept = np.ones(len(self.offsets), np.bool_)
+        for column in self.columns.values():
+            kept &= mask_of(column.is_valid())
+        return self.filter(kept)
 
     @classmethod
     def concat(cls, parts: Sequence[KeyRows]) -> KeyRows:

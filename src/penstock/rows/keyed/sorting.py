@@ -55,8 +55,9 @@ Offsets = npt.NDArray[np.int64]
 class SortedRecords:
     """Rows to upsert, with the books of all records; keys to delete; and keys that upserts change.
 
-    `former` holds, by the offset of an upsert, the key that its row had before. `gone` are the
-    offsets of upserts that are the last image of a deleted row, where deletes leave one.
+    `former` holds, by the offset of an upsert, what its row had before where its key is, if that is
+    something else; null may be in it. `gone` are the offsets of upserts that are the last image of
+    a deleted row, where deletes leave one.
     """
 
     upserts: ConvertedBatch
@@ -277,10 +278,9 @@ def _unknown(offsets: Offsets, operation: OperationColumn) -> dict[int, Reject]:
 
 
 def _changed(own: KeyRows, former: pa.StructArray) -> KeyRows:
-    """Return the former keys that are others than the rows', and whole: one with null is none."""
+    """Return the former keys that are told and are not those of the rows; null may be in them."""
     was = dict(zip(former.type.names, former.flatten(), strict=True))
-    differs, whole = np.zeros(len(former), np.bool_), mask_of(former.is_valid())
+    differs, told = np.zeros(len(former), np.bool_), mask_of(former.is_valid())
     for name, column in was.items():
-        whole &= mask_of(column.is_valid())
-        differs |= mask_of(pc.not_equal(column, own.columns[name]).fill_null(False))
-    return KeyRows({**own.columns, **was}, own.offsets).filter(differs & whole)
+        differs |= mask_of(pc.not_equal(column, own.columns[name]).fill_null(True))
+    return KeyRows({**own.columns, **was}, own.offsets).filter(differs & told)

@@ -138,6 +138,23 @@ def test_a_key_of_which_either_column_changes_is_deleted_whole(types: Any) -> No
     assert {4: (RejectCode.KEY_MISSING, f"{said} give it")} == refused(made)
 
 
+def test_a_former_row_with_null_beside_what_is_computed_had_no_key() -> None:
+    """The row's own value is not put in its place: that key may be another row's."""
+    events = [
+        debezium("u", row(1, None), row(2)),
+        debezium("u", {"id": 2}, row(3)),
+        debezium("u", row(3), row(4)),
+    ]
+    made = changed(batch_of(*events), ("name", "twice"), envelope="debezium")
+
+    assert [
+        (0, 0, True, True, "Ann", 4),
+        (1, 0, True, True, "Ann", 6),
+        (2, 0, False, False, "Ann", 6),
+        (2, 1, True, True, "Ann", 8),
+    ] == shown(made, "name", "twice")
+
+
 def test_a_former_row_of_which_no_key_can_be_computed_rejects_its_record() -> None:
     twice = replace(TWICE, sql="case when id = 1 then error('no') else id * 2 end")
     events = [debezium("u", row(1), row(2)), debezium("u", row(3), row(4))]

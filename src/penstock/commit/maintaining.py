@@ -40,6 +40,11 @@ class Maintenance:
         require_sound(self.chain, state)
         return state
 
+    def require_not_paused(self) -> None:
+        """Raise UnavailableError (P445) while the table is paused: nothing is written in vain."""
+        self.context.pauses.know(self.pauses())
+        self.context.pauses.require_none(self.chain.table, self.context.clock.now_ms())
+
     def turns(self) -> Iterator[Attempt]:
         """Yield the turns of one request, each as it begins."""
         return attempts(replace(self.context, turns_max=TURNS_MAX))

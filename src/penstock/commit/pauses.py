@@ -50,6 +50,12 @@ class Pauses:
         with self._guard:
             return [each for each in self._pauses.values() if not self._under_way[each.table]]
 
+    def require_none(self, table: str, now_ms: int) -> None:
+        """Raise UnavailableError (P445) while a table is paused."""
+        until_ms = self.until_ms(table, now_ms)
+        if until_ms is not None:
+            raise paused(table, until_ms)
+
     @contextmanager
     def passing(self, table: str, now_ms: int) -> Iterator[None]:
         """Act on a table. Raises UnavailableError (P445) while it is paused."""

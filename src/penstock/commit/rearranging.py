@@ -115,6 +115,7 @@ class Rearranging:
 
     def _carry_out(self, bundles: Sequence[Sequence[FileGroup]]) -> None:
         """Let a job write the groups of each bundle, and land those that are as they were."""
+        self.work.require_not_paused()
         state = self._examined()
         era = self.work.table.upkeep(state).era()
         live = {each.path: each for each in self.work.table.live_files(state)}
@@ -220,6 +221,7 @@ class Rearranging:
 
     def _stage(self, written: Sequence[MovedRows]) -> None:
         """Write what takes long and depends on no state: whoever lands meanwhile costs nothing."""
+        self.work.require_not_paused()
         state, found = self._looked_at(written)
         if fits := self._fitting(written, state, found):
             self.work.table.upkeep(state).stage(fits)

@@ -19,12 +19,21 @@ from penstock.connectors.memory.tables import MemoryTables
 from penstock.core.commits import Chain
 from penstock.core.errors import BugError, UnavailableError
 from penstock.core.maintenance import Layout, StoredFile, groups_of
+from penstock.ports.store import Pause
 from penstock.ports.tables import TableDefinition
 from penstock.testing.contracts.copying import copying_engine
 from penstock.testing.contracts.table_fixture import Quiet
 from penstock.testing.prepared import ORDERS, claim, origin
 
 CHAIN, NAME = Chain("shop", "lake.bronze.orders"), "bronze.orders"
+
+
+def spied(done, name, act):
+    def played(*given):
+        done.append(name)
+        return act(*given)
+
+    return played
 
 
 class Bench:
@@ -43,9 +52,9 @@ class Bench:
         rows = [{**dict.fromkeys(ORDERS.names), "id": each, "name": f"n{each}"} for each in ids]
         self.warehouse.foreign_append(NAME, rows)
 
-    def maintain(self) -> RearrangedFiles:
+    def maintain(self, pauses=list) -> RearrangedFiles:
         context = CommitContext(claim(), Quiet(), ManualClock(), lambda: 0.5, 25)
-        work = Maintenance(CHAIN, self.table, context, "m1", list)
+        work = Maintenance(CHAIN, self.table, context, "m1", pauses)
         engine = copying_engine(self.writer, WarehouseRows(self.warehouse))
         return Rearranging(work, engine, "memory").run()
 
@@ -89,6 +98,23 @@ def test_a_request_that_comes_late_changes_nothing():
 
     assert "ConflictError" == ended
     assert ([*range(7)], 2) == (sorted(bench.ids()), bench.files())
+
+
+@pytest.mark.parametrize("looks", [0, 1], ids=["before it is read", "while it is written"])
+def test_of_a_paused_table_nothing_is_written(monkeypatch, looks):
+    bench, begun, done = Bench(), iter(range(9)), []
+    for act in ("readable", "upkeep"):
+        monkeypatch.setattr(bench.table, act, spied(done, act, getattr(bench.table, act)))
+
+    def pauses():
+        return [Pause(CHAIN.table, 0, 4 * 10**12)] if next(begun) >= looks else []
+
+    with pytest.raises(UnavailableError) as raised:
+        bench.maintain(pauses)
+
+    assert "P445" == raised.value.code
+    assert ["upkeep", "readable"] * looks == done, "the era is read; nothing is staged"
+    assert ([*range(6)], 3) == (sorted(bench.ids()), bench.files())
 
 
 def test_where_others_commit_all_the_time_it_gives_up_and_says_so():

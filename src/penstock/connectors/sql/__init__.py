@@ -42,9 +42,10 @@ def open_postgresql(address: str, secrets: Secrets) -> PendingStore:
 def open_sqlite_as_found(address: str, secrets: Secrets) -> StoreAsFound:
     """Open the store in a file to look at it. Raises what `open_sqlite` and reading raise."""
     from penstock.connectors.sql.addresses import path_of
-    from penstock.connectors.sql.as_found import as_found, in_file
+    from penstock.connectors.sql.as_found import as_found
+    from penstock.connectors.sql.file import StoreFile
 
-    return as_found(in_file(path_of(secrets.resolve(address))))
+    return as_found(StoreFile(path_of(secrets.resolve(address))))
 
 
 def open_postgresql_as_found(address: str, secrets: Secrets) -> StoreAsFound:

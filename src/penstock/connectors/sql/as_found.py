@@ -5,12 +5,8 @@ Invariant: no table is created, in whatever order it is read; of a file not even
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from sqlalchemy import Connection
-
 from penstock.connectors.sql.file import StoreFile
-from penstock.connectors.sql.layout import is_in_file, missing
+from penstock.connectors.sql.layout import missing
 from penstock.connectors.sql.server import StoreServer
 from penstock.connectors.sql.store import SqlStore
 from penstock.ports.store import StoreAsFound
@@ -24,12 +20,3 @@ def as_found(database: StoreFile | StoreServer) -> StoreAsFound:
     with database.reading() as connection:
         adds = () if connection is None else missing(connection)
     return StoreAsFound(SqlStore(database), adds)
-
-
-def in_file(path: Path) -> StoreFile:
-    """Return the store's file, which is checked and not brought up to date."""
-    return StoreFile(path, prepare=_check)
-
-
-def _check(connection: Connection, place: str) -> None:
-    is_in_file(connection, place)

@@ -4,6 +4,7 @@ Invariants:
 - a transaction that returned is on disk: rollback journal, truncated and synced. `kill -9` and a
   power cut lose nothing that was confirmed, and there is one file to copy or delete: the
   write-ahead log of a deleted file would be played into the next one;
+- reading writes nothing: tables are created, and those that came later added, by whoever writes;
 - a file that was deleted or replaced under this process is noticed before each transaction and
   reported as lost (P502), never written to in silence;
 - SQLite's and SQLAlchemy's exceptions end here.
@@ -23,30 +24,36 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
-from penstock.connectors.sql.layout import prepare_file
+from penstock.connectors.sql.layout import is_in_file, prepare_file
 from penstock.core.errors import InvalidError, PenstockError, UnavailableError
 
 LOCK_WAIT_SECONDS = 5.0
 
 
 class StoreFile:
-    """Open a store file when first needed; one connection, used by one thread at a time."""
+    """Open a store file when first needed; one connection, used by one thread at a time.
+
+    `holds` tells whether its tables are there, `prepare` brings them up to date; both are given the
+    path for what they raise.
+    """
 
     def __init__(
         self,
         path: Path,
         *,
         lock_wait_seconds: float = LOCK_WAIT_SECONDS,
+        holds: Callable[[Connection, str], bool] = is_in_file,
         prepare: Callable[[Connection, str], None] = prepare_file,
         synchronous: Literal["FULL", "OFF"] = "FULL",
     ) -> None:
         self.path = path
-        self._prepare = prepare
+        self._holds, self._prepare = holds, prepare
         self._synchronous = synchronous
         self._lock_wait_seconds = lock_wait_seconds
         self._guard = threading.RLock()
         self._engine: Engine | None = None
         self._identity: tuple[int, int] | None = None
+        self._is_known = self._is_prepared = False
 
     @contextmanager
     def creating(self, pipeline: str) -> Iterator[Connection]:
@@ -56,9 +63,13 @@ class StoreFile:
             if self._lost():
                 self._close()
             if self._engine is None:
+                self._make_directory()
                 self._open()
             with self._transaction("BEGIN IMMEDIATE") as connection:
+                if not self._is_prepared:
+                    self._prepare(connection, str(self.path))
                 yield connection
+            self._is_known = self._is_prepared = True
 
     @contextmanager
     def writing(self, pipeline: str) -> Iterator[Connection]:
@@ -68,11 +79,13 @@ class StoreFile:
             if self._lost() or not self._there():
                 raise self.lost()
             with self._transaction("BEGIN IMMEDIATE") as connection:
+                if not self._knows(connection):
+                    raise self.lost()
                 yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Connection | None]:
-        """Read in one transaction; None when there is no file yet."""
+        """Read in one transaction; None when there is no file yet, or an empty one."""
         with self._guard, self._translated():
             if self._lost():
                 raise self.lost()
@@ -80,7 +93,7 @@ class StoreFile:
                 yield None
                 return
             with self._transaction("BEGIN") as connection:
-                yield connection
+                yield connection if self._knows(connection) else None
 
     @staticmethod
     def server(connection: Connection) -> str:
@@ -109,15 +122,21 @@ class StoreFile:
     def _lost(self) -> bool:
         return self._engine is not None and _identity_of(self.path) != self._identity
 
-    def _open(self) -> None:
+    def _knows(self, connection: Connection) -> bool:
+        """Return whether the tables are there; once they were, they are while the file is."""
+        self._is_known = self._is_known or self._holds(connection, str(self.path))
+        return self._is_known
+
+    def _make_directory(self) -> None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise _unwritable(self.path, str(error)) from error
+
+    def _open(self) -> None:
         self._engine = create_engine("sqlite://", creator=self._connect, poolclass=StaticPool)
         try:
-            with self._transaction("BEGIN IMMEDIATE") as connection:
-                self._prepare(connection, str(self.path))
+            self._engine.connect().close()
         except BaseException:
             self._close()
             raise
@@ -148,6 +167,7 @@ class StoreFile:
         if self._engine is not None:
             self._engine.dispose()
         self._engine, self._identity = None, None
+        self._is_known = self._is_prepared = False
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

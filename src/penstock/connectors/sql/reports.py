@@ -65,7 +65,12 @@ class ReportDatabase:
 
 def in_file(path: Path) -> ReportDatabase:
     """Keep reports in a SQLite file of their own, which is never synced: no commit waits for it."""
-    file = StoreFile(path, prepare=_create_in_file, synchronous="OFF")
+    file = StoreFile(
+        path,
+        holds=lambda connection, _: _are_there(connection),
+        prepare=lambda connection, _: _metadata.create_all(connection, checkfirst=True),
+        synchronous="OFF",
+    )
     return ReportDatabase(
         lambda: file.creating(""),
         file.reading,
@@ -181,10 +186,6 @@ def _add(connection: Connection, pipeline: str, happened: Sequence[Happening]) -
 def _plain(text: str) -> str:
     """Return a text that PostgreSQL takes: it has no NUL, and no halves of characters."""
     return text.replace("\0", "").encode(errors="replace").decode()
-
-
-def _create_in_file(connection: Connection, _place: str) -> None:
-    _metadata.create_all(connection, checkfirst=True)
 
 
 def _are_there(connection: Connection) -> bool:

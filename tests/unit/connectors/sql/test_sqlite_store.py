@@ -176,6 +176,22 @@ def test_a_store_another_holds_locked_is_unavailable_and_then_goes_on(store, pat
     assert [commit_of(0)] == list(store.pending("shop"))
 
 
+def test_reading_adds_no_table_that_came_later_and_waits_for_no_writer(store, path):
+    take(store)
+    store.close()
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("DROP TABLE servers")
+    before = path.read_bytes()
+    other.execute("BEGIN IMMEDIATE")
+
+    assert ([], []) == (list(store.pending("shop")), list(store.pauses("shop")))
+    other.execute("ROLLBACK")
+    assert before == path.read_bytes()
+    take(store, "b")
+    assert [("shop",)] == other.execute("SELECT pipeline FROM servers").fetchall()
+    other.close()
+
+
 def test_a_full_disk_is_unavailable_and_leaves_nothing_half_done(store):
     held = take(store)
     store.prepare("shop", held, [commit_of(0)], {})

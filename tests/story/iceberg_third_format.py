@@ -25,6 +25,7 @@ from pyiceberg.table import Table, snapshots, update
 from pyiceberg.table.update import snapshot as producers
 from pyiceberg.typedef import TableVersion
 
+from penstock.connectors.iceberg.files.manifest_entries import counted
 from penstock.connectors.iceberg.files.manifest_lists import next_row_id_of
 from penstock.connectors.iceberg.files.manifests import ManifestStack
 from penstock.connectors.iceberg.row_deletes.changes import as_vectors, row_changes
@@ -97,7 +98,10 @@ def delete_by_vectors(
     listed = stack.changed(changes.files, changes.removed, head.snapshot_id)
     collector = snapshots.SnapshotSummaryCollector()
     for file in changes.files:
-        collector.add_file(file, metadata.schema(), metadata.specs()[file.spec_id])
+        collector.add_file(counted(file), metadata.schema(), metadata.specs()[file.spec_id])
+    for entry in changes.removed:
+        gone = entry.data_file
+        collector.remove_file(counted(gone), metadata.schema(), metadata.specs()[gone.spec_id])
     built: Mapping[str, str] = collector.build()
     summary = snapshots.Summary(operation=snapshots.Operation.DELETE, **built)
     snapshot = snapshots.Snapshot(

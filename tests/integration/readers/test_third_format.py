@@ -181,6 +181,17 @@ def test_rows_keep_their_ids_where_files_are_rearranged_in_turn_with_spark(
     assert [{"file_format": kind.upper()}] == formats
 
 
+def assert_counts_what_is_live(lakes: Lakes, name: str) -> None:
+    """A vector weighs what it takes of its file: so Spark counts, and an append carries it on."""
+    [live] = lakes.sql(
+        "SELECT (SELECT sum(file_size_in_bytes) FROM {t}.data_files)"
+        " + (SELECT sum(content_size_in_bytes) FROM {t}.delete_files) AS bytes",
+        t=name,
+    )
+    summary = lakes.known(name).current_snapshot().summary
+    assert str(live["bytes"]) == summary["total-files-size"]
+
+
 def test_row_deletes_of_spark_and_ours_take_turns(lakes: Lakes) -> None:
     table = KeyedTable(lakes, "lake.shop.turns", TableDefinition(SCHEMA, (CITY,), MERGE_ON_READ))
     table.change(range(60), files=3)
@@ -192,6 +203,8 @@ def test_row_deletes_of_spark_and_ours_take_turns(lakes: Lakes) -> None:
         lakes.sql(f"DELETE FROM {{t}} WHERE id IN ({', '.join(map(str, gone))})", t=table.name)
         for each in gone:
             del table.truth[each]
+        table.change([100 + number])
+        assert_counts_what_is_live(lakes, table.name)
         assert_read_alike(lakes, table)
         if number == 1:
             lakes.sql("CALL lake.system.rewrite_position_delete_files('shop.turns')", t=table.name)

@@ -720,14 +720,21 @@ FIGURES = (
     Figure(
         "maintain",
         "Small files of a Delta table are written again as one, rows compared, next to deltalake's "
-        "`optimize.compact`, in one process (benchmarks/maintain.py says what is timed).",
+        "`optimize.compact`, in one process, and to Spark's `rewrite_data_files` and OPTIMIZE, in "
+        "a warm session (benchmarks/maintain.py says what is timed).",
         maintain.measure,
         full=[maintain.Options(), maintain.Options(files_by="deltalake")],
-        quick=[maintain.Options(rows=250_000, rounds=3)],
+        quick=[maintain.Options(rows=250_000, rounds=3, spark=False)],
         metrics=[
             Metric("cpu_peer_ratio", "CPU, of deltalake's", "times", "≤ 0.6", "less"),
             Metric("cpu_seconds_per_gb", "CPU for a GB of files", "s", "≤ 30", "less"),
             Metric("peer_cpu_seconds_per_gb", "deltalake's", "s"),
+            Metric(
+                "cpu_spark_rewrite_ratio", "CPU, of rewrite_data_files", "times", "≤ 0.25", "less"
+            ),
+            Metric("spark_rewrite_cpu_seconds_per_gb", "rewrite_data_files", "s"),
+            Metric("cpu_spark_optimize_ratio", "CPU, of Spark's OPTIMIZE", "times", "", "less"),
+            Metric("spark_optimize_cpu_seconds_per_gb", "Spark's OPTIMIZE", "s"),
             Metric("read_gb", "files that were read", "GB"),
         ],
     ),

@@ -1,9 +1,10 @@
-"""What writing small files again costs, next to deltalake's `optimize.compact` of the same table.
+"""What writing small files again costs, next to deltalake and Spark with the same files.
 
-Both start from a copy of a Delta table of `rows` in `files` files, in this process, and take turns
-at being first. Files are as landing writes them, or as deltalake does: with snappy, and each column
-with a dictionary. Ours compares the rows that it wrote with those that it read, the peer does not.
-Each must leave one file with all rows.
+Ours and deltalake's `optimize.compact` start from a copy of a Delta table of `rows` in `files`
+files, in this process, and take turns at being first. Files are as landing writes them, or as
+deltalake does: with snappy, and each column with a dictionary. Ours compares the rows that it wrote
+with those that it read, the peers do not. Each must leave one file with all rows. Spark comes after
+them, in a process of its own (benchmarks/spark_compacts.py); its ratios are those of medians.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
-from benchmarks import keyed, records
+from benchmarks import keyed, records, spark_compacts
 from benchmarks.children import FailedError
 from benchmarks.results import Measured
 from benchmarks.scratch import Scratch
@@ -33,16 +34,17 @@ CHAIN = Chain("bench", f"delta.{TABLE}")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """So many rows in so many files of one writer; both write them again `rounds` times."""
+    """So many rows in so many files of one writer; all write them again `rounds` times."""
 
     files_by: Literal["landing", "deltalake"] = "landing"
     rows: int = 1_000_000
     files: int = 48
     rounds: int = 5
+    spark: bool = True
 
 
 def measure(options: Options, place: Scratch) -> Measured:
-    """Let both write the files again; give the medians of their CPU, and of the ratios."""
+    """Let all write the files again; give the medians of their CPU, and of the ratios."""
     origin = place.subfolder("origin")
     _make(origin, options)
     size_gb = sum(each.stat().st_size for each in origin.rglob("*.parquet")) / 1e9
@@ -63,6 +65,12 @@ def measure(options: Options, place: Scratch) -> Measured:
         "peer_cpu_seconds_per_gb": median(raw["peer"]) / size_gb,
         "read_gb": size_gb,
     }
+    if options.spark:
+        found = spark_compacts.compact(place, _folder(origin), options.rows, options.rounds)
+        for name, seconds in found.items():
+            values[f"cpu_spark_{name}_ratio"] = median(raw["ours"]) / median(seconds)
+            values[f"spark_{name}_cpu_seconds_per_gb"] = median(seconds) / size_gb
+            raw[f"spark_{name}"] = seconds
     return Measured(values, raw)
 
 

@@ -82,7 +82,7 @@ def main(order: Mapping[str, Any]) -> None:
     spark.stop()
 
 
-def _delta(spark: SparkSession, copy: Path, _: str) -> tuple[str, Path]:
+def _delta(_spark: SparkSession, copy: Path, _name: str) -> tuple[str, Path]:
     return f"optimize delta.`{copy}`", copy
 
 

@@ -99,7 +99,7 @@ def ours(folder: Path, table_format: Format) -> Place:
 def main(order: Mapping[str, Any]) -> None:
     """Read as ordered; tell of each table what its readings took."""
     folder = Path(order["folder"])
-    spark = _session(folder)
+    spark = session(folder)
     acts: dict[str, Callable[[], object]] = {}
     for name, table in order["tables"].items():
         rows = spark.read.format(table["format"]).load(table["at"])
@@ -142,7 +142,8 @@ def _copied(
     return spark.table(f"copies.bench.{name}")
 
 
-def _session(folder: Path) -> SparkSession:
+def session(folder: Path) -> SparkSession:
+    """Start Spark on all cores, with Delta, and Iceberg's catalog `copies` below a folder."""
     from pyspark.sql import SparkSession
 
     delta = "io.delta.sql.DeltaSparkSessionExtension"

@@ -58,7 +58,7 @@ def load(
     from penstock.app.repair import load as repair
     from penstock.observe.log import console_log, json_log, written_to
 
-    pipeline = load_spec(spec)
+    pipeline = load_spec(spec, any_shard=True)  # of several each lands in the table: refused
 
     def apply() -> Done:
         log = (json_log if json else console_log)(written_to(sys.stderr), SystemClock())

@@ -72,6 +72,8 @@ def test_shards_land_one_pipeline_and_commands_are_about_one_of_them_or_all(shar
     assert min(through) == of_all["valid_through_ms"]["lake.shop.orders"]
     assert "shop+2: no process lands it" in shop.call("status", "--shard", "all").out
     require_news(shop)
+    for table in ("lake.shop.orders", "delta.shop.orders"):
+        assert "P276" == problem(shop.call("load", table, "--replace", "--json"))[0]
     for command, *words in (("plan", "--shard", "1"), ("doctor", "--shard", "all"), ("validate",)):
         assert 0 == shop.call(command, *words).code, command
 

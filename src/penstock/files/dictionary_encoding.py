@@ -26,6 +26,8 @@ GOLDEN = 0.618
 """Stretches lie evenly, yet at no round distance, at which values may come back."""
 ROWS_MIN = 16_384
 """With fewer rows a dictionary is small, and a sample costs as much as it saves."""
+PAGE_ROWS_MIN = 1_000
+"""With fewer rows a dictionary is a page that costs more time, and more bytes once compressed."""
 TIMES_MIN = 5
 
 

@@ -17,10 +17,14 @@ from typing import Any
 import pyarrow.parquet as pq
 
 
-def statistics_of(footer: pq.FileMetaData, position: int) -> list[pq.Statistics]:
+def row_groups_of(footer: pq.FileMetaData) -> list[pq.RowGroupMetaData]:
+    """Return the row groups of a file."""
+    return [footer.row_group(group) for group in range(footer.num_row_groups)]
+
+
+def statistics_of(chunks: Sequence[pq.ColumnChunkMetaData]) -> list[pq.Statistics]:
     """Return the statistics of one leaf column by row group; none where a row group has none."""
-    groups = range(footer.num_row_groups)
-    found = [footer.row_group(group).column(position).statistics for group in groups]
+    found = [each.statistics for each in chunks]
     return found if all(each is not None for each in found) else []
 
 

@@ -3,7 +3,8 @@
 Invariants:
 - a column with NaN has no statistics in its file, and one with -0.0 no dictionary: both are decided
   by the first rows, and rows with either that come later go into another file (docs/design/0232);
-- a column has a dictionary only where its first values repeat.
+- a column has a dictionary only where its first values repeat, and a compressed file of few rows
+  none at all (docs/design/0200).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.files.dictionary_encoding import repeating
+from penstock.files.dictionary_encoding import PAGE_ROWS_MIN, repeating
 from penstock.files.encoding import FileOptions
 from penstock.files.float_statistics import FloatCounts
 from penstock.files.leaves import uuids_of, without
@@ -39,13 +40,15 @@ class ParquetEncoding:
     def open(self, stream: pa.NativeFile, first: pa.Table, odd: FloatCounts) -> _ParquetFile:
         """Begin a file. Raises OSError."""
         uuids = uuids_of(self.schema)
+        is_small = first.num_rows < PAGE_ROWS_MIN and self.options.level is not None
+        dictionaries = [] if is_small else repeating(first)
         footers: list[pq.FileMetaData] = []
         writer = pq.ParquetWriter(
             stream,
             self.schema,
             compression=self.options.compression,
             compression_level=self.options.level,
-            use_dictionary=without(repeating(first), odd.negative_zeros | uuids, self.schema),
+            use_dictionary=without(dictionaries, odd.negative_zeros | uuids, self.schema),
             write_statistics=without(True, odd.with_nans | uuids, self.schema),
             metadata_collector=footers,
         )

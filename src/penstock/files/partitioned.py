@@ -174,12 +174,13 @@ class PartitionedWriter(Generic[Said_co]):
         self._open.clear()
 
     def _take(self, partition: Partition, piece: pa.RecordBatch) -> None:
-        if piece.get_total_buffer_size() > _PINNED_RATIO_MAX * piece.nbytes:
+        size_bytes = piece.nbytes
+        if piece.get_total_buffer_size() > _PINNED_RATIO_MAX * size_bytes:
             piece = pa.concat_batches([piece, piece.slice(0, 0)])
         buffer = self._buffers.setdefault(partition, _Buffer([], 0))
         buffer.pieces.append(piece)
-        buffer.size_bytes += piece.nbytes
-        self._buffered_bytes += piece.nbytes
+        buffer.size_bytes += size_bytes
+        self._buffered_bytes += size_bytes
         if buffer.size_bytes >= self._run_bytes:
             self._flush(partition)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -36,11 +37,18 @@ def beginnings(columns: tuple[str, ...], rows: pa.Table) -> Beginnings:
     found = {}
     for name in columns:
         column = rows.column(name)
-        longest = pc.max(pc.binary_length(column)).as_py()
-        if longest is not None and longest > FOOTER_BYTES_MAX:
+        if column.null_count == len(column):
+            continue
+        if max(map(_longest, column.chunks), default=0) > FOOTER_BYTES_MAX:
             ends = pc.min_max(pc.utf8_slice_codeunits(column, 0, CHARACTERS))
             found[name] = (ends["min"].as_py(), ends["max"].as_py())
     return found
+
+
+def _longest(texts: pa.Array) -> int:
+    """Return how many bytes the longest text has, those that lie where a null is included."""
+    ends = np.frombuffer(texts.buffers()[1] or b"", np.int32)
+    return int(np.diff(ends[texts.offset : texts.offset + len(texts) + 1]).max(initial=0))
 
 
 def is_kept_whole(least: str, greatest: str) -> bool:

@@ -51,3 +51,18 @@ def test_columns_in_lists_and_maps_are_not_counted() -> None:
 
 def test_no_rows_hold_no_nan() -> None:
     assert {"v": 0} == counted(pa.table({"v": pa.array([], pa.float32())}))
+
+
+def test_a_stretch_of_rows_is_counted_as_if_it_stood_alone() -> None:
+    numbers = [nan, -0.0, 1.0, None, -0.0, nan, 0.0]
+    column = pa.array(numbers, pa.float64())
+    struct = pa.StructArray.from_arrays([column.cast(pa.float32())], names=["x"])
+    rows = pa.table({"v": column, "s": struct})
+    for start in range(len(numbers)):
+        for stop in range(start, len(numbers) + 1):
+            part = numbers[start:stop]
+            found = count_floats(floats_in(rows.schema), rows.slice(start, stop - start))
+
+            assert dict.fromkeys(("v", "s.x"), [*map(str, part)].count("nan")) == found.nans
+            has_zero = "-0.0" in map(str, part)
+            assert ({"v", "s.x"} if has_zero else set()) == found.negative_zeros

@@ -35,7 +35,9 @@ def written(place: Path, *groups: list[float | None]) -> list[Written]:
     """Write row groups of so many rows; `x` and `in.y` have the values given."""
     names = iter(range(100))
     writer = PartitionedWriter(
-        encoding=ParquetEncoding(SCHEMA, FileOptions(row_group_bytes=1 << 30, buffer_bytes=1)),
+        encoding=ParquetEncoding(
+            SCHEMA, FileOptions("snappy", row_group_bytes=1 << 30, buffer_bytes=1)
+        ),
         filesystem=fs.LocalFileSystem(),
         path_of=lambda *_: f"{place}/{next(names)}.parquet",
         partition_of=lambda batch: [((), batch)],

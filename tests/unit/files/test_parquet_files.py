@@ -242,3 +242,14 @@ def test_field_ids_of_the_schema_reach_the_file(tmp_path):
 
     read = pq.ParquetFile(written.path).schema_arrow
     assert [b"7", b"9"] == [field.metadata[b"PARQUET:field_id"] for field in read]
+
+
+@pytest.mark.parametrize(
+    ("codec", "count", "has"), [("zstd", 999, False), ("zstd", 1000, True), ("snappy", 999, True)]
+)
+def test_a_compressed_file_of_few_rows_has_no_dictionary(tmp_path, codec, count, has):
+    world = World(tmp_path, compression=codec)
+    world.writer.write(rows(0, count, 1))
+    (file,) = world.writer.close()
+
+    assert has == pq.read_metadata(file.path).row_group(0).column(1).has_dictionary_page

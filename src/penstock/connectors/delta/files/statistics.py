@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 
 from penstock.core.schema import Decimal, Kind, List, Map, Struct, Type
 from penstock.core.schema_walk import leaves
-from penstock.files.footers import extremes, null_count, statistics_of
+from penstock.files.footers import extremes, null_count, row_groups_of, statistics_of
 from penstock.files.texts import Beginnings, is_kept_whole
 
 STRING_CHARACTERS_MAX = 32
@@ -82,7 +82,7 @@ def statistics_json(
     lowest: dict[str, Any] = {}
     highest: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
-    whole = True
+    whole, in_file = True, row_groups_of(footer)
     for position, leaf in enumerate(_leaves(schema, (), itertools.count())):
         if leaf.type is None or not indexed.takes(leaf.column, leaf.path):
             continue
@@ -90,7 +90,7 @@ def statistics_json(
         if not is_top:
             for target in (lowest, highest):
                 target.setdefault(leaf.path[0], {})
-        groups = statistics_of(footer, position)
+        groups = statistics_of([each.column(position) for each in in_file])
         missing = null_count(groups)
         if missing is not None:
             _put(nulls, leaf.path, missing)

@@ -59,7 +59,7 @@ from penstock.core.commits import DataFile
 from penstock.core.table_errors import file_rejected
 from penstock.files import Written
 from penstock.files.column_facts import ColumnFacts
-from penstock.files.footers import extremes, null_count, statistics_of
+from penstock.files.footers import extremes, null_count, row_groups_of, statistics_of
 from penstock.files.orc import OrcContents
 from penstock.files.texts import is_kept_whole
 
@@ -145,10 +145,12 @@ class Describer:
                 if path not in ROW_ID_FIELDS:
                     yield _counted(facts, self._plan[self._ids[path]])
             return
+        groups, schema = row_groups_of(metadata), metadata.schema
         for at in range(metadata.num_columns):
-            path = metadata.schema.column(at).path
+            path = schema.column(at).path
             if path not in ROW_ID_FIELDS:
-                yield _column(metadata, at, self._plan[self._ids[path]])
+                chunks = [each.column(at) for each in groups]
+                yield _column(chunks, self._plan[self._ids[path]])
 
 
 def data_file(file: DataFile, metadata: TableMetadata, table: str) -> ManifestFile:
@@ -237,14 +239,12 @@ def _plan(schema: IcebergSchema, properties: dict[str, str]) -> dict[int, Statis
     }
 
 
-def _column(footer: pq.FileMetaData, position: int, plan: StatisticsCollector) -> list[Any]:
-    groups = range(footer.num_row_groups)
-    chunks = [footer.row_group(group).column(position) for group in groups]
+def _column(chunks: Sequence[pq.ColumnChunkMetaData], plan: StatisticsCollector) -> list[Any]:
     size = sum(each.total_compressed_size for each in chunks)
     if plan.mode.type is MetricModeTypes.NONE:
         return [plan.field_id, size, None, None, None, None]
     values = sum(each.num_values for each in chunks)
-    known = statistics_of(footer, position)
+    known = statistics_of(chunks)
     found = None if plan.mode.type is MetricModeTypes.COUNTS else extremes(known)
     low, high = (None, None) if found is None else _bounds(plan, *found)
     return [plan.field_id, size, values, null_count(known), _kept(low), _kept(high)]

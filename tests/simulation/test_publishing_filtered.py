@@ -157,7 +157,7 @@ def test_a_record_keeps_its_partition_or_goes_where_its_key_says(world):
             ("x", "bad", "y"),
             "strptime(v, '%d') is not null",
             0,
-            "where cannot be computed for this row (Invalid Input Error)",
+            "where cannot be computed for this row (P380: Invalid Input Error)",
         ),
         (("x", "bad", "y"), "v::int = 1 or v = 'x'", 0, "Could not convert string '…' to INT32"),
         (("x", "bad", "y"), "case when v = 'y' then v::int = 1 else true end", 1, "(P3"),
@@ -282,8 +282,8 @@ def test_a_record_whose_header_sql_cannot_read_is_rejected_by_its_offset(world):
         world.cluster.send(FROM, message, partition=0)
     assert None is world.run().error
     (reject,) = world.rejected()
-    assert (3, "P840", "where") == (reject["offset"], reject["code"], reject["column"])
-    assert "the header 'b' is not UTF-8 (P303)" == reject["reason"]
+    assert (3, "P303", "where") == (reject["offset"], reject["code"], reject["column"])
+    assert "the header 'b' is not UTF-8" == reject["message"]
     assert 2 == len(world.read_back(0))
 
 

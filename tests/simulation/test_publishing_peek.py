@@ -46,7 +46,7 @@ def test_rows_have_the_outcome_that_a_run_gives_them() -> None:
     ] == [(each.outcome, each.key, each.value) for each in found]
     assert [None, REJECTS] == [found[4].partition, found[3].topic]
     assert {"k": "b", "v": "left out"} == found[1].row
-    assert ("P840", "where") == (found[3].code, found[1].detail)
+    assert ("P373", "where") == (found[3].code, found[1].detail)
     assert world.found() == {}
     with pytest.raises(InvalidError, match="does not exist"):
         world.offsets()

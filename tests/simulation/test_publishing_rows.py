@@ -192,18 +192,18 @@ def test_rows_that_are_no_messages_are_in_the_same_transaction(world):
         run.transactions,
     )
     assert {
-        "code": "P840",
-        "reason": "a row that deletes has no key",
+        "code": "P373",
+        "message": "a row that deletes has no key",
         "column": "k",
         "row": 2,
         "rows": 3,
         "before": {"row": 3},
         "source": {"table": "lake.shop.rows"},
-        "transactional_id": ID,
+        "transactional.id": ID,
     } == world.rejected()[0]
     assert [1, 4] == [row_of_reject(each) for each in world.rejected()]
     (event,) = [each for each in world.events if isinstance(each, RowsPublished)]
-    assert ({"P840": 2}, {"where": 1}) == (event.rejected, event.filtered)
+    assert ({"P373": 2}, {"where": 1}) == (event.rejected, event.filtered)
     found = audit(world, run)
     assert ((), 2, 2) == (found.breaks, found.records, found.rejected)
     asked = world.publisher(source={"topics": ["rows"]}).publication

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 from tests.story.publishing import INTO, PARTITIONS, Act, PublishingWorld
 
+from penstock.connectors.memory.cluster import Message
 from penstock.core.positions import Position, SourcePartition, partition_of, position_of, values_of
 from penstock.ports.sources import EpochLimit, Rows, Stands, Stretch
 from penstock.publishing.messages import Encoding, job_from_json, result_to_json
@@ -98,6 +99,17 @@ class ListSource:
             yield Rows(batch, at(begin + len(own)))
 
 
+def said_of(reject: Message) -> dict[str, Any]:
+    """Return what a reject says: its own headers, and the place of a row that is no record."""
+    prefix, said = "penstock.", dict[str, Any]()
+    for name, value in reject.headers:
+        if name.startswith(prefix):
+            said[name.removeprefix(prefix)] = value.decode()
+    if "offset" in said:
+        return {**said, "offset": int(said["offset"])}
+    return {**said, **json.loads(reject.value)}
+
+
 @dataclass(slots=True)
 class RowsWorld(PublishingWorld):
     """Rows that are published by their keys."""
@@ -128,7 +140,7 @@ class RowsWorld(PublishingWorld):
         if self.rejects is None:
             return []
         entries = self.cluster.partition(REJECTS, 0).entries
-        return [json.loads(each.message.value) for each in entries if each.readable]
+        return [said_of(each.message) for each in entries if each.readable]
 
     def _work(self, text: str) -> str:
         job = job_from_json(text)

@@ -119,7 +119,9 @@ def _show_messages(found: Iterable[PeekedMessage]) -> None:
         elif each.outcome == "filtered":
             console.print(Text(f"  → not published: {each.detail}", "yellow"))
         else:
-            into = f"rejected into {each.topic}" if each.topic else "would stop the publication"
+            into = (
+                f"rejected into {each.topic}" if each.topic else "would stop the publication (P840)"
+            )
             console.print(Text(f"  → {into}: {each.code} {one_line(each.detail)}", "red"))
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.app.inspect.publication_audit import PublicationAudit
+    from penstock.app.inspect.publication_sample import PublicationSample
     from penstock.app.inspect.publications import PublicationView
     from penstock.rows.convert.absent_fields import AbsentFields
     from penstock.rows.encode.rules import MessageRules
@@ -133,6 +134,7 @@ def plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
     yield _title(each)
     if each.problem is not None:
         yield each.problem
+        yield from _sample_lines(each.sample)
         return
     begins = "begins" if each.begins else f"goes on after transaction {each.epoch}"
     yield f"  {begins}, as {each.transactional_id}; positions in {each.offsets_topic}"
@@ -144,6 +146,12 @@ def plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
     if each.messages is not None:
         rejects = f"; what is none goes to {each.rejects}" if each.rejects else ""
         yield f"  messages: {one_line(_messages(each.messages))}{rejects}"
+    if each.has_other_rules:
+        yield (
+            "  its rules are others than those of the last run: they hold for what follows, and"
+            " what is published already stays"
+        )
+    yield from _sample_lines(each.sample)
     if each.absent.fields:
         yield f"  {absent_words(each.absent)}"
     if each.rate:
@@ -164,6 +172,19 @@ def plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
     else:
         why = ": its source has no part now, as where no file matches" if each.is_empty else ""
         yield f"  nothing to publish{why}"
+
+
+def _sample_lines(sample: PublicationSample) -> Iterator[str]:
+    """Yield what becomes of a sample of the records that wait."""
+    if not sample.records:
+        return
+    rejected = sum(each.count for each in sample.rejected)
+    yield (
+        f"  a sample, the next {number_of(sample.records, 'record')}: {sample.published:,}"
+        f" published, {sample.filtered:,} filtered, {rejected:,} rejected"
+    )
+    for each in sample.rejected:
+        yield f"    rejected by {each.code}: {each.count:,}, first {one_line(each.first)}"
 
 
 def absent_words(absent: AbsentFields) -> str:

@@ -131,12 +131,14 @@ class SourceReader(Protocol):
 class BadRow:
     """What stands in a source and cannot be read as a row: its place, why, and its message's key.
 
-    Place and reason go into the topic for rejects: they hold no value of the row.
+    `code` is landing's for the same cause; without one it is the code of what is malformed. Place
+    and reason go into the topic for rejects: they hold no value of the row.
     """
 
     place: str
     reason: str
     key: bytes | None = None
+    code: str = "P302"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,8 @@ class Rows:
     `rows` has the table's columns, in Arrow's types; one without rows may have none. `bad` are rows
     as well, which are rejects whatever the rules say. `left_out` counts rows that are not
     published, by reason: those that the source took back, tombstones that nobody wants. `offsets`
-    are those of rows and then of bad ones, where they are records of a topic.
+    are those of rows and then of bad ones, where they are records of a topic, and `records` are
+    these, as `ports.log.Fetched` has them, in the order of the topic.
     """
 
     rows: pa.RecordBatch
@@ -154,6 +157,7 @@ class Rows:
     bad: Sequence[BadRow] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
     offsets: npt.NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
+    records: pa.RecordBatch | None = field(default=None, repr=False, compare=False)
 
     @property
     def count(self) -> int:

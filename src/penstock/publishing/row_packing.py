@@ -19,22 +19,26 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.core.errors import DecisionNeededError
 from penstock.core.offsets import TopicPartition
+from penstock.core.positions import SourcePartition
 from penstock.ports.producers import PackedBatch, Packer
-from penstock.ports.sources import Rows, Stretch
+from penstock.ports.sources import MESSAGES, Rows, Stretch
 from penstock.publishing.messages import Encoding
 from penstock.publishing.rejects import (
-    NO_MESSAGE,
-    POISON,
     RowsRead,
     first_of,
     misfits_of,
     no_message,
     poison,
+    reason_of,
     reject_messages,
 )
 from penstock.publishing.topic_source import place_of
 from penstock.rows.encode.encoder import WHERE, Misfit, cause_of, encode
+from penstock.rows.encode.rules import MessageRules
+
+NO_MESSAGES = pa.RecordBatch.from_pylist([], MESSAGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ class PackedMessages:
 class PackedRows:
     """What became of rows that were read at once: messages and rejects, packed, and the counts.
 
-    `reasons` are those of the rejects, and `code` is theirs.
+    `reasons` and `codes` are those of the rejects.
     """
 
     read: RowsRead
@@ -66,7 +70,43 @@ class PackedRows:
     rejects: PackedMessages | None
     filtered: Counter[str]
     reasons: Counter[str]
-    code: str = NO_MESSAGE
+    codes: Counter[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Rows that were read at once: their messages with the row of each, and what becomes of others.
+
+    Misfits are in the order of rows, those that were no rows come behind.
+    """
+
+    read: RowsRead
+    messages: pa.RecordBatch
+    places: npt.NDArray[np.int64]
+    filtered: Counter[str]
+    misfits: Sequence[Misfit]
+    _rows: Rows
+    _rules: MessageRules
+
+    def no_message(self) -> DecisionNeededError:
+        """Return the error for the first misfit, where there is no topic for rejects (P840)."""
+        first, cause = first_of(self.read, self.misfits), ""
+        if first.row < self._rows.rows.num_rows:
+            cause = cause_of(self._rows.rows.slice(first.row, 1), first, self._rules)
+        return no_message(self.read, self.misfits, cause)
+
+
+def judged(of: SourcePartition, rows: Rows, rules: MessageRules, *, now_ms: int) -> Judged:
+    """Return what becomes of each of some rows. Raises what `encode` raises."""
+    read = RowsRead(of, rows.reached, rows.count, rows.offsets)
+    filtered, bad = Counter[str](rows.left_out), misfits_of(rows)
+    if not rows.rows.num_rows:
+        return Judged(read, NO_MESSAGES, np.zeros(0, np.int64), filtered, bad, rows, rules)
+    found = encode(rows.rows, rules, now_ms=now_ms)
+    if found.filtered:
+        filtered[WHERE] += found.filtered
+    misfits = [*found.misfits, *bad]
+    return Judged(read, found.messages, found.places, filtered, misfits, rows, rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,45 +123,34 @@ class RowPacking:
         Raises DecisionNeededError for a row that is no message, and has no topic to go to (P840),
         and what `encode` raises.
         """
-        read = RowsRead(stretch.of, rows.reached, rows.count, rows.offsets)
-        filtered = Counter[str](rows.left_out)
-        messages, rejects, misfits = None, None, misfits_of(rows)
-        if rows.rows.num_rows:
-            found = encode(rows.rows, self.encoding.rules, now_ms=now_ms)
-            if found.filtered:
-                filtered[WHERE] += found.filtered
-            if len(found.messages):
-                kept = (
-                    place_of(stretch.of).partition if self.encoding.rules.keeps_partition else None
-                )
-                targets = self.encoding.targets
-                messages = self._packed(found.messages, found.places, targets, turn, kept)
-            misfits = [*found.misfits, *misfits]
-        if misfits:
-            if not self.encoding.rejects:
-                raise no_message(read, misfits, self._cause(rows, first_of(read, misfits)))
-            rejects = self._rejects(read, NO_MESSAGE, misfits, turn, now_ms)
-        reasons = Counter(f"{each.column}: {each.reason}" for each in misfits)
-        return PackedRows(read, messages, rejects, filtered, reasons)
+        found = judged(stretch.of, rows, self.encoding.rules, now_ms=now_ms)
+        if found.misfits and not self.encoding.rejects:
+            raise found.no_message()
+        messages = None
+        if len(found.messages):
+            kept = place_of(stretch.of).partition if self.encoding.rules.keeps_partition else None
+            messages = self._packed(found.messages, found.places, self.encoding.targets, turn, kept)
+        rejects = self._rejects(found.read, found.misfits, rows.records, turn, now_ms)
+        return _with_counts(found.read, messages, rejects, found.filtered, found.misfits)
 
     def pack_poison(self, stretch: Stretch, *, turn: int, now_ms: int) -> PackedRows:
         """Pack the reject of a row that kills the process that reads it."""
         read, misfits = RowsRead(stretch.of, stretch.stop, 1), [poison()]
-        rejects = self._rejects(read, POISON, misfits, turn, now_ms)
-        reasons = Counter(f"{each.column}: {each.reason}" for each in misfits)
-        return PackedRows(read, None, rejects, Counter(), reasons, POISON)
-
-    def _cause(self, rows: Rows, misfit: Misfit) -> str:
-        """Say why SQL has no answer for a row, if it was asked and that is why."""
-        if misfit.row >= rows.rows.num_rows:
-            return ""
-        return cause_of(rows.rows.slice(misfit.row, 1), misfit, self.encoding.rules)
+        rejects = self._rejects(read, misfits, None, turn, now_ms)
+        return _with_counts(read, None, rejects, Counter(), misfits)
 
     def _rejects(
-        self, read: RowsRead, code: str, misfits: Sequence[Misfit], turn: int, now_ms: int
-    ) -> PackedMessages:
+        self,
+        read: RowsRead,
+        misfits: Sequence[Misfit],
+        records: pa.RecordBatch | None,
+        turn: int,
+        now_ms: int,
+    ) -> PackedMessages | None:
+        if not misfits:
+            return None
         messages = reject_messages(
-            read, code, misfits, transactional_id=self.transactional_id, now_ms=now_ms
+            read, misfits, records, transactional_id=self.transactional_id, now_ms=now_ms
         )
         rows = np.array([each.row for each in misfits], np.int64)
         return self._packed(messages, rows, self.encoding.rejects, turn)
@@ -147,3 +176,15 @@ class RowPacking:
             numbered[number]: own for number, own in self.packer.pack(messages, partitions).items()
         }
         return PackedMessages(targets, batches, rows, partitions.to_numpy())
+
+
+def _with_counts(
+    read: RowsRead,
+    messages: PackedMessages | None,
+    rejects: PackedMessages | None,
+    filtered: Counter[str],
+    misfits: Sequence[Misfit],
+) -> PackedRows:
+    reasons = Counter(reason_of(each) for each in misfits)
+    codes = Counter(each.code for each in misfits)
+    return PackedRows(read, messages, rejects, filtered, reasons, codes)

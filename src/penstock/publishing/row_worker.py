@@ -117,7 +117,7 @@ class RowWorker:
         into.filtered += packed.filtered
         self._reasons += packed.reasons
         if packed.rejects is not None:
-            into.rejected[packed.code] += len(packed.rejects.rows)
+            into.rejected += packed.codes
         for each in (packed.messages, packed.rejects):
             if each is not None:
                 self._counts += each.counts()

@@ -101,18 +101,22 @@ def record_rules_from_data(data: Mapping[str, Any]) -> RecordRules:
 
 @dataclass(frozen=True, slots=True)
 class TopicRowReader:
-    """Implements `ports.sources.RowReader` over a reader of ranges."""
+    """Implements `ports.sources.RowReader` over a reader of ranges.
+
+    With `keeps_headers` records come with theirs, whether or not a row needs them.
+    """
 
     reader: RangeReader
     rules: RecordRules
     schemas: ReaderCache = field(default_factory=ReaderCache)
+    keeps_headers: bool = False
 
     def read(self, stretch: Stretch, *, deadline: float) -> Iterator[Rows]:
         """Yield the records of a stretch as rows.
 
         Raises what the reader and the registry of schemas raise.
         """
-        at, needed = place_of(stretch.of), self.rules.needs_headers
+        at, needed = place_of(stretch.of), self.keeps_headers or self.rules.needs_headers
         bytes_left = int(stretch.work) if stretch.work else None
         for fetched, reached in fetched_of(self.reader, stretch, deadline=deadline, headers=needed):
             if not fetched.batch.num_rows:
@@ -173,7 +177,7 @@ def rows_of(
     rows = pa.RecordBatch.from_arrays(columns, rules.columns.names)
     bad = np.array([each.offset for each in rejects], np.int64)
     all_offsets = np.concatenate([offsets[places], bad])
-    return Rows(rows, reached, _bad(batch, rejects, offsets), made.filtered, all_offsets)
+    return Rows(rows, reached, _bad(batch, rejects, offsets), made.filtered, all_offsets, batch)
 
 
 def _with_nulls(
@@ -204,5 +208,5 @@ def _bad(
     keys, found = batch.column("key"), list[BadRow]()
     for each in rejects:
         key = keys[int(np.searchsorted(offsets, each.offset))].as_py()
-        found.append(BadRow(RECORD_VALUE, f"{each.message} ({each.code})", key))
+        found.append(BadRow(RECORD_VALUE, each.message, key, each.code))
     return found

@@ -21,6 +21,7 @@ from penstock.core.schema import Struct
 from penstock.ports.sources import BadRow
 from penstock.rows.convert.batch import convert_batch
 from penstock.rows.options import RowOptions
+from penstock.rows.reject_codes import RejectCode
 
 PIECE_BYTES = 4 << 20
 LINE_BYTES_MAX = 16 << 20
@@ -111,7 +112,7 @@ def line_rows(lines: Sequence[bytes], starts: Sequence[int]) -> tuple[pa.RecordB
         try:
             texts.append(line.removesuffix(b"\r").decode())
         except UnicodeDecodeError:
-            bad.append(BadRow(f"line at byte {start}", "it is not UTF-8"))
+            bad.append(_bad(start, "it is not UTF-8", RejectCode.NOT_UTF8))
     return pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], ["line"]), bad
 
 
@@ -125,12 +126,15 @@ def csv_rows(names: Sequence[str], columns: Struct, delimiter: str) -> Making:
                 continue
             try:
                 fields = fields_of(line, delimiter)
-            except (UnicodeDecodeError, csv.Error) as error:
-                bad.append(BadRow(f"line at byte {start}", str(error).partition(":")[0]))
+            except UnicodeDecodeError:
+                bad.append(_bad(start, "it is not UTF-8", RejectCode.NOT_UTF8))
+                continue
+            except csv.Error as error:
+                bad.append(_bad(start, str(error).partition(":")[0], RejectCode.MALFORMED))
                 continue
             if len(fields) != len(names):
                 fact = f"it has {len(fields)} fields, and the header {len(names)}"
-                bad.append(BadRow(f"line at byte {start}", fact))
+                bad.append(_bad(start, fact, RejectCode.MALFORMED))
                 continue
             given = {name: each for name, each in zip(names, fields, strict=True) if each}
             objects.append(json.dumps(given).encode())
@@ -145,6 +149,10 @@ def fields_of(line: bytes, delimiter: str) -> list[str]:
     """Return the fields of a line of CSV. Raises UnicodeDecodeError, csv.Error."""
     text = line.removesuffix(b"\r").decode()
     return next(csv.reader([text], delimiter=delimiter, strict=True), [])
+
+
+def _bad(start: int, reason: str, code: str) -> BadRow:
+    return BadRow(f"line at byte {start}", reason, code=code)
 
 
 def _start_of(bad: BadRow) -> int:
@@ -166,8 +174,5 @@ def _converted(
         ["offset", "timestamp", "key", "value"],
     )
     found = convert_batch(records, at=_PLACE, schema=columns, options=_OPTIONS)
-    bad = [
-        BadRow(f"line at byte {each.offset}", f"{each.message} ({each.code})")
-        for each in found.rejects
-    ]
+    bad = [_bad(each.offset, each.message, each.code) for each in found.rejects]
     return found.rows, bad

@@ -136,7 +136,7 @@ def test_a_peek_begins_where_it_is_told_to(cluster: Cluster, tmp_path: Path) -> 
     at = f"{orders.source}:0:1"
     (found,) = within("peek", "--spec", orders.save(), "--at", at, "--json").json
 
-    assert ("rejected", "P840") == (found["outcome"], found["code"])
+    assert ("rejected", "P302") == (found["outcome"], found["code"])
     assert "offset 1" in found["place"]
     assert (2, "P817") == orders.code("peek", "--at", f"{orders.source}:0:9")
     assert (2, "P817") == orders.code("peek", "--at", "other:0:0")

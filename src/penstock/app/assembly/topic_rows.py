@@ -36,8 +36,8 @@ from penstock.spec.settings.publication import KEEP, PublicationRule
 from penstock.spec.settings.records import REGISTERED, Records
 from penstock.spec.settings.sources import TopicToPublish
 
-RECORDS, REGISTRY = "records", "registry"
-"""What the settings of a source say of its records, and of their registry."""
+RECORDS, REGISTRY, KEEPS_HEADERS = "records", "registry", "keeps_headers"
+"""What the settings of a source say of its records, their registry, and of headers of rejects."""
 _LOOK_SECONDS = 10.0
 _KEY, _TIMESTAMP = "_kafka_key", "_kafka_timestamp"
 _ONE_COLUMN = {"text": Kind.STRING, "bytes": Kind.BINARY}
@@ -54,6 +54,7 @@ def settings_of(spec: Publications, rule: PublicationRule, given: TopicToPublish
     needed = registry is not None and given.records.format in REGISTERED
     return {
         RECORDS: record_rules_to_data(_rules(rule, given, given.records)),
+        KEEPS_HEADERS: rule.rejects is not None,
         REGISTRY: registry.settings() if registry is not None and needed else None,
     }
 
@@ -78,8 +79,8 @@ def kept_topic_rows(source: Mapping[str, Any]) -> TopicRowReader:
 
 def topic_rows_by(reader: RangeReader, source: Mapping[str, Any]) -> TopicRowReader:
     """Return what reads records as rows by a reader. Raises InvalidError of a registry."""
-    schemas = schema_readers(source[REGISTRY])
-    return TopicRowReader(reader, record_rules_from_data(source[RECORDS]), schemas)
+    schemas, rules = schema_readers(source[REGISTRY]), record_rules_from_data(source[RECORDS])
+    return TopicRowReader(reader, rules, schemas, source[KEEPS_HEADERS])
 
 
 def absent_fields(publication: Publication, stretches: Sequence[Stretch]) -> AbsentFields:

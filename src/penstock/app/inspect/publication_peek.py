@@ -26,7 +26,7 @@ from penstock.observe.formatting import number_of
 from penstock.ports.producers import Packer
 from penstock.ports.sources import EpochLimit, RowReader, Rows, SourceReader, Stretch
 from penstock.publishing.record import standing_record
-from penstock.publishing.rejects import NO_MESSAGE, RowsRead, misfits_of
+from penstock.publishing.rejects import RowsRead, misfits_of
 from penstock.publishing.schemas import standing_rules
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.topic_source import place_of
@@ -47,7 +47,7 @@ class PeekedMessage:
 
     `place` says where it is in the source; `partition` is None where it is spread, having no key,
     and where the topic is not there yet. `row` is what the row says, where the source has rows;
-    `detail` is why it is filtered or rejected, next to the `code` of a reject.
+    `detail` is why it is filtered or rejected, next to the `code` of a reject, which is landing's.
     """
 
     publication: str
@@ -231,7 +231,7 @@ class _Encoding:
             rejects.into if rejects else "",
             key=misfit.key,
             row=row,
-            code=NO_MESSAGE,
+            code=misfit.code,
             detail=f"{misfit.column}: {misfit.reason}{f' ({cause})' if cause else ''}",
         )
 

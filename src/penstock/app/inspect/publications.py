@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -11,7 +11,12 @@ from penstock.app.assembly import assembly, publishing
 from penstock.app.assembly.process import SystemClock
 from penstock.app.assembly.producers import open_producers
 from penstock.app.assembly.state_folder import state_folder
-from penstock.app.assembly.topic_rows import RECORDS, absent_fields
+from penstock.app.assembly.topic_rows import RECORDS, absent_fields, kept_topic_rows
+from penstock.app.inspect.publication_sample import (
+    NOTHING_SAMPLED,
+    PublicationSample,
+    sampled,
+)
 from penstock.app.publish import rules_named
 from penstock.core.claims import Generation
 from penstock.core.errors import DecisionNeededError, PenstockError, UnavailableError
@@ -27,7 +32,7 @@ from penstock.publishing.own_rows import BEGINNING
 from penstock.publishing.pace import Pace, Rate
 from penstock.publishing.preflight import preflight
 from penstock.publishing.record import PublicationRecord, standing_record, task_of, totals_of
-from penstock.publishing.schemas import SchemaStanding, standing_schemas
+from penstock.publishing.schemas import SchemaStanding, standing_rules, standing_schemas
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.start import begun_from
 from penstock.publishing.stops import hanging, naming
@@ -71,7 +76,8 @@ class PublicationView:
     why the last run did not. `absent` are fields that no record of a sample has. `client` says who
     writes. `owner` is the run that began last. `rate` is the most that it sends. Where `is_least`,
     more than the `backlog` may wait: a source of one's own is not counted; one that `is_empty` has
-    no part at all.
+    no part at all. `sample` is what becomes of the next records, and `has_other_rules` says that
+    the last run had others.
     """
 
     publication: str
@@ -101,6 +107,8 @@ class PublicationView:
     problem: PenstockError | None = None
     stopped: LastStop | None = None
     absent: AbsentFields = field(default_factory=AbsentFields)
+    sample: PublicationSample = NOTHING_SAMPLED
+    has_other_rules: bool = False
 
 
 class Beginning(NamedTuple):
@@ -130,7 +138,7 @@ def view_publications(
                 ports = publishing.open_ports(publication, stack)
                 view = view_of(publication, ports)
                 if samples and RECORDS in publication.source and view.problem is None:
-                    view = replace(view, absent=next_absent_fields(publication, ports))
+                    view = _sampled(publication, ports, view)
             except PenstockError as error:
                 problem = naming(publication, error)
                 view = replace(_unopened(publication, error), problem=problem)
@@ -201,7 +209,10 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
     try:
         ports.producers.terms.check()
         record = standing_record(publication.name, ports.producers.ledger)
-        view = _recorded(publication, record, view)
+        view = replace(
+            _recorded(publication, record, view),
+            has_other_rules=_has_other_rules(publication, record),
+        )
         found = beginning_of(publication, ports, record)
         client = client_words(publication, ports.producers.terms.protocol, found.stands)
         view = replace(view, client=client, begins=found.begins, creates=found.creates)
@@ -293,13 +304,36 @@ def _planned(
     )
 
 
+def _has_other_rules(publication: Publication, record: PublicationRecord) -> bool:
+    """Return whether what is published was published by other rules, of which a digest is known."""
+    ledger = record.ledger
+    return ledger is not None and ledger.epoch > 0 and ledger.rules_hash != publication.rules_hash
+
+
+def _sampled(
+    publication: Publication, ports: PublicationPorts, view: PublicationView
+) -> PublicationView:
+    """Add what becomes of the next records, and with what a run ends that finds them so."""
+    stretches, rules = _next_stretches(publication, ports), standing_rules(publication, ports)
+    assert rules is not None, "records are read as rows"
+    reader = kept_topic_rows(publication.source)
+    sample = sampled(publication, rules, reader, stretches, SystemClock())
+    ends = sample.ends and naming(publication, sample.ends)
+    absent = absent_fields(publication, stretches)
+    return replace(view, absent=absent, sample=sample, problem=ends)
+
+
 def next_absent_fields(publication: Publication, ports: PublicationPorts) -> AbsentFields:
     """Return the fields that a publication reads, and that none of the next records has."""
+    return absent_fields(publication, _next_stretches(publication, ports))
+
+
+def _next_stretches(publication: Publication, ports: PublicationPorts) -> Sequence[Stretch]:
+    """Return what a sample is read of: as many records as are looked at."""
     record = standing_record(publication.name, ports.producers.ledger)
     stands = beginning_of(publication, ports, record).stands
     limit = EpochLimit(SAMPLE_RECORDS_MAX, publication.limit.bytes_max)
-    stretches = ports.source.plan(stands, ports.source.ends(), limit)
-    return absent_fields(publication, stretches)
+    return ports.source.plan(stands, ports.source.ends(), limit)
 
 
 def rate_words(rate: Rate) -> str:

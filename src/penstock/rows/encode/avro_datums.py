@@ -23,7 +23,7 @@ from penstock.rows.encode.avro_scalars import scalars, varints
 from penstock.rows.encode.avro_schema import Tree, column_of, optional
 from penstock.rows.encode.datums import Datums, Numbers, nulled, of_members
 from penstock.rows.encode.json_texts import Column, is_list, is_text
-from penstock.rows.encode.nesting import Misfits, as_lists, lengths_of_lists, of_lists
+from penstock.rows.encode.nesting import IS_NULL, Misfits, as_lists, lengths_of_lists, of_lists
 from penstock.rows.encode.rules import MessageSchema
 
 _ENDED = b"\0"
@@ -63,8 +63,7 @@ class AvroWriter:
             made = self._datums(values, kind, tree, path)
             if not made.data.null_count:
                 return _Parts([made.data], made.misfits)
-            reason = "it is null, and the schema requires a value"
-            missing = Misfits(path, ~validity_of(made.data), reason)
+            missing = Misfits(path, ~validity_of(made.data), IS_NULL)
             return _Parts([made.data.fill_null(b"")], [*made.misfits, missing])
         inner, null = branches
         made = self._datums(values, kind, inner, path)

@@ -29,11 +29,13 @@ from penstock.rows.encode.datums import (
     zigzag,
 )
 from penstock.rows.encode.json_texts import is_binary, is_text, times_of_day, utf8_texts, uuid_text
-from penstock.rows.encode.nesting import Misfits
+from penstock.rows.encode.nesting import UNKNOWN_SYMBOL, Cause, Misfits, out_of_range
+from penstock.rows.reject_codes import RejectCode
 
 _INT = 31
 _UNITS = {"millis": 10**3, "micros": 10**6, "nanos": 10**9}
 _DECIMAL_BYTES = 16
+_TOO_EXACT = Cause("it is more exact than the schema's type", RejectCode.INEXACT)
 
 
 def scalars(values: pa.Array, kind: Any, data: Mapping[str, Any], path: str) -> Datums | None:
@@ -66,12 +68,12 @@ def _integers(values: pa.Array, kind: Any, data: Mapping[str, Any], path: str) -
     present, misfits = values.fill_null(0), list[Misfits]()
     if kind == pa.uint64():
         wide = present.to_numpy() > np.uint64(2**63 - 1)
-        misfits = found_in(path, wide, "it is no number of 64 bits with a sign")
+        misfits = found_in(path, wide, out_of_range("it is no number of 64 bits with a sign"))
         present = pc.if_else(pa.array(wide), pa.scalar(0, kind), present)
     numbers = present.cast(pa.int64()).to_numpy()
     if data["type"] == "int":
         wide = (numbers >> _INT) != (numbers >> 63)
-        misfits += found_in(path, wide, "it is no number of 32 bits")
+        misfits += found_in(path, wide, out_of_range("it is no number of 32 bits"))
     return Datums(varints(numbers, values), misfits)
 
 
@@ -119,7 +121,7 @@ def _enums(values: pa.Array, kind: Any, data: Mapping[str, Any], path: str) -> D
     texts, misfits = utf8_texts(values, path)
     places = pc.index_in(texts, pa.array(data["symbols"], pa.string()))
     unknown = validity_of(values) & ~validity_of(places)
-    misfits = [*misfits, *found_in(path, unknown, "it is none of the schema's symbols")]
+    misfits = [*misfits, *found_in(path, unknown, UNKNOWN_SYMBOL)]
     numbers = places.fill_null(0).to_numpy().astype(np.int64)
     return Datums(varints(numbers, values), misfits)
 
@@ -162,12 +164,12 @@ def _counts(values: pa.Array, unit: str, data: Mapping[str, Any], path: str) -> 
     given, wanted = PER_SECOND[unit], _UNITS[data["logicalType"].rpartition("-")[2]]
     if given > wanted:
         rest = counts % (given // wanted)
-        misfits = found_in(path, rest != 0, "it is more exact than the schema's type")
+        misfits = found_in(path, rest != 0, _TOO_EXACT)
         counts = counts // (given // wanted)
     else:
         factor = wanted // given
         wide = (counts > (2**63 - 1) // factor) | (counts < -(2**63 // factor))
-        misfits = found_in(path, wide, "it is out of range")
+        misfits = found_in(path, wide, out_of_range("it is out of range"))
         counts = np.where(wide, 0, counts) * factor
     found = _integers(pa.array(counts), pa.int64(), data, path)
     assert found is not None, "counts are integers"
@@ -188,7 +190,7 @@ def _decimals(values: pa.Array, kind: Any, data: Mapping[str, Any], path: str) -
     digits = raw[values.offset : values.offset + len(values), ::-1]
     sign = np.where(digits[:, -size] >= 0x80, 0xFF, 0)[:, None]  # noqa: PLR2004
     wide = (digits[:, :-size] != sign).any(axis=1) & validity_of(values)
-    misfits = found_in(path, wide, "it has more digits than its type")
+    misfits = found_in(path, wide, out_of_range("it has more digits than its type"))
     made = rows_of_bytes(digits[:, -size:], values)
     return Datums(_sized(made) if data["type"] == "bytes" else made, misfits)
 

@@ -29,13 +29,14 @@ from penstock.rows.encode.json_texts import (
     is_text,
     utf8_texts,
 )
-from penstock.rows.encode.nesting import Mask, Misfits, misfits_by_reason
+from penstock.rows.encode.nesting import Cause, Mask, Misfits, misfits_by_cause
 from penstock.rows.encode.rules import MessageRules
+from penstock.rows.reject_codes import RejectCode
 from penstock.rows.route.coordinates import header_values
 from penstock.spec.language.expressions import expression
 
 _HEADERS = MESSAGES.field("headers").type
-NOT_UTF8 = "a header has a name that is not UTF-8"
+UNNAMED = Cause("a header has a name that is not UTF-8", RejectCode.NOT_UTF8)
 
 
 class StoredRows(NamedTuple):
@@ -112,7 +113,7 @@ def _own_headers(table: StoredRows, rules: MessageRules) -> tuple[pa.ListArray, 
     absent = mask_of(values.is_null())
     if rules.omits_headers or not absent.any():
         return values, []
-    return values, [Misfits(rules.headers_of, absent, NOT_UTF8)]
+    return values, [Misfits(rules.headers_of, absent, UNNAMED)]
 
 
 def _joined(first: pa.ListArray, second: pa.ListArray) -> pa.ListArray:
@@ -204,6 +205,6 @@ def _in_sql(
     Of unread rows other ones may be spared.
     """
     found = computed(table.rows, sql, field)
-    reasons = {row: why for row, why in found.undecided.items() if not spared[row]}
-    reasons |= {row: why for row, why in found.unread.items() if not unread_spared[row]}
-    return found.values, misfits_by_reason(field, reasons, len(spared))
+    causes = {row: why for row, why in found.undecided.items() if not spared[row]}
+    causes |= {row: why for row, why in found.unread.items() if not unread_spared[row]}
+    return found.values, misfits_by_cause(field, causes, len(spared))

@@ -25,6 +25,7 @@ from penstock.core.errors import InvalidError
 from penstock.core.names import folded
 from penstock.rows.arrow_arrays import mask_of
 from penstock.rows.encode.json_texts import utf8_texts
+from penstock.rows.encode.nesting import Cause
 from penstock.rows.reject_codes import RejectCode
 from penstock.rows.route.coordinates import header_maps, headers_not_utf8, not_utf8, texts_of
 from penstock.rows.route.sql_values import RECORD_SECONDS_MAX, SqlValues, evaluate, true_of
@@ -50,21 +51,21 @@ _NESTED = frozenset({"struct", "list", "array", "map"})
 
 
 class Decided(NamedTuple):
-    """Where a condition is true, and the rows for which it has no answer, with the reason."""
+    """Where a condition is true, and the rows for which it has no answer, with the cause."""
 
     true: Mask
-    undecided: dict[int, str]
+    undecided: dict[int, Cause]
 
 
 class Computed(NamedTuple):
-    """The value of each row, null for those that have none, and those with the reason.
+    """The value of each row, null for those that have none, and those with the cause.
 
     `unread` are those that cannot be read, `undecided` the others.
     """
 
     values: pa.Array
-    undecided: dict[int, str]
-    unread: dict[int, str]
+    undecided: dict[int, Cause]
+    unread: dict[int, Cause]
 
 
 def decided(rows: pa.RecordBatch, sql: str, field: str) -> Decided:
@@ -98,10 +99,11 @@ def computed(rows: pa.RecordBatch, sql: str, field: str) -> Computed:
     return Computed(values, _undecided(found, field), unread)
 
 
-def _undecided(found: SqlValues, field: str) -> dict[int, str]:
+def _undecided(found: SqlValues, field: str) -> dict[int, Cause]:
     seconds = f"{RECORD_SECONDS_MAX:.0f} s"
-    failed = dict.fromkeys(found.failed, f"{field} cannot be computed for this row")
-    return failed | dict.fromkeys(found.slow, f"{field} takes longer than {seconds} for this row")
+    failed = Cause(f"{field} cannot be computed for this row", RejectCode.UNDECIDED)
+    slow = Cause(f"{field} takes longer than {seconds} for this row", RejectCode.SLOW)
+    return dict.fromkeys(found.failed, failed) | dict.fromkeys(found.slow, slow)
 
 
 def failure_of(rows: pa.RecordBatch, sql: str, field: str) -> str:
@@ -132,9 +134,9 @@ def _without_values(answer: str) -> str:
     return f"{kind}: {_NUMBER.sub('…', plain).strip()}"
 
 
-def _columns_of(rows: pa.RecordBatch, sql: str, field: str) -> tuple[pa.Table, dict[int, str]]:
+def _columns_of(rows: pa.RecordBatch, sql: str, field: str) -> tuple[pa.Table, dict[int, Cause]]:
     """Return the columns that an expression names, in types that DuckDB takes, and unread rows."""
-    columns, unread, parsed = dict[str, pa.Array](), dict[int, str](), expression(sql)
+    columns, unread, parsed = dict[str, pa.Array](), dict[int, Cause](), expression(sql)
     for name in {folded(each): each for each in parsed.columns}.values():
         found = [each for each in rows.schema.names if folded(each) == folded(name)]
         if not found:
@@ -170,8 +172,8 @@ def _seen(name: str, values: pa.Array) -> pa.Array:
     return _plain(values)
 
 
-def _unread(name: str, values: pa.Array, entries: Collection[str | None]) -> dict[int, str]:
-    """Return the rows whose key, or whose header of `entries`, cannot be read, with the reason.
+def _unread(name: str, values: pa.Array, entries: Collection[str | None]) -> dict[int, Cause]:
+    """Return the rows whose key, or whose header of `entries`, cannot be read, with the cause.
 
     The entry None stands for all.
     """
@@ -185,9 +187,9 @@ def _unread(name: str, values: pa.Array, entries: Collection[str | None]) -> dic
     return {}
 
 
-def not_read(what: str) -> str:
-    """Say that something of a record cannot be read, with landing's code for the same."""
-    return f"{what} is not UTF-8 ({RejectCode.NOT_UTF8})"
+def not_read(what: str) -> Cause:
+    """Return the cause of something of a record that cannot be read as text."""
+    return Cause(f"{what} is not UTF-8", RejectCode.NOT_UTF8)
 
 
 NAMELESS = not_read("the name of a header")

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from penstock.rows.arrow_arrays import lengths_of, validity_bits, validity_of
 from penstock.rows.encode.json_texts import Column
-from penstock.rows.encode.nesting import Misfits
+from penstock.rows.encode.nesting import Cause, Misfits
 
 Numbers = npt.NDArray[np.int64]
 
@@ -25,9 +25,9 @@ class Datums:
     misfits: list[Misfits] = field(default_factory=list)
 
 
-def found_in(path: str, rows: npt.NDArray[np.bool_], reason: str) -> list[Misfits]:
+def found_in(path: str, rows: npt.NDArray[np.bool_], cause: Cause) -> list[Misfits]:
     """Return the misfits of a column, if there are any."""
-    return [Misfits(path, rows, reason)] if rows.any() else []
+    return [Misfits(path, rows, cause)] if rows.any() else []
 
 
 def of_members(

@@ -32,8 +32,9 @@ from penstock.rows.encode.conditions import decided, failure_of, no_column
 from penstock.rows.encode.extensions import stored
 from penstock.rows.encode.framing import framed, with_texts
 from penstock.rows.encode.json_texts import is_binary, is_text, millis_of, object_texts
-from penstock.rows.encode.nesting import Misfits, misfits_by_reason
+from penstock.rows.encode.nesting import Cause, Misfits, misfits_by_cause, out_of_range
 from penstock.rows.encode.rules import KEY, MessageRules
+from penstock.rows.reject_codes import RejectCode
 
 WHERE, DELETE_WHEN = "where", "delete_when"
 NO_KEY_TO_DELETE = "a record without a value has no key to delete"
@@ -44,14 +45,16 @@ PIECE_ROWS_MAX = 1 << 16
 
 
 class Misfit(NamedTuple):
-    """A row that is no message: its number in the batch, the column, and why.
+    """A row that is no message: its number in the batch, the column, and why; in words and as code.
 
-    It holds no value but its `key`, where that is none of what does not fit.
+    The code is landing's for the same cause. It holds no value but its `key`, where that is none of
+    what does not fit.
     """
 
     row: int
     column: str
     reason: str
+    code: str
     key: bytes | None = None
 
 
@@ -169,7 +172,7 @@ def _encode(table: StoredRows, rules: MessageRules, now_ms: int) -> Encoded:
         of_key = _is_of_key(each.path, rules)
         for number in np.flatnonzero(each.rows).tolist():
             row, key = int(places[number]), None if of_key else keys[number].as_py()
-            misfits.setdefault(row, Misfit(row, each.path, each.reason, key))
+            misfits.setdefault(row, Misfit(row, each.path, *each.cause, key))
     if found:
         wrong = np.logical_or.reduce([each.rows for each in found])
         messages, places = messages.filter(pa.array(~wrong)), places[~wrong]
@@ -177,14 +180,14 @@ def _encode(table: StoredRows, rules: MessageRules, now_ms: int) -> Encoded:
 
 
 def _undecided(
-    table: StoredRows, rules: MessageRules, reasons: Mapping[int, str]
+    table: StoredRows, rules: MessageRules, causes: Mapping[int, Cause]
 ) -> dict[int, Misfit]:
     """Return the misfits of rows for which `where` has no answer, with their keys."""
-    keys, of_keys = _keys(_rows_at(table, np.array([*reasons], np.int64)), rules)
-    wrong = np.logical_or.reduce([np.zeros(len(reasons), np.bool_), *(e.rows for e in of_keys)])
+    keys, of_keys = _keys(_rows_at(table, np.array([*causes], np.int64)), rules)
+    wrong = np.logical_or.reduce([np.zeros(len(causes), np.bool_), *(e.rows for e in of_keys)])
     return {
-        row: Misfit(row, WHERE, why, None if wrong[at] else keys[at].as_py())
-        for at, (row, why) in enumerate(reasons.items())
+        row: Misfit(row, WHERE, *why, None if wrong[at] else keys[at].as_py())
+        for at, (row, why) in enumerate(causes.items())
     }
 
 
@@ -232,11 +235,12 @@ def _deleted(
         asked = decided(table.rows, rules.delete_when, DELETE_WHEN)
         deleted = asked.true | spared
         undecided = {row: why for row, why in asked.undecided.items() if not spared[row]}
-        misfits += misfits_by_reason(DELETE_WHEN, undecided, count)
+        misfits += misfits_by_cause(DELETE_WHEN, undecided, count)
     keyless = deleted & mask_of(keys.is_null())
     for rows, why in ((spared, NO_KEY_TO_DELETE), (~spared, "a row that deletes has no key")):
         if (keyless & rows).any():
-            misfits.append(Misfits(rules.key[0], keyless & rows, why))
+            cause = Cause(why, RejectCode.KEY_MISSING)
+            misfits.append(Misfits(rules.key[0], keyless & rows, cause))
     return deleted, misfits
 
 
@@ -286,9 +290,9 @@ def _times(
     impossible = mask_of(pc.less(counts, 0).fill_null(True))
     if not impossible.any():
         return counts.view(kind), []
-    reason = "a message has a time, from 1970 on"
+    cause = out_of_range("a message has a time, from 1970 on")
     fitting = pc.if_else(pa.array(impossible), 0, counts)
-    return fitting.view(kind), [Misfits(rules.timestamp, impossible, reason)]
+    return fitting.view(kind), [Misfits(rules.timestamp, impossible, cause)]
 
 
 def _millis(table: StoredRows, name: str) -> pa.Int64Array:

@@ -30,7 +30,7 @@ from penstock.rows.encode.json_texts import (
     is_text,
     object_texts,
 )
-from penstock.rows.encode.nesting import Misfits
+from penstock.rows.encode.nesting import IS_NULL, Misfits
 from penstock.rows.encode.rules import MessageSchema
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
@@ -69,7 +69,7 @@ def objects(columns: Sequence[Column], schema: MessageSchema, form: JsonForm) ->
     written = [by_name[name] for name in named]
     made = object_texts(written, "", form)
     nulls = [
-        Misfits(each.name, ~validity_of(each.values), "it is null, and the schema requires a value")
+        Misfits(each.name, ~validity_of(each.values), IS_NULL)
         for each in written
         if each.values.null_count and not _may_be_null(named[each.name])
     ]

@@ -25,10 +25,21 @@ from penstock.core.errors import InvalidError
 from penstock.rows.arrow_arrays import list_array, mask_of, validity_of
 from penstock.rows.cast import iso8601
 from penstock.rows.decode.logical_types import PER_SECOND
-from penstock.rows.encode.nesting import Misfits, as_lists, lengths_of_lists, of_lists
+from penstock.rows.encode.nesting import (
+    NOT_UTF8,
+    Cause,
+    Misfits,
+    as_lists,
+    lengths_of_lists,
+    of_lists,
+    out_of_range,
+)
 
 NULL = "null"
 IN_ISO, IN_MILLIS = "iso", "millis"
+NO_YEAR = out_of_range("it is outside of the years 1 to 9999")
+_NO_TIME = out_of_range("it is no time of a day")
+_NO_NUMBER = out_of_range("it is no number")
 _CONTROL = r"[\x00-\x1f]"
 _QUOTE, _BACKSLASH, _SPACE = b'"\\ '
 
@@ -130,7 +141,8 @@ def _numbers(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> 
     del kind, form
     values = values.cast(pa.float64())
     finite = pc.is_finite(values).fill_null(True)
-    misfits = [] if pc.all(finite).as_py() else [Misfits(path, ~mask_of(finite), "it is no number")]
+    is_fitting = pc.all(finite).as_py()
+    misfits = [] if is_fitting else [Misfits(path, ~mask_of(finite), _NO_NUMBER)]
     texts = values.cast(pa.string())
     whole = pc.equal(values, pc.floor(values)).fill_null(False)
     if pc.any(whole).as_py():  # looked at alone, for a search in all texts costs as much as they do
@@ -186,7 +198,7 @@ def utf8_texts(values: pa.Array, path: str) -> tuple[pa.StringArray, list[Misfit
         if not wrong.any():
             raise
         cleared = pc.replace_with_mask(raw, pa.array(wrong), pa.scalar(b""))
-        return cleared.cast(pa.string()), [Misfits(path, wrong, "it is not UTF-8")]
+        return cleared.cast(pa.string()), [Misfits(path, wrong, NOT_UTF8)]
     return values, []
 
 
@@ -205,7 +217,7 @@ def _dates(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> _B
 def times_of_day(values: pa.Array, path: str) -> tuple[pa.Array, list[Misfits]]:
     """Return times without those that no day has, as 24:00, and which these are."""
     last = iso8601.DAY_US // PER_SECOND["us"] * PER_SECOND[values.type.unit] - 1
-    return _within(values, 0, last, path, "it is no time of a day")
+    return _within(values, 0, last, path, _NO_TIME)
 
 
 def _times(values: pa.Array, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:
@@ -244,7 +256,7 @@ def _within(
     low: int,
     high: int,
     path: str,
-    reason: str = "it is outside of the years 1 to 9999",
+    cause: Cause = NO_YEAR,
 ) -> tuple[pa.Array, list[Misfits]]:
     """Return values without those whose counts are outside of bounds, and which these are."""
     counts = pa.int32() if values.type.bit_width == 32 else pa.int64()  # noqa: PLR2004
@@ -253,7 +265,7 @@ def _within(
     if pc.all(inside).as_py():
         return values, []
     fitting = pc.if_else(inside, numbers, pa.scalar(0, counts)).view(values.type)
-    return fitting, [Misfits(path, ~mask_of(inside), reason)]
+    return fitting, [Misfits(path, ~mask_of(inside), cause)]
 
 
 def _structs(values: pa.StructArray, kind: pa.DataType, path: str, form: JsonForm) -> _Bare:

@@ -10,7 +10,26 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.rows.reject_codes import RejectCode
+
 Mask = npt.NDArray[np.bool_]
+
+
+class Cause(NamedTuple):
+    """Why something has no form: in words, and by landing's code for the same."""
+
+    reason: str
+    code: RejectCode
+
+
+IS_NULL = Cause("it is null, and the schema requires a value", RejectCode.MISSING)
+NOT_UTF8 = Cause("it is not UTF-8", RejectCode.NOT_UTF8)
+UNKNOWN_SYMBOL = Cause("it is none of the schema's symbols", RejectCode.UNREADABLE)
+
+
+def out_of_range(reason: str) -> Cause:
+    """Return the cause of a value for which a format has no room."""
+    return Cause(reason, RejectCode.OUT_OF_RANGE)
 
 
 class Misfits(NamedTuple):
@@ -18,13 +37,13 @@ class Misfits(NamedTuple):
 
     path: str
     rows: Mask
-    reason: str
+    cause: Cause
 
 
-def misfits_by_reason(path: str, reasons: Mapping[int, str], count: int) -> list[Misfits]:
-    """Return the misfits of `count` rows, of which some have a reason."""
-    found: dict[str, Misfits] = {}
-    for row, why in reasons.items():
+def misfits_by_cause(path: str, causes: Mapping[int, Cause], count: int) -> list[Misfits]:
+    """Return the misfits of `count` rows, of which some have a cause."""
+    found: dict[Cause, Misfits] = {}
+    for row, why in causes.items():
         found.setdefault(why, Misfits(path, np.zeros(count, np.bool_), why)).rows[row] = True
     return [*found.values()]
 

@@ -32,15 +32,22 @@ from penstock.rows.encode.datums import (
     unsigned_varints,
 )
 from penstock.rows.encode.json_texts import Column, is_list
-from penstock.rows.encode.nesting import Misfits, as_lists, lengths_of_lists, of_lists
+from penstock.rows.encode.nesting import (
+    IS_NULL,
+    Cause,
+    Misfits,
+    as_lists,
+    lengths_of_lists,
+    of_lists,
+)
 from penstock.rows.encode.protobuf_scalars import PACKED, WIRE_TYPES, scalars
 from penstock.rows.encode.protobuf_schema import Tree
 from penstock.rows.encode.rules import MessageSchema
+from penstock.rows.reject_codes import RejectCode
 
 _SIZED = 2
-_NULL = "it is null, and the schema requires a value"
-_NULL_LIST = "it is null, and Protobuf has no null of a list or map"
-_NULL_ITEM = "an item is null, and Protobuf has no null in a list or map"
+_NULL_LIST = Cause("it is null, and Protobuf has no null of a list or map", RejectCode.MISSING)
+_NULL_ITEM = Cause("an item is null, and Protobuf has no null in a list or map", RejectCode.MISSING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +90,7 @@ class ProtobufWriter:
         made = self._values(values, kind, field, path)
         misfits = made.misfits
         if field["label"] == "required":
-            misfits = [*misfits, *found_in(path, ~validity_of(made.data), _NULL)]
+            misfits = [*misfits, *found_in(path, ~validity_of(made.data), IS_NULL)]
         return Datums(_tagged(field, made.data).fill_null(b""), misfits)
 
     def _values(self, values: pa.Array, kind: Any, field: Tree, path: str) -> Datums:

@@ -31,8 +31,15 @@ from penstock.rows.encode.datums import (
     unsigned_varints,
     zigzag,
 )
-from penstock.rows.encode.json_texts import JsonForm, bare_texts, is_binary, is_text, utf8_texts
-from penstock.rows.encode.nesting import Misfits
+from penstock.rows.encode.json_texts import (
+    NO_YEAR,
+    JsonForm,
+    bare_texts,
+    is_binary,
+    is_text,
+    utf8_texts,
+)
+from penstock.rows.encode.nesting import UNKNOWN_SYMBOL, Misfits, out_of_range
 
 _VARINT, _WIDE, _SIZED, _NARROW = 0, 1, 2, 5
 WIRE_TYPES: Mapping[str, int] = {
@@ -67,7 +74,7 @@ def _integers(values: pa.Array, kind: Any, field: Mapping[str, Any], path: str) 
         wide |= numbers < low
     if span.max > high:
         wide |= numbers > high
-    misfits = found_in(path, wide, f"it is no number of {bits} bits, as {name} is")
+    misfits = found_in(path, wide, out_of_range(f"it is no number of {bits} bits, as {name} is"))
     fitting = np.where(wide, numbers.dtype.type(0), numbers)
     return Datums(_written(fitting, name, bits, values), misfits)
 
@@ -123,7 +130,7 @@ def _enums(values: pa.Array, kind: Any, field: Mapping[str, Any], path: str) -> 
     symbols: Mapping[str, int] = field["symbols"]
     places = pc.index_in(texts, pa.array([*symbols], pa.string()))
     unknown = validity_of(values) & ~validity_of(places)
-    misfits = [*misfits, *found_in(path, unknown, "it is none of the schema's symbols")]
+    misfits = [*misfits, *found_in(path, unknown, UNKNOWN_SYMBOL)]
     numbers = np.array([*symbols.values()], np.int64)[places.fill_null(0).to_numpy()]
     return Datums(unsigned_varints(numbers.view(np.uint64), values), misfits)
 
@@ -136,7 +143,7 @@ def _timestamps(values: pa.Array, kind: Any, field: Mapping[str, Any], path: str
     per_second = PER_SECOND[kind.unit]
     seconds, rest = np.divmod(counts, per_second)
     wide = (seconds < iso8601.DAY_MIN * _DAY) | (seconds >= (iso8601.DAY_MAX + 1) * _DAY)
-    misfits: list[Misfits] = found_in(path, wide, "it is outside of the years 1 to 9999")
+    misfits: list[Misfits] = found_in(path, wide, NO_YEAR)
     nanos = rest * (10**9 // per_second)
     both = (_varints(np.where(wide, 0, seconds)), _varints(nanos))
     data = pc.binary_join_element_wise(b"\x08", both[0], b"\x10", both[1], b"")

@@ -81,7 +81,7 @@ def test_a_condition_that_cannot_be_computed_is_told_of_its_row_alone():
     found = encode(ROWS, MessageRules(bytes_of="raw", where=where), now_ms=NOW)
 
     assert [0, 2] == found.places.tolist()
-    assert (Misfit(1, "where", "where cannot be computed for this row"),) == found.misfits
+    assert (Misfit(1, "where", "where cannot be computed for this row", "P380"),) == found.misfits
 
 
 def test_a_value_that_json_cannot_hold_is_told_with_its_column():

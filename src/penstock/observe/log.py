@@ -14,7 +14,7 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, tzinfo
 from logging import DEBUG, ERROR, INFO, WARNING, getLevelName
 from math import inf
@@ -62,12 +62,13 @@ Render = Callable[[datetime, str, Line, dict[str, Any]], str]
 
 
 class Repeats:
-    """Notice what need not be told again yet: that a partition is still unreadable."""
+    """Notice what need not be told again, or as loud: partitions still unreadable, more rejects."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._guard = threading.Lock()
         self._told_at: dict[Event, float] = {}
+        self._causes: set[tuple[str, str]] = set()
 
     def has_just_told(self, event: Event) -> bool:
         """Return whether the same was told less than five minutes ago; else note that it is."""
@@ -79,6 +80,15 @@ class Repeats:
                 return True
             self._told_at[event] = now
         return False
+
+    def is_known(self, event: Event) -> bool:
+        """Return whether a publication has rejects of causes alone that were told of it before."""
+        if not isinstance(event, publication_events.RowsPublished) or not event.rejected:
+            return False
+        causes = {(event.publication, code) for code in event.rejected}
+        with self._guard:
+            known, self._causes = causes <= self._causes, self._causes | causes
+        return known
 
 
 class LogLines:
@@ -92,11 +102,16 @@ class LogLines:
         self._repeats = Repeats(clock)
 
     def __call__(self, event: Event) -> None:
-        """Log an event at its level; a partition that stays unreadable every five minutes only."""
+        """Log an event at its level; a partition that stays unreadable every five minutes only, and
+        what was rejected for causes that were warned of before as no warning.
+        """
         if self._repeats.has_just_told(event):
             return
         data = {each.name: getattr(event, each.name) for each in fields(event)}
-        self._log(line_of(event), {"event": type(event).__name__, **data})
+        line = line_of(event)
+        if self._repeats.is_known(event):
+            line = replace(line, level=INFO)
+        self._log(line, {"event": type(event).__name__, **data})
 
     def passed(self, point: CrashPoint) -> None:
         """Ignore crash points."""

@@ -23,15 +23,15 @@ from penstock.ports.producers import NO_TRANSACTIONS, PROTOCOL_2, NewTopic
 from penstock.ports.reports import Reports
 from penstock.ports.sources import NO_LIMIT, EpochLimit, Stands, Stretch
 from penstock.publishing.deciding import Noticed, decided, ends_of
-from penstock.publishing.own_rows import BEGINNING
+from penstock.publishing.own_rows import OPEN
 from penstock.publishing.pace import Pace, Rate
+from penstock.publishing.places import part_words, place_words
 from penstock.publishing.preflight import preflight
 from penstock.publishing.record import PublicationRecord, standing_record, task_of, totals_of
 from penstock.publishing.schemas import SchemaStanding, standing_schemas
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.start import begun_from
 from penstock.publishing.stops import hanging, naming
-from penstock.publishing.table_positions import table_position
 from penstock.publishing.topic_rows import SAMPLE_RECORDS_MAX
 from penstock.rows.convert.absent_fields import AbsentFields
 from penstock.rows.encode.rules import MessageRules
@@ -46,7 +46,7 @@ NEWEST = Generation(2**62)
 class PublicationMove:
     """From where to where a source partition would be published; None: it has no position yet.
 
-    `words` say it of a table, whose positions do not speak for themselves.
+    `words` say it to people.
     """
 
     of: SourcePartition
@@ -65,7 +65,8 @@ class PublicationView:
 
     `epoch` counts its transactions, `published`, `filtered` and `rejected` the records in all, or
     at least so many where `counts_are_least`; None: they could not be read. `rejects` is the topic
-    of the last. `stands` says where it stands in a table, `messages` how rows become messages,
+    of the last. `stands` says where it stands in a table or a source of one's own, `positions` are
+    those of all parts of any source, as a seek takes them, `messages` say how rows become messages,
     `schemas` how their schemas stand in registries. `begins` says whether a run begins it,
     `creates` which topics it creates, and with what, `problem` why it would not go on, `stopped`
     why the last run did not. `absent` are fields that no record of a sample has. `client` says who
@@ -87,6 +88,7 @@ class PublicationView:
     counts_are_least: bool = False
     rejects: str = ""
     stands: str = ""
+    positions: Stands = field(default_factory=dict)
     owner: str = ""
     begins: bool = False
     creates: Mapping[str, NewTopic] = field(default_factory=dict)
@@ -191,6 +193,7 @@ def _recorded(
         counts_are_least=not is_all,
         owner=record.ledger.owner if record.ledger else "",
         stands=in_words(publication, record.stands) if record.ledger else "",
+        positions=record.stands if record.ledger else {},
     )
 
 
@@ -289,7 +292,7 @@ def _planned(
         transactions=-(-backlog // limit.rows_max),
         is_least=publication.reads_own,
         is_empty=publication.reads_own and not ends,
-        moves=tuple(_move(publication, each, stands) for each in stretches),
+        moves=tuple(_move(each, stands) for each in stretches),
     )
 
 
@@ -330,29 +333,26 @@ def in_words(publication: Publication, stands: Stands) -> str:
     if not publication.reads_table and not publication.reads_own:
         return ""
     words = [
-        place_words(publication, at, of if len(stands) > 1 else None) for of, at in stands.items()
+        place_in_words(publication, at, of if len(stands) > 1 else None)
+        for of, at in stands.items()
     ]
     more = f"{number_of(len(words) - NAMED_MAX, 'part')} before, " if len(words) > NAMED_MAX else ""
     return more + ", ".join(words[-NAMED_MAX:])
 
 
-def place_words(
+def place_in_words(
     publication: Publication, position: Position, of: SourcePartition | None = None
 ) -> str:
-    """Say to people where a publication goes on, and in which part of its source."""
+    """Say where a publication stands or goes on, after such a verb; `of` names the part."""
+    place = one_line(place_words(position))
     if publication.reads_table:
-        return table_position(position).words()
-    at = "the beginning" if position == BEGINNING else one_line(position)
-    return f"at {at}" if of is None else f"at {at} of {one_line(of)}"
+        return place
+    at = f"at offset {place}" if publication.reads_topic else f"at {place}"
+    return at if of is None else f"{at} of {one_line(part_words(of))}"
 
 
-def _move(publication: Publication, stretch: Stretch, stands: Stands) -> PublicationMove:
-    words = ""
-    if publication.reads_own:
-        begins = stretch.start == BEGINNING
-        start = "its beginning" if begins else f"behind {one_line(stretch.start)}"
-        words = f"{one_line(stretch.of)} from {start} on"
-    if publication.reads_table:
-        start, stop = (place_words(publication, each) for each in (stretch.start, stretch.stop))
-        words = f"from: {start}; to: {stop}"
+def _move(stretch: Stretch, stands: Stands) -> PublicationMove:
+    start = place_words(stretch.start)
+    way = f"from {start} on" if stretch.stop == OPEN else f"{start} → {place_words(stretch.stop)}"
+    words = one_line(f"{part_words(stretch.of)}: {way}")
     return PublicationMove(stretch.of, stands.get(stretch.of), stretch.stop, words)

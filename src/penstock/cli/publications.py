@@ -137,6 +137,7 @@ def plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
     begins = "begins" if each.begins else f"goes on after transaction {each.epoch}"
     yield f"  {begins}, as {each.transactional_id}; positions in {each.offsets_topic}"
     yield f"  {each.client}"
+    yield from (f"  accepted: {fact}" for fact in each.accepts)
     for topic, new in each.creates.items():
         count = new.partitions
         partitions = number_of(count, "partition") if count else "the brokers' number of partitions"

@@ -17,7 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, tzinfo
 from logging import DEBUG, ERROR, INFO, WARNING, getLevelName
-from math import inf
 from typing import Any, Literal, TextIO
 
 from penstock.core import (
@@ -38,9 +37,8 @@ from penstock.observe.formatting import (
     seconds_text,
     size_text,
 )
+from penstock.observe.repeats import Repeats
 from penstock.ports.runtime import Clock
-
-STALLED_AGAIN_AFTER_SECONDS = 300
 
 Write = Callable[[str], None]
 
@@ -59,36 +57,6 @@ class Line:
 
 Render = Callable[[datetime, str, Line, dict[str, Any]], str]
 """Makes a line of text: of the time in UTC, the level's name, the line, and the event's data."""
-
-
-class Repeats:
-    """Notice what need not be told again, or as loud: partitions still unreadable, more rejects."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._guard = threading.Lock()
-        self._told_at: dict[Event, float] = {}
-        self._causes: set[tuple[str, str]] = set()
-
-    def has_just_told(self, event: Event) -> bool:
-        """Return whether the same was told less than five minutes ago; else note that it is."""
-        if not isinstance(event, events.PartitionStalled):
-            return False
-        now = self._clock.monotonic()
-        with self._guard:
-            if now - self._told_at.get(event, -inf) < STALLED_AGAIN_AFTER_SECONDS:
-                return True
-            self._told_at[event] = now
-        return False
-
-    def is_known(self, event: Event) -> bool:
-        """Return whether a publication has rejects of causes alone that were told of it before."""
-        if not isinstance(event, publication_events.RowsPublished) or not event.rejected:
-            return False
-        causes = {(event.publication, code) for code in event.rejected}
-        with self._guard:
-            known, self._causes = causes <= self._causes, self._causes | causes
-        return known
 
 
 class LogLines:

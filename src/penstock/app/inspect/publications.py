@@ -16,7 +16,7 @@ from penstock.app.publish import rules_named
 from penstock.core.claims import Generation
 from penstock.core.errors import DecisionNeededError, PenstockError, UnavailableError
 from penstock.core.positions import Position, SourcePartition
-from penstock.core.resuming import Resume
+from penstock.core.resuming import Accepted, Resume, lost_ends
 from penstock.observe.formatting import number_of, one_line, size_text
 from penstock.observe.last_stops import LastStop, last_stop
 from penstock.ports.producers import NO_TRANSACTIONS, PROTOCOL_2, NewTopic
@@ -68,11 +68,11 @@ class PublicationView:
     of the last. `stands` says where it stands in a table or a source of one's own, `positions` are
     those of all parts of any source, as a seek takes them, `messages` say how rows become messages,
     `schemas` how their schemas stand in registries. `begins` says whether a run begins it,
-    `creates` which topics it creates, and with what, `problem` why it would not go on, `stopped`
-    why the last run did not. `absent` are fields that no record of a sample has. `client` says who
-    writes. `owner` is the run that began last. `rate` is the most that it sends. Where `is_least`,
-    more than the `backlog` may wait: a source of one's own is not counted; one that `is_empty` has
-    no part at all.
+    `creates` which topics it creates, and with what, `accepts` what it goes on without, `problem`
+    why it would not go on, `stopped` why the last run did not. `absent` are fields that no record
+    of a sample has. `client` says who writes. `owner` is the run that began last. `rate` is the
+    most that it sends. Where `is_least`, more than the `backlog` may wait: a source of one's own is
+    not counted; one that `is_empty` has no part at all.
     """
 
     publication: str
@@ -92,6 +92,7 @@ class PublicationView:
     owner: str = ""
     begins: bool = False
     creates: Mapping[str, NewTopic] = field(default_factory=dict)
+    accepts: tuple[str, ...] = ()
     schemas: tuple[SchemaStanding, ...] = ()
     messages: MessageRules | None = None
     rate: str = ""
@@ -209,6 +210,7 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
         client = client_words(publication, ports.producers.terms.protocol, found.stands)
         view = replace(view, client=client, begins=found.begins, creates=found.creates)
         view = replace(view, schemas=standing_schemas(publication, ports))
+        view = replace(view, accepts=tuple(_accepted(publication, ports, record, found)))
         return _planned(publication, ports, found.stands, view)
     except PenstockError as error:
         return replace(view, problem=naming(publication, error))
@@ -222,6 +224,29 @@ def beginning_of(
     decision = decision_on(publication, ports, record, missing=creates)
     stands = begun_from(publication, ports.source, record, decision)
     return Beginning(stands, decision is Resume.BEGIN, creates)
+
+
+def _accepted(
+    publication: Publication, ports: PublicationPorts, record: PublicationRecord, found: Beginning
+) -> Iterator[str]:
+    """Say what a run that begins now goes on without, as was accepted, and from where it does."""
+    facts = []
+    if Accepted.TARGET in publication.accept:
+        ends = ends_of(ports, record, without=found.creates)
+        lost = {
+            at.topic
+            for last, ledger in zip(record.lasts, record.ledgers, strict=True)
+            for at in lost_ends(last, ledger.accepted_ends, ends)
+        }
+        facts += [f"{each} lost what was published" for each in sorted(lost)]
+    if publication.accept_gap and (fault := ports.source.fault(record.stands)):
+        facts.append(fault)
+    places = [
+        f"{part_words(of)} {place_in_words(publication, at)}" for of, at in found.stands.items()
+    ]
+    more = f" and {number_of(len(places) - NAMED_MAX, 'more part')}" * (len(places) > NAMED_MAX)
+    for fact in facts:
+        yield one_line(f"{fact}; goes on: {', '.join(places[:NAMED_MAX])}{more}")
 
 
 def decision_on(

@@ -27,9 +27,11 @@ from tests.proof import (  # noqa: E402
 RESULTS = ROOT / "docs/design/spec/results"
 
 STORM = (
-    "From `make storm`: two pipelines without Spark and one on it, into Iceberg behind a REST catalog",
-    "and into Delta, while faults come from a seed every few seconds. A checker polls all the while,",
-    "every record is compared with Kafka at the end, value by value, and Spark reads every table.",
+    "From `make storm`: two pipelines without Spark, one on it, one of three shards that five equal",
+    "processes land over PostgreSQL, so that two stand by at any time, and a mirror of their topic;",
+    "into Iceberg behind a REST catalog and into Delta, while faults come from a seed every few",
+    "seconds. A checker polls all the while, every record is compared with Kafka at the end, value by",
+    "value, and Spark reads every table.",
     "Seconds of recovery are those from what struck a pipeline to its next commit; on a busy machine",
     "they say more of the machine. All figures are in `docs/design/spec/results/storm.json`.",
 )

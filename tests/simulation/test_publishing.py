@@ -278,14 +278,24 @@ def test_what_a_target_lost_is_accepted_once(world):
     published_once(world)
     world.make_again(INTO)
     assert "" == code_of(world, accept=frozenset({Accepted.TARGET}))
+    assert "again, which was accepted; the next" in told_by_an_audit(world)
     assert "" == code_of(world)
     world.make_again(INTO)  # nothing of ours was in it
     assert "" == code_of(world)
 
     world.send(0, "c")
     assert "" == code_of(world)
+    assert "again; the new one has transactions from 2 on" in told_by_an_audit(world)
     world.make_again(INTO)
     assert "P808" == code_of(world)
+
+
+def told_by_an_audit(world):
+    """Return what an audit did not compare."""
+    publication = world.publisher().publication
+    found = audit_publication(publication, world.ports(publication))
+    assert (None, ()) == (found.problem, found.breaks)
+    return "; ".join(found.not_compared)
 
 
 def test_what_is_accepted_holds_for_one_start(world):
@@ -583,6 +593,9 @@ def test_a_plan_says_that_a_target_was_deleted_as_a_run_does(world):
     assert planned is not None
     assert "P808" == planned.code == code_of(world, **given)
     assert (None, 0) == (found.problem, found.backlog)
+    assert [found.accepts[0]] == [*found.accepts]
+    assert "new lost what was published; goes on: " in found.accepts[0]
+    assert f"{FROM}[0] at offset 1" in found.accepts[0]
     world.run(**given, accept=frozenset({Accepted.TARGET}))
     assert None is view_of(asked, world.ports(asked)).problem
 

@@ -78,19 +78,20 @@ def test_the_books_tell_what_became_of_records_and_an_audit_reads_them_again(wor
 
 def test_a_peek_tells_what_a_run_would_do_with_each_record(world):
     world.reject()
-    world.fill(1, "x", "left out", "", "bad")
+    world.fill(1, "bad", "x", "left out", "")
     publication = world.publisher().publication
     readers = world.reader, MemoryReader(world.cluster, world.clock)
     found = peeked(publication, world.ports(publication), readers, MemoryPacker(), 10)
 
     assert [(each.outcome, each.partition) for each in found] == [
+        ("rejected", None),
         ("published", 1),
         ("filtered", None),
         ("published", 1),
-        ("rejected", None),
     ]
-    assert None is found[2].value
-    assert (("h", b"0"), ("h", None)) == found[0].headers
+    assert [f"{FROM}[1]: offset {number}" for number in range(4)] == [each.place for each in found]
+    assert None is found[3].value
+    assert (("h", b"1"), ("h", None)) == found[1].headers
 
 
 @pytest.mark.parametrize("kind", [FilteredWorld, PublishingWorld])

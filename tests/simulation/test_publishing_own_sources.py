@@ -78,13 +78,13 @@ def test_a_plan_says_that_it_counts_the_next_batch_alone(world):
 
     assert (view.begins, view.backlog, view.is_least) == (True, 3, True)
     assert [each.words for each in view.moves] == [
-        '{"feed":"a"} from its beginning on',
-        '{"feed":"b"} from its beginning on',
+        "a: the beginning → row 7",
+        "b: the beginning → row 1",
     ]
     world.run()
     view = view_of(publisher.publication, world.ports(publisher.publication))
     assert (view.backlog, view.moves) == (0, ())
-    assert view.stands == 'at {"row":7} of {"feed":"a"}, at {"row":1} of {"feed":"b"}'
+    assert view.stands == "at row 7 of a, at row 1 of b"
 
 
 def test_a_batch_that_is_looked_at_is_not_read_twice(world):

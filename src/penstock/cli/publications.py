@@ -139,6 +139,7 @@ def plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
     begins = "begins" if each.begins else f"goes on after transaction {each.epoch}"
     yield f"  {begins}, as {each.transactional_id}; positions in {each.offsets_topic}"
     yield f"  {each.client}"
+    yield from (f"  accepted: {fact}" for fact in each.accepts)
     for topic, new in each.creates.items():
         count = new.partitions
         partitions = number_of(count, "partition") if count else "the brokers' number of partitions"
@@ -159,9 +160,7 @@ def plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
     for schema in each.schemas:
         state = "will be registered" if schema.id is None else f"registered as {schema.id}"
         yield f"  schema of the {schema.part}: subject {one_line(schema.subject)}, {state}"
-    for move in each.moves:
-        start = "its first record" if move.start is None else one_line(move.start)
-        yield f"  {move.words or f'{one_line(move.of)} from {start} to {one_line(move.stop)}'}"
+    yield from (f"  {move.words}" for move in each.moves)
     if each.backlog:
         transactions = number_of(each.transactions, "transaction")
         backlog = number_of(each.backlog, "record")

@@ -14,10 +14,9 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, tzinfo
 from logging import DEBUG, ERROR, INFO, WARNING, getLevelName
-from math import inf
 from typing import Any, Literal, TextIO
 
 from penstock.core import (
@@ -38,9 +37,8 @@ from penstock.observe.formatting import (
     seconds_text,
     size_text,
 )
+from penstock.observe.repeats import Repeats
 from penstock.ports.runtime import Clock
-
-STALLED_AGAIN_AFTER_SECONDS = 300
 
 Write = Callable[[str], None]
 
@@ -61,26 +59,6 @@ Render = Callable[[datetime, str, Line, dict[str, Any]], str]
 """Makes a line of text: of the time in UTC, the level's name, the line, and the event's data."""
 
 
-class Repeats:
-    """Notice what need not be told again yet: that a partition is still unreadable."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._guard = threading.Lock()
-        self._told_at: dict[Event, float] = {}
-
-    def has_just_told(self, event: Event) -> bool:
-        """Return whether the same was told less than five minutes ago; else note that it is."""
-        if not isinstance(event, events.PartitionStalled):
-            return False
-        now = self._clock.monotonic()
-        with self._guard:
-            if now - self._told_at.get(event, -inf) < STALLED_AGAIN_AFTER_SECONDS:
-                return True
-            self._told_at[event] = now
-        return False
-
-
 class LogLines:
     """Listen to events and log them; safe for threads, since every line is one write."""
 
@@ -92,11 +70,16 @@ class LogLines:
         self._repeats = Repeats(clock)
 
     def __call__(self, event: Event) -> None:
-        """Log an event at its level; a partition that stays unreadable every five minutes only."""
+        """Log an event at its level; a partition that stays unreadable every five minutes only, and
+        what was rejected for causes that were warned of before as no warning.
+        """
         if self._repeats.has_just_told(event):
             return
         data = {each.name: getattr(event, each.name) for each in fields(event)}
-        self._log(line_of(event), {"event": type(event).__name__, **data})
+        line = line_of(event)
+        if self._repeats.is_known(event):
+            line = replace(line, level=INFO)
+        self._log(line, {"event": type(event).__name__, **data})
 
     def passed(self, point: CrashPoint) -> None:
         """Ignore crash points."""

@@ -19,8 +19,9 @@ from typing import Self
 from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import PenstockError
 from penstock.core.events import Event
-from penstock.observe.log import Repeats, level_of, line_of
+from penstock.observe.log import level_of, line_of
 from penstock.observe.periodic import periodic
+from penstock.observe.repeats import Repeats
 from penstock.observe.snapshot import Snapshot, to_json
 from penstock.observe.status import WRITE_AT_LEAST_EVERY_MS, WRITE_EVERY_MS, StatusBoard
 from penstock.ports.reports import HAPPENINGS_KEPT, Happening, Reports

@@ -183,5 +183,5 @@ class PlannedSource:
             f"{word[:120]!r} is not a place in the source {self._name}",
             code="P817",
             hint="write  earliest,  latest,  a position as JSON, or PART=POSITION;  see them:"
-            "  penstock plan",
+            "  penstock status --json",
         )

@@ -28,6 +28,7 @@ from penstock.core.errors import DecisionNeededError
 from penstock.core.positions import Position, SourcePartition, values_of
 from penstock.core.schema import SOURCE_PREFIX
 from penstock.ports.sources import MESSAGES, Rows
+from penstock.publishing.places import part_words, place_words
 from penstock.rows.encode.encoder import NO_KEY_TO_DELETE, Misfit
 from penstock.rows.reject_codes import RejectCode
 
@@ -58,8 +59,9 @@ class RowsRead:
     def said_of(self, row: int) -> str:
         """Say where a row is."""
         if self.offsets is not None:
-            return f"{self.of}: offset {self.offsets[row]}"
-        return f"{self.of}: row {row + 1} of the {self.rows} before {self.reached}"
+            return f"{part_words(self.of)}: offset {self.offsets[row]}"
+        before = place_words(self.reached)
+        return f"{part_words(self.of)}: row {row + 1} of the {self.rows} before {before}"
 
 
 def misfits_of(rows: Rows) -> list[Misfit]:

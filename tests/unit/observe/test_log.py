@@ -290,6 +290,19 @@ def test_a_partition_that_stays_unreadable_is_reported_every_five_minutes(clock)
     assert ["10:40:00", "10:45:00", "10:45:01"] == [line[:8] for line in lines]
 
 
+def test_rejects_are_warned_of_once_for_each_cause_and_counted_from_then_on(clock) -> None:
+    lines: list[str] = []
+    log = console_log(lines.append, clock)
+    published = publication_events.RowsPublished("orders", "t", 1, 2, 1, 0.1, 0)
+
+    for publication, code in (("orders", "P840"), ("orders", "P840"), ("paid", "P840")):
+        log(replace(published, publication=publication, rejected={code: 3}))
+    log(replace(published, rejected={"P840": 1, "P343": 1}))
+
+    assert [True, False, True, True] == ["warning: " in line for line in lines]
+    assert all("rejected " in line for line in lines)
+
+
 def test_a_partition_is_reported_again_in_time_when_the_wall_clock_is_set_back() -> None:
     lines: list[str] = []
     clock = ManualClock()

@@ -108,6 +108,10 @@ def test_a_loop_of_rejects_is_told_where_they_are_named(written):
     [
         ("where: _kafka_offsett > 1", "where", "did you mean _kafka_offset?"),
         ("where: total > 1, transform: { columns: { total: ID + 1 } }", "where", "there are id, _"),
+        ("where: total > 1, transform: { columns: { total: id } }", "where", "no computed column"),
+        ("where: ID = paid", "where", "a text is written in quotes:  'paid'"),
+        ("where: id > idd", "where", "'idd';  or id?"),
+        ("where: id + 1", "where", "compare it"),
         ("transform: { columns: { total: idd + 1 } }", "transform.columns.total", "mean id?"),
         ("headers: { a: _kafka_topc }", "headers.a", "did you mean _kafka_topic?"),
         ("delete_when: closed, key: id", "delete_when", "_kafka_headers or _kafka_value"),

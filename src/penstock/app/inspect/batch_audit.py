@@ -178,13 +178,43 @@ def sent_without_transactions(receipts: Sequence[Receipt]) -> Iterator[str]:
         yield f"{transactions_in_words(epochs)}: sent without transactions"
 
 
-def not_there(receipts: Sequence[Receipt], target: Target) -> Iterator[str]:
-    """Say which targets are another topic now, or no longer begin before the first receipt."""
+def not_there(
+    publication: Publication,
+    receipts: Sequence[Receipt],
+    target: Target,
+    accepted: Collection[TopicPartition] = (),
+) -> Iterator[str]:
+    """Say which targets are another topic now, or no longer begin before the first receipt.
+
+    Of those `accepted` a person said that it goes on without what they had.
+    """
     for at, first in sorted(_begins(receipts).items()):
         if at not in target.bounds:
-            yield f"{at}: the topic was created again"
+            yield f"{at}: {_replaced(publication, receipts, at, accepted)}"
         elif (start := target.bounds[at].start) > first:
             yield f"{at}: offsets {first} to {start} were deleted"
+
+
+def _replaced(
+    publication: Publication,
+    receipts: Sequence[Receipt],
+    gone: TopicPartition,
+    accepted: Collection[TopicPartition],
+) -> str:
+    """Say what became of a topic that is not there, or not written, any more."""
+    if gone.topic not in publication.written:
+        return "the spec does not name this topic any more; what was published there stays there"
+    later = [
+        receipt.epoch
+        for receipt in receipts
+        for at in receipt.targets
+        if at.topic == gone.topic and at.topic_id != gone.topic_id
+    ]
+    if later:
+        return f"the topic was created again; the new one has transactions from {min(later)} on"
+    if gone in accepted:
+        return "the topic was created again, which was accepted; the next transaction goes into it"
+    return "the topic was created again"
 
 
 def is_gone(

@@ -147,7 +147,9 @@ def audit_publication(
         sent = [each for each in receipts if each.is_transactional]
         target = _with_receipts(publication, ports, sent, target_of(publication, ports, sent))
         breaks += breaks_of_batches(sent, target)
-        skipped = [*sent_without_transactions(receipts), *not_there(sent, target)]
+        accepted = {at for each in record.ledgers for at in each.accepted_ends}
+        skipped = [*sent_without_transactions(receipts)]
+        skipped += not_there(publication, sent, target, accepted)
         skipped += [*written_anew(target), *compacted_away(publication, sent, target)]
         rows = None
         if readers is not None:

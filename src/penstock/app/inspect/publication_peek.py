@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, cast
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.app.assembly import publishing
@@ -25,6 +26,7 @@ from penstock.core.positions import SourcePartition, values_of
 from penstock.observe.formatting import number_of
 from penstock.ports.producers import Packer
 from penstock.ports.sources import EpochLimit, RowReader, Rows, SourceReader, Stretch
+from penstock.publishing.places import part_words, place_words
 from penstock.publishing.record import standing_record
 from penstock.publishing.rejects import RowsRead, misfits_of
 from penstock.publishing.schemas import standing_rules
@@ -181,17 +183,25 @@ class _Encoding:
 
     def outcomes(self, of: SourcePartition, rows: Rows) -> Iterator[PeekedMessage]:
         """Yield the outcome of each row, in the order of the source."""
-        place = RowsRead(of, rows.reached, rows.count, rows.offsets)
-        name = self.publication.name
+        place, name = RowsRead(of, rows.reached, rows.count, rows.offsets), self.publication.name
         for reason, count in rows.left_out.items():
+            where = f"{part_words(of)} before {place_words(rows.reached)}"
             detail = f"{reason}: {number_of(count, 'row')}"
-            yield PeekedMessage(name, f"{of} before {rows.reached}", "filtered", detail=detail)
-        for begun in range(0, rows.rows.num_rows, PIECE_ROWS):
-            piece = rows.rows.slice(begun, PIECE_ROWS)
+            yield PeekedMessage(name, where, "filtered", detail=detail)
+        found = [*self._of_rows(place, rows.rows)]
+        found += (self._rejected(bad, place=place.said_of(bad.row)) for bad in misfits_of(rows))
+        order = range(len(found)) if rows.offsets is None else np.argsort(rows.offsets)
+        yield from (found[number] for number in order)
+
+    def _of_rows(self, place: RowsRead, rows: pa.RecordBatch) -> Iterator[PeekedMessage]:
+        """Yield the outcome of each row that could be read."""
+        name = self.publication.name
+        for begun in range(0, rows.num_rows, PIECE_ROWS):
+            piece = rows.slice(begun, PIECE_ROWS)
             found = encode(piece, self.rules, now_ms=SystemClock().now_ms())
             misfits = {each.row: each for each in found.misfits}
             numbers = {int(row): number for number, row in enumerate(found.places)}
-            partitions = self._partitions_of(of, found.messages)
+            partitions = self._partitions_of(place.of, found.messages)
             for row in range(piece.num_rows):
                 said: dict[str, Any] = {
                     "place": place.said_of(begun + row),
@@ -209,8 +219,6 @@ class _Encoding:
                     yield PeekedMessage(
                         name, outcome="published", topic=into, partition=at, **fields, **said
                     )
-        for bad in misfits_of(rows):
-            yield self._rejected(bad, place=place.said_of(bad.row))
 
     def _partitions_of(self, of: SourcePartition, messages: pa.RecordBatch) -> list[int | None]:
         if self.rules.keeps_partition:

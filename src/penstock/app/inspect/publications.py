@@ -21,22 +21,22 @@ from penstock.app.publish import rules_named
 from penstock.core.claims import Generation
 from penstock.core.errors import DecisionNeededError, PenstockError, UnavailableError
 from penstock.core.positions import Position, SourcePartition
-from penstock.core.resuming import Resume
+from penstock.core.resuming import Accepted, Resume, lost_ends
 from penstock.observe.formatting import number_of, one_line, size_text
 from penstock.observe.last_stops import LastStop, last_stop
 from penstock.ports.producers import NO_TRANSACTIONS, PROTOCOL_2, NewTopic
 from penstock.ports.reports import Reports
 from penstock.ports.sources import NO_LIMIT, EpochLimit, Stands, Stretch
 from penstock.publishing.deciding import Noticed, decided, ends_of
-from penstock.publishing.own_rows import BEGINNING
+from penstock.publishing.own_rows import OPEN
 from penstock.publishing.pace import Pace, Rate
+from penstock.publishing.places import part_words, place_words
 from penstock.publishing.preflight import preflight
 from penstock.publishing.record import PublicationRecord, standing_record, task_of, totals_of
 from penstock.publishing.schemas import SchemaStanding, standing_rules, standing_schemas
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.start import begun_from
 from penstock.publishing.stops import hanging, naming
-from penstock.publishing.table_positions import table_position
 from penstock.publishing.topic_rows import SAMPLE_RECORDS_MAX
 from penstock.rows.convert.absent_fields import AbsentFields
 from penstock.rows.encode.rules import MessageRules
@@ -51,7 +51,7 @@ NEWEST = Generation(2**62)
 class PublicationMove:
     """From where to where a source partition would be published; None: it has no position yet.
 
-    `words` say it of a table, whose positions do not speak for themselves.
+    `words` say it to people.
     """
 
     of: SourcePartition
@@ -70,14 +70,15 @@ class PublicationView:
 
     `epoch` counts its transactions, `published`, `filtered` and `rejected` the records in all, or
     at least so many where `counts_are_least`; None: they could not be read. `rejects` is the topic
-    of the last. `stands` says where it stands in a table, `messages` how rows become messages,
+    of the last. `stands` says where it stands in a table or a source of one's own, `positions` are
+    those of all parts of any source, as a seek takes them, `messages` say how rows become messages,
     `schemas` how their schemas stand in registries. `begins` says whether a run begins it,
-    `creates` which topics it creates, and with what, `problem` why it would not go on, `stopped`
-    why the last run did not. `absent` are fields that no record of a sample has. `client` says who
-    writes. `owner` is the run that began last. `rate` is the most that it sends. Where `is_least`,
-    more than the `backlog` may wait: a source of one's own is not counted; one that `is_empty` has
-    no part at all. `sample` is what becomes of the next records, and `has_other_rules` says that
-    the last run had others.
+    `creates` which topics it creates, and with what, `accepts` what it goes on without, `problem`
+    why it would not go on, `stopped` why the last run did not. `absent` are fields that no record
+    of a sample has. `client` says who writes. `owner` is the run that began last. `rate` is the
+    most that it sends. Where `is_least`, more than the `backlog` may wait: a source of one's own is
+    not counted; one that `is_empty` has no part at all. `sample` is what becomes of the next
+    records, and `has_other_rules` says that the last run had others.
     """
 
     publication: str
@@ -93,9 +94,11 @@ class PublicationView:
     counts_are_least: bool = False
     rejects: str = ""
     stands: str = ""
+    positions: Stands = field(default_factory=dict)
     owner: str = ""
     begins: bool = False
     creates: Mapping[str, NewTopic] = field(default_factory=dict)
+    accepts: tuple[str, ...] = ()
     schemas: tuple[SchemaStanding, ...] = ()
     messages: MessageRules | None = None
     rate: str = ""
@@ -199,6 +202,7 @@ def _recorded(
         counts_are_least=not is_all,
         owner=record.ledger.owner if record.ledger else "",
         stands=in_words(publication, record.stands) if record.ledger else "",
+        positions=record.stands if record.ledger else {},
     )
 
 
@@ -217,6 +221,7 @@ def view_of(publication: Publication, ports: PublicationPorts) -> PublicationVie
         client = client_words(publication, ports.producers.terms.protocol, found.stands)
         view = replace(view, client=client, begins=found.begins, creates=found.creates)
         view = replace(view, schemas=standing_schemas(publication, ports))
+        view = replace(view, accepts=tuple(_accepted(publication, ports, record, found)))
         return _planned(publication, ports, found.stands, view)
     except PenstockError as error:
         return replace(view, problem=naming(publication, error))
@@ -230,6 +235,29 @@ def beginning_of(
     decision = decision_on(publication, ports, record, missing=creates)
     stands = begun_from(publication, ports.source, record, decision)
     return Beginning(stands, decision is Resume.BEGIN, creates)
+
+
+def _accepted(
+    publication: Publication, ports: PublicationPorts, record: PublicationRecord, found: Beginning
+) -> Iterator[str]:
+    """Say what a run that begins now goes on without, as was accepted, and from where it does."""
+    facts = []
+    if Accepted.TARGET in publication.accept:
+        ends = ends_of(ports, record, without=found.creates)
+        lost = {
+            at.topic
+            for last, ledger in zip(record.lasts, record.ledgers, strict=True)
+            for at in lost_ends(last, ledger.accepted_ends, ends)
+        }
+        facts += [f"{each} lost what was published" for each in sorted(lost)]
+    if publication.accept_gap and (fault := ports.source.fault(record.stands)):
+        facts.append(fault)
+    places = [
+        f"{part_words(of)} {place_in_words(publication, at)}" for of, at in found.stands.items()
+    ]
+    more = f" and {number_of(len(places) - NAMED_MAX, 'more part')}" * (len(places) > NAMED_MAX)
+    for fact in facts:
+        yield one_line(f"{fact}; goes on: {', '.join(places[:NAMED_MAX])}{more}")
 
 
 def decision_on(
@@ -300,7 +328,7 @@ def _planned(
         transactions=-(-backlog // limit.rows_max),
         is_least=publication.reads_own,
         is_empty=publication.reads_own and not ends,
-        moves=tuple(_move(publication, each, stands) for each in stretches),
+        moves=tuple(_move(each, stands) for each in stretches),
     )
 
 
@@ -364,29 +392,26 @@ def in_words(publication: Publication, stands: Stands) -> str:
     if not publication.reads_table and not publication.reads_own:
         return ""
     words = [
-        place_words(publication, at, of if len(stands) > 1 else None) for of, at in stands.items()
+        place_in_words(publication, at, of if len(stands) > 1 else None)
+        for of, at in stands.items()
     ]
     more = f"{number_of(len(words) - NAMED_MAX, 'part')} before, " if len(words) > NAMED_MAX else ""
     return more + ", ".join(words[-NAMED_MAX:])
 
 
-def place_words(
+def place_in_words(
     publication: Publication, position: Position, of: SourcePartition | None = None
 ) -> str:
-    """Say to people where a publication goes on, and in which part of its source."""
+    """Say where a publication stands or goes on, after such a verb; `of` names the part."""
+    place = one_line(place_words(position))
     if publication.reads_table:
-        return table_position(position).words()
-    at = "the beginning" if position == BEGINNING else one_line(position)
-    return f"at {at}" if of is None else f"at {at} of {one_line(of)}"
+        return place
+    at = f"at offset {place}" if publication.reads_topic else f"at {place}"
+    return at if of is None else f"{at} of {one_line(part_words(of))}"
 
 
-def _move(publication: Publication, stretch: Stretch, stands: Stands) -> PublicationMove:
-    words = ""
-    if publication.reads_own:
-        begins = stretch.start == BEGINNING
-        start = "its beginning" if begins else f"behind {one_line(stretch.start)}"
-        words = f"{one_line(stretch.of)} from {start} on"
-    if publication.reads_table:
-        start, stop = (place_words(publication, each) for each in (stretch.start, stretch.stop))
-        words = f"from: {start}; to: {stop}"
+def _move(stretch: Stretch, stands: Stands) -> PublicationMove:
+    start = place_words(stretch.start)
+    way = f"from {start} on" if stretch.stop == OPEN else f"{start} → {place_words(stretch.stop)}"
+    words = one_line(f"{part_words(stretch.of)}: {way}")
     return PublicationMove(stretch.of, stands.get(stretch.of), stretch.stop, words)

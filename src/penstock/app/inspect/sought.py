@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from penstock.app.inspect.publications import place_words
+from penstock.app.inspect.publications import place_in_words
 from penstock.core.positions import Position, SourcePartition, values_of
 from penstock.core.receipt_chain import positions_sought
 from penstock.core.receipts import Receipt
 from penstock.observe.formatting import number_of, one_line
 from penstock.ports.sources import Stands
+from penstock.publishing.places import part_words
 from penstock.publishing.record import PublicationRecord, receipts_of
 from penstock.publishing.settings import Publication
 from penstock.publishing.source_stops import foreign_position
@@ -83,9 +84,10 @@ def sought_words(
     """
     for each in positions_sought(receipts, segment, stands):
         start, to = (_place(publication, at) for at in (each.start, each.to))
+        of = publication.source_name if publication.reads_table else one_line(part_words(each.of))
         where = f"before transaction {each.epoch}" if each.epoch else "after the last transaction"
-        text = f"{where}: {_of(publication, each.of)} goes on {to}, not {start}"
-        if not is_of_topic(publication) or each.to is None:
+        text = f"{where}: {of} goes on {to}, not {start}"
+        if not publication.reads_topic or each.to is None:
             yield text
             continue
         former = [one for one in receipts if not each.epoch or one.segment < each.segment]
@@ -93,24 +95,8 @@ def sought_words(
         yield f"{text}: {words}" if words else text
 
 
-def is_of_topic(publication: Publication) -> bool:
-    """Return whether positions are offsets of a topic."""
-    return publication.messages is None
-
-
-def _of(publication: Publication, of: SourcePartition) -> str:
-    if publication.reads_table:
-        return publication.source_name
-    if is_of_topic(publication):
-        values = values_of(of)
-        return f"{values['topic']}[{values['partition']}]"
-    return one_line(of)
-
-
 def _place(publication: Publication, at: Position | None) -> str:
-    if at is None:
-        return "at the beginning"
-    return f"at offset {_offset(at)}" if is_of_topic(publication) else place_words(publication, at)
+    return "at the beginning" if at is None else place_in_words(publication, at)
 
 
 def _offset(position: Position) -> int:

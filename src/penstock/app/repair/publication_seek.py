@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from penstock.app.assembly import publishing
 from penstock.app.assembly.crash_points import from_environment, observer_for
-from penstock.app.inspect.publications import PublicationMove, place_words
-from penstock.app.inspect.sought import all_receipts, consequence, is_of_topic
+from penstock.app.inspect.publications import PublicationMove, place_in_words
+from penstock.app.inspect.sought import all_receipts, consequence
 from penstock.app.publish import rules_named
 from penstock.app.repair.confirmed_change import Change, Step
 from penstock.core.errors import InvalidError, PenstockError
@@ -24,6 +24,7 @@ from penstock.observe.fanout import Observers
 from penstock.observe.formatting import number_of, one_line
 from penstock.ports.sources import Source, Stands
 from penstock.publishing.own_rows import BEGINNING
+from penstock.publishing.places import part_words
 from penstock.publishing.record import PublicationRecord, standing_record
 from penstock.publishing.settings import Publication
 from penstock.publishing.start import Run, claimed, start
@@ -122,17 +123,16 @@ def _publication(spec: Publications, name: str) -> Publication:
 def _steps(
     publication: Publication, move: PublicationMove, source: Source, receipts: Sequence[Receipt]
 ) -> Iterator[Step]:
-    of = publication.source_name if publication.reads_table else one_line(move.of)
-    name, to = publication.name, place_words(publication, move.stop)
+    of = publication.source_name if publication.reads_table else one_line(part_words(move.of))
+    name, to = publication.name, place_in_words(publication, move.stop)
     if move.start is None:
         yield Step(f"{name}: {of} begins {to}")
         return
+    text = f"{name}: {of} goes on {to}, not {place_in_words(publication, move.start)}"
     if publication.reads_own:
-        text = f"{name}: {of} goes on {to}, not {place_words(publication, move.start)}"
         yield Step(f"{text}: {_own_words(move)}", destructive=True)
         return
-    text = f"{name}: {of} goes on {to}, not {place_words(publication, move.start)}"
-    if is_of_topic(publication):
+    if publication.reads_topic:
         words = consequence(receipts, move.of, move.start, move.stop).words
         yield Step(f"{text}: {words}" if words else text, destructive=bool(words))
         return

@@ -29,7 +29,7 @@ from penstock.rows.encode.nesting import Cause
 from penstock.rows.reject_codes import RejectCode
 from penstock.rows.route.coordinates import header_maps, headers_not_utf8, not_utf8, texts_of
 from penstock.rows.route.sql_values import RECORD_SECONDS_MAX, SqlValues, evaluate, true_of
-from penstock.spec.language.expressions import expression
+from penstock.spec.language.expressions import expression, text_hint
 from penstock.spec.language.sandbox import sandbox
 from penstock.spec.problems import listed, nearest, shown
 
@@ -140,7 +140,7 @@ def _columns_of(rows: pa.RecordBatch, sql: str, field: str) -> tuple[pa.Table, d
     for name in {folded(each): each for each in parsed.columns}.values():
         found = [each for each in rows.schema.names if folded(each) == folded(name)]
         if not found:
-            raise no_column(rows, name, field)
+            raise no_column(rows, name, field, sql)
         if len(found) > 1:
             fact = f"SQL takes the columns {listed(found)} for one"
             raise _unfit(field, fact, "name no column whose name another one has in another case")
@@ -248,10 +248,12 @@ def _within(kind: DuckDBPyType) -> Iterator[str]:
                 yield from _within(member)
 
 
-def no_column(rows: pa.RecordBatch, name: str, field: str) -> InvalidError:
-    """Return the error of a column that a field of the spec names and the rows lack."""
+def no_column(rows: pa.RecordBatch, name: str, field: str, sql: str = "") -> InvalidError:
+    """Return the error of a column that a field of the spec names, in SQL, and the rows lack."""
     near = nearest(name, rows.schema.names)
     hint = f"did you mean {near}?" if near else f"they have {listed(rows.schema.names)}"
+    if quotes := text_hint(sql, name):
+        hint = f"{quotes};  or {near}?" if near else quotes
     return _unfit(field, f"they have no column {shown(name)}", hint)
 
 

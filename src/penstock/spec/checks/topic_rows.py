@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 
 from penstock.core.names import folded
-from penstock.core.schema import SOURCE_PREFIX
+from penstock.core.schema import SOURCE_PREFIX, Field, Kind, Struct
+from penstock.core.type_text import parse_type
 from penstock.spec.checks.connections import check_records
-from penstock.spec.language.expressions import KAFKA_COLUMNS, expression
+from penstock.spec.language.expressions import KAFKA_COLUMNS, bound_type, expression, text_hint
+from penstock.spec.language.notation import MalformedError
 from penstock.spec.problems import KeyPath, Problem, listed, nearest, shown
 from penstock.spec.settings.publication import KEEP, PublicationRule
 from penstock.spec.settings.records import Records, RegistrySettings
@@ -58,9 +62,10 @@ def _named(place: KeyPath, rule: PublicationRule, read: Collection[str]) -> Iter
     computed = rule.transform.columns if rule.transform else {}
     before, after = (*read, *OF_RECORDS), (*read, *computed, *OF_RECORDS)
     headers = rule.headers if isinstance(rule.headers, Mapping) else {}
-    yield from _in_sql((*place, "where"), rule.where, before)
+    yield from _in_sql((*place, "where"), rule.where, before, computed)
+    yield from _no_condition((*place, "where"), rule)
     for name, sql in computed.items():
-        yield from _in_sql((*place, "transform", "columns", name), sql, before)
+        yield from _in_sql((*place, "transform", "columns", name), sql, before, computed)
     yield from _in_sql((*place, "delete_when"), rule.delete_when, after)
     for name, sql in headers.items():
         yield from _in_sql((*place, "headers", name), sql, after)
@@ -72,12 +77,41 @@ def _named(place: KeyPath, rule: PublicationRule, read: Collection[str]) -> Iter
             yield _no_column((*place, *at), column, after)
 
 
-def _in_sql(at: KeyPath, sql: str | None, known: Collection[str]) -> Iterator[Problem]:
-    """Find columns that an expression names, and that are not known, in whatever case."""
-    there = {folded(each) for each in known}
+def _in_sql(
+    at: KeyPath, sql: str | None, known: Collection[str], computed: Collection[str] = ()
+) -> Iterator[Problem]:
+    """Find columns that an expression names, and that are not known, in whatever case; those that
+    are `computed` only behind it are told so.
+    """
+    there, later = {folded(each) for each in known}, {folded(each) for each in computed}
     for name in expression(sql).columns if sql and sql not in known else ():
-        if folded(name) not in there:
-            yield _no_column(at, name, known)
+        if folded(name) in there:
+            continue
+        problem = _no_column(at, name, known)
+        if folded(name) in later:
+            hint = "this sees records as they are read, and no computed column: write it out here"
+            problem = replace(problem, hint=f"{hint};  there are {listed(known, most=20)}")
+        elif hint := text_hint(sql or "", name):
+            near = nearest(name, known)
+            problem = replace(problem, hint=f"{hint};  or {near}?" if near else hint)
+        yield problem
+
+
+def _no_condition(at: KeyPath, rule: PublicationRule) -> Iterator[Problem]:
+    """Find a `where` that is no condition, of what the types of columns tell."""
+    given, sql = rule.from_, rule.where
+    if not isinstance(given, TopicToPublish) or given.records is None or not sql:
+        return
+    types = {name: parse_type(each) for name, each in given.columns.items()}
+    if given.records.format in _ONE_COLUMN:
+        types = {VALUE_COLUMN: Kind.STRING if given.records.format == "text" else Kind.BINARY}
+    types[OF_RECORDS[-1]] = Kind.BINARY
+    fields = Struct(tuple(Field(name, each) for name, each in types.items()))
+    with suppress(MalformedError):  # what does not compute at all is told where rows are
+        kind = bound_type(expression(sql), fields)
+        if kind not in {"BOOLEAN", '"NULL"'}:
+            fact = f"where gives {kind}, and is a condition over one record: BOOLEAN is wanted"
+            yield Problem(at, "P838", fact, "compare it, such as  amount > 0,  or cast it")
 
 
 def _no_column(at: KeyPath, name: str, known: Collection[str]) -> Problem:

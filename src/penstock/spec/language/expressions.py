@@ -77,6 +77,9 @@ _CALLED_CONSISTENT = {
 }
 """Functions that DuckDB calls consistent and that are not, or that name a function in a text."""
 _MENTIONED_MAX = 6
+EXAMPLE = "such as  amount > 0 and status = 'open'"
+_WORDS = re.compile(r"""('[^']*'|"[^"]*"|[^\W\d]\w*)""")
+"""Texts and quoted names, too, so that what is in them is not taken for words."""
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 _COLUMN_TYPES = {
     name: kind for kind, name in SQL_TYPES.items() if kind not in (Kind.UUID, Kind.UNKNOWN)
@@ -171,6 +174,8 @@ def looked_at(found: Expression, fields: Schema) -> Schema:
     for name in found.columns:
         if name not in known:
             near = nearest(name, known)
+            if hint := text_hint(found.text, name):
+                raise MalformedError("P144", f"no field is named {shown(name)}", hint)
             if near:
                 raise MalformedError("P144", f"no field is named {shown(name)}", f"write {near}")
             raise MalformedError(
@@ -188,9 +193,16 @@ def looked_at(found: Expression, fields: Schema) -> Schema:
     return read
 
 
+def text_hint(sql: str, name: str) -> str:
+    """Say how a text is written, where a name that no column has is compared as if it were one."""
+    alone = rf"(?:[=<>]|\bin\s*\(|\blike)\s*[\"]?{re.escape(name)}\b[\"]?(?!\s*[.(\[])"
+    compared = re.search(alone, sql, re.IGNORECASE)
+    return f"a text is written in quotes:  {quoted(name)}" if compared else ""
+
+
 def require_type(found: Expression, fields: Schema, wanted: Iterable[str]) -> None:
     """Bind an expression to its fields. Raises MalformedError for a type that is not allowed."""
-    type_, wanted = _bound(found, fields), tuple(wanted)
+    type_, wanted = bound_type(found, fields), tuple(wanted)
     if type_ not in wanted:
         raise MalformedError(
             "P145", f"this gives {type_}, and {listed(wanted)} is wanted", "cast it"
@@ -202,7 +214,7 @@ def type_given(found: Expression, fields: Schema) -> Type:
 
     Raises MalformedError when no column has such a type.
     """
-    name = _bound(found, fields)
+    name = bound_type(found, fields)
     decimal = _DECIMAL.fullmatch(name)
     if decimal is not None:
         return Decimal(int(decimal[1]), int(decimal[2]))
@@ -212,7 +224,8 @@ def type_given(found: Expression, fields: Schema) -> Type:
     return _COLUMN_TYPES[name]
 
 
-def _bound(found: Expression, fields: Schema) -> str:
+def bound_type(found: Expression, fields: Schema) -> str:
+    """Bind an expression to its fields, and return its type in SQL. Raises MalformedError."""
     from duckdb import Error  # noqa: PLC0415  only specs with SQL need it
 
     schema = Struct((*fields.fields, *KAFKA_COLUMNS.fields))
@@ -241,7 +254,7 @@ def _parsed(text: str) -> dict[str, Any]:
     data = json.loads(answer)
     if data.get("error"):
         fact = f"this is not an SQL expression: {_clipped(str(data.get('error_message', '')))}"
-        raise MalformedError("P143", fact, "such as  amount > 0 and status = 'open'")
+        raise MalformedError("P143", fact, _keyword_hint(text) or EXAMPLE)
     statements = data["statements"]
     node = statements[0]["node"]
     wanted = {"type": "SELECT_NODE", "where_clause": None, "having": None, "qualify": None}
@@ -250,9 +263,20 @@ def _parsed(text: str) -> dict[str, Any]:
     plain = plain and not node["modifiers"] and not node["group_expressions"]
     tree = node["select_list"][0] if plain else {}
     if tree.get("alias") != "it":
-        fact = "this is more than one expression"
-        raise MalformedError("P143", fact, "such as  amount > 0 and status = 'open'")
+        raise MalformedError("P143", "this is more than one expression", EXAMPLE)
     return dict(tree)
+
+
+def _keyword_hint(text: str) -> str:
+    """Say which word of a text SQL has for itself, where the text is an expression without it."""
+    parts = _WORDS.split(text)  # words are at odd places
+    for word in {each.lower(): each for each in parts[1::2] if each[0] not in "'\""}.values():
+        there = [f'"{each}"' if each.lower() == word.lower() else each for each in parts]
+        query = f"select (\n{''.join(there)}\n) as it"
+        ((answer,),) = sandbox().execute("select json_serialize_sql(?)", [query]).fetchall()
+        if not json.loads(answer).get("error"):
+            return f'SQL has the word {word} for itself: a column of that name is  "{word}"'
+    return ""
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
@@ -308,11 +332,21 @@ def _require_allowed(node: Mapping[str, Any]) -> None:
     if kind == "FUNCTION":
         name = str(node["function_name"]).lower()
         if name not in _functions():
+            if name not in _all_functions():
+                near = nearest(name, _functions())
+                hint = f"did you mean {near}?" if near else "DuckDB's manual lists them"
+                raise MalformedError("P143", f"there is no function {shown(name)}", hint)
             raise MalformedError(
                 "P143",
                 f"{shown(name)} is not a function of one record that always returns the same",
                 "only DuckDB's consistent scalar functions are; no aggregates, macros, now()",
             )
+
+
+@cache
+def _all_functions() -> frozenset[str]:
+    query = "select distinct function_name from duckdb_functions()"
+    return frozenset(str(name) for (name,) in sandbox().execute(query).fetchall())
 
 
 @cache
@@ -329,4 +363,4 @@ def _functions() -> frozenset[str]:
 
 def _clipped(text: str) -> str:
     line = " ".join(text.split())
-    return shown(line).strip("'\"") if line else "nothing is there"
+    return shown(line)[1:-1] if line else "nothing is there"

@@ -164,6 +164,7 @@ def test_times_are_those_of_a_column_or_of_encoding():
     [
         ({"key": ("idd",)}, "P838", "key does not fit the rows: they have no column 'idd'"),
         ({"where": "idd > 1"}, "P838", "where does not .* no column 'idd'"),
+        ({"where": "name = jim"}, "P838", "no column 'jim'"),
         ({"where": "name + id"}, "P838", "it does not compute"),
         ({"where": "id + 1"}, "P838", "it gives BIGINT"),
         ({"delete_when": "_kafka_offset > 1"}, "P838", "have no column '_kafka_offset'"),

@@ -96,12 +96,35 @@ def test_expressions_that_read_beyond_the_record_or_are_not_deterministic_are_re
 
 
 @pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("at > 1", 'syntax error at or near ">"', 'a column of that name is  "at"'),
+        ("x = 'at' and order > 1", "syntax error", 'is  "order"'),
+        ("amount >", "syntax error", "such as  amount > 0"),
+        ("lenght(name) > 1", "there is no function 'lenght'", "did you mean length?"),
+        ("sum(amount) > 1", "'sum' is not a function of one record", "no aggregates"),
+    ],
+)
+def test_what_is_no_expression_is_told_with_what_helps(text: str, message: str, hint: str) -> None:
+    with pytest.raises(MalformedError) as refused:
+        expression(text)
+    assert message in refused.value.message
+    assert hint in refused.value.hint
+
+
+@pytest.mark.parametrize(
     "text", ["amont > 0", "current_date > '2020-01-01'", "current_user = 'me'"]
 )
 def test_a_field_without_a_declared_type_is_refused(text: str) -> None:
     with pytest.raises(MalformedError) as refused:
         looked_at(expression(text), FIELDS)
     assert "P144" == refused.value.code
+
+
+def test_a_text_without_quotes_is_told_as_such() -> None:
+    with pytest.raises(MalformedError) as refused:
+        looked_at(expression("customer.city = Rome"), FIELDS)
+    assert "a text is written in quotes:  'Rome'" == refused.value.hint
 
 
 @pytest.mark.parametrize("text", ["amount", "customer.city = 'Rome'", "amount like 'a%'"])

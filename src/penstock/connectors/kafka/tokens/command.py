@@ -23,6 +23,7 @@ from penstock.connectors.kafka.tokens.token import (
     Token,
     no_token,
     no_token_now,
+    stated,
     token_of,
 )
 
@@ -46,9 +47,9 @@ class TokenCommand:
             found = json.loads(said)
             value = next(found[name] for name in _VALUES if name in found)
             stated_seconds = _stated_seconds(found, now)
-        except (ValueError, TypeError, StopIteration, RecursionError) as error:
+        except (ValueError, TypeError, OverflowError, StopIteration, RecursionError) as error:
             raise no_token(
-                f"{self.words[0]} prints JSON without an access_token, or with no number for when"
+                f"{self.words[0]} prints JSON without an access_token, or with no time for when"
                 " it expires",
                 hint=_BY_HAND,
             ) from error
@@ -58,8 +59,8 @@ class TokenCommand:
 def _stated_seconds(found: Mapping[str, Any], now: float) -> float | None:
     """Return for how long a token is good: `expires_in` counts from now, `expires_on` from 1970."""
     if "expires_in" in found:
-        return float(found["expires_in"])
-    return float(found["expires_on"]) - now if "expires_on" in found else None
+        return stated(found["expires_in"])
+    return stated(found["expires_on"]) - now if "expires_on" in found else None
 
 
 def _printed(words: tuple[str, ...]) -> str:

@@ -22,7 +22,13 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote_plus, urlencode, urlsplit
 
-from penstock.connectors.kafka.tokens.token import Token, no_token, no_token_now, token_of
+from penstock.connectors.kafka.tokens.token import (
+    Token,
+    no_token,
+    no_token_now,
+    stated,
+    token_of,
+)
 from penstock.core.errors import PenstockError
 
 ANSWER_SECONDS_MAX = 10.0
@@ -54,9 +60,11 @@ class ClientCredentials:
         if not isinstance(value, str):
             raise self._no_token("its answer has no access_token")
         try:
-            stated_seconds = None if seconds is None else float(seconds)
-        except (TypeError, ValueError) as error:
-            raise self._no_token("its answer has an expires_in that is no number") from error
+            stated_seconds = None if seconds is None else stated(seconds)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise self._no_token(
+                "its answer has an expires_in that is no time in seconds"
+            ) from error
         return token_of(value, now, stated_seconds=stated_seconds)
 
     def _answered(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -45,7 +46,7 @@ def token_of(value: str, now: float, *, stated_seconds: float | None = None) -> 
         raise no_token("what came is not a token: it is empty, too long or has other letters")
     claims = claims_of(value)
     ends = [now + stated_seconds] if stated_seconds is not None else []
-    if isinstance(claims.get("exp"), int | float):
+    if isinstance(claims.get("exp"), int | float) and math.isfinite(claims["exp"]):
         ends.append(float(claims["exp"]))
     expires_at = min(ends, default=now + LIFETIME_SECONDS)
     if expires_at <= now:
@@ -54,6 +55,14 @@ def token_of(value: str, now: float, *, stated_seconds: float | None = None) -> 
             hint="compare the clocks of the issuer and of this machine:  timedatectl",
         )
     return Token(value, expires_at, str(claims.get("sub", "")))
+
+
+def stated(seconds: Any) -> float:
+    """Read for how many seconds a token is good. Raises ValueError, TypeError: for no time."""
+    found = float(seconds)
+    if not 0 < found < math.inf:
+        raise ValueError(f"{found} s are no time")
+    return found
 
 
 def claims_of(value: str) -> Mapping[str, Any]:

@@ -85,6 +85,9 @@ def test_redirects_are_not_followed() -> None:
         (b"[]", "no JSON object"),
         (b'{"access_token": 5}', "no access_token"),
         (b'{"access_token": "t", "expires_in": "soon"}', "expires_in"),
+        (b'{"access_token": "t", "expires_in": NaN}', "no time in seconds"),
+        (b'{"access_token": "t", "expires_in": Infinity}', "no time in seconds"),
+        (b'{"access_token": "t", "expires_in": -60}', "no time in seconds"),
     ],
 )
 def test_an_answer_that_is_no_token_is_told(said: bytes, told: str) -> None:

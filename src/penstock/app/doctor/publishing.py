@@ -16,7 +16,8 @@ from penstock.app.assembly.connectors import connector_of, registry_connector
 from penstock.app.assembly.process import SystemClock
 from penstock.app.assembly.publishing import open_ports, open_source, open_subjects, publication_of
 from penstock.app.assembly.topic_rows import REGISTRY
-from penstock.app.inspect.publications import beginning_of, in_words
+from penstock.app.inspect.publication_words import in_words
+from penstock.app.inspect.publications import beginning_of
 from penstock.core.errors import PenstockError
 from penstock.observe.formatting import number_of
 from penstock.ports.checks import CheckResult, failed, passed

@@ -31,7 +31,8 @@ from penstock.app.inspect.batch_audit import (
     without_terms,
     written_anew,
 )
-from penstock.app.inspect.publications import decision_on, in_words
+from penstock.app.inspect.publication_words import in_words
+from penstock.app.inspect.publications import decision_on
 from penstock.app.inspect.row_audit import FOREVER, RowComparison, agree, is_trimmed
 from penstock.app.inspect.sought import sought_words
 from penstock.app.publish import rules_named

@@ -17,22 +17,28 @@ from penstock.app.inspect.publication_sample import (
     PublicationSample,
     sampled,
 )
+from penstock.app.inspect.publication_words import (
+    client_words,
+    in_words,
+    places_in_words,
+    rate_words,
+)
 from penstock.app.publish import rules_named
 from penstock.core.claims import Generation
 from penstock.core.errors import DecisionNeededError, PenstockError, UnavailableError
 from penstock.core.positions import Position, SourcePartition
 from penstock.core.resuming import Accepted, Resume, lost_ends
-from penstock.observe.formatting import number_of, one_line, size_text
+from penstock.observe.formatting import one_line
 from penstock.observe.last_stops import LastStop, last_stop
-from penstock.ports.producers import NO_TRANSACTIONS, PROTOCOL_2, NewTopic
+from penstock.ports.producers import NewTopic
 from penstock.ports.reports import Reports
 from penstock.ports.sources import NO_LIMIT, EpochLimit, Stands, Stretch
 from penstock.publishing.deciding import Noticed, decided, ends_of
 from penstock.publishing.own_rows import OPEN
-from penstock.publishing.pace import Pace, Rate
+from penstock.publishing.pace import Pace
 from penstock.publishing.places import part_words, place_words
 from penstock.publishing.preflight import preflight
-from penstock.publishing.record import PublicationRecord, standing_record, task_of, totals_of
+from penstock.publishing.record import PublicationRecord, standing_record, totals_of
 from penstock.publishing.schemas import SchemaStanding, standing_rules, standing_schemas
 from penstock.publishing.settings import Publication, PublicationPorts
 from penstock.publishing.start import begun_from
@@ -42,7 +48,6 @@ from penstock.rows.convert.absent_fields import AbsentFields
 from penstock.rows.encode.rules import MessageRules
 from penstock.spec.publications import Publications
 
-NAMED_MAX = 3
 NEWEST = Generation(2**62)
 """A run that begins now claims above all that are known."""
 
@@ -252,12 +257,8 @@ def _accepted(
         facts += [f"{each} lost what was published" for each in sorted(lost)]
     if publication.accept_gap and (fault := ports.source.fault(record.stands)):
         facts.append(fault)
-    places = [
-        f"{part_words(of)} {place_in_words(publication, at)}" for of, at in found.stands.items()
-    ]
-    more = f" and {number_of(len(places) - NAMED_MAX, 'more part')}" * (len(places) > NAMED_MAX)
     for fact in facts:
-        yield one_line(f"{fact}; goes on: {', '.join(places[:NAMED_MAX])}{more}")
+        yield one_line(f"{fact}; goes on: {places_in_words(publication, found.stands)}")
 
 
 def decision_on(
@@ -362,52 +363,6 @@ def _next_stretches(publication: Publication, ports: PublicationPorts) -> Sequen
     stands = beginning_of(publication, ports, record).stands
     limit = EpochLimit(SAMPLE_RECORDS_MAX, publication.limit.bytes_max)
     return ports.source.plan(stands, ports.source.ends(), limit)
-
-
-def rate_words(rate: Rate) -> str:
-    """Say how fast a publication sends at most; "" for as fast as it can."""
-    rows = number_of(rate.rows, "record") if rate.rows is not None else ""
-    size = size_text(rate.bytes) if rate.bytes is not None else ""
-    return f"{rows or size} a second" if rows or size else ""
-
-
-def client_words(
-    publication: Publication, protocol: int, parts: Collection[SourcePartition] = ()
-) -> str:
-    """Say which client writes a publication, what it is worth, and how many tasks have no part."""
-    if protocol == NO_TRANSACTIONS:
-        return "at least once: librdkafka, without transactions"
-    if protocol == PROTOCOL_2:
-        return "exactly once: the own sender, transaction protocol 2"
-    tasks, busy = publication.tasks, {task_of(each, publication.tasks) for each in parts}
-    idle = f" ({tasks - len(busy)} without a partition)" if 0 < len(busy) < tasks else ""
-    return f"exactly once: librdkafka, {number_of(tasks, 'task')}{idle}, transaction protocol 1"
-
-
-def in_words(publication: Publication, stands: Stands) -> str:
-    """Say where a publication stands in a table or a source of one's own; "" of a topic.
-
-    Of a source with many parts only the last ones are named.
-    """
-    if not publication.reads_table and not publication.reads_own:
-        return ""
-    words = [
-        place_in_words(publication, at, of if len(stands) > 1 else None)
-        for of, at in stands.items()
-    ]
-    more = f"{number_of(len(words) - NAMED_MAX, 'part')} before, " if len(words) > NAMED_MAX else ""
-    return more + ", ".join(words[-NAMED_MAX:])
-
-
-def place_in_words(
-    publication: Publication, position: Position, of: SourcePartition | None = None
-) -> str:
-    """Say where a publication stands or goes on, after such a verb; `of` names the part."""
-    place = one_line(place_words(position))
-    if publication.reads_table:
-        return place
-    at = f"at offset {place}" if publication.reads_topic else f"at {place}"
-    return at if of is None else f"{at} of {one_line(part_words(of))}"
 
 
 def _move(stretch: Stretch, stands: Stands) -> PublicationMove:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from penstock.app.inspect.publications import place_in_words
+from penstock.app.inspect.publication_words import place_in_words
 from penstock.core.positions import Position, SourcePartition, values_of
 from penstock.core.receipt_chain import positions_sought
 from penstock.core.receipts import Receipt

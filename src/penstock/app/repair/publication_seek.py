@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from penstock.app.assembly import publishing
 from penstock.app.assembly.crash_points import from_environment, observer_for
-from penstock.app.inspect.publications import PublicationMove, place_in_words
+from penstock.app.inspect.publication_words import place_in_words
+from penstock.app.inspect.publications import PublicationMove
 from penstock.app.inspect.sought import all_receipts, consequence
 from penstock.app.publish import rules_named
 from penstock.app.repair.confirmed_change import Change, Step

@@ -8,7 +8,7 @@ from deltalake import write_deltalake
 
 from penstock.app.assembly import publishing
 from penstock.app.assembly.table_readers import kept_table_reader
-from penstock.app.inspect.publications import in_words
+from penstock.app.inspect.publication_words import in_words
 from penstock.connectors.delta import connector as delta
 from penstock.core.errors import InvalidError
 from penstock.rows.encode.encoder import require_fit

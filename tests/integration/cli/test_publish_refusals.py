@@ -41,7 +41,7 @@ class Orders(Mirror):
 
     def published(self) -> None:
         """Publish all that is there."""
-        assert (0, "P840") == self.code("publish", "--until-caught-up")
+        assert (0, "P302") == self.code("publish", "--until-caught-up")
 
 
 def few(orders: Orders) -> None:

@@ -130,6 +130,17 @@ def test_what_a_start_refuses_is_refused_before(
     assert ended == examined
 
 
+def test_a_plan_ends_as_a_run_does_that_finds_what_waits(cluster: Cluster, tmp_path: Path) -> None:
+    """At too many rejects, and at the first one where there is no topic for them."""
+    orders = Orders(cluster, tmp_path)
+    cluster.send(orders.source, 0, [Sent(b"no order", key=b"b")] * 99)
+    told = orders.code("plan")
+    del orders.rule["rejects"]
+
+    assert (4, "P860") == told
+    assert (4, "P840") == orders.code("plan") == orders.code("publish", "--once")
+
+
 def test_a_peek_begins_where_it_is_told_to(cluster: Cluster, tmp_path: Path) -> None:
     orders = Orders(cluster, tmp_path)
     orders.published()

@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pyiceberg.types import LongType
 from tests.integration.maintaining import maintained
 from tests.integration.readers.lakes import Lakes, chain
 
 from penstock.connectors import iceberg
+from penstock.connectors.iceberg.catalogs.by_pointer import OwnSql
 from penstock.core.schema import Field, Kind, Schema
 from penstock.ports.tables import TableDefinition
 from penstock.testing.prepared import ORDERS
@@ -37,6 +39,8 @@ LAID_OUT = TableDefinition(
     sort_by=("at desc",),
     properties={"format-version": "3"},
 )
+LARGE = 1 << 40
+"""An id that Python gives Java as a long."""
 EARLY = -5 * SECOND - 1
 """Before 1970, and no whole second."""
 
@@ -119,8 +123,8 @@ def _texts(row: dict[str, Any]) -> dict[str, Any]:
     return {k: v if isinstance(v, int | str | None) else v.toString() for k, v in row.items()}
 
 
-def row(number: int, at: int) -> dict[str, Any]:
-    return {"id": number, "at": at, "local": at, "other": f"row {number}"}
+def row(number: int, at: int, column: str = "at") -> dict[str, Any]:
+    return {"id": number, column: at, "local": at, "other": f"row {number}"}
 
 
 def test_java_and_we_take_turns_at_a_table_of_nanoseconds(lakes: Lakes) -> None:
@@ -147,16 +151,14 @@ def test_java_and_we_take_turns_at_a_table_of_nanoseconds(lakes: Lakes) -> None:
     java.table.newDelete().deleteFromRowFilter(
         say.equal("at", f"{nanos(NOON + 999)}+00:00")
     ).commit()
-    java.append(id=10, at=java.time(NOON + 5), local=java.local(NOON + 5), other="row 10")
+    java.append(id=LARGE, at=java.time(NOON + 5), local=java.local(NOON + 5), other="theirs")
     java.table.updateSchema().renameColumn("at", "moment").commit()
     java.table.updateSpec().addField(say.month("local")).commit()
-    rows = [{**each, "moment": each.pop("at")} for each in [*rows, row(10, NOON + 5)]]
-    del rows[1]
-
-    for number in (11, 12):
-        rows.append({**row(number, NOON + number), "moment": NOON + number})
-        del rows[-1]["at"]
-        lakes.landed(name, [rows[-1]])
+    times = {0: NOON + 1, 2: NOON + hour, 3: EARLY, 11: NOON + 11, 12: NOON + 12}
+    rows = [row(number, at, "moment") for number, at in times.items()]
+    for each in rows[3:]:
+        lakes.landed(name, [each])
+    rows.append({**row(LARGE, NOON + 5, "moment"), "other": "theirs"})
     java.table.refresh()
     assert java.shown(rows) == java.rows()
     assert maintained(chain(name), table, iceberg.connector).groups
@@ -174,9 +176,9 @@ def test_spark_reads_and_types_a_column_that_had_no_type(lakes: Lakes) -> None:
     lakes.sql("DELETE FROM {t} WHERE id = 2 AND what IS NULL", t=name)
     assert [{"id": 1, "what": None}] == lakes.sql("SELECT id, what FROM {t}", t=name)
 
-    java = Java(lakes, "shop.untyped")
-    long = java.iceberg.types.Types.LongType.get()
-    java.table.updateSchema().updateColumn("what", long).commit()
+    # Java's library gives no column its type later; PyIceberg does.
+    with OwnSql("lake", **lakes.iceberg).load_table("shop.untyped").update_schema() as change:
+        change.update_column("what", LongType())
     lakes.landed(name, [{"id": 3, "what": 5}])
     maintained(chain(name), table, iceberg.connector)
     found = lakes.sql("SELECT id, what FROM {t} ORDER BY id", t=name)

@@ -143,6 +143,9 @@ def test_a_column_without_a_type_is_null_and_in_no_file_until_another_gives_it_o
         assert [] == read
     assert [] == faults(lake)
     maintained(lake.chain, table, connector)
+    state = table.state(lake.chain)
+    table.evolve(state, Struct((*state.schema.fields, Field("more", Kind.LONG))))
+    assert [None, Kind.UNKNOWN] == [state.schema.field("more"), state.schema.field("what").type]
 
     with foreign(lake).update_schema() as change:
         change.update_column("what", LongType())

@@ -137,6 +137,8 @@ def test_java_and_we_take_turns_at_a_table_of_nanoseconds(lakes: Lakes) -> None:
     say = java.say
 
     assert java.shown(rows) == java.rows()
+    with pytest.raises(Exception, match="timestamptz_ns"):
+        lakes.sql("SELECT id FROM {t}", t=name)
     for condition, ids in (
         (say.greaterThan("at", f"{nanos(NOON + 1)}+00:00"), [1, 2]),
         (say.equal("local", nanos(NOON + 999)), [1]),

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from penstock.commit.pauses import Pauses
 from penstock.commit.rewriting import Rewriting
+from penstock.commit.turnstile import Turnstile
 from penstock.core.claims import Claim
 from penstock.core.commits import CommitKind, Committable
 from penstock.core.crash_points import CrashPoint
@@ -44,7 +45,7 @@ class CommitContext:
     it doubles to; `retain` is the number of own snapshots kept; `supersedes` are the lineages that
     our claim was made over; `pauses` holds back attempts on tables that are paused. In the tables
     `stop_across_partitions` a key may not be changed by two partitions; of those in `rewriting`
-    files are written again where rows go.
+    files are written again where rows go. Shards that meet pass through a `turnstile`.
     """
 
     claim: Claim
@@ -59,6 +60,7 @@ class CommitContext:
     pauses: Pauses = field(default_factory=Pauses)
     stop_across_partitions: frozenset[str] = frozenset()
     rewriting: Mapping[str, Rewriting] = field(default_factory=dict)
+    turnstile: Turnstile = field(default_factory=Turnstile)
 
 
 class Attempt(NamedTuple):
@@ -120,6 +122,7 @@ def tried(
             snapshot = act()
     except ConflictError as error:
         context.observer(CommitConflicted(*names, turn.number, error.message))
+        context.turnstile.lost(names[0], context.clock.monotonic())
         back_off(context, turn)
         return ""
     except OutcomeUnknownError as error:

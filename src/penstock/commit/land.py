@@ -88,6 +88,13 @@ def land(
     Raises FencedError (a newer owner landed), DecisionNeededError (rollback, re-created table, lost
     ledger, keys of two partitions, P265), UnavailableError (no table, no catalog, no turn left).
     """
+    with context.turnstile.passing(prepared.chain.table, context.clock.monotonic()):
+        return _land(prepared, table, context, abort_reason)
+
+
+def _land(
+    prepared: Committable, table: Table, context: CommitContext, abort_reason: str
+) -> LandResult:
     claim, observer = context.claim, context.observer
     commit = replace(prepared, generation=claim.generation, owner=claim.owner)
     delta = _row_delta(commit, context)

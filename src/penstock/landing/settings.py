@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from penstock.commit.rewriting import Rewriting
+from penstock.commit.turnstile import Turnstile
 from penstock.core.hold import Hold
 from penstock.core.key_columns import require_key_columns, require_sequence_columns
 from penstock.core.maintenance import TableHealth
@@ -20,6 +21,7 @@ from penstock.ports.log import Log
 from penstock.ports.row_deletes import RowDeleteMode
 from penstock.ports.runtime import Clock, Engine, Observer
 from penstock.ports.store import Owner, PendingStore
+from penstock.ports.table_locks import TableLocks
 from penstock.ports.tables import TableDefinition, TableFormat
 from penstock.ports.writers import AS_THEY_COME, Placing, WriterFactory
 from penstock.rows.options import RowOptions
@@ -223,7 +225,8 @@ class Environment:
     """The outside, as ports. `writers` gives those of a connector by its name, `exchanges` those
     of its tables' rows. `cluster_id` is the log's, asked once: a cluster that takes its place has
     topics of other ids. `jitter` gives numbers in 0..1, `token` short random texts, `health` what
-    is known of how tables lie, by their names. The `follower` is told what has landed.
+    is known of how tables lie, by their names. The `follower` is told what has landed. Shards
+    that meet at a table pass by `table_locks`.
     """
 
     log: Log
@@ -242,6 +245,7 @@ class Environment:
     health: HealthOf = dict
     follower: Follower | None = None
     exchanges: Exchanges = no_exchange
+    table_locks: TableLocks | None = None
 
 
 def claim_context(settings: Settings, environment: Environment) -> ClaimContext:
@@ -263,4 +267,5 @@ def claim_context(settings: Settings, environment: Environment) -> ClaimContext:
             name: Rewriting(environment.writers(each.connector), each.bytes_max)
             for name, each in settings.rewritten.items()
         },
+        turnstile=Turnstile(environment.table_locks),
     )

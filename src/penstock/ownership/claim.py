@@ -17,6 +17,7 @@ from penstock.commit.attempt import CommitContext
 from penstock.commit.errors import fenced
 from penstock.commit.pauses import Pauses
 from penstock.commit.rewriting import Rewriting
+from penstock.commit.turnstile import Turnstile
 from penstock.commit.two_phase import TwoPhase
 from penstock.core.claims import Claim, Generation
 from penstock.core.crash_points import CrashPoint
@@ -56,7 +57,8 @@ class ClaimContext:
     `jitter` returns numbers in 0..1, `token` short random texts; `snapshots_kept` is how many of
     its own snapshots a table keeps. An owner that sent no heartbeat for `alive_seconds` is dead.
     In the tables `stop_across_partitions` a key may not be changed by two partitions; of those in
-    `rewriting` files are written again where rows go.
+    `rewriting` files are written again where rows go. Shards that meet at
+    a table pass through a `turnstile`.
     """
 
     pipeline: str
@@ -72,6 +74,7 @@ class ClaimContext:
     alive_seconds: float
     stop_across_partitions: frozenset[str] = frozenset()
     rewriting: Mapping[str, Rewriting] = field(default_factory=dict)
+    turnstile: Turnstile = field(default_factory=Turnstile)
 
 
 @dataclass(slots=True)
@@ -167,6 +170,7 @@ class PipelineClaim:
             pauses=self.pauses,
             stop_across_partitions=context.stop_across_partitions,
             rewriting=context.rewriting,
+            turnstile=context.turnstile,
         )
 
     @property

@@ -22,6 +22,7 @@ from penstock.ports.registry import Registry, Subjects
 from penstock.ports.reports import Reports
 from penstock.ports.runtime import Clock, Observer, Secrets
 from penstock.ports.store import PendingStore, StoreAsFound
+from penstock.ports.table_locks import TableLocks
 from penstock.ports.tables import TableFormat
 from penstock.ports.transactions import Transactions
 from penstock.ports.writers import WriterOpener
@@ -86,6 +87,8 @@ class StoreConnector:
     open_store: Callable[[str, Secrets], PendingStore]
     open_leadership: Callable[[str, Secrets, str], Leadership] | None = None
     """Open the leadership of a pipeline; without it there are no stand-bys."""
+    open_table_locks: Callable[[str, Secrets], TableLocks] | None = None
+    """Open the locks of tables; without it shards that meet at one only wait for a while."""
     open_reports: Callable[[str, Secrets], Reports] | None = None
     """Open what runs say of themselves; without it only their own hosts know."""
     open_as_found: Callable[[str, Secrets], StoreAsFound] | None = None

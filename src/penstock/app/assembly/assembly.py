@@ -48,6 +48,7 @@ from penstock.ports.reports import Reports
 from penstock.ports.row_deletes import RowDeleteMode
 from penstock.ports.runtime import Engine, Observer
 from penstock.ports.store import Owner, PendingStore, StoreAsFound
+from penstock.ports.table_locks import TableLocks
 from penstock.ports.tables import TableFormat
 from penstock.ports.transactions import Transactions
 from penstock.rows.options import RowOptions
@@ -259,7 +260,15 @@ def open_environment(
         health=health,
         follower=_follower(pipeline, stack, observer),
         exchanges=exchange,
+        table_locks=_table_locks(pipeline, stack),
     )
+
+
+def _table_locks(pipeline: Pipeline, stack: ExitStack) -> TableLocks | None:
+    """Return the locks by which shards pass; None for one writer, or a store in a file."""
+    address = pipeline.pending.store.replace("{name}", pipeline.name)
+    opening = store_connector(address).open_table_locks if pipeline.shards > 1 else None
+    return opening and stack.enter_context(closing(opening(address, ProcessSecrets())))
 
 
 def _follower(pipeline: Pipeline, stack: ExitStack, observer: Observer) -> Follower | None:

@@ -13,6 +13,7 @@ from penstock.ports.leadership import Leadership
 from penstock.ports.reports import Reports
 from penstock.ports.runtime import Secrets
 from penstock.ports.store import PendingStore, StoreAsFound
+from penstock.ports.table_locks import TableLocks
 
 
 def open_sqlite(address: str, secrets: Secrets) -> PendingStore:
@@ -68,6 +69,24 @@ def open_leadership(address: str, secrets: Secrets, pipeline: str) -> Leadership
     return SqlLeadership(StoreServer(postgresql_url(address, secrets)), pipeline)
 
 
+def open_table_locks(address: str, secrets: Secrets) -> TableLocks:
+    """Open the locks of tables beside the store; nothing is asked before the first one.
+
+    Raises what `open_postgresql` raises.
+    """
+    from penstock.connectors.sql.addresses import postgresql_url
+    from penstock.connectors.sql.server import StoreServer
+    from penstock.connectors.sql.table_locks import (
+        HELD_SECONDS_MAX,
+        WAIT_SECONDS_MAX,
+        SqlTableLocks,
+    )
+
+    url = postgresql_url(address, secrets)
+    waits = {"lock_wait_seconds": WAIT_SECONDS_MAX, "idle_seconds": HELD_SECONDS_MAX}
+    return SqlTableLocks(StoreServer(url, **waits))
+
+
 def open_reports_in_file(address: str, secrets: Secrets) -> Reports:
     """Open what runs say of themselves, in a file beside the store's: `shop.reports.db`.
 
@@ -104,6 +123,7 @@ postgresql = StoreConnector(
     frozenset({"postgresql"}),
     open_postgresql,
     open_leadership=open_leadership,
+    open_table_locks=open_table_locks,
     open_reports=open_reports,
     open_as_found=open_postgresql_as_found,
 )

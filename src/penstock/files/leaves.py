@@ -25,6 +25,11 @@ def uuids_of(schema: pa.Schema) -> frozenset[str]:
     return frozenset(path for path, type_ in _leaves_of(schema) if type_ == pa.uuid())
 
 
+def bytes_of(schema: pa.Schema) -> list[str]:
+    """Name the leaf columns that Parquet keeps as bytes: texts among them."""
+    return [path for path, type_ in _leaves_of(schema) if _is_bytes(type_)]
+
+
 def without(
     chosen: Literal[True] | list[str], left_out: AbstractSet[str], schema: pa.Schema
 ) -> Literal[True] | list[str]:
@@ -38,6 +43,16 @@ def without(
 def _leaves_of(schema: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
     for field in schema:
         yield from _leaves(field.name, field.type)
+
+
+def _is_bytes(type_: pa.DataType) -> bool:
+    is_text = pa.types.is_string(type_) or pa.types.is_large_string(type_)
+    return (
+        is_text
+        or pa.types.is_binary(type_)
+        or pa.types.is_large_binary(type_)
+        or (pa.types.is_fixed_size_binary(type_))
+    )
 
 
 def _leaves(path: str, type_: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:

@@ -260,18 +260,18 @@ def test_of_a_compressed_file_of_few_rows_only_texts_have_dictionaries(tmp_path,
 
 def test_duckdb_finds_nulls_beside_one_text_in_a_small_file(tmp_path):
     """DuckDB 2.0 takes all rows for null where a plain chunk of bytes has equal bounds."""
-    inner = pa.struct({"b": pa.binary()})
-    schema = pa.schema({"id": pa.int64(), "text": pa.string(), "inner": inner})
+    held = pa.struct({"b": pa.binary()})
+    schema = pa.schema({"id": pa.int64(), "text": pa.string(), "held": held})
     world = World(tmp_path, schema, compression="zstd")
     texts = [None, "a"] * 50
     members = [{"b": each and each.encode()} for each in texts]
     part = pa.field("part", pa.int64())
-    columns = [pa.array(range(100)), pa.array(texts), pa.array(members, inner), pa.array([0] * 100)]
+    columns = [pa.array(range(100)), pa.array(texts), pa.array(members, held), pa.array([0] * 100)]
     world.writer.write(pa.record_batch(columns, schema=schema.append(part)))
     (file,) = world.writer.close()
 
     asked = "SELECT count(id) FROM (SELECT id FROM read_parquet($1) WHERE {} IS NULL)"
     with duckdb.connect() as reader:
-        for column in ("text", "inner.b"):
+        for column in ("text", "held.b"):
             found = reader.execute(asked.format(column), [str(file.path)]).fetchone()
             assert found == (50,), column

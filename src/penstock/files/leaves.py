@@ -20,6 +20,15 @@ import pyarrow as pa
 
 
 @lru_cache(maxsize=64)
+_BYTES = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_fixed_size_binary,
+)
+
+
 def uuids_of(schema: pa.Schema) -> frozenset[str]:
     """Name the leaf columns that hold UUIDs."""
     return frozenset(path for path, type_ in _leaves_of(schema) if type_ == pa.uuid())
@@ -27,7 +36,7 @@ def uuids_of(schema: pa.Schema) -> frozenset[str]:
 
 def bytes_of(schema: pa.Schema) -> list[str]:
     """Name the leaf columns that Parquet keeps as bytes: texts among them."""
-    return [path for path, type_ in _leaves_of(schema) if _is_bytes(type_)]
+    return [path for path, type_ in _leaves_of(schema) if any(is_one(type_) for is_one in _BYTES)]
 
 
 def without(
@@ -43,16 +52,6 @@ def without(
 def _leaves_of(schema: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
     for field in schema:
         yield from _leaves(field.name, field.type)
-
-
-def _is_bytes(type_: pa.DataType) -> bool:
-    is_text = pa.types.is_string(type_) or pa.types.is_large_string(type_)
-    return (
-        is_text
-        or pa.types.is_binary(type_)
-        or pa.types.is_large_binary(type_)
-        or (pa.types.is_fixed_size_binary(type_))
-    )
 
 
 def _leaves(path: str, type_: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:

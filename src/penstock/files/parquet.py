@@ -3,8 +3,8 @@
 Invariants:
 - a column with NaN has no statistics in its file, and one with -0.0 no dictionary: both are decided
   by the first rows, and rows with either that come later go into another file (docs/design/0232);
-- a column has a dictionary only where its first values repeat, and a compressed file of few rows
-  none at all (docs/design/0200).
+- a column has a dictionary only where its first values repeat, and in a compressed file of few rows
+  where it is of bytes (docs/design/0200).
 """
 
 from __future__ import annotations

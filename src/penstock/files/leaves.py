@@ -18,8 +18,6 @@ from typing import Literal
 
 import pyarrow as pa
 
-
-@lru_cache(maxsize=64)
 _BYTES = (
     pa.types.is_string,
     pa.types.is_large_string,
@@ -29,6 +27,7 @@ _BYTES = (
 )
 
 
+@lru_cache(maxsize=64)
 def uuids_of(schema: pa.Schema) -> frozenset[str]:
     """Name the leaf columns that hold UUIDs."""
     return frozenset(path for path, type_ in _leaves_of(schema) if type_ == pa.uuid())

@@ -13,11 +13,10 @@ from penstock.commit.sweeping import Sweeping
 from penstock.connectors.memory.store import MemoryStore
 from penstock.core.commits import Chain
 from penstock.ports.connectors import TableConnector
-from penstock.ports.store import Pause
 from penstock.ports.tables import Table
 from penstock.spec.secrets import ProcessSecrets
 from penstock.testing.contracts.copying import copying_engine
-from penstock.testing.contracts.table_fixture import Quiet, StillClock
+from penstock.testing.contracts.table_fixture import Meanwhile, Quiet, StillClock
 from penstock.testing.contracts.table_upkeep import LateClock
 from penstock.testing.prepared import claim
 
@@ -29,15 +28,8 @@ def maintained(
     meanwhile: Callable[[], object] = lambda: None,
 ) -> RearrangedFiles:
     """Maintain a table, once; something may happen before its first request goes out."""
-    acts = [meanwhile]
-
-    def pauses() -> list[Pause]:
-        while acts:
-            acts.pop()()
-        return []
-
-    context = CommitContext(claim(), Quiet(), StillClock(), lambda: 0.5, 25)
-    work = Maintenance(chain, table, context, "0c0ffee1", pauses)
+    context = CommitContext(claim(), Meanwhile(meanwhile), StillClock(), lambda: 0.5, 25)
+    work = Maintenance(chain, table, context, "0c0ffee1", list)
     assert connector.open_file_rows is not None
     secrets = ProcessSecrets({})
     writer = partial(connector.open_writer, secrets=secrets)

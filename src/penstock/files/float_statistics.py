@@ -72,8 +72,9 @@ def _may_be_odd(values: pa.Array, steps: Sequence[int]) -> bool:
         values = values.field(step)
     if not len(values):
         return False
-    raw = np.frombuffer(values.buffers()[1], values.type.to_pandas_dtype())
-    numbers = raw[values.offset : values.offset + len(values)]
+    kind = np.dtype(values.type.to_pandas_dtype())
+    start = values.offset * kind.itemsize
+    numbers = np.frombuffer(values.buffers()[1], kind, len(values), start)  # it may be any size
     zeros = np.signbit(numbers) & (numbers == 0)
     return bool((np.isnan(numbers) | zeros).any())
 

@@ -47,8 +47,12 @@ def beginnings(columns: tuple[str, ...], rows: pa.Table) -> Beginnings:
 
 def _longest(texts: pa.Array) -> int:
     """Return how many bytes the longest text has, those that lie where a null is included."""
-    ends = np.frombuffer(texts.buffers()[1] or b"", np.int32)
-    return int(np.diff(ends[texts.offset : texts.offset + len(texts) + 1]).max(initial=0))
+    if not len(texts):
+        return 0
+    kind = np.dtype(np.int32)
+    start = texts.offset * kind.itemsize
+    ends = np.frombuffer(texts.buffers()[1], kind, len(texts) + 1, start)
+    return int(np.diff(ends).max())
 
 
 def is_kept_whole(least: str, greatest: str) -> bool:

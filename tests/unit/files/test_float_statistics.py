@@ -66,3 +66,9 @@ def test_a_stretch_of_rows_is_counted_as_if_it_stood_alone() -> None:
             assert dict.fromkeys(("v", "s.x"), [*map(str, part)].count("nan")) == found.nans
             has_zero = "-0.0" in map(str, part)
             assert ({"v", "s.x"} if has_zero else set()) == found.negative_zeros
+
+
+def test_members_may_lie_in_one_buffer_that_is_no_multiple_of_their_width() -> None:
+    types = pa.struct([("x", pa.float64()), ("fixed", pa.binary(11))])
+
+    assert {"s.x": 0} == counted(pa.table({"s": pa.nulls(3, types)}))

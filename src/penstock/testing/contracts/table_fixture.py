@@ -7,7 +7,7 @@ format's own reader, foreign commits made by its own writer.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import unquote, urlparse
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.core.commits import Chain, Committable, DataFile, Landed
+from penstock.core.crash_points import CrashPoint
 from penstock.core.errors import ConflictError, PenstockError
 from penstock.core.schema import Schema
 from penstock.observe.fanout import Observers
@@ -31,6 +32,19 @@ COLUMNS = {"topic": "_kafka_topic", "partition": "_kafka_partition", "offset": "
 Ranges = Mapping[int, tuple[int, int]]
 Quiet = Observers
 """An observer of nothing: one made of none."""
+
+
+class Meanwhile(Quiet):
+    """An observer that lets something happen, once, when the first request is about to go out."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        super().__init__()
+        self._acts = [act]
+
+    def passed(self, point: CrashPoint) -> None:
+        """Act, if it is the point before a commit, and nothing has been done yet."""
+        if point is CrashPoint.COMMIT_BEFORE and self._acts:
+            self._acts.pop()()
 
 
 class StillClock:

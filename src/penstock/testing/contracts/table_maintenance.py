@@ -21,7 +21,7 @@ from penstock.core.maintenance import OURS
 from penstock.ports.rearrangements import Rearrangement
 from penstock.ports.tables import Table, TableFormat, Verdict
 from penstock.testing.contracts.copying import copying_engine
-from penstock.testing.contracts.table_fixture import RETAIN, Quiet, StillClock
+from penstock.testing.contracts.table_fixture import RETAIN, Meanwhile, StillClock
 from penstock.testing.contracts.table_rewrites import RewriteTests, values_of
 from penstock.testing.prepared import claim, origin
 
@@ -40,15 +40,8 @@ class MaintenanceTests(RewriteTests):
         self, table: Table, meanwhile: Callable[[], object] = lambda: 0
     ) -> RearrangedFiles:
         """Maintain a table; something may happen before the first request of it goes out."""
-        context = CommitContext(claim(), Quiet(), StillClock(), lambda: 0.5, RETAIN)
-        acts = [meanwhile]
-
-        def pauses() -> list[object]:
-            while acts:
-                acts.pop()()
-            return []
-
-        work = Maintenance(self.chain, table, context, "0c0ffee1", pauses)  # type: ignore[arg-type]
+        context = CommitContext(claim(), Meanwhile(meanwhile), StillClock(), lambda: 0.5, RETAIN)
+        work = Maintenance(self.chain, table, context, "0c0ffee1", list)
         engine = copying_engine(self.open_writer(), self.open_file_rows())
         return Rearranging(work, engine, "any").run()
 

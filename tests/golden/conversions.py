@@ -71,6 +71,8 @@ def shown(value: Any, type_: Type) -> Any:
             return f"{written or abs(written):f}"
         case Kind.UUID:
             return value.bytes.hex() if isinstance(value, UUID) else value.hex()
+        case Kind.TIMESTAMP_NS | Kind.TIMESTAMPTZ_NS:  # pandas gives them, with their last digits
+            return value.isoformat(timespec="nanoseconds")
         case _:
             return _plain(value)
 

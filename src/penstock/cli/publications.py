@@ -138,6 +138,9 @@ def plan_lines(each: PublicationView) -> Iterator[str | PenstockError]:
         return
     begins = "begins" if each.begins else f"goes on after transaction {each.epoch}"
     yield f"  {begins}, as {each.transactional_id}; positions in {each.offsets_topic}"
+    for name in each.forerunners:
+        before = f"publication {name} has published into {each.into}"
+        yield f"  {one_line(before)}; this one begins anew"
     yield f"  {each.client}"
     yield from (f"  accepted: {fact}" for fact in each.accepts)
     for topic, new in each.creates.items():

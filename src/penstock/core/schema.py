@@ -37,6 +37,8 @@ class Kind(StrEnum):
     TIME = "time"
     TIMESTAMP = "timestamp"
     TIMESTAMPTZ = "timestamptz"
+    TIMESTAMP_NS = "timestamp_ns"
+    TIMESTAMPTZ_NS = "timestamptz_ns"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from penstock.core.schema import Kind
 
 Value = Any
 """An int, float, Decimal or bytes, all of one column alike. Dates are days and times microseconds
-since 1970, booleans 0 and 1, texts their UTF-8."""
+since 1970, or nanoseconds where their type says so, booleans 0 and 1, texts their UTF-8."""
 _SHOWN_CHARACTERS_MAX = 60
 _SHOWN_VALUES_MAX = 3
 
@@ -305,6 +305,11 @@ def _text(value: Any, kind: Kind | None) -> str:
             case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
                 moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)
                 return moment.isoformat().removesuffix("" if kind is Kind.TIMESTAMPTZ else "+00:00")
+            case Kind.TIMESTAMP_NS | Kind.TIMESTAMPTZ_NS:
+                micros, nanos = divmod(value, 1000)
+                moment = datetime(1970, 1, 1) + timedelta(microseconds=micros)  # noqa: DTZ001
+                zone = "" if kind is Kind.TIMESTAMP_NS else "+00:00"
+                return f"{moment.isoformat(timespec='microseconds')}{nanos:03}{zone}"
     except OverflowError:
         return f"{value} (since 1970)"
     return str(value) if isinstance(value, Decimal) else repr(value)

@@ -35,6 +35,7 @@ _BATCH_ROWS_MAX = 65_536
 _READ_BYTES = 1 << 20
 _DISTINCT_MAX = 8
 _MICROSECONDS = {"s": 1_000_000, "ms": 1000, "us": 1}
+_NANOS = (Kind.TIMESTAMP_NS, Kind.TIMESTAMPTZ_NS)
 _FIELD_ID = b"PARQUET:field_id"
 _DAY_MS = 86_400_000
 
@@ -144,7 +145,11 @@ def _reached(batch: pa.RecordBatch, place: tuple[str, ...]) -> pa.Array:
 
 
 def _widened(column: pa.Array, leaf: Leaf) -> pa.Array:
-    """Return times for dates, where the column has become one of times since."""
+    """Return times for dates, where the column has become one of times since, and the counts of
+    nanoseconds, which metadata has of such a column.
+    """
+    if leaf.kind in _NANOS and pa.types.is_timestamp(column.type):
+        return column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
     since = leaf.kind is Kind.TIMESTAMP and pa.types.is_date(column.type)
     return column.cast(pa.timestamp("us")) if since else column
 

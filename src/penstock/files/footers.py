@@ -42,15 +42,22 @@ def extremes(
 
     `others` are those of all row groups without bounds, where the writer kept them. Values are
     Python's; None as well for those that Python cannot hold (times after the year 9999, text that
-    is not UTF-8) and for types with bounds that Arrow cannot read.
+    is not UTF-8) and for types with bounds that Arrow cannot read. Nanoseconds are counts: Python's
+    times, which Arrow makes of them, end at microseconds.
     """
     if others is None and any(each.num_values and not each.has_min_max for each in groups):
         return None
     try:
-        found = [(each.min, each.max) for each in groups if each.has_min_max]
+        found = [_ends(each) for each in groups if each.has_min_max]
         found += [] if others is None else [others]
         if not found:
             return None
         return min(low for low, _ in found), max(high for _, high in found)
     except (ValueError, OverflowError, NotImplementedError):
         return None
+
+
+def _ends(group: pq.Statistics) -> tuple[Any, Any]:
+    if "timeUnit=nanoseconds" in str(group.logical_type):
+        return group.min_raw, group.max_raw
+    return group.min, group.max

@@ -18,11 +18,24 @@ from typing import Literal
 
 import pyarrow as pa
 
+_BYTES = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_fixed_size_binary,
+)
+
 
 @lru_cache(maxsize=64)
 def uuids_of(schema: pa.Schema) -> frozenset[str]:
     """Name the leaf columns that hold UUIDs."""
     return frozenset(path for path, type_ in _leaves_of(schema) if type_ == pa.uuid())
+
+
+def bytes_of(schema: pa.Schema) -> list[str]:
+    """Name the leaf columns that Parquet keeps as bytes: texts among them."""
+    return [path for path, type_ in _leaves_of(schema) if any(is_one(type_) for is_one in _BYTES)]
 
 
 def without(

@@ -34,8 +34,8 @@ _BATCH_BYTES = 1 << 20
 _HEADER_BYTES = len("ORC")
 _ERROR_NUMBER = re.compile(r"\[errno (\d+)\]")
 _GREGORIAN_DAY = -141_427  # 1582-10-15
-_SECOND = 1_000_000
-_MICROS_MAX = (1 << 63) // 1000 - _SECOND
+_PER_SECOND = {"us": 1_000_000, "ns": 1_000_000_000}
+_SECONDS_MAX = (1 << 63) // _PER_SECOND["ns"] - 1
 """How far from 1970 Arrow reads times of ORC."""
 
 
@@ -166,15 +166,17 @@ def _are_held(times: pa.ChunkedArray | pa.Array) -> bool:
     if pa.types.is_date32(times.type):
         first = pc.min(times.cast(pa.int32())).as_py()
         return first is None or first >= _GREGORIAN_DAY
-    micros = times.cast(pa.int64())
-    ends = pc.min_max(micros)
+    counts = times.cast(pa.int64())
+    ends = pc.min_max(counts)
     least, greatest = ends["min"].as_py(), ends["max"].as_py()
-    if least is None or 0 <= least <= greatest <= _MICROS_MAX:
+    second = _PER_SECOND[times.type.unit]
+    most = _SECONDS_MAX * second
+    if least is None or 0 <= least <= greatest <= most:
         return True
-    if least < -_MICROS_MAX or greatest > _MICROS_MAX:
+    if least < -most or greatest > most:
         return False
-    early = micros.filter(pc.less(micros, 0))
-    seconds = pc.multiply(pc.divide(early, _SECOND), _SECOND)
+    early = counts.filter(pc.less(counts, 0))
+    seconds = pc.multiply(pc.divide(early, second), second)
     return bool(pc.all(pc.equal(early, seconds)).as_py())
 
 

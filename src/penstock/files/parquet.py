@@ -3,8 +3,8 @@
 Invariants:
 - a column with NaN has no statistics in its file, and one with -0.0 no dictionary: both are decided
   by the first rows, and rows with either that come later go into another file (docs/design/0232);
-- a column has a dictionary only where its first values repeat, and a compressed file of few rows
-  none at all (docs/design/0200).
+- a column has a dictionary only where its first values repeat, and in a compressed file of few rows
+  where it is of bytes (docs/design/0200).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from penstock.files.dictionary_encoding import PAGE_ROWS_MIN, repeating
 from penstock.files.encoding import FileOptions
 from penstock.files.float_statistics import FloatCounts
-from penstock.files.leaves import uuids_of, without
+from penstock.files.leaves import bytes_of, uuids_of, without
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ParquetEncoding:
         """Begin a file. Raises OSError."""
         uuids = uuids_of(self.schema)
         is_small = first.num_rows < PAGE_ROWS_MIN and self.options.level is not None
-        dictionaries = [] if is_small else repeating(first)
+        dictionaries = bytes_of(self.schema) if is_small else repeating(first)
         footers: list[pq.FileMetaData] = []
         writer = pq.ParquetWriter(
             stream,

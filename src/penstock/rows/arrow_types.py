@@ -1,7 +1,8 @@
 """The Arrow form of our types: what converters return and file writers take.
 
-Invariants: one type has one Arrow form; timestamps count microseconds, with zone always UTC; list
-elements are called `element` (Parquet's and Iceberg's name); nullability is carried at each level.
+Invariants: one type has one Arrow form; timestamps count microseconds, or nanoseconds where their
+type says so, with zone always UTC; list elements are called `element` (Parquet's and Iceberg's
+name); nullability is carried at each level.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ _SCALARS = {
     Kind.TIME: pa.time64("us"),
     Kind.TIMESTAMP: pa.timestamp("us"),
     Kind.TIMESTAMPTZ: pa.timestamp("us", "UTC"),
+    Kind.TIMESTAMP_NS: pa.timestamp("ns"),
+    Kind.TIMESTAMPTZ_NS: pa.timestamp("ns", "UTC"),
 }
 
 

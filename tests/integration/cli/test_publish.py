@@ -292,10 +292,12 @@ def test_the_endpoint_of_publications_shows_what_the_page_names(mirror: Mirror) 
     assert f'penstock_publication_lag_rows{{publication="m{mirror.number}"}} 0.0' in text
 
 
-def test_a_topic_that_is_missing_is_created(mirror):
+def test_a_topic_that_is_missing_is_created_and_found_filled_under_another_name(mirror):
     mirror.send(10)
     topic = {"create": True, "partitions": 3, "config": {"retention.ms": -1}}
-    mirror.spec["publish"][0] |= {"into": f"{mirror.into}.new", "topic": topic}
+    (rule,) = mirror.spec["publish"]
+    former = rule["name"]
+    rule |= {"into": f"{mirror.into}.new", "topic": topic}
     planned = mirror.call("plan", "--json")
     done = mirror.call("publish", "--until-caught-up", "--json")
 
@@ -308,3 +310,9 @@ def test_a_topic_that_is_missing_is_created(mirror):
     assert 0 == done.code, done.err
     found = mirror.read(f"{mirror.into}.new", partitions=3)
     assert [10, 10, 0] == [len(found[number]) for number in range(3)]
+
+    rule["name"] = renamed = f"{former}b"
+    again = mirror.call("plan")
+    said = f"publication {former} has published into {mirror.into}.new; this one begins anew"
+    assert (0, True) == (again.code, said in again.out), again.out + again.err
+    assert f"begins, as penstock-{renamed}-0" in again.out

@@ -41,7 +41,7 @@ class Orders(Mirror):
 
     def published(self) -> None:
         """Publish all that is there."""
-        assert (0, "P840") == self.code("publish", "--until-caught-up")
+        assert (0, "P302") == self.code("publish", "--until-caught-up")
 
 
 def few(orders: Orders) -> None:
@@ -128,6 +128,20 @@ def test_what_a_start_refuses_is_refused_before(
     assert code == said
     assert [(ended, code)] * 3 == before
     assert ended == examined
+
+
+def test_a_plan_ends_as_a_run_does_that_finds_what_waits(cluster: Cluster, tmp_path: Path) -> None:
+    """At too many rejects, and at the first one where there is no topic for them."""
+    orders = Orders(cluster, tmp_path)
+    cluster.send(orders.source, 0, [Sent(b"no order", key=b"b")] * 99)
+    told = {"P860": within("plan", orders.save())}
+    del orders.rule["rejects"]
+    told["P840"] = within("plan", orders.save())
+
+    for code, done in told.items():
+        assert (4, True) == (done.code, code in done.out + done.err), done.out + done.err
+        assert "0 filtered, 100 rejected\n    rejected by P302: 100, first " in done.out
+    assert (4, "P840") == orders.code("publish", "--once")
 
 
 def test_a_peek_begins_where_it_is_told_to(cluster: Cluster, tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ def test_a_table_that_is_killed_anywhere_has_each_row_once(published):
         stands["rejected"],
         stands["backlog"],
     )
-    assert [("P364", "customer")] * wrong == published.rejected()
+    assert [("P373", "customer")] * wrong == published.rejected()
     (found,) = audit.json["publications"]
     assert (0, [], [], written) == (
         audit.code,

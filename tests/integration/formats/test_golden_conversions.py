@@ -14,7 +14,7 @@ from tests.integration.cli.shop import Shop
 from penstock.core.schema import Fixed, Kind, List, Map, Struct, Type
 from penstock.testing.sent import Sent
 
-NOT_IN_DELTA = (Kind.UUID, Kind.TIME, Fixed(2))
+NOT_IN_DELTA = (Kind.UUID, Kind.TIME, Kind.TIMESTAMP_NS, Kind.TIMESTAMPTZ_NS, Fixed(2))
 
 
 def hintable(type_: Type) -> bool:
@@ -39,6 +39,7 @@ def test_every_conversion_lands_the_same_in_iceberg_and_delta_or_is_quarantined(
     for rule, refused in zip(shop.spec["tables"], ((), NOT_IN_DELTA), strict=True):
         hints = {column(n): str(t) for n, t in enumerate(types) if t not in refused}
         rule["schema"] = {"create": True, "columns": "drop_value", "hints": hints}
+    shop.spec["tables"][0]["properties"] = {"format-version": 3}
     first = {"id": -1, **{column(n): example(wanted, type_) for n, type_ in enumerate(types)}}
     shop.cluster.send(shop.topic, 0, [Sent(json.dumps(first).encode())])
     values = [

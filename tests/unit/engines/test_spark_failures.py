@@ -114,12 +114,22 @@ def test_a_failed_start_says_what_to_check(
     assert said in error.message
 
 
+SPARK_BEGINS = """\
+Using Spark's default log4j profile: org/apache/spark/log4j2-defaults.properties
+Setting default log level to "WARN".
+To adjust logging level use sc.setLogLevel(newLevel). For SparkR, use setLogLevel(newLevel)."""
+
+
 @pytest.mark.parametrize(
     ("text", "output", "killed"),
     [
         ("Answer from Java side is empty", "26/11/21 WARN Utils: a host name", True),
         ("[JAVA_GATEWAY_EXITED] Java", "WARNING: Using incubator modules", False),
         ("[JAVA_GATEWAY_EXITED] Java", "26/11/29 02:18:32 WARN Utils: Set SPARK_LOCAL_IP", False),
+        ("[JAVA_GATEWAY_EXITED] Java", "OpenJDK 64-Bit Server VM warning: options", False),
+        ("[JAVA_GATEWAY_EXITED] Java", "NOTE: Picked up JDK_JAVA_OPTIONS: -Xmx1g", False),
+        ("[JAVA_GATEWAY_EXITED] Java", "Picked up JAVA_TOOL_OPTIONS: -Xmx1g", False),
+        ("[JAVA_GATEWAY_EXITED] Java", SPARK_BEGINS, False),
     ],
 )
 def test_a_java_that_was_killed_while_it_started_may_be_started_again(

@@ -169,7 +169,7 @@ def test_tables_can_be_made_of_the_deepest_columns(shape: str, tmp_path: Any) ->
 
     def made() -> pa.Schema:
         deltalake.Schema.from_json(delta_json(schema))
-        return file_schema(to_iceberg(schema))
+        return file_schema(to_iceberg(schema, 3))
 
     written = below(100, made).empty_table()
     pq.write_table(written, tmp_path / "file.parquet")

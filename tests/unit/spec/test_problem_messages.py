@@ -189,6 +189,7 @@ def test_security_that_contradicts_itself_is_reported_with_all_it_needs(
             "    records: {format: text}\n    schema: {match: name_mapping}\n    into",
             [(10, "P111")],
         ),
+        ("    into", "    schema: {match: name_mapping, columns: rescue}\n    records: {format: json}\n    into", [(9, "P111")]),
         ("    into", "    schema: {assume_zone: Mars/Crater}\n    into", [(9, "P125")]),
         ("    into", "    schema: {create: 'yes'}\n    into", [(9, "P106")]),
         ("    into", "    schema:\n    into", [(9, "P106")]),

@@ -12,6 +12,7 @@ from penstock.app.assembly.process import SystemClock
 from penstock.app.assembly.producers import open_producers
 from penstock.app.assembly.state_folder import state_folder
 from penstock.app.assembly.topic_rows import RECORDS, absent_fields, kept_topic_rows
+from penstock.app.inspect.forerunners import forerunners
 from penstock.app.inspect.publication_sample import (
     NOTHING_SAMPLED,
     PublicationSample,
@@ -26,6 +27,7 @@ from penstock.app.inspect.publication_words import (
 from penstock.app.publish import rules_named
 from penstock.core.claims import Generation
 from penstock.core.errors import DecisionNeededError, PenstockError, UnavailableError
+from penstock.core.offsets import TopicPartition
 from penstock.core.positions import Position, SourcePartition
 from penstock.core.resuming import Accepted, Resume, lost_ends
 from penstock.observe.formatting import one_line
@@ -83,7 +85,8 @@ class PublicationView:
     of a sample has. `client` says who writes. `owner` is the run that began last. `rate` is the
     most that it sends. Where `is_least`, more than the `backlog` may wait: a source of one's own is
     not counted; one that `is_empty` has no part at all. `sample` is what becomes of the next
-    records, and `has_other_rules` says that the last run had others.
+    records, and `has_other_rules` says that the last run had others. `forerunners` are
+    publications that have published into the target of one that begins, and are not in the spec.
     """
 
     publication: str
@@ -117,6 +120,7 @@ class PublicationView:
     absent: AbsentFields = field(default_factory=AbsentFields)
     sample: PublicationSample = NOTHING_SAMPLED
     has_other_rules: bool = False
+    forerunners: tuple[str, ...] = ()
 
 
 class Beginning(NamedTuple):
@@ -136,7 +140,8 @@ def view_publications(
 ) -> list[PublicationView]:
     """Look at the named publications, or all; what cannot be opened is a `problem`, too.
 
-    Where it `samples`, it looks at some records, too. Raises InvalidError (P825).
+    Where it `samples`, it looks at some records, too, and at who has published before one that
+    begins. Raises InvalidError (P825).
     """
     views, now_ms = [], SystemClock().now_ms()
     for rule in rules_named(spec, names):
@@ -145,6 +150,9 @@ def view_publications(
             try:
                 ports = publishing.open_ports(publication, stack)
                 view = view_of(publication, ports)
+                if samples and view.begins:
+                    filled, known = _filled(ports, view), {each.name for each in spec.publish}
+                    view = replace(view, forerunners=forerunners(publication, filled, known))
                 if samples and RECORDS in publication.source and view.problem is None:
                     view = _sampled(publication, ports, view)
             except PenstockError as error:
@@ -350,6 +358,13 @@ def _sampled(
     ends = sample.ends and naming(publication, sample.ends)
     absent = absent_fields(publication, stretches)
     return replace(view, absent=absent, sample=sample, problem=ends)
+
+
+def _filled(ports: PublicationPorts, view: PublicationView) -> set[TopicPartition]:
+    """Return the partitions of the target that have had records."""
+    listed = ports.targets.partitions(without=view.creates)
+    bounds = ports.targets.bounds([at for at in listed if at.topic == view.into])
+    return {at for at, each in bounds.items() if each.stop > 0}
 
 
 def next_absent_fields(publication: Publication, ports: PublicationPorts) -> AbsentFields:

@@ -309,10 +309,10 @@ def _laid_out(
         raise bad_name(name)
     require_properties(definition.properties, name, providers)
     require_key_columns(name, definition.schema, definition.keys)
+    version = int(definition.properties.get(_FORMAT, _DEFAULTS[_FORMAT]))
     if definition.keys:
-        version = definition.properties.get(_FORMAT, _DEFAULTS[_FORMAT])
-        require_row_deletes(int(version), name)
-    schema = to_iceberg(with_required(definition.schema, definition.identifier_fields))
+        require_row_deletes(version, name)
+    schema = to_iceberg(with_required(definition.schema, definition.identifier_fields), version)
     identifiers = identifier_ids(schema, definition.identifier_fields)
     schema = IcebergSchema(*schema.fields, identifier_field_ids=identifiers)
     spec = partition_spec(definition.partition_by, schema)

@@ -45,17 +45,21 @@ _NO_CLUSTER = ("All masters are unresponsive", "Master removed our application")
 _TRACEBACK = "Traceback (most recent call last):"
 _NO_MEMORY = re.compile(r"(\w+\.)*\w*MemoryError\b|OSError: \[Errno 12\]")
 """Libraries raise kinds of their own below MemoryError: ArrowMemoryError, _ArrayMemoryError."""
-_WARNS = re.compile(r"WARNING|^[\d/]+ [\d:]+ (WARN|INFO) ")
+_EXPLAINS_NOTHING = re.compile(
+    r"(?i:warning)|^[\d/]+ [\d:]+ (WARN|INFO) |^NOTE: |^Picked up "
+    r"|^Using Spark's default log4j profile|^Setting default log level|^To adjust logging level"
+)
+"""What Java and Spark print at any start."""
 _CAUSE = re.compile(r"^: (?P<cause>\S.*)$", re.MULTILINE)
 
 
 def start_failed(text: str, last_words: str, *, output: str, killed: bool = False) -> PenstockError:
     """Translate a failed start: an exception's text, Java's last error line, and all it printed.
 
-    A Java that a signal has `killed`, or that ended before it answered and printed nothing but
-    warnings, was not misconfigured: something killed it.
+    A Java that a signal has `killed`, or that ended before it answered and printed nothing but what
+    any start prints, was not misconfigured: something killed it.
     """
-    lines = [line for line in output.splitlines() if line and not _WARNS.search(line)]
+    lines = [line for line in output.splitlines() if line and not _EXPLAINS_NOTHING.search(line)]
     if killed or (_NO_GATEWAY in text and not lines):
         return java_gone(last_words)
     if any(mark in text or mark in output for mark in _NO_CLUSTER):

@@ -41,9 +41,16 @@ _DOUBLE_INTEGERS = float(1 << 53)
 _FLOAT_INTEGERS = float(1 << 24)
 _DIGITS_MAX = 76
 _COLON_AT = 13
-_STAMP = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?"
+_STAMP = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,%d})?)?"
 _OFFSET = r"(Z|[+-]\d{2}(:?\d{2})?)"
-_PATTERNS = {Kind.TIMESTAMP: rf"{_STAMP}$", Kind.TIMESTAMPTZ: rf"{_STAMP}{_OFFSET}$"}
+_PATTERNS = {
+    kind: f"{_STAMP % unit.fraction_digits}{_OFFSET if kind in iso8601.INSTANTS else ''}$"
+    for kind, unit in iso8601.STAMPS.items()
+}
+
+
+WRITTEN = frozenset({Kind.DATE, Kind.TIME, *iso8601.STAMPS})
+"""The types of dates and times, which JSON writes as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +83,7 @@ def cast_column(array: pa.Array, type_: Type, options: RowOptions) -> CastResult
             return CastResult(array, _doubles(array))
         case Kind.FLOAT:
             return CastResult(array, _floats(array))
-        case Kind.DATE | Kind.TIME | Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
+        case Kind() if type_ in WRITTEN:
             return _dated(array, type_, options)
         case Kind.BINARY | Kind.UUID | Fixed():
             return _by_value(array, type_, options)
@@ -237,8 +244,9 @@ def _quick(array: pa.Array, type_: Kind) -> pa.Array | None:
         array = pc.binary_join_element_wise("1970-01-01T", array, "")
     if not _name_minutes(array):
         return None
-    target = pa.timestamp("us", "UTC" if type_ is Kind.TIMESTAMPTZ else None)
-    done = _cast_within(array, target, iso8601.STAMP_MIN, iso8601.STAMP_MAX)
+    stamp = Kind.TIMESTAMP if is_time else type_
+    unit = iso8601.STAMPS[stamp]
+    done = _cast_within(array, arrow_type(stamp), unit.low, unit.high)
     return done.view(pa.int64()).view(pa.time64("us")) if is_time and done is not None else done
 
 

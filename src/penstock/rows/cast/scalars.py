@@ -73,18 +73,20 @@ def scalar_cast(type_: Kind | Decimal | Fixed, options: RowOptions) -> Scalar:
             return partial(_fixed, length=length)
         case Kind.INT | Kind.LONG:
             return partial(_integer, bits=BITS[type_])
-        case Kind.TIMESTAMP:
+        case Kind() if type_ in iso8601.LOCAL:
+            unit, drop = iso8601.LOCAL[type_], options.drop_offset
             return _dated(
-                partial(iso8601.timestamp_us, drop_offset=options.drop_offset),
+                partial(iso8601.timestamp, unit=unit, drop_offset=drop),
                 TimestampValue,
-                partial(_local, drop_offset=options.drop_offset),
+                partial(_local, unit=unit, drop_offset=drop),
             )
-        case Kind.TIMESTAMPTZ:
+        case Kind() if type_ in iso8601.INSTANTS:
+            unit = iso8601.INSTANTS[type_]
             zone = None if options.assume_zone is None else ZoneInfo(options.assume_zone)
             return _dated(
-                partial(iso8601.timestamptz_us, zone=zone),
+                partial(iso8601.timestamptz, unit=unit, zone=zone),
                 TimestampValue,
-                partial(_instant, zone=zone),
+                partial(_instant, unit=unit, zone=zone),
             )
         case _:
             return _SCALARS[type_]
@@ -234,16 +236,16 @@ def _dated(
     return convert
 
 
-def _local(stamp: TimestampValue, *, drop_offset: bool) -> int:
-    stamp_us = iso8601.moment_us(stamp)
+def _local(stamp: TimestampValue, *, unit: iso8601.StampUnit, drop_offset: bool) -> int:
+    local = iso8601.moment(stamp, unit)
     if stamp.zoned and not drop_offset:
         raise RejectError(RejectCode.ZONE_UNEXPECTED, "the time stamp is in UTC")
-    return stamp_us
+    return local
 
 
-def _instant(stamp: TimestampValue, *, zone: ZoneInfo | None) -> int:
-    stamp_us = iso8601.moment_us(stamp)
-    return stamp_us if stamp.zoned else iso8601.in_zone_us(stamp_us, zone)
+def _instant(stamp: TimestampValue, *, unit: iso8601.StampUnit, zone: ZoneInfo | None) -> int:
+    moment = iso8601.moment(stamp, unit)
+    return moment if stamp.zoned else iso8601.in_zone(moment, unit, zone)
 
 
 def _nothing(value: Any) -> None:

@@ -3,7 +3,8 @@ or that have another name of theirs in the table's name mapping (`match: name_ma
 
 Theory of operation: the records of a block are mostly spelled alike. The block is read with the
 schema as its first records spell it; a record that is spelled otherwise fails it, is read alone,
-and is respelled field by field.
+and is respelled field by field. Records of a format with types are spelled by their schema, so the
+columns of a block are renamed (`respelled`).
 
 Invariants:
 - two fields of one object that are one column reject the record, whatever they hold;
@@ -14,6 +15,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +25,7 @@ from penstock.core.errors import InvalidError
 from penstock.core.names import folded
 from penstock.core.schema import Field, List, Map, Schema, Struct, Type
 from penstock.core.schema_walk import walk
+from penstock.rows.decode.format_reader import DecodedBlock, FormatReader
 from penstock.rows.decode.json.parser import parse_object
 from penstock.rows.options import RowOptions
 from penstock.rows.reject_codes import RejectCode, RejectError
@@ -108,11 +111,71 @@ def spelled_as(shown: Schema, schema: Schema, options: RowOptions, path: str = "
     fields = []
     for field in shown.fields:
         column = columns.get(options.spelling(path, field.name), field)
-        type_ = field.type
-        if isinstance(type_, Struct) and isinstance(column.type, Struct):
-            type_ = spelled_as(type_, column.type, options, joined_path(path, column.name))
+        place = joined_path(path, column.name)
+        type_ = _type_spelled_as(field.type, column.type, options, place)
         fields.append(Field(column.name, type_, field.required))
     return Struct(tuple(fields))
+
+
+def _type_spelled_as(shown: Type, own: Type, options: RowOptions, path: str) -> Type:
+    match shown, own:
+        case Struct(), Struct():
+            return spelled_as(shown, own, options, path)
+        case List(element, required), List(its):
+            return List(_type_spelled_as(element, its, options, f"{path}[]"), required)
+        case Map(key, value, required), Map(_, its):
+            return Map(key, _type_spelled_as(value, its, options, f"{path}{{}}"), required)
+        case _:
+            return shown
+
+
+def respelled(reader: FormatReader, schema: Schema, options: RowOptions) -> FormatReader:
+    """Return a reader of records with the names of the columns that they land in.
+
+    A schema that has two fields for one column has no blocks: `record` rejects each of its records.
+    """
+    if options.is_exact:
+        return reader
+
+    def block(values: pa.BinaryArray) -> DecodedBlock:
+        decoded = reader.block(values)
+        return replace(decoded, array=_array_as(decoded.array, schema, options, ""))
+
+    def record(value: bytes) -> dict[str, Any]:
+        return normalized(reader.record(value), schema, options)
+
+    return FormatReader(spelled_as(reader.type, schema, options), block, record)
+
+
+def _array_as(array: pa.Array, own: Type, options: RowOptions, path: str) -> pa.Array:
+    """Return an array whose structs have the names of columns.
+
+    Raises ArrowInvalid: two fields are one column.
+    """
+    kind = array.type
+    mask = array.is_null()
+    if isinstance(own, Struct) and pa.types.is_struct(kind):
+        columns = {options.spelling(path, field.name): field for field in own.fields}
+        members, names = [], []
+        for name, member in zip(kind.names, array.flatten(), strict=True):
+            column = columns.get(options.spelling(path, name))
+            if column is not None:
+                place = joined_path(path, column.name)
+                member = _array_as(member, column.type, options, place)  # noqa: PLW2901
+            members.append(member)
+            names.append(name if column is None else column.name)
+        if len({*names}) < len(names):
+            raise pa.ArrowInvalid(_TWICE[options.case_sensitive])
+        return pa.StructArray.from_arrays(members, names, mask=mask)
+    if isinstance(own, List) and pa.types.is_list(kind):
+        whole = pa.concat_arrays([array])
+        items = _array_as(whole.values, own.element, options, f"{path}[]")
+        return pa.ListArray.from_arrays(whole.offsets, items, mask=mask)
+    if isinstance(own, Map) and pa.types.is_map(kind):
+        whole = pa.concat_arrays([array])
+        items = _array_as(whole.items, own.value, options, f"{path}{{}}")
+        return pa.MapArray.from_arrays(whole.offsets, whole.keys, items, mask=mask)
+    return array
 
 
 def _value(value: Any, type_: Type, options: RowOptions, path: str) -> Any:

@@ -10,6 +10,7 @@ Invariant: an unmarked row holds what the record converter would return for it.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal as Exact
 
 import numpy as np
@@ -22,6 +23,7 @@ from penstock.rows.arrow_arrays import offsets_of, validity_bits
 from penstock.rows.arrow_types import arrow_type
 from penstock.rows.cast import iso8601
 from penstock.rows.cast.json_columns import (
+    WRITTEN,
     CastResult,
     Uncertain,
     cast_column,
@@ -32,12 +34,11 @@ from penstock.rows.cast.json_columns import (
 )
 from penstock.rows.decode.envelope.json_envelopes import WITH_PLACEHOLDERS
 from penstock.rows.decode.envelope.toast_placeholder import placeholder
-from penstock.rows.decode.logical_types import PER_SECOND, US
+from penstock.rows.decode.logical_types import PER_SECOND
 from penstock.rows.options import RowOptions
 
 _DOUBLE_INTEGERS, _FLOAT_INTEGERS = 1 << 53, 1 << 24
 _DIGITS_MAX = 38
-_WRITTEN = (Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
 
 
 def cast_typed(array: pa.Array, type_: Type, options: RowOptions) -> CastResult:
@@ -156,7 +157,7 @@ def _from_text(array: pa.StringArray, type_: Type, options: RowOptions) -> CastR
             wanted = pa.array(placeholder(options.unavailable_value).texts)
             return CastResult(array, marked(None, pc.is_in(array, wanted)))
         return CastResult(array)
-    return cast_column(array, type_, options) if type_ in _WRITTEN else _all_uncertain(array, type_)
+    return cast_column(array, type_, options) if type_ in WRITTEN else _all_uncertain(array, type_)
 
 
 def _from_bytes(array: pa.Array, type_: Type, options: RowOptions) -> CastResult:
@@ -204,29 +205,31 @@ def _from_time(array: pa.Array, type_: Type, options: RowOptions) -> CastResult:
     if type_ is Kind.DATE and pa.types.is_date32(source):
         return _bounded(plain, iso8601.DAY_MIN, iso8601.DAY_MAX, arrow_type(type_))
     if type_ is Kind.TIME and pa.types.is_time(source):
-        return _in_micros(plain, source.unit, 0, iso8601.DAY_US - 1, arrow_type(type_))
-    if pa.types.is_timestamp(source):
+        of_day = replace(iso8601.MICROS, low=0, high=iso8601.DAY_US - 1)
+        return _counted(plain, source.unit, of_day, arrow_type(type_))
+    if pa.types.is_timestamp(source) and isinstance(type_, Kind):
         zoned = source.tz is not None
-        if (type_ is Kind.TIMESTAMPTZ and zoned) or (
-            type_ is Kind.TIMESTAMP and (not zoned or options.drop_offset)
+        if (type_ in iso8601.INSTANTS and zoned) or (
+            type_ in iso8601.LOCAL and (not zoned or options.drop_offset)
         ):
-            target = arrow_type(type_)
-            return _in_micros(plain, source.unit, iso8601.STAMP_MIN, iso8601.STAMP_MAX, target)
+            return _counted(plain, source.unit, iso8601.STAMPS[type_], arrow_type(type_))
     return _all_uncertain(array, type_)
 
 
-def _in_micros(plain: pa.Array, unit: str, low: int, high: int, target: pa.DataType) -> CastResult:
-    """Count in microseconds what has another unit; mark what is finer or out of bounds."""
-    per_second = PER_SECOND[unit]
+def _counted(
+    plain: pa.Array, given: str, unit: iso8601.StampUnit, target: pa.DataType
+) -> CastResult:
+    """Count in one unit what has another; mark what is finer or out of bounds."""
+    per_second = PER_SECOND[given]
     counts = plain.cast(pa.int64())
-    if per_second <= US:
-        factor = US // per_second
-        bounded = _bounded(counts, -(-low // factor), high // factor, pa.int64())
+    if per_second <= unit.per_second:
+        factor = unit.per_second // per_second
+        bounded = _bounded(counts, -(-unit.low // factor), unit.high // factor, pa.int64())
         return CastResult(pc.multiply(bounded.array, factor).view(target), bounded.uncertain)
-    factor = per_second // US
+    factor = per_second // unit.per_second
     whole = pc.divide(counts, factor)
     right = pc.equal(pc.multiply(whole, factor), counts).fill_null(True)
-    bounded = _bounded(whole, low, high, target)
+    bounded = _bounded(whole, unit.low, unit.high, target)
     return CastResult(bounded.array, marked(bounded.uncertain, pc.invert(right)))
 
 

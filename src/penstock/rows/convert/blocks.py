@@ -21,7 +21,7 @@ from penstock.rows.block_result import BlockResult, Positions, merged_counts
 from penstock.rows.cast.json_columns import Uncertain, cast_column, resolve_large, without_text
 from penstock.rows.cast.record_cast import Cast, compile_record_cast
 from penstock.rows.cast.rescued_column import LeftOut, rescued_json
-from penstock.rows.cast.spellings import normalized, schema_as_spelled
+from penstock.rows.cast.spellings import normalized, respelled, schema_as_spelled
 from penstock.rows.cast.typed_columns import cast_typed, count_unknown
 from penstock.rows.convert.bulk_rejects import (
     classify_similar,
@@ -99,7 +99,8 @@ def convert_group(group: ReaderGroup, plan: ConversionPlan) -> Iterator[BlockRes
         elif group.reader is None:
             fitted = convert_json_block(values, plan)
         else:
-            fitted = convert_typed_block(values, group.reader, plan)
+            reader = respelled(group.reader, plan.payload, plan.options)
+            fitted = convert_typed_block(values, reader, plan)
         yield fitted.at_positions(group.positions[start:stop])
 
 

@@ -15,6 +15,7 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal as Exact
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from penstock.core.expressions.tree import Call, ColumnValue, Constant, Node
 from penstock.core.schema import Decimal, Kind, Type
 from penstock.rows.arrow_arrays import Mask, mask_of, validity_of
 from penstock.rows.arrow_types import arrow_type
+from penstock.rows.cast import iso8601
 
 _DAY_US = 86_400_000_000
 _HOUR_US = 3_600_000_000
@@ -38,6 +40,8 @@ _PARSED: dict[Kind, Callable[[str], Any]] = {
     Kind.DATE: dt.date.fromisoformat,
     Kind.TIMESTAMP: dt.datetime.fromisoformat,
     Kind.TIMESTAMPTZ: dt.datetime.fromisoformat,
+    Kind.TIMESTAMP_NS: partial(iso8601.timestamp, unit=iso8601.NANOS, drop_offset=False),
+    Kind.TIMESTAMPTZ_NS: partial(iso8601.timestamptz, unit=iso8601.NANOS, zone=None),
 }
 _COMPUTED = {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "/": pc.divide}
 _LEAST: dict[Type, int] = {Kind.INT: -1 << 31, Kind.LONG: -1 << 63}

@@ -182,7 +182,8 @@ def _beyond(values: pa.Array) -> Mask:
     if pa.types.is_time64(kind):
         return _outside(values.view(pa.int64()), 0, iso8601.DAY_US - 1)
     if pa.types.is_timestamp(kind):
-        return _outside(values.view(pa.int64()), iso8601.STAMP_MIN, iso8601.STAMP_MAX)
+        unit = iso8601.NANOS if kind.unit == "ns" else iso8601.MICROS
+        return _outside(values.view(pa.int64()), unit.low, unit.high)
     found = np.zeros(len(values), np.bool_)
     if pa.types.is_struct(kind):
         for member in values.flatten():

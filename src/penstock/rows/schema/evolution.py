@@ -42,7 +42,7 @@ from penstock.core.schema_join import known
 from penstock.core.schema_walk import member
 from penstock.rows.arrow_arrays import validity_of
 from penstock.rows.bisection import bisect_on_error
-from penstock.rows.cast.spellings import normalized
+from penstock.rows.cast.spellings import normalized, respelled
 from penstock.rows.decode.decoder import ReaderCache, ReaderGroup, decode_values
 from penstock.rows.decode.format_reader import NoRowError
 from penstock.rows.decode.json.exact_text import digits_of
@@ -89,21 +89,20 @@ def _requested(
     policy = EvolutionPolicy.of(options)
     source_columns = options.beside_value
     for group in groups:
-        declared = group.type if group.reader is None else group.reader.type
+        reader = group.reader and respelled(group.reader, wide, options)
+        declared = group.type if reader is None else reader.type
         if isinstance(declared, Struct):
             shown = known(options.asked_for(usable_columns(declared), wide))
             asked = policy.struct(
                 wide, {f.name: f.type for f in shown.fields}, LEVELS_MAX, source_columns
             )
             wide = asked if columns_in(asked) <= columns_max else wide
-        if group.reader is None:
+        if reader is None:
             wide = widened(wide, group.values.to_pylist(), options, columns_max - columns_in(wide))
         elif policy.nulls:
             for value in group.values.to_pylist():
                 with suppress(RejectError, NoRowError):
-                    wide = _NULLS.struct(
-                        wide, group.reader.record(value), LEVELS_MAX, source_columns
-                    )
+                    wide = _NULLS.struct(wide, reader.record(value), LEVELS_MAX, source_columns)
     return wide
 
 

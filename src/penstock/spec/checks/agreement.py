@@ -230,14 +230,22 @@ def _check_records(draft: Draft) -> Iterator[Problem]:
         yield from _check_spellings(table, its, ("tables", index, "schema"))
 
 
+_SPELLED = {
+    "case_sensitive": (("json",), "plain JSON records"),
+    "match": (("json", "avro", "protobuf"), "records of JSON, Avro or Protobuf"),
+}
+"""The formats in which fields may be spelled otherwise than columns."""
+
+
 def _check_spellings(table: Table, its: Records | None, at: KeyPath) -> Iterator[Problem]:
     schema = table.schema_
     asked = {"case_sensitive": not schema.case_sensitive, "match": schema.match != "name"}
     said = {"case_sensitive": "case_sensitive: false", "match": "match: name_mapping"}
-    is_plain = its is None or (its.format, its.envelope) == ("json", "none")
     for name in (name for name, is_asked in asked.items() if is_asked):
+        allowed, which = _SPELLED[name]
+        is_plain = its is None or (its.format in allowed and its.envelope == "none")
         if not is_plain or (its is not None and "rescue" in {schema.columns, schema.types}):
-            fact = f"{said[name]} {NOT_YET} but for plain JSON records without rescue"
+            fact = f"{said[name]} {NOT_YET} but for {which} without rescue"
             yield Problem((*at, name), "P111", fact, "remove it")
     if asked["match"] and asked["case_sensitive"]:
         yield Problem((*at, "match"), "P111", f"both {' and '.join(said.values())} {NOT_YET}")

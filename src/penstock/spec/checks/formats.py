@@ -21,9 +21,11 @@ _WITHOUT = {"delta": "Delta"}
 _NOT_IN_DELTA: Mapping[object, str] = {
     Kind.UUID: "string",
     Kind.TIME: "string or long",
+    Kind.TIMESTAMP_NS: "timestamp",
+    Kind.TIMESTAMPTZ_NS: "timestamptz",
     Fixed: "binary",
 }
-_INSTANTS = (Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
+_INSTANTS = (Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.TIMESTAMP_NS, Kind.TIMESTAMPTZ_NS)
 _OF_TIMES: Mapping[str, tuple[Kind, ...]] = {
     **dict.fromkeys(("year", "month", "day"), (Kind.DATE, *_INSTANTS)),
     "hour": _INSTANTS,

@@ -46,6 +46,8 @@ _DEMANDING = {
 _ALTERNATIVES = {
     Kind.UUID: "string",
     Kind.TIME: "string or long",
+    Kind.TIMESTAMP_NS: "timestamp",
+    Kind.TIMESTAMPTZ_NS: "timestamptz",
     Kind.UNKNOWN: "the type it should have",
 }
 

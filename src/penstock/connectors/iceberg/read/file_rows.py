@@ -30,7 +30,7 @@ from pyiceberg.table.metadata import TableMetadata
 from penstock.connectors.iceberg.read.arrow_scan import MicrosScan
 from penstock.connectors.iceberg.read.projection import has_ids, projected, stored_names
 from penstock.connectors.iceberg.schema.row_ids import NOTHING_INHERITED, ROW_ID_FIELDS, Inherited
-from penstock.connectors.iceberg.schema.types import file_schema
+from penstock.connectors.iceberg.schema.types import file_schema, is_unknown
 from penstock.core.table_errors import no_column, time_beyond_orc
 from penstock.files.positions import NONE, Positions, without
 from penstock.files.row_groups import groups_from
@@ -171,8 +171,8 @@ def _times_of_orc(source: FileToRead) -> Iterator[None]:
 
 
 def _names_in(stored: pa.Schema, wanted: Schema, types: pa.Schema) -> list[str | None] | None:
-    """Return the names of columns in a file, None for one of row ids that it does not have; None
-    where another is not there with the table's type.
+    """Return the names of columns in a file, None for one of row ids that it does not have, or of
+    no type yet; None where another is not there with the table's type.
     """
     there = {
         field.metadata[_FIELD_ID]: field
@@ -182,7 +182,7 @@ def _names_in(stored: pa.Schema, wanted: Schema, types: pa.Schema) -> list[str |
     names: list[str | None] = []
     for field, kind in zip(wanted.fields, types.types, strict=True):
         own = there.get(str(field.field_id).encode())
-        if own is None and field in ROW_ID_FIELDS.values():
+        if is_unknown(field) or (own is None and field in ROW_ID_FIELDS.values()):
             names.append(None)
         elif own is None or own.type != kind:
             return None

@@ -3,7 +3,8 @@
 Invariants:
 - a column is found by its id alone, nested ones as well, whatever its name and wherever it was;
 - a column that a file lacks has its default for files that lack it, else null;
-- times are micros, though Arrow reads those of ORC in nanoseconds.
+- times are micros or nanoseconds as the table says, though Arrow reads those of ORC in
+  nanoseconds.
 
 Source: Apache Iceberg table specification, "Column Projection", "Schema Evolution".
 """
@@ -76,7 +77,7 @@ def _value(array: pa.Array, field: iceberg.NestedField) -> pa.Array:
             mask = whole.is_null()
             return pa.MapArray.from_arrays(whole.offsets, keys, items, type=type_, mask=mask)
     if pa.types.is_timestamp(array.type):
-        return array.cast(pa.timestamp("us", array.type.tz), safe=False).cast(type_)
+        return array.cast(pa.timestamp(type_.unit, array.type.tz), safe=False).cast(type_)
     return array.cast(type_)
 
 

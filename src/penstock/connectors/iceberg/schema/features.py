@@ -11,10 +11,12 @@ from collections.abc import Collection, Mapping
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.transforms import IdentityTransform, VoidTransform
 
 from penstock.connectors.iceberg.io.locations import require_allowed
 from penstock.connectors.iceberg.schema.partition_values import KNOWN_TRANSFORMS
 from penstock.connectors.iceberg.schema.row_ids import ROW_ID_FIELDS, has_row_ids
+from penstock.connectors.iceberg.schema.types import NANOS, is_unknown
 from penstock.core.table_errors import unsupported
 
 _CODECS = {
@@ -46,15 +48,30 @@ def require_honourable(
     if str(metadata.format_version) not in _VERSIONS:
         raise unsupported(name, f"format-version {metadata.format_version}", _WHY_VERSION)
     require_properties(metadata.properties, name, providers)
-    for field in metadata.spec().fields:
-        if not isinstance(field.transform, KNOWN_TRANSFORMS):
-            raise unsupported(name, f"the partition transform {field.transform}", "it is not known")
+    _require_partitioning(metadata, name)
+    if all(map(is_unknown, metadata.schema().fields)):
+        raise unsupported(name, "columns of the type unknown alone", "a file would have none")
     if has_row_ids(metadata) and (own := sorted(ROW_ID_FIELDS.keys() & _names(metadata))):
         why = "readers take it for the one that they follow rows by"
         raise unsupported(name, f"a column named {own[0]} in format-version 3", why)
     reference = metadata.refs.get(branch)
     if reference is not None and reference.snapshot_ref_type is not SnapshotRefType.BRANCH:
         raise unsupported(name, f"a tag named {branch}", "rows land on branches")
+
+
+def _require_partitioning(metadata: TableMetadata, name: str) -> None:
+    for field in metadata.spec().fields:
+        if not isinstance(field.transform, KNOWN_TRANSFORMS):
+            raise unsupported(name, f"the partition transform {field.transform}", "it is not known")
+        if isinstance(field.transform, VoidTransform):
+            continue
+        source = metadata.schema().find_field(field.source_id)
+        if is_unknown(source):
+            raise unsupported(name, f"a partition of {source.name}", "its type is not known yet")
+        nanos = isinstance(source.field_type, NANOS)
+        if nanos and isinstance(field.transform, IdentityTransform):
+            why = f"PyIceberg reads no partition values of the type {source.field_type}"
+            raise unsupported(name, f"a partition of {source.name} by its values", why)
 
 
 def _names(metadata: TableMetadata) -> set[str]:

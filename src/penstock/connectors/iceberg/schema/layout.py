@@ -27,6 +27,7 @@ from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
 
 from penstock.connectors.iceberg.schema.partition_values import path_of
+from penstock.connectors.iceberg.schema.types import NANOS
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Field, Schema, Struct
 
@@ -42,9 +43,10 @@ _TRANSFORMS: dict[str, tuple[Callable[..., transforms.Transform[Any, Any]], str]
     "truncate": (transforms.TruncateTransform, "_trunc"),
 }
 _SIZED = {"bucket", "truncate"}
-_MISREAD = (iceberg.FixedType, iceberg.UUIDType)
+_MISREAD = (iceberg.FixedType, iceberg.UUIDType, *NANOS)
 """Types that readers cannot use as partition values: Iceberg's Java library cannot read the
-manifests of the first and orders the second otherwise; PyIceberg finds no equal of the second."""
+manifests of the first and orders the second otherwise; PyIceberg finds no equal of the second, and
+cannot read the manifests of nanoseconds."""
 _HINT = "write day(ts), bucket(16, id), truncate(4, name) or a column's name in partition_by"
 
 

@@ -17,12 +17,14 @@ from pyiceberg.schema import Schema as IcebergSchema
 from penstock.connectors.iceberg.schema.types import arrow_type
 
 FIELD_ID = b"iceberg.id"
-_MICROS = {b"iceberg.timestamp-unit": b"MICROS"}
+_MICROS, _NANOS = ({b"iceberg.timestamp-unit": unit} for unit in (b"MICROS", b"NANOS"))
 _ATTRIBUTES: Mapping[type[iceberg.IcebergType], Mapping[bytes, bytes]] = {
     iceberg.TimeType: {b"iceberg.long-type": b"TIME"},
     iceberg.UUIDType: {b"iceberg.binary-type": b"UUID"},
     iceberg.TimestampType: _MICROS,
     iceberg.TimestamptzType: _MICROS,
+    iceberg.TimestampNanoType: _NANOS,
+    iceberg.TimestamptzNanoType: _NANOS,
 }
 
 

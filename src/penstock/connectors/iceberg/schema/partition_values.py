@@ -61,8 +61,16 @@ _MICROSECONDS: dict[type[Transform[Any, Any]], int] = {
     DayTransform: 86_400_000_000,
     HourTransform: 3_600_000_000,
 }
+_NANOSECONDS = 1000
+"""Those of a microsecond."""
 _WHOLE = (iceberg.IntegerType, iceberg.LongType)
-_TIMES = (iceberg.TimeType, iceberg.TimestampType, iceberg.TimestamptzType)
+_TIMES = (
+    iceberg.TimeType,
+    iceberg.TimestampType,
+    iceberg.TimestamptzType,
+    iceberg.TimestampNanoType,
+    iceberg.TimestamptzNanoType,
+)
 _EXACT = Context(prec=MAX_PREC)
 _Numbers = npt.NDArray[Any]
 
@@ -199,6 +207,16 @@ def _known(distinct: pa.Array) -> list[Any]:
     return found
 
 
+def _micros(values: pa.Array) -> tuple[_Numbers, _Numbers]:
+    """Return times in micros and other values as they are: nanoseconds are rounded down.
+
+    A time has one hour and one bucket so, whatever its column counts.
+    """
+    numbers, nulls = _longs(values)
+    in_nanos = pa.types.is_timestamp(values.type) and values.type.unit == "ns"
+    return numbers // _NANOSECONDS if in_nanos else numbers, nulls
+
+
 def _longs(values: pa.Array) -> tuple[_Numbers, _Numbers]:
     numbers = _internal(values).cast(pa.int64())
     nulls = values.is_null().to_numpy(zero_copy_only=False)
@@ -206,7 +224,7 @@ def _longs(values: pa.Array) -> tuple[_Numbers, _Numbers]:
 
 
 def _of_time(transform: Transform[Any, Any], values: pa.Array) -> pa.Array:
-    numbers, nulls = _longs(values)
+    numbers, nulls = _micros(values)
     in_days = pa.types.is_date32(values.type)
     unit = _CALENDAR.get(type(transform))
     if unit is not None:
@@ -229,7 +247,7 @@ def _floored(values: pa.Array, width: int) -> pa.Array:
 
 
 def _bucket_of_longs(values: pa.Array, count: int) -> pa.Array:
-    numbers, nulls = _longs(values)
+    numbers, nulls = _micros(values)
     hashed = _murmur3(numbers) & np.uint32(0x7FFFFFFF)
     return pa.array((hashed % np.uint32(count)).astype(np.int32), mask=nulls)
 

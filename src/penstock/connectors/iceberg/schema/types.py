@@ -3,7 +3,8 @@
 Invariants:
 - `to_core(to_iceberg(schema))` equals the schema: nothing is widened or narrowed on the way;
 - what has no equal on the other side is refused by name, never replaced;
-- the Arrow schema of files carries field ids, so a rename later does not lose a column.
+- the Arrow schema of files carries field ids, so a rename later does not lose a column;
+- a column of the type `unknown`, of nulls alone, is in no file.
 
 Source: Apache Iceberg table specification, "Schemas and Data Types", "Schema Evolution" and
 "Parquet".
@@ -34,6 +35,7 @@ from penstock.core.schema import (
     Type,
     scalar_type,
 )
+from penstock.core.schema_walk import walk
 
 _TYPES: dict[Kind, tuple[iceberg.PrimitiveType, pa.DataType]] = {
     Kind.BOOLEAN: (iceberg.BooleanType(), pa.bool_()),
@@ -48,20 +50,28 @@ _TYPES: dict[Kind, tuple[iceberg.PrimitiveType, pa.DataType]] = {
     Kind.TIME: (iceberg.TimeType(), pa.time64("us")),
     Kind.TIMESTAMP: (iceberg.TimestampType(), pa.timestamp("us")),
     Kind.TIMESTAMPTZ: (iceberg.TimestamptzType(), pa.timestamp("us", tz="UTC")),
+    Kind.TIMESTAMP_NS: (iceberg.TimestampNanoType(), pa.timestamp("ns")),
+    Kind.TIMESTAMPTZ_NS: (iceberg.TimestamptzNanoType(), pa.timestamp("ns", tz="UTC")),
 }
-_ARROW = dict(_TYPES.values())
+_ARROW = {**dict(_TYPES.values()), iceberg.UnknownType(): pa.null()}
+NANOS = (iceberg.TimestampNanoType, iceberg.TimestamptzNanoType)
+"""The types of time stamps that count nanoseconds."""
+_OF_VERSION_3 = frozenset({Kind.TIMESTAMP_NS, Kind.TIMESTAMPTZ_NS})
+_NANOS_SINCE = 3
 KINDS: dict[type[iceberg.PrimitiveType], Kind] = {
     type(each): kind for kind, (each, _) in _TYPES.items()
 }
 """Our kinds by Iceberg's types, but for those that have parameters."""
 
 
-def to_iceberg(schema: Schema) -> IcebergSchema:
+def to_iceberg(schema: Schema, format_version: int) -> IcebergSchema:
     """Return the Iceberg schema with ids counted from 1; a catalog assigns its own.
 
-    Raises InvalidError (P435) for types and names that Iceberg cannot hold.
+    Raises InvalidError (P435) for types and names that Iceberg cannot hold, in that version of its
+    format.
     """
     _check_names(schema, "")
+    _check_version(schema, format_version)
     reserved = {folded(name) for name in RESERVED}
     for name in schema.names:
         if folded(name) in reserved:
@@ -73,7 +83,24 @@ def to_iceberg(schema: Schema) -> IcebergSchema:
 
 def to_core(schema: IcebergSchema, table: str) -> Schema:
     """Return the type tree of an Iceberg schema. Raises InvalidError (P435)."""
-    return Struct(tuple(_core_field(field, table, field.name) for field in schema.fields))
+    return Struct(
+        tuple(
+            Field(field.name, Kind.UNKNOWN, field.required)
+            if is_unknown(field)
+            else _core_field(field, table, field.name)
+            for field in schema.fields
+        )
+    )
+
+
+def is_unknown(field: iceberg.NestedField) -> bool:
+    """Return whether a column has no type yet: it is null in all rows."""
+    return isinstance(field.field_type, iceberg.UnknownType)
+
+
+def stored(schema: IcebergSchema) -> IcebergSchema:
+    """Return the columns that files have; a table has them all for good, and others as well."""
+    return IcebergSchema(*(field for field in schema.fields if not is_unknown(field)))
 
 
 def file_schema(schema: IcebergSchema) -> pa.Schema:
@@ -85,9 +112,11 @@ def widened(metadata: TableMetadata, wide: Schema) -> IcebergSchema:
     """Return the next schema of a table, with the columns of a wider one.
 
     Existing columns keep their ids, documentation and defaults.
-    Raises InvalidError (P435) for types and names that Iceberg cannot hold.
+    Raises InvalidError (P435) for types and names that Iceberg cannot hold, in the version of its
+    format that the table has.
     """
     _check_names(wide, "")
+    _check_version(wide, metadata.format_version)
     schema = metadata.schema()
     ids = itertools.count(metadata.last_column_id + 1)
     return IcebergSchema(
@@ -126,6 +155,8 @@ def _widened_type(
         case iceberg.MapType(), Map(_, value, required):
             made = _widened_type(old.value_type, value, f"{path}{{}}", ids)
             return old.model_copy(update={"value_type": made, "value_required": required})
+        case iceberg.UnknownType(), Kind.UNKNOWN:
+            return old
         case _:
             return _iceberg_type(wide, path, ids)
 
@@ -137,6 +168,17 @@ def _check_names(struct: Struct, path: str) -> None:
             twice = f"the column {path}{field.name!r} appears twice"
             raise _unusable(twice if field.name else "a nameless column cannot be in a table")
         seen.add(field.name)
+
+
+def _check_version(schema: Struct, format_version: int) -> None:
+    """Raise InvalidError (P435) for a type that only a later version of the format has."""
+    late = next((each for each in walk(schema) if each[1] in _OF_VERSION_3), None)
+    if late is not None and format_version < _NANOS_SINCE:
+        raise InvalidError(
+            f"the column {late[0]} has the type {late[1]}, which Iceberg has from format-version 3",
+            code="P435",
+            hint="create the table with  properties: { format-version: 3 },  or leave out  _ns",
+        )
 
 
 def _unusable(what: str) -> InvalidError:

@@ -27,7 +27,7 @@ def exchange_of(
     values_of = partition_columns(made.shape.spec, made.shape.schema)
 
     def keys_of(rows: pa.RecordBatch) -> Sequence[pa.Array]:
-        return values_of(rows.cast(schema))
+        return values_of(rows.select(schema.names).cast(schema))
 
     return ExchangeFiles(
         filesystem=files.filesystem, path_of=files.path, keys_of=keys_of, observer=observer

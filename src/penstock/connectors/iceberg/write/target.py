@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from pyiceberg.table.sorting import SortOrder
 from penstock.connectors.iceberg.io.credentials import Credential, shared
 from penstock.connectors.iceberg.io.locations import PROVIDER, names_a_class
 from penstock.connectors.iceberg.ledger.properties import CREATED
+from penstock.connectors.iceberg.schema.types import stored
 from penstock.core.table_errors import no_target, require_target_version
 from penstock.files import FileOptions
 
@@ -56,9 +57,11 @@ _ORC_STRIPE_BYTES = 64 << 20
 class Shape:
     """What makes the files of tables alike: equal texts have one shape, which may be a key.
 
-    `metrics` are the properties that say which statistics are kept.
+    `schema` has the columns of files, `columns` the names of all columns, in order. `metrics` are
+    the properties that say which statistics are kept.
     """
 
+    columns: Sequence[str]
     schema: IcebergSchema
     spec: PartitionSpec
     order: SortOrder
@@ -198,8 +201,10 @@ def target_from_json(text: str) -> Target:
 @functools.lru_cache(maxsize=64)
 def _shape_from_json(text: str) -> Shape:
     schema, spec, order, metrics = json.loads(text)
+    whole = IcebergSchema.model_validate(schema)
     return Shape(
-        IcebergSchema.model_validate(schema),
+        [field.name for field in whole.fields],
+        stored(whole),
         PartitionSpec.model_validate(spec),
         SortOrder.model_validate(order),
         metrics,

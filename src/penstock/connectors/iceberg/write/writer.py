@@ -68,6 +68,7 @@ class IcebergWriter:
         assert "/" not in prefix, f"a file's name cannot begin with {prefix!r}"
         self._target = target_from_json(target)
         self._prefix = prefix
+        self._columns = [*self._target.shape.columns, *placing.row_ids]
         self._schema = _file_schema(self._target.shape, placing.row_ids)
         self._files = NewFiles(self._target, secrets)
         self._open = partial(
@@ -91,10 +92,10 @@ class IcebergWriter:
 
         Raises UnavailableError.
         """
-        assert rows.schema.names == self._schema.names, (
-            f"columns {rows.schema.names} are not the table's {self._schema.names}"
+        assert rows.schema.names == self._columns, (
+            f"columns {rows.schema.names} are not the table's {self._columns}"
         )
-        rows = rows.cast(self._schema)
+        rows = rows.select(self._schema.names).cast(self._schema)
         if self._writer is not None:
             self._writer.write(rows)
             return

@@ -1,13 +1,27 @@
 """Properties of Iceberg tables that no writer of ours can honour."""
 
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.partitioning import (
+    UNPARTITIONED_PARTITION_SPEC,
+    PartitionField,
+    PartitionSpec,
+)
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import (
+    LongType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    TimestamptzNanoType,
+    UnknownType,
+)
 
 from penstock.connectors.iceberg.schema.features import require_honourable, require_properties
 from penstock.core.errors import InvalidError
@@ -85,3 +99,35 @@ def test_a_column_that_readers_take_for_row_ids_is_refused_where_rows_have_some(
     with pytest.raises(InvalidError, match="a column named _row_id in format-version 3") as raised:
         require_honourable(metadata, "lake.b.orders", "main")
     assert "P436" == raised.value.code
+
+
+@pytest.mark.parametrize(
+    ("kind", "transform", "said"),
+    [
+        (TimestamptzNanoType(), IdentityTransform(), "a partition of at by its values"),
+        (UnknownType(), IdentityTransform(), "a partition of at, .*: its type is not known yet"),
+    ],
+)
+def test_a_partition_that_readers_find_no_values_of_is_refused(
+    kind: PrimitiveType, transform: Any, said: str
+) -> None:
+    columns = (NestedField(1, "id", LongType()), NestedField(2, "at", kind))
+    spec = PartitionSpec(PartitionField(2, 1000, transform, "at"))
+    metadata = of_version_3(Schema(*columns), spec)
+
+    with pytest.raises(InvalidError, match=said) as raised:
+        require_honourable(metadata, "lake.b.orders", "main")
+    assert "P436" == raised.value.code
+
+
+def test_a_table_of_columns_without_a_type_alone_is_refused() -> None:
+    metadata = of_version_3(Schema(NestedField(1, "a", UnknownType())), PartitionSpec())
+
+    with pytest.raises(InvalidError, match="columns of the type unknown alone"):
+        require_honourable(metadata, "lake.b.orders", "main")
+
+
+def of_version_3(schema: Schema, spec: PartitionSpec) -> TableMetadata:
+    return new_table_metadata(
+        schema, spec, UNSORTED_SORT_ORDER, "file:///t", {"format-version": "3"}
+    )

@@ -21,8 +21,10 @@ SCHEMA = to_iceberg(
             Field("ts_day", Kind.STRING),
             Field("tags", List(Struct((Field("x", Kind.LONG),)))),
             Field("score", Kind.DOUBLE),
+            Field("fine", Kind.TIMESTAMPTZ_NS),
         )
-    )
+    ),
+    3,
 )
 
 

@@ -17,6 +17,7 @@ from penstock.core.statistics import Fault, FileStatistics, Leaf, PartitionValue
 from penstock.files.contents import contents_of
 
 MOMENTS = st.datetimes(dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31))  # noqa: DTZ001
+NANOS = st.integers(-(2**63) + 2, 2**63 - 2)
 KINDS = {
     "long": (iceberg.LongType(), pa.int64(), st.integers(-(2**63) + 1000, 2**63 - 1)),
     "int": (iceberg.IntegerType(), pa.int32(), st.integers(-(2**31) + 1000, 2**31 - 1)),
@@ -24,6 +25,7 @@ KINDS = {
     "binary": (iceberg.BinaryType(), pa.binary(), st.binary(max_size=9)),
     "date": (iceberg.DateType(), pa.date32(), st.dates()),
     "timestamp": (iceberg.TimestampType(), pa.timestamp("us"), MOMENTS),
+    "nanos": (iceberg.TimestamptzNanoType(), pa.timestamp("ns", "UTC"), NANOS),
     "decimal": (
         iceberg.DecimalType(9, 2),
         pa.decimal128(9, 2),
@@ -33,10 +35,10 @@ KINDS = {
 FITTING = {
     "bucket[7]": set(KINDS),
     "truncate[3]": {"long", "int", "string", "binary", "decimal"},
-    "year": {"date", "timestamp"},
-    "month": {"date", "timestamp"},
-    "day": {"date", "timestamp"},
-    "hour": {"timestamp"},
+    "year": {"date", "timestamp", "nanos"},
+    "month": {"date", "timestamp", "nanos"},
+    "day": {"date", "timestamp", "nanos"},
+    "hour": {"timestamp", "nanos"},
     "identity": {"long", "string", "decimal"},
 }
 PAIRS = [(text, kind) for text, kinds in FITTING.items() for kind in sorted(kinds)]

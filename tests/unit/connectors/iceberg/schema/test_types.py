@@ -38,7 +38,7 @@ trees = st.recursive(
 @given(structs(trees))
 @settings(max_examples=80)
 def test_a_schema_comes_back_as_it_went(schema):
-    there = to_iceberg(schema)
+    there = to_iceberg(schema, 3)
 
     assert schema == to_core(there, "t")
     assert len(there.field_ids) == there.highest_field_id
@@ -47,7 +47,7 @@ def test_a_schema_comes_back_as_it_went(schema):
 @given(structs(trees))
 @settings(max_examples=40)
 def test_files_have_the_columns_and_ids_of_the_library(schema):
-    there = to_iceberg(schema)
+    there = to_iceberg(schema, 3)
     ours, theirs = file_schema(there), schema_to_pyarrow(there)
 
     assert ids(theirs) == ids(ours)

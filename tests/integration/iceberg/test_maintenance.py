@@ -137,9 +137,9 @@ def test_own_snapshots_are_trimmed_above_it_and_it_stays(lake):
 
 
 def test_full_files_have_the_size_that_the_table_says(lake):
-    table = filled(lake, properties={"write.target-file-size-bytes": "4000"})
+    table = filled(lake, properties={"write.target-file-size-bytes": "3500"})
     files = [each["file_size_in_bytes"] for each in lake.foreign().inspect.files().to_pylist()]
-    assert all(2000 < each < 4000 for each in files)
+    assert all(1750 < each < 3500 for each in files)
 
     assert 0 == maintained(lake.chain, table, connector).groups
 

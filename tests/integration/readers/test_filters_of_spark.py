@@ -28,6 +28,7 @@ from tests.properties.nasty_values import (
 )
 
 from penstock.core.schema import Field, Kind, Struct, Type
+from penstock.files.dictionary_encoding import PAGE_ROWS_MIN
 from penstock.ports.tables import TableDefinition
 
 pytestmark = pytest.mark.spark
@@ -208,11 +209,11 @@ def test_spark_finds_no_zero_by_one_of_the_other_sign_in_a_dictionary(lakes: Lak
         lakes.create(
             table, TableDefinition(Struct((Field("id", Kind.LONG), Field("d", Kind.DOUBLE))))
         )
-        lakes.landed(table, [{"id": 1, "d": 0.0}])
-        lakes.landed(table, [{"id": 2, "d": -0.0}])
+        lakes.landed(table, [{"id": n, "d": 0.0} for n in range(PAGE_ROWS_MIN)])
+        lakes.landed(table, [{"id": PAGE_ROWS_MIN, "d": -0.0}])
 
-        assert [1, 2] == sorted(
+        assert [*range(PAGE_ROWS_MIN + 1)] == sorted(
             row["id"] for row in lakes.sql("SELECT id FROM {t} WHERE d = 0.0D", t=table)
         )
         minus = "SELECT id FROM {t} WHERE d = CAST('-0.0' AS double)"
-        assert [2] == [row["id"] for row in lakes.sql(minus, t=table)]
+        assert [PAGE_ROWS_MIN] == [row["id"] for row in lakes.sql(minus, t=table)]

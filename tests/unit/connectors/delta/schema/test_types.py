@@ -13,8 +13,9 @@ from penstock.connectors.delta.schema.types import (
 from penstock.core.errors import InvalidError
 from penstock.core.schema import Decimal, Field, Fixed, Kind, List, Map, Struct
 
+NOT_IN_DELTA = (Kind.UUID, Kind.TIME, Kind.UNKNOWN, Kind.TIMESTAMP_NS, Kind.TIMESTAMPTZ_NS)
 SCALARS = st.one_of(
-    st.sampled_from([k for k in Kind if k not in (Kind.UUID, Kind.TIME, Kind.UNKNOWN)]),
+    st.sampled_from([k for k in Kind if k not in NOT_IN_DELTA]),
     st.integers(1, 38).flatmap(lambda p: st.builds(Decimal, st.just(p), st.integers(0, p))),
 )
 NAMES = st.lists(

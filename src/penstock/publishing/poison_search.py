@@ -19,6 +19,7 @@ from itertools import accumulate
 
 from penstock.core.errors import DecisionNeededError
 from penstock.ports.sources import EpochLimit, Stands, Stretch
+from penstock.publishing.places import part_words, place_words
 from penstock.publishing.settings import Publication
 
 DEATHS_ALONE = 2
@@ -76,7 +77,8 @@ class PoisonSearch:
 
         Raises DecisionNeededError where there is no way to (P885), or too many were (P886).
         """
-        name, row = publication.name, f"{stretch.of}, the next one behind {stretch.start}"
+        start, part = place_words(stretch.start), part_words(stretch.of)
+        name, row = publication.name, f"{part}, the next one behind {start}"
         if publication.rejects is None or publication.reads_own:
             has_rejects = publication.messages is not None and not publication.reads_own
             topic = "name a topic for it under  rejects;  or " if has_rejects else ""

@@ -29,6 +29,7 @@ from penstock.ports.producers import (
 from penstock.ports.runtime import Clock
 from penstock.ports.sources import MESSAGES, Read, SourceReader
 from penstock.publishing.messages import Delivered, Delivery, SendJob, SendResult
+from penstock.publishing.places import part_words, place_words
 
 ROWS_TOGETHER = 10_000
 """Stretches of no more rows are read before the first byte is sent, and share requests."""
@@ -165,8 +166,9 @@ class _Stretch:
 
 def _not_taken(delivery: Delivery, found: RecordsRefused) -> InvalidError:
     stretch, number = delivery.stretch, found.records[0] + 1
+    start, part = place_words(stretch.start), part_words(stretch.of)
     return InvalidError(
-        f"{found.reason}: record {number} of those from {stretch.start} on of {stretch.of}",
+        f"{found.reason}: record {number} of those from {start} on of {part}",
         code="P816",
         hint=f"see what the topic takes:  kafka-configs --describe --all --topic"
         f" '{delivery.into.topic}'",

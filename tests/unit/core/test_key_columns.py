@@ -8,7 +8,8 @@ from penstock.core.schema import Decimal, Field, Fixed, Kind, List, Map, Struct
 
 EXACT = [
     Kind.BOOLEAN, Kind.INT, Kind.LONG, Kind.STRING, Kind.BINARY, Kind.UUID, Kind.DATE, Kind.TIME,
-    Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Decimal(20, 2), Fixed(16),
+    Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.TIMESTAMP_NS, Kind.TIMESTAMPTZ_NS, Decimal(20, 2),
+    Fixed(16),
 ]  # fmt: skip
 OTHERS = [
     Kind.FLOAT, Kind.DOUBLE, Kind.UNKNOWN, List(Kind.LONG), Map(Kind.STRING, Kind.LONG),

@@ -105,7 +105,8 @@ def test_lines_of_json_are_exact_or_bad_with_their_place(tmp_path):
     assert [each.place for each in batch.bad] == [
         f"line at byte {len(good) + begin}" for begin in (0, 13, 21)
     ]
-    assert batch.bad[0].reason == "id: the text is not a number (P366)"
+    assert [each.code for each in batch.bad] == ["P366", "P302", "P303"]
+    assert batch.bad[0].reason == "id: the text is not a number"
 
 
 def test_a_file_that_was_replaced_stops_and_says_how_to_go_on(folder):

@@ -269,6 +269,9 @@ def test_a_target_that_was_made_again_stops_the_publication(world, accept):
     world.make_again(INTO)
     world.send(0, "c")
 
+    publication = world.publisher().publication
+    audited = audit_publication(publication, world.ports(publication))
+    assert ("P808", 4) == (audited.problem.code, audited.exit_code)
     assert ("" if accept else "P808") == code_of(world, accept=frozenset(accept))
     assert ([b"c"] if accept else []) == world.published(0)
 

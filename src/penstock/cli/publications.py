@@ -236,7 +236,7 @@ def _status_lines(each: PublicationView) -> Iterator[str | PenstockError]:
 def audit_lines(each: PublicationAudit) -> Iterator[str | PenstockError]:
     """Yield what an audit of a publication found, as lines for people."""
     yield f"publication {each.publication}"
-    if each.problem is not None:
+    if each.problem is not None and not each.transactions:
         yield each.problem
         return
     receipts = number_of(each.transactions, "transaction")
@@ -252,7 +252,9 @@ def audit_lines(each: PublicationAudit) -> Iterator[str | PenstockError]:
     yield from (f"  sought {text}" for text in each.sought)
     yield from (f"  not compared: {reason}" for reason in each.not_compared)
     yield from (f"  BROKEN {one.kind}: {one.where}: {one.message}" for one in each.breaks)
-    if not each.breaks:
+    if each.problem is not None:
+        yield each.problem
+    elif not each.breaks:
         batches = ", every batch in one receipt" if each.batches else ""
         rows = ", each record as in the source" if each.rows else ""
         word = "nothing to compare with the source" if each.rows == 0 else "ok"

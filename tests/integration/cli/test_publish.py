@@ -141,6 +141,12 @@ def test_a_seek_shows_what_it_would_do_and_the_audit_holds_after_it(mirror):
     assert source[0] == target[0]
     assert source[1] + source[1][10:] == target[1]
 
+    mirror.make_again(mirror.into)
+    lost = mirror.call("audit")
+    assert (4, True) == (lost.code, "P808" in lost.err + lost.out), lost.out
+    shown = mirror.call("seek", name, place)
+    assert f"the topic {mirror.into} lost what {name} published" in shown.err
+
 
 POINTS = ["send.before", "send.after", "ledger.before", "ledger.after", "end.before", "end.after"]
 

@@ -32,7 +32,7 @@ from penstock.app.inspect.batch_audit import (
     written_anew,
 )
 from penstock.app.inspect.publication_words import in_words
-from penstock.app.inspect.publications import decision_on
+from penstock.app.inspect.publications import decision_on, lost_target
 from penstock.app.inspect.row_audit import FOREVER, RowComparison, agree, is_trimmed
 from penstock.app.inspect.sought import sought_words
 from penstock.app.publish import rules_named
@@ -157,6 +157,7 @@ def audit_publication(
             compared = _compare(publication, ports, sent, target, readers)
             rows, skipped = compared.rows, [*skipped, *compared.not_compared]
             breaks += compared.breaks
+        lost = lost_target(publication, ports, record)
         segment = max(each.segment for each in record.ledgers)
         sought = tuple(sought_words(publication, receipts, segment, record.stands))
     except PenstockError as error:
@@ -173,6 +174,7 @@ def audit_publication(
         rows=rows,
         breaks=tuple(breaks[:BREAKS_MAX]),
         not_compared=tuple(skipped),
+        problem=lost,
     )
 
 

@@ -67,6 +67,7 @@ class PublicationMove:
     words: str = ""
 
 
+TARGET_LOST = "P808"
 BEHIND = frozenset({"P810", "P811"})
 """Codes of a ledger that is older than what stands in the target."""
 
@@ -287,6 +288,18 @@ def decision_on(
         if error.code not in BEHIND or not has_gone_on(publication, ports, record):
             raise
         return Resume.GO_ON
+
+
+def lost_target(
+    publication: Publication, ports: PublicationPorts, record: PublicationRecord
+) -> PenstockError | None:
+    """Return the error (P808) of targets that lost what was published, unless a run accepted it."""
+    asked = replace(publication, accept=publication.accept - {Accepted.TARGET})
+    try:
+        decision_on(asked, ports, record)
+    except PenstockError as error:
+        return naming(publication, error) if error.code == TARGET_LOST else None
+    return None
 
 
 def has_gone_on(

@@ -13,7 +13,7 @@ from dataclasses import replace
 from penstock.app.assembly import publishing
 from penstock.app.assembly.crash_points import from_environment, observer_for
 from penstock.app.inspect.publication_words import place_in_words
-from penstock.app.inspect.publications import PublicationMove
+from penstock.app.inspect.publications import PublicationMove, lost_target
 from penstock.app.inspect.sought import all_receipts, consequence
 from penstock.app.publish import rules_named
 from penstock.app.repair.confirmed_change import Change, Step
@@ -45,6 +45,9 @@ def plan_seek(spec: Publications, name: str, words: Sequence[str]) -> Change:
         steps = [
             step for move in moves for step in _steps(publication, move, ports.source, receipts)
         ]
+        if lost := lost_target(publication, ports, record):
+            text = f"{name}: {lost.message}; it goes on without"
+            steps.append(Step(one_line(text), destructive=True))
         if not record.is_whole:
             text = f"{name}: its offsets topic is not whole; these are all its positions then"
             steps.append(Step(text, destructive=True))

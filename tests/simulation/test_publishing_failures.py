@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import pytest
 from tests.story.clock import START_MS, ManualClock
 from tests.story.publishing import FROM, INTO, Act, PublishingWorld, by_library, live
-from tests.story.publishing_rows import RowsWorld, at
+from tests.story.publishing_rows import RowsWorld
 
 from penstock.app.inspect.publications import view_of
 from penstock.connectors.memory.log import MemoryReader

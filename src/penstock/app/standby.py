@@ -15,7 +15,7 @@ from itertools import cycle
 from typing import Protocol, TypeVar
 
 from penstock.app.assembly import assembly
-from penstock.app.assembly.connectors import store_connector
+from penstock.app.assembly.connectors import store_of
 from penstock.core.errors import FencedError, InvalidError, PenstockError
 from penstock.core.leadership import Member, Reason, Role
 from penstock.core.store_errors import ALIVE
@@ -50,8 +50,8 @@ class Run(Protocol[Result_co]):
 
 def open_leadership(spec: Pipeline | Publications, claimed_as: str) -> Leadership | None:
     """Open the leadership of what is claimed by a name; None for a store that has none."""
-    address = spec.pending.store.replace("{name}", spec.name)
-    opening = store_connector(address).open_leadership
+    connector, address = store_of(spec)
+    opening = connector.open_leadership
     return None if opening is None else opening(address, ProcessSecrets(), claimed_as)
 
 

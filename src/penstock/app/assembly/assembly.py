@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.app.assembly.connectors import (
     connector_of,
-    store_connector,
+    store_of,
     table_connector,
 )
 from penstock.app.assembly.engines import open_engine
@@ -196,8 +196,8 @@ def open_store(spec: Pipeline | Publications) -> PendingStore:
     """Open the pending store. Raises InvalidError (P528) for shards of which none is named."""
     if isinstance(spec, Pipeline):
         require_shard(spec)
-    address = spec.pending.store.replace("{name}", spec.name)
-    return store_connector(address).open_store(address, ProcessSecrets())
+    connector, address = store_of(spec)
+    return connector.open_store(address, ProcessSecrets())
 
 
 def open_store_as_found(spec: Pipeline | Publications) -> StoreAsFound | None:
@@ -207,15 +207,15 @@ def open_store_as_found(spec: Pipeline | Publications) -> StoreAsFound | None:
     """
     if isinstance(spec, Pipeline):
         require_shard(spec)
-    address = spec.pending.store.replace("{name}", spec.name)
-    opening = store_connector(address).open_as_found
+    connector, address = store_of(spec)
+    opening = connector.open_as_found
     return None if opening is None else opening(address, ProcessSecrets())
 
 
 def open_reports(spec: Pipeline | Publications) -> Reports | None:
     """Open what runs say of themselves, beside the pending store; None where it keeps nothing."""
-    address = spec.pending.store.replace("{name}", spec.name)
-    opening = store_connector(address).open_reports
+    connector, address = store_of(spec)
+    opening = connector.open_reports
     return None if opening is None else opening(address, ProcessSecrets())
 
 
@@ -266,8 +266,8 @@ def open_environment(
 
 def _table_locks(pipeline: Pipeline, stack: ExitStack) -> TableLocks | None:
     """Return the locks by which shards pass; None for one writer, or a store in a file."""
-    address = pipeline.pending.store.replace("{name}", pipeline.name)
-    opening = store_connector(address).open_table_locks if pipeline.shards > 1 else None
+    connector, address = store_of(pipeline)
+    opening = connector.open_table_locks if pipeline.shards > 1 else None
     return opening and stack.enter_context(closing(opening(address, ProcessSecrets())))
 
 

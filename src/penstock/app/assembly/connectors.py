@@ -15,6 +15,8 @@ from penstock.ports.connectors import (
     StoreConnector,
     TableConnector,
 )
+from penstock.spec.model import Pipeline
+from penstock.spec.publications import Publications
 
 GROUP = "penstock.connectors"
 Connector = LogConnector | TableConnector | StoreConnector | RegistryConnector
@@ -74,6 +76,12 @@ def store_connector(address: str) -> StoreConnector:
         code="P182",
         hint="this release brings sqlite:///path and postgresql://user/database",
     )
+
+
+def store_of(spec: Pipeline | Publications) -> tuple[StoreConnector, str]:
+    """Return the connector of a spec's pending store, and its address. Raises InvalidError."""
+    address = spec.pending.store.replace("{name}", spec.name)
+    return store_connector(address), address
 
 
 def registry_connector(address: str) -> RegistryConnector:

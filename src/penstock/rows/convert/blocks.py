@@ -90,16 +90,16 @@ def _with_rescue(options: RowOptions, schema: Schema) -> RowOptions:
 
 def convert_group(group: ReaderGroup, plan: ConversionPlan) -> Iterator[BlockResult]:
     """Sort the values of one group, block by block; positions are the group's."""
+    reader = group.reader and respelled(group.reader, plan.payload, plan.options)
     for start, stop in _blocks(group.values):
         values = group.values.slice(start, stop - start)
         # A parse of a block waits for a thread: few values are read faster one by one.
         are_few = len(values) <= FEW_ROWS and int(lengths_of(values).sum()) <= FEW_BYTES
-        if group.reader is None and are_few:
+        if reader is None and are_few:
             fitted = convert_records(values, np.arange(len(values)), plan)
-        elif group.reader is None:
+        elif reader is None:
             fitted = convert_json_block(values, plan)
         else:
-            reader = respelled(group.reader, plan.payload, plan.options)
             fitted = convert_typed_block(values, reader, plan)
         yield fitted.at_positions(group.positions[start:stop])
 
